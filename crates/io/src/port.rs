@@ -1,0 +1,106 @@
+//! Ports: where bursts come from and where they go.
+
+use crate::packet::{Burst, PacketBuf};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// A port one can receive from.
+pub trait RxPort<P: PacketBuf>: Send {
+    /// Moves packets from the port into the burst, up to the room it has; returns how many came. Never blocks.
+    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize;
+}
+
+/// A port one can send to.
+pub trait TxPort<P: PacketBuf>: Send {
+    /// Sends the burst from its front; what was not sent stays in it, in order. Returns how many went. Never blocks.
+    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize;
+}
+
+/// One end of an in-memory link: two rings, one each way, each with one producer and one consumer.
+#[derive(Debug)]
+pub struct MemoryPort<P> {
+    rx: Consumer<P>,
+    tx: Producer<P>,
+}
+
+/// A link in memory that holds up to `capacity` packets each way; its two ends.
+pub fn memory_port_pair<P>(capacity: usize) -> (MemoryPort<P>, MemoryPort<P>) {
+    let (a_tx, b_rx) = RingBuffer::new(capacity);
+    let (b_tx, a_rx) = RingBuffer::new(capacity);
+    (MemoryPort { rx: a_rx, tx: a_tx }, MemoryPort { rx: b_rx, tx: b_tx })
+}
+
+impl<P> MemoryPort<P> {
+    /// Packets that can be sent before the ring is full.
+    pub fn tx_room(&self) -> usize {
+        self.tx.slots()
+    }
+
+    /// Packets waiting to be received.
+    pub fn rx_waiting(&self) -> usize {
+        self.rx.slots()
+    }
+
+    /// Sends one packet.
+    ///
+    /// # Errors
+    /// Gives the packet back if the ring is full.
+    pub fn send(&mut self, packet: P) -> Result<(), P> {
+        self.tx.push(packet).map_err(|rtrb::PushError::Full(packet)| packet)
+    }
+
+    /// Receives one packet, if one waits.
+    pub fn receive(&mut self) -> Option<P> {
+        self.rx.pop().ok()
+    }
+}
+
+impl<P: PacketBuf> RxPort<P> for MemoryPort<P> {
+    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
+        receive_into(&mut self.rx, burst)
+    }
+}
+
+impl<P: PacketBuf> TxPort<P> for MemoryPort<P> {
+    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
+        let wanted = burst.len().min(self.tx.slots());
+        match self.tx.write_chunk_uninit(wanted) {
+            Ok(chunk) => chunk.fill_from_iter(burst.drain(..wanted)),
+            Err(_) => 0, // unreachable: slots() never shrinks under its only producer
+        }
+    }
+}
+
+/// Moves what waits in a ring into a burst, up to its room.
+pub(crate) fn receive_into<P>(ring: &mut Consumer<P>, burst: &mut Burst<P>) -> usize {
+    let wanted = burst.remaining_capacity().min(ring.slots());
+    match ring.read_chunk(wanted) {
+        Ok(chunk) => {
+            burst.extend(chunk);
+            wanted
+        }
+        Err(_) => 0, // unreachable: slots() never shrinks under its only consumer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::BURST;
+    use crate::pool::{Packet, Pool};
+
+    #[test]
+    fn what_does_not_fit_stays_in_order() {
+        let mut pool = Pool::new(100, 100).unwrap();
+        let (mut near, mut far) = memory_port_pair::<Packet>(20);
+        let mut burst: Burst<Packet> = (0..BURST as u8).map(|n| pool.packet(&[n]).unwrap()).collect();
+        assert_eq!(near.tx_burst(&mut burst), 20);
+        assert_eq!(near.tx_burst(&mut burst), 0);
+        assert_eq!(burst.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), (20..32).collect::<Vec<u8>>());
+        let mut got = Burst::new();
+        assert_eq!(far.rx_burst(&mut got), 20);
+        assert_eq!(near.tx_burst(&mut burst), 12);
+        assert_eq!(far.rx_burst(&mut got), 12);
+        assert_eq!(got.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), (0..32).collect::<Vec<u8>>());
+        assert_eq!(far.rx_burst(&mut got), 0, "no room left in the burst");
+    }
+}

@@ -1,0 +1,240 @@
+//! Flow keys: what identifies a flow, as fixed-size words that tables compare without knowing what is inside.
+//!
+//! Every key begins with a *domain* octet, so a TEID never equals a UE address, whatever its bits, and no key is
+//! all zeros (tables use the all-zero key for "empty slot").
+
+use crate::Teid;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// A key of up to 15 octets and its domain: IPv4 five-tuples, UE addresses, TEIDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key16([u64; 2]);
+
+/// A key of up to 39 octets and its domain: IPv6 five-tuples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key40([u64; 5]);
+
+macro_rules! words {
+    ($key:ident, $n:literal) => {
+        impl $key {
+            /// The key as words; the first octet in memory order is the domain, never 0.
+            #[inline]
+            pub const fn words(&self) -> &[u64; $n] {
+                &self.0
+            }
+
+            /// The key made of these words, as read back from a table or an update.
+            #[inline]
+            pub const fn from_words(words: [u64; $n]) -> Self {
+                Self(words)
+            }
+        }
+    };
+}
+words!(Key16, 2);
+words!(Key40, 5);
+
+/// Domain octets. They are part of the hashed key and of snapshots: never renumber.
+mod domain {
+    pub(super) const FIVE_TUPLE_V4: u8 = 1;
+    pub(super) const FIVE_TUPLE_V6: u8 = 2;
+    pub(super) const UE_V4: u8 = 3;
+    pub(super) const UE_V6: u8 = 4;
+    pub(super) const TEID: u8 = 5;
+}
+
+/// Source, destination, protocol and ports of a packet, as seen on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FiveTuple {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address; of the same family as the source, else the tuple has no key.
+    pub dst: IpAddr,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// Source port; 0 for protocols without ports.
+    pub src_port: u16,
+    /// Destination port; 0 for protocols without ports.
+    pub dst_port: u16,
+}
+
+impl FiveTuple {
+    /// The tuple of the packets that flow the other way.
+    pub const fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
+    }
+}
+
+/// The key of a flow, in one of two sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FlowKey {
+    /// Fits 16 octets.
+    Short(Key16),
+    /// Fits 40 octets.
+    Long(Key40),
+}
+
+impl FlowKey {
+    /// The key of an IPv4 five-tuple.
+    #[inline]
+    pub fn five_tuple_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, src_port: u16, dst_port: u16) -> Self {
+        let head = u64::from_le_bytes([domain::FIVE_TUPLE_V4, protocol, 0, 0, 0, 0, 0, 0])
+            | u64::from(src_port) << 32
+            | u64::from(dst_port) << 48;
+        let addresses = u64::from(src.to_bits()) | u64::from(dst.to_bits()) << 32;
+        Self::Short(Key16([head, addresses]))
+    }
+
+    /// The key of an IPv6 five-tuple.
+    #[inline]
+    pub fn five_tuple_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, src_port: u16, dst_port: u16) -> Self {
+        let head = u64::from_le_bytes([domain::FIVE_TUPLE_V6, protocol, 0, 0, 0, 0, 0, 0])
+            | u64::from(src_port) << 32
+            | u64::from(dst_port) << 48;
+        let (src, dst) = (src.to_bits(), dst.to_bits());
+        Self::Long(Key40([head, (src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64]))
+    }
+
+    /// The key of a five-tuple, or `None` if its addresses are of two families.
+    #[inline]
+    pub fn five_tuple(t: &FiveTuple) -> Option<Self> {
+        match (t.src, t.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                Some(Self::five_tuple_v4(src, dst, t.protocol, t.src_port, t.dst_port))
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                Some(Self::five_tuple_v6(src, dst, t.protocol, t.src_port, t.dst_port))
+            }
+            _ => None,
+        }
+    }
+
+    /// The key of a UE: its IPv4 address, or the /64 prefix of its IPv6 address (TS 23.401 §5.3.1.2.2: a UE is
+    /// given a whole /64).
+    #[inline]
+    pub fn ue(address: IpAddr) -> Self {
+        let words = match address {
+            IpAddr::V4(a) => [u64::from(domain::UE_V4), u64::from(a.to_bits())],
+            IpAddr::V6(a) => [u64::from(domain::UE_V6), (a.to_bits() >> 64) as u64],
+        };
+        Self::Short(Key16(words))
+    }
+
+    /// The key of upstream traffic in a tunnel that ends at this cluster, in a hash domain of its own.
+    #[inline]
+    pub const fn teid(teid: Teid) -> Self {
+        Self::Short(Key16([domain::TEID as u64, teid.get() as u64]))
+    }
+}
+
+/// What of a downstream packet is its key. Configured once per cluster; upstream packets are always keyed by TEID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyProfile {
+    /// The five-tuple as seen on the wire, IPv4 and IPv6.
+    Flow5,
+    /// The destination, a UE: its IPv4 address or IPv6 /64.
+    Ue,
+}
+
+impl KeyProfile {
+    /// The key of a downstream packet with this tuple, or `None` if the addresses are of two families.
+    #[inline]
+    pub fn downstream_key(self, tuple: &FiveTuple) -> Option<FlowKey> {
+        match self {
+            Self::Flow5 => FlowKey::five_tuple(tuple),
+            Self::Ue => Some(FlowKey::ue(tuple.dst)),
+        }
+    }
+
+    /// The name used in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flow5 => "flow5",
+            Self::Ue => "ue",
+        }
+    }
+}
+
+/// A name that is no key profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown key profile {0:?}: use flow5 or ue")]
+pub struct ParseKeyProfileError(String);
+
+impl FromStr for KeyProfile {
+    type Err = ParseKeyProfileError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "flow5" => Ok(Self::Flow5),
+            "ue" => Ok(Self::Ue),
+            other => Err(ParseKeyProfileError(other.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tuple(src: IpAddr, dst: IpAddr) -> FiveTuple {
+        FiveTuple { src, dst, protocol: 6, src_port: 80, dst_port: 4000 }
+    }
+
+    proptest! {
+        #[test]
+        fn different_v4_tuples_have_different_keys(a: (u32, u32, u8, u16, u16), b: (u32, u32, u8, u16, u16)) {
+            let key = |t: (u32, u32, u8, u16, u16)| FlowKey::five_tuple_v4(t.0.into(), t.1.into(), t.2, t.3, t.4);
+            prop_assert_eq!(a == b, key(a) == key(b));
+        }
+
+        #[test]
+        fn different_v6_tuples_have_different_keys(a: (u128, u128, u8, u16, u16), b: (u128, u128, u8, u16, u16)) {
+            let key = |t: (u128, u128, u8, u16, u16)| FlowKey::five_tuple_v6(t.0.into(), t.1.into(), t.2, t.3, t.4);
+            prop_assert_eq!(a == b, key(a) == key(b));
+        }
+
+        #[test]
+        fn a_teid_is_never_a_ue_address(bits: u32) {
+            let teid = FlowKey::teid(Teid::new(bits));
+            let ue = FlowKey::ue(IpAddr::V4(bits.into()));
+            prop_assert_ne!(teid, ue);
+        }
+
+        #[test]
+        fn a_v6_ue_is_its_prefix(prefix: u64, a: u64, b: u64) {
+            let address = |low: u64| IpAddr::V6((u128::from(prefix) << 64 | u128::from(low)).into());
+            prop_assert_eq!(FlowKey::ue(address(a)), FlowKey::ue(address(b)));
+        }
+    }
+
+    #[test]
+    fn no_key_is_all_zeros() {
+        let v4 = IpAddr::V4(0.into());
+        let v6 = IpAddr::V6(0.into());
+        let keys = [
+            FlowKey::five_tuple_v4(0.into(), 0.into(), 0, 0, 0),
+            FlowKey::five_tuple_v6(0.into(), 0.into(), 0, 0, 0),
+            FlowKey::ue(v4),
+            FlowKey::ue(v6),
+            FlowKey::teid(Teid::new(0)),
+        ];
+        for key in keys {
+            match key {
+                FlowKey::Short(k) => assert_ne!(k.words(), &[0; 2]),
+                FlowKey::Long(k) => assert_ne!(k.words(), &[0; 5]),
+            }
+        }
+    }
+
+    #[test]
+    fn profiles_pick_their_part_of_the_tuple() {
+        let (server, ue) = (IpAddr::V4(1.into()), IpAddr::V4(2.into()));
+        let t = tuple(server, ue);
+        assert_eq!(KeyProfile::Ue.downstream_key(&t), Some(FlowKey::ue(ue)));
+        assert_eq!(KeyProfile::Flow5.downstream_key(&t), FlowKey::five_tuple(&t));
+        assert_eq!(KeyProfile::Flow5.downstream_key(&tuple(server, IpAddr::V6(2.into()))), None);
+        assert_eq!(t.reversed().reversed(), t);
+    }
+}
