@@ -7,5 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod gpt;
+#[allow(dead_code, reason = "first used by the batched lookups")]
+mod prefetch;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};

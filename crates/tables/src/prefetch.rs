@@ -1,0 +1,20 @@
+//! The one instruction a batched lookup needs that safe Rust has no word for.
+#![allow(unsafe_code)]
+
+/// Asks for the cache line that holds `target`, to be read soon. A hint: it changes nothing that can be observed.
+#[inline(always)]
+pub(crate) fn prefetch_read<T>(target: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: PREFETCHT0 never faults and never writes, whatever the address; this one is that of a live reference.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast::<i8>());
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: PRFM is a hint with no architectural effect beyond the caches.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) std::ptr::from_ref(target), options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = target;
+}
