@@ -1,1 +1,2 @@
 //! stub
+#![forbid(unsafe_code)]
