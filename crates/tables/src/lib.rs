@@ -2,12 +2,13 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`cuckoo`] | a concurrent exact table of one key and value size |
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
 
 #![deny(unsafe_code)]
 
+pub mod cuckoo;
 pub mod gpt;
-#[allow(dead_code, reason = "first used by the batched lookups")]
 mod prefetch;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
