@@ -14,11 +14,13 @@
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
+//! | [`capacity`] | how many flows fit in a given memory |
 
 #![forbid(unsafe_code)]
 
 pub mod architecture;
 mod batch;
+pub mod capacity;
 mod classify;
 pub mod cluster;
 pub mod fabric_mac;
@@ -35,6 +37,7 @@ pub mod table_set;
 pub mod worker;
 
 pub use architecture::{Architecture, ParseArchitectureError};
+pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
