@@ -3,8 +3,7 @@
 use scalebricks_dataplane::{Architecture, Policy};
 use scalebricks_types::{ClusterSize, HashSeed};
 
-/// Memory of a node for the capacity figure, bytes: 16 MiB, about the last-level cache of one server of the paper's
-/// time (ScaleBricks, Figure 11 uses 16 MiB as well).
+/// Memory of a node for the capacity figure, bytes: 16 MiB, about what a server's last-level cache can spare.
 pub const CAPACITY_BUDGET_BYTES: usize = 16 << 20;
 
 /// A checked configuration, shared by synthetic runs and replays.
