@@ -2,12 +2,15 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`cuckoo`] | a concurrent exact table of one key and value size |
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
+//! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
 
 #![deny(unsafe_code)]
 
+pub mod cuckoo;
 pub mod gpt;
-#[allow(dead_code, reason = "first used by the batched lookups")]
 mod prefetch;
+pub mod setsep;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
