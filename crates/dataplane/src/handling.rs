@@ -7,7 +7,7 @@
 use crate::batch::Work;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowState;
-use crate::node::Node;
+use crate::node::{Node, OutsideMacs};
 use crate::policy::Oversize;
 use crate::reason::DropReason;
 use scalebricks_io::{BURST, PacketBuf};
@@ -55,10 +55,10 @@ impl<P: PacketBuf> Node<P> {
     /// Downstream: the user's packet leaves in the flow's tunnel.
     fn encapsulate(&mut self, work: Work<P>, flow: &FlowState) {
         let Work { mut packet, parsed, hash, .. } = work;
+        let user_len = parsed.user_len;
         let Some(&station) = self.config.base_stations.get(usize::from(flow.base_station.0)) else {
             return self.drop_packet(packet, DropReason::UnknownFlow);
         };
-        let user_len = usize::from(parsed.user_len);
         let overhead = encap::overhead_v4(flow.qfi.is_some());
         if user_len + overhead > usize::from(u16::MAX) {
             return self.drop_packet(packet, DropReason::TooLarge);
@@ -107,16 +107,19 @@ impl<P: PacketBuf> Node<P> {
         let Ok(ip) = parse_ip(packet.data()) else {
             return self.drop_packet(packet, DropReason::MalformedInner);
         };
-        let ethertype = if ip.dst.is_ipv4() { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
-        if self.config.policy.verify_ipv4_checksum && ip.dst.is_ipv4() && !ipv4_header_checksum_ok(packet.data()) {
+        let is_ipv4 = ip.summary.is_ipv4();
+        if self.config.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(packet.data()) {
             return self.drop_packet(packet, DropReason::BadIpv4Checksum);
         }
-        self.tables.counters.count(flow.index, true, usize::from(parsed.user_len));
-        self.stats.internet_out += 1;
-        let macs = self.config.macs;
-        if let Err(packet) = send_ethernet(&mut packet, macs.router, macs.internet, ethertype).map_err(|()| packet) {
+        let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
+        let OutsideMacs { router, internet, .. } = self.config.macs;
+        if packet.prepend(ethernet::HEADER_LEN).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }
+        packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&ethernet::header(router, internet, ethertype));
+        self.tables.counters.count(flow.index, true, parsed.user_len);
+        self.stats.internet_out += 1;
+        self.send_outside(OutputPort::Internet, packet);
     }
 }
 

@@ -51,7 +51,7 @@ impl<P: PacketBuf> Node<P> {
     /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.
     fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: usize) -> Option<P> {
         let start = usize::from(parsed.user_offset);
-        let user = packet.data().get(start..start + usize::from(parsed.user_len))?;
+        let user = packet.data().get(start..start + parsed.user_len)?;
         let mut message = [0; icmp_error::MAX_LEN];
         let len = icmp_error::too_big(user, self.config.policy.gateway_address.into(), mtu as u32, &mut message).ok()?;
         let mut answer = self.buffers.alloc()?;
