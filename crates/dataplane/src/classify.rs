@@ -69,11 +69,17 @@ impl Classifier {
     }
 
     /// Finds the key of a frame that an ingress node has judged.
-    pub(crate) fn from_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
+    pub(crate) fn after_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
         self.classify(frame, output, false, now)
     }
 
-    fn classify(&mut self, bytes: &[u8], output: OutputPort, verify_checksum: bool, now: Duration) -> Classified {
+    fn classify(
+        &mut self,
+        bytes: &[u8],
+        output: OutputPort,
+        verify_checksum: bool,
+        now: Duration,
+    ) -> Classified {
         let frame = parse_frame(bytes).map_err(frame_error)?;
         if !frame.is_ip() {
             return Err(DropReason::NonIp);

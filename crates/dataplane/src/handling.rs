@@ -13,7 +13,7 @@ use crate::reason::DropReason;
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::KeyBatch;
 use scalebricks_types::{KeyHash, NodeHint};
-use scalebricks_wire::encap::{self, OuterV4};
+use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4, Tunnel};
 use scalebricks_wire::{ethernet, ipv4_header_checksum_ok, parse_ip};
 
 impl<P: PacketBuf> Node<P> {
@@ -59,7 +59,7 @@ impl<P: PacketBuf> Node<P> {
         let Some(&station) = self.config.base_stations.get(usize::from(flow.base_station.0)) else {
             return self.drop_packet(packet, DropReason::UnknownFlow);
         };
-        let overhead = encap::overhead_v4(flow.qfi.is_some());
+        let overhead = OUTER_V4_IP_LEN + if flow.qfi.is_some() { CONTAINER_LEN } else { 0 };
         if user_len + overhead > usize::from(u16::MAX) {
             return self.drop_packet(packet, DropReason::TooLarge);
         }
@@ -80,14 +80,14 @@ impl<P: PacketBuf> Node<P> {
             src_mac: self.config.macs.base_station,
             src: self.config.policy.gateway_address,
             dst: station.address,
-            dscp_ecn: parsed.traffic_class & 0xfc, // DSCP copied, ECN not: TS 29.281 has no rule for it
+            // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
+            dscp_ecn: parsed.traffic_class & 0xfc,
             identification: self.outer_id,
-            udp_src_port: entropy_port(hash),
-            teid: flow.teid.get(),
-            qfi: flow.qfi.map(scalebricks_types::Qfi::get),
-            inner_len: parsed.user_len,
+            dont_fragment: false,
+            ttl: OUTER_TTL,
+            tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
-        if encap::write_v4(packet.data_mut(), &outer).is_err() {
+        if outer.write(packet.data_mut(), user_len).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }
         self.tables.counters.count(flow.index, false, user_len);
@@ -116,12 +116,16 @@ impl<P: PacketBuf> Node<P> {
         if packet.prepend(ethernet::HEADER_LEN).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }
-        packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&ethernet::header(router, internet, ethertype));
+        packet.data_mut()[..ethernet::HEADER_LEN]
+            .copy_from_slice(&ethernet::header(router, internet, ethertype));
         self.tables.counters.count(flow.index, true, parsed.user_len);
         self.stats.internet_out += 1;
         self.send_outside(OutputPort::Internet, packet);
     }
 }
+
+/// Time to live of the outer packet, as hosts send today (RFC 1700).
+const OUTER_TTL: u8 = 64;
 
 /// Cuts a packet down to the user's IP packet in it.
 fn strip_to_user<P: PacketBuf>(packet: &mut P, offset: u16, len: usize) -> bool {

@@ -119,7 +119,7 @@ impl TableSet {
                     let locations = fill(id, hasher, share)?;
                     let gpt_bytes = locations.table_bytes();
                     let lookup: Arc<dyn Gpt> = Arc::new(FullCopy::new(locations, FlowState::node_of));
-                    let gpt = Arc::new(partition.clone());
+                    let gpt = Arc::new(partition);
                     Ok(NodeSet { gpt, lookup: Some(lookup), fib, counters: counters(id), gpt_bytes })
                 })?
             }
@@ -128,7 +128,9 @@ impl TableSet {
                     entries.iter().map(|entry| (entry.hash, entry.state.node.get())).collect();
                 let params = gpt_params(keys.len() as u64, size)?;
                 let control = SetSepBuilder::new(params).build(&keys).map_err(|error| match error {
-                    BuildError::Duplicate(hash) => later_of(&entries, hash).map_or(error.into(), Entry::duplicate),
+                    BuildError::Duplicate(hash) => {
+                        later_of(&entries, hash).map_or(error.into(), Entry::duplicate)
+                    }
                     error => error.into(),
                 })?;
                 drop(keys);
@@ -201,7 +203,7 @@ fn later_of(entries: &[Entry], hash: KeyHash) -> Option<&Entry> {
 
 fn in_parallel<T: Send>(
     size: ClusterSize,
-    make: impl Fn(NodeId) -> Result<T, TableSetError> + Sync,
+    make: impl Fn(NodeId) -> Result<T, TableSetError> + Send + Sync,
 ) -> Result<Vec<T>, TableSetError> {
     let nodes: Vec<NodeId> = size.nodes().collect();
     nodes.into_par_iter().map(make).collect()
