@@ -186,7 +186,8 @@ impl DemoArgs {
     /// # Errors
     /// [`IdError`] for a cluster that cannot be.
     pub fn config(&self) -> Result<DemoConfig, IdError> {
-        let wanted = |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
+        let wanted =
+            |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
         let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Ok(DemoConfig {
             size: ClusterSize::new(usize::from(self.nodes))?,
@@ -203,6 +204,7 @@ impl DemoArgs {
                 },
                 base_station_mtu: self.base_station_mtu,
                 gateway_address: GATEWAY,
+                ..Policy::default()
             },
             threads: self.threads.map_or_else(all_cores, usize::from),
             seed: self.seed,

@@ -58,9 +58,8 @@ impl Console {
             bar.set_prefix(label.to_owned());
             return Progress { bar, lines: None };
         }
-        let lines = (!self.quiet).then(|| {
-            Mutex::new(Lines { label: label.to_owned(), last: Instant::now(), total })
-        });
+        let lines =
+            (!self.quiet).then(|| Mutex::new(Lines { label: label.to_owned(), last: Instant::now(), total }));
         Progress { bar: ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()), lines }
     }
 }
@@ -99,6 +98,11 @@ impl Progress {
     /// Says what else is known, behind the bar.
     pub fn message(&self, text: String) {
         self.bar.set_message(text);
+    }
+
+    /// Done, and of no more interest.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 
     /// All done; the bar stays.

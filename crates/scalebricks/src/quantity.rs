@@ -38,7 +38,8 @@ pub fn parse(text: &str, range: RangeInclusive<u64>) -> Result<u64, QuantityErro
     let out_of_range = || QuantityError::Range(range.clone());
     let whole: u64 = whole.parse().map_err(|_| out_of_range())?;
     let value = whole.checked_mul(scale).ok_or_else(out_of_range)?;
-    let parts: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| QuantityError::Malformed)? };
+    let parts: u64 =
+        if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| QuantityError::Malformed)? };
     let unit = 10u64.pow(fraction.len() as u32); // at most nine digits
     if !(parts * scale).is_multiple_of(unit) {
         return Err(QuantityError::Fraction);
@@ -92,7 +93,14 @@ mod tests {
     #[test]
     fn people_s_numbers_are_read() {
         let all = 0..=u64::MAX;
-        let cases = [("1M", 1_000_000), ("250k", 250_000), ("1.5m", 1_500_000), ("5_000", 5_000), ("0", 0), ("2G", 2_000_000_000)];
+        let cases = [
+            ("1M", 1_000_000),
+            ("250k", 250_000),
+            ("1.5m", 1_500_000),
+            ("5_000", 5_000),
+            ("0", 0),
+            ("2G", 2_000_000_000),
+        ];
         for (text, want) in cases {
             assert_eq!(parse(text, all.clone()), Ok(want), "{text}");
         }

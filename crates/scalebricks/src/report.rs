@@ -2,5 +2,7 @@
 
 pub mod json;
 pub mod result;
+#[cfg(test)]
+mod sample;
 pub mod svg;
 pub mod table;

@@ -235,12 +235,18 @@ mod tests {
                     TransportSlice::Tcp(tcp) => {
                         let sum = tcp.calc_checksum_ipv4_raw(header.source, header.destination).unwrap();
                         assert_eq!(tcp.checksum(), sum);
-                        assert_eq!((tcp.source_port(), tcp.destination_port()), (tuple.src_port, tuple.dst_port));
+                        assert_eq!(
+                            (tcp.source_port(), tcp.destination_port()),
+                            (tuple.src_port, tuple.dst_port)
+                        );
                     }
                     TransportSlice::Udp(udp) => {
                         let sum = udp.to_header().calc_checksum_ipv4(&header, udp.payload()).unwrap();
                         assert_eq!(udp.checksum(), sum);
-                        assert_eq!((udp.source_port(), udp.destination_port()), (tuple.src_port, tuple.dst_port));
+                        assert_eq!(
+                            (udp.source_port(), udp.destination_port()),
+                            (tuple.src_port, tuple.dst_port)
+                        );
                     }
                     other => panic!("{other:?}"),
                 }
@@ -251,7 +257,10 @@ mod tests {
                 assert_eq!(IpAddr::from(header.destination), tuple.dst);
                 match transport {
                     TransportSlice::Tcp(tcp) => {
-                        assert_eq!(tcp.checksum(), tcp.calc_checksum_ipv6_raw(header.source, header.destination).unwrap());
+                        assert_eq!(
+                            tcp.checksum(),
+                            tcp.calc_checksum_ipv6_raw(header.source, header.destination).unwrap()
+                        );
                     }
                     TransportSlice::Udp(udp) => {
                         let sum = udp.to_header().calc_checksum_ipv6(&header, udp.payload()).unwrap();

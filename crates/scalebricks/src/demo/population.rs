@@ -113,7 +113,8 @@ impl Population {
     pub fn spec(&self, number: u32) -> FlowSpec {
         let flow = self.flow(number);
         // Both addresses of a tuple made here are of one family, so its key is never missing.
-        let key = self.key_profile.downstream_key(&flow.downstream).unwrap_or(FlowKey::ue(flow.downstream.dst));
+        let key =
+            self.key_profile.downstream_key(&flow.downstream).unwrap_or(FlowKey::ue(flow.downstream.dst));
         FlowSpec {
             key,
             uplink_teid: flow.uplink_teid,
