@@ -155,6 +155,8 @@ impl<W: Word> Masks for Apart<W> {
 
 /// Keys added between two looks at the masks.
 const STRIDE: usize = 4;
+/// Indices tried on the first keys at once: one bit each in a word.
+const INDICES: u32 = u64::BITS;
 
 /// The bits 0 of the lanes that `set` has a bit for.
 fn lanes<W: Word>(set: u32, cells: u32) -> W {
@@ -181,18 +183,40 @@ fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, format: Format, value
         asks.push((g1, g2, M::new(lanes(value & open, cells), lanes(!value & open, cells))));
     }
     asks.resize(asks.len().next_multiple_of(STRIDE), (0, 1, nothing));
-    let (strides, _) = asks.as_chunks::<STRIDE>();
+    let head_strides = if value_bits <= 2 { 2 } else { 3 };
+    let (head, tail) = asks.split_at(asks.len().min(head_strides * STRIDE));
+    let add = |masks: &mut M, keys: &[(u32, u32, M)], index: u32| {
+        for &(g1, g2, ask) in keys {
+            masks.add(ask, g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION));
+        }
+    };
 
     let mut fields = [0; 8];
-    'index: for index in 0..format.marker() {
-        let mut masks = nothing;
-        for stride in strides {
-            for &(g1, g2, ask) in stride {
-                masks.add(ask, g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION));
+    let (mut first, mut survivors) = (0, 0u64);
+    'index: loop {
+        // Where an index fails is a coin toss that no branch predictor guesses; so the first keys are tried on many
+        // indices without a branch, and only the few indices that survive go on.
+        while survivors == 0 {
+            if first >= format.marker() {
+                return None;
             }
+            for lane in 0..INDICES.min(format.marker() - first) {
+                let mut masks = nothing;
+                add(&mut masks, head, first + lane);
+                let survives = (masks.conflicts() | closed).has_zero_lane(lows, highs);
+                survivors |= u64::from(survives) << lane;
+            }
+            first += INDICES;
+        }
+        let index = first - INDICES + survivors.trailing_zeros();
+        survivors &= survivors - 1;
+        let mut masks = nothing;
+        add(&mut masks, head, index);
+        for stride in tail.chunks_exact(STRIDE) {
             if !(masks.conflicts() | closed).has_zero_lane(lows, highs) {
                 continue 'index;
             }
+            add(&mut masks, stride, index);
         }
         for bit in 0..u32::from(value_bits) {
             if open >> bit & 1 == 1 && masks.conflicts().bits_at(bit * cells) & array_mask == 0 {
@@ -206,7 +230,6 @@ fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, format: Format, value
             return Some(fields);
         }
     }
-    None
 }
 
 /// The value these fields give a key: the definition, which the lookup must equal.
