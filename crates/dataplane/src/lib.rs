@@ -1,1 +1,47 @@
-//! stub
+//! The data plane: gateway nodes that run to completion, and whole clusters of them in memory.
+//!
+//! A packet enters at any node. The *ingress node* finds the flow's *handling node* as its [`Architecture`] says,
+//! and sends the packet there over the fabric; the handling node finds the flow's state in its FIB, and the packet
+//! leaves: downstream in a GTP-U tunnel to the flow's base station, upstream out of its tunnel to the Internet.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`fabric_mac`] | what a destination MAC says inside the cluster |
+//! | [`architecture`] | the four ways to spread the FIB |
+//! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
+//! | `classify`, [`fragment_cache`] | from a frame to its flow key |
+//! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
+//! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
+//! | [`worker`] | nodes on threads |
+//! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
+//! | [`capacity`] | how many flows fit in a given memory |
+
+#![forbid(unsafe_code)]
+
+pub mod architecture;
+mod batch;
+pub mod capacity;
+mod classify;
+pub mod cluster;
+pub mod fabric_mac;
+pub mod flow;
+pub mod fragment_cache;
+mod handling;
+mod ingress;
+pub mod node;
+pub mod oversize;
+pub mod policy;
+pub mod reason;
+pub mod stats;
+pub mod table_set;
+pub mod worker;
+
+pub use architecture::{Architecture, ParseArchitectureError};
+pub use capacity::{Capacity, capacity, capacity_by_formula};
+pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
+pub use fabric_mac::{FabricMac, OutputPort, Phase};
+pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
+pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
+pub use policy::{Oversize, Policy};
+pub use reason::{DropCounts, DropReason};
+pub use stats::{Dropped, NodeStats};

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`capture`] | pcap and pcapng files, plain or gzipped, read and written frame by frame |
 //! | [`packet`] | the buffer trait the data plane is written against, bursts, and the tag a buffer carries |
 //! | [`pool`] | buffers on the heap, recycled through a bounded pool |
 //! | [`port`] | ports as traits, and the in-memory port made of two rings |
@@ -9,11 +10,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod packet;
 pub mod pool;
 pub mod port;
 pub mod switch;
 
+pub use capture::{CaptureError, CaptureReader, CaptureWriter, CapturedFrame, LinkType};
 pub use packet::{BURST, Burst, PacketBuf, PacketSource, RoomError, Tag};
 pub use pool::{Packet, Pool, PoolError};
 pub use port::{MemoryPort, RxPort, TxPort, memory_port_pair};

@@ -2,12 +2,20 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`cuckoo`] | a concurrent exact table of one key and value size |
+//! | [`fib`] | a node's exact table of flows, of two key sizes |
+//! | [`full_copy`], [`hash_partition`] | the two simple answers to "which node?": hold every key, or compute it |
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
+//! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
 
 #![deny(unsafe_code)]
 
+pub mod cuckoo;
+pub mod fib;
+pub mod full_copy;
 pub mod gpt;
-#[allow(dead_code, reason = "first used by the batched lookups")]
+pub mod hash_partition;
 mod prefetch;
+pub mod setsep;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};

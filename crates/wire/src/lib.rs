@@ -1,1 +1,33 @@
-//! stub
+//! Headers from Ethernet to GTP-U, parsed and written without allocating.
+//!
+//! Parsing proves all lengths once; the views it returns borrow the packet, and their accessors cannot fail.
+//! Writers return arrays or fill a caller's buffer. Nothing here panics, whatever the bytes.
+//!
+//! | module | what it reads and writes |
+//! |---|---|
+//! | [`packet`] | the two calls made for each packet: [`parse_frame`] and [`parse_ip`] |
+//! | [`ethernet`], [`arp`] | Ethernet II with up to two VLAN tags, ARP for IPv4 |
+//! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
+//! | [`transport`] | UDP and TCP |
+//! | [`icmp`] | ICMP for both versions |
+//! | [`gtpu`] | GTPv1-U messages |
+//! | [`checksum`] | the Internet checksum: full, over pseudo headers, incremental |
+
+#![forbid(unsafe_code)]
+
+pub mod arp;
+pub mod checksum;
+mod error;
+pub mod ethernet;
+pub mod gtpu;
+pub mod icmp;
+pub mod ipv4;
+pub mod ipv6;
+pub mod packet;
+pub mod protocol;
+pub mod transport;
+
+pub use error::{ParseError, WriteError};
+pub use ethernet::{Frame, MacAddr, parse_frame};
+pub use ipv4::header_checksum_ok as ipv4_header_checksum_ok;
+pub use packet::{Fragment, IpPacket, IpSummary, parse_ip, parse_quoted};

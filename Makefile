@@ -1,0 +1,31 @@
+# Few targets; public CI calls the same ones. `make help` lists them.
+
+CARGO ?= cargo
+SECONDS_PER_TARGET ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz miri clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## a four-node cluster beside the three architectures it replaces (ARGS="--help" for more)
+	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo $(ARGS)
+
+check: ## the quick part of `make test`: format, lints, unit tests
+	@scripts/test.sh quick
+
+test: ## will this pass? everything public CI runs
+	@scripts/test.sh all
+
+bench: ## measure the tables on this machine
+	@scripts/bench.sh
+
+fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
+	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
+
+miri: ## run the small blocks under Miri
+	@scripts/test.sh miri
+
+clean: ## remove what was built
+	$(CARGO) clean

@@ -1,0 +1,64 @@
+//! Packets on their way through a node, a burst at a time, as arrays side by side: a table sees a dense array of
+//! hashes, never the packets.
+
+use crate::classify::Parsed;
+use arrayvec::ArrayVec;
+use scalebricks_io::BURST;
+use scalebricks_tables::KeyBatch;
+use scalebricks_types::{FlowKey, KeyHash};
+
+/// Up to [`BURST`] packets that wait for the same lookup.
+#[derive(Debug)]
+pub(crate) struct Batch<P> {
+    packets: ArrayVec<P, BURST>,
+    parsed: ArrayVec<Parsed, BURST>,
+    keys: ArrayVec<FlowKey, BURST>,
+    hashes: ArrayVec<KeyHash, BURST>,
+}
+
+/// One packet with all that is known of it.
+#[derive(Debug)]
+pub(crate) struct Work<P> {
+    pub(crate) packet: P,
+    pub(crate) parsed: Parsed,
+    pub(crate) key: FlowKey,
+    pub(crate) hash: KeyHash,
+}
+
+impl<P> Default for Batch<P> {
+    fn default() -> Self {
+        Self { packets: ArrayVec::new(), parsed: ArrayVec::new(), keys: ArrayVec::new(), hashes: ArrayVec::new() }
+    }
+}
+
+impl<P> Batch<P> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.packets.is_full()
+    }
+
+    /// Adds a packet to a batch that is not full.
+    pub(crate) fn push(&mut self, work: Work<P>) {
+        self.packets.push(work.packet);
+        self.parsed.push(work.parsed);
+        self.keys.push(work.key);
+        self.hashes.push(work.hash);
+    }
+
+    /// What a table is asked.
+    pub(crate) fn keys(&self) -> KeyBatch<'_> {
+        KeyBatch::new(&self.keys, &self.hashes)
+    }
+
+    /// Takes all packets out, in order.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Work<P>> + '_ {
+        self.packets
+            .drain(..)
+            .zip(self.parsed.drain(..))
+            .zip(self.keys.drain(..).zip(self.hashes.drain(..)))
+            .map(|((packet, parsed), (key, hash))| Work { packet, parsed, key, hash })
+    }
+}

@@ -1,0 +1,190 @@
+//! From a frame's bytes to its flow key, or to the reason it has none.
+//!
+//! At the ingress node everything about the packet is judged; after a crossing of the fabric the same bytes are only
+//! read again for their key. The two agree because they are one function.
+
+use crate::fabric_mac::OutputPort;
+use crate::fragment_cache::{DatagramId, FragmentCache};
+use crate::policy::Policy;
+use crate::reason::DropReason;
+use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile};
+use scalebricks_wire::gtpu::{self, Gtpu, MessageType};
+use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
+use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What later stages need of a parsed packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parsed {
+    /// Where the packet will leave, which says in which direction it flows.
+    pub(crate) output: OutputPort,
+    /// Start of the IP packet that belongs to the user: behind Ethernet downstream, behind GTP-U upstream.
+    pub(crate) user_offset: u16,
+    /// Its length, without what Ethernet padded.
+    pub(crate) user_len: u32,
+    /// DSCP and ECN octet of the user's packet downstream; 0 upstream.
+    pub(crate) traffic_class: u8,
+    /// A hash of the fragmented datagram this packet is a piece of.
+    pub(crate) datagram: Option<u64>,
+    /// It was forwarded once more already.
+    pub(crate) again: bool,
+}
+
+/// Finds keys. One a node: it holds the fragments in passage.
+#[derive(Debug)]
+pub(crate) struct Classifier {
+    hasher: KeyHasher,
+    profile: KeyProfile,
+    verify_checksum: bool,
+    gateway: std::net::Ipv4Addr,
+    fragments: FragmentCache,
+    datagram_hash: RandomState,
+}
+
+type Classified = Result<(Parsed, FlowKey), DropReason>;
+
+impl Classifier {
+    pub(crate) fn new(policy: &Policy, seed: HashSeed) -> Self {
+        Self {
+            hasher: KeyHasher::new(seed),
+            profile: policy.key_profile,
+            verify_checksum: policy.verify_ipv4_checksum,
+            gateway: policy.gateway_address,
+            fragments: FragmentCache::default(),
+            datagram_hash: RandomState::new(),
+        }
+    }
+
+    /// The key's one hash.
+    #[inline]
+    pub(crate) fn hash(&self, key: &FlowKey) -> KeyHash {
+        self.hasher.hash(key)
+    }
+
+    /// Judges a frame from outside and finds its key.
+    pub(crate) fn ingress(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
+        self.classify(frame, output, self.verify_checksum, now)
+    }
+
+    /// Finds the key of a frame that an ingress node has judged.
+    pub(crate) fn from_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
+        self.classify(frame, output, false, now)
+    }
+
+    fn classify(&mut self, bytes: &[u8], output: OutputPort, verify_checksum: bool, now: Duration) -> Classified {
+        let frame = parse_frame(bytes).map_err(frame_error)?;
+        if !frame.is_ip() {
+            return Err(DropReason::NonIp);
+        }
+        if frame.dst.is_multicast() {
+            return Err(DropReason::Multicast);
+        }
+        let l3_offset = frame.l3_offset;
+        let ip_bytes = bytes.get(l3_offset..).ok_or(DropReason::Truncated)?;
+        let packet = parse_ip(ip_bytes).map_err(ip_error)?;
+        let ip = &packet.summary;
+        if is_multicast(ip.dst) {
+            return Err(DropReason::Multicast);
+        }
+        if verify_checksum && ip.is_ipv4() && !ipv4_header_checksum_ok(packet.bytes()) {
+            return Err(DropReason::BadIpv4Checksum);
+        }
+        match output {
+            OutputPort::BaseStation => self.downstream(&packet, l3_offset, now),
+            OutputPort::Internet => self.upstream(&packet, l3_offset),
+        }
+    }
+
+    fn downstream(&mut self, packet: &IpPacket<'_>, l3_offset: usize, now: Duration) -> Classified {
+        let ip = &packet.summary;
+        let datagram = ip.fragment.map(|fragment| DatagramId {
+            src: ip.src,
+            dst: ip.dst,
+            protocol: if ip.is_ipv4() { ip.protocol } else { 0 },
+            id: fragment.id,
+        });
+        let key = match (self.profile, datagram) {
+            (KeyProfile::Ue, _) => FlowKey::ue(ip.dst),
+            (KeyProfile::Flow5, Some(datagram)) if ip.is_later_fragment() => {
+                self.fragments.flow(&datagram, now).ok_or(DropReason::FragmentWithoutFirst)?
+            }
+            (KeyProfile::Flow5, datagram) => {
+                let key = FlowKey::five_tuple(&downstream_tuple(packet)).ok_or(DropReason::MalformedIp)?;
+                if let Some(datagram) = datagram {
+                    self.fragments.learn(datagram, key, now);
+                }
+                key
+            }
+        };
+        let parsed = Parsed {
+            output: OutputPort::BaseStation,
+            user_offset: l3_offset as u16, // at most 22: Ethernet and two tags
+            user_len: ip.total_len,
+            traffic_class: ip.dscp_ecn,
+            datagram: datagram.map(|d| self.datagram_hash.hash_one(d)),
+            again: false,
+        };
+        Ok((parsed, key))
+    }
+
+    fn upstream(&self, packet: &IpPacket<'_>, l3_offset: usize) -> Classified {
+        let ip = &packet.summary;
+        if ip.dst != IpAddr::V4(self.gateway) {
+            return Err(DropReason::NotForGateway);
+        }
+        if ip.protocol != protocol::UDP {
+            return Err(DropReason::NotGtpu);
+        }
+        if ip.fragment.is_some() {
+            return Err(DropReason::GtpuFragment);
+        }
+        let udp = Udp::parse(packet.l4()).map_err(|_| DropReason::MalformedGtpu)?;
+        if udp.dst_port() != gtpu::PORT {
+            return Err(DropReason::NotGtpu);
+        }
+        let message = Gtpu::parse(udp.payload()).map_err(|_| DropReason::MalformedGtpu)?;
+        if message.message_type() != MessageType::GPdu {
+            return Err(DropReason::GtpuSignalling);
+        }
+        let headers = usize::from(ip.l4_offset) + UDP_HEADER_LEN + message.header_len();
+        let parsed = Parsed {
+            output: OutputPort::Internet,
+            user_offset: (l3_offset + headers) as u16, // within one IPv4 packet
+            user_len: message.payload().len() as u32,
+            traffic_class: 0,
+            datagram: None,
+            again: false,
+        };
+        Ok((parsed, FlowKey::teid(message.teid())))
+    }
+}
+
+/// The tuple a downstream packet is steered by: its own, or for an ICMP error that of the flow it is about, which is
+/// the quoted (upstream) packet's turned round.
+fn downstream_tuple(packet: &IpPacket<'_>) -> FiveTuple {
+    match packet.quoted() {
+        Some(Ok(quoted)) => quoted.five_tuple().reversed(),
+        _ => packet.summary.five_tuple(),
+    }
+}
+
+fn frame_error(error: ParseError) -> DropReason {
+    match error {
+        ParseError::Truncated => DropReason::Truncated,
+        _ => DropReason::NonIp, // more tags than a gateway looks through
+    }
+}
+
+fn ip_error(error: ParseError) -> DropReason {
+    match error {
+        ParseError::Truncated => DropReason::Truncated,
+        _ => DropReason::MalformedIp,
+    }
+}
+
+/// Multicast, and the limited broadcast address.
+fn is_multicast(address: IpAddr) -> bool {
+    address.is_multicast() || address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST)
+}

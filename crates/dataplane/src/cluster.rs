@@ -1,0 +1,220 @@
+//! A whole cluster in one process: nodes on an in-memory switch, tables filled for one architecture, and the far ends
+//! of the outside links in the caller's hands.
+
+use crate::architecture::Architecture;
+use crate::fabric_mac::FabricMac;
+use crate::flow::{BaseStation, BaseStationId, FlowState};
+use crate::node::{Node, NodeConfig, NodePorts, OutsideMacs};
+use crate::policy::{MIN_MTU, Policy};
+use crate::table_set::{TableSet, TableSetError};
+use crate::worker;
+use scalebricks_io::switch::StatsReader;
+use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, SwitchPort, SwitchStats, memory_port_pair};
+use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
+use scalebricks_wire::MacAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A flow as the controller pins it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// The key of its downstream packets.
+    pub key: FlowKey,
+    /// The gateway's end of its tunnel: upstream packets carry it. Unique in the cluster.
+    pub uplink_teid: Teid,
+    /// The base station's end: downstream packets carry it.
+    pub downlink_teid: Teid,
+    /// The base station that serves the UE.
+    pub base_station: BaseStationId,
+    /// The QoS flow, if downstream packets carry a PDU session container.
+    pub qfi: Option<Qfi>,
+    /// The node it is pinned to.
+    pub node: NodeId,
+}
+
+/// What a cluster is made of.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// How many nodes.
+    pub size: ClusterSize,
+    /// How the FIB is spread over them.
+    pub architecture: Architecture,
+    /// What nodes decide about packets.
+    pub policy: Policy,
+    /// The secret of the key hash.
+    pub seed: HashSeed,
+    /// The base stations.
+    pub base_stations: Vec<BaseStation>,
+    /// Packets an outside link holds each way.
+    pub outside_capacity: usize,
+    /// Frames each pair of nodes can have under way on the fabric.
+    pub fabric_capacity: usize,
+    /// Where nodes take buffers for fragments and answers from.
+    pub buffers: Pool,
+}
+
+/// Why a cluster could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A flow names a node that does not exist.
+    #[error("flow {flow} is pinned to {node}, but the cluster has {size} nodes")]
+    NoSuchNode {
+        /// The flow's place in the list.
+        flow: usize,
+        /// The node it names.
+        node: NodeId,
+        /// The nodes there are.
+        size: usize,
+    },
+    /// A flow names a base station that does not exist.
+    #[error("flow {flow} is served by base station {base_station}, but there are {base_stations}")]
+    NoSuchBaseStation {
+        /// The flow's place in the list.
+        flow: usize,
+        /// The base station it names.
+        base_station: u16,
+        /// The base stations there are.
+        base_stations: usize,
+    },
+    /// The base-station link is too narrow.
+    #[error("a base-station MTU of {0} is below the minimum of {MIN_MTU}")]
+    Mtu(u16),
+    /// The tables could not be filled.
+    #[error(transparent)]
+    Tables(#[from] TableSetError),
+}
+
+/// The far ends of a node's outside links, and the addresses to use on them.
+#[derive(Debug)]
+pub struct OutsideLinks {
+    /// The Internet's end: what is sent here arrives at the node as downstream traffic.
+    pub internet: MemoryPort<Packet>,
+    /// The base stations' end.
+    pub base_station: MemoryPort<Packet>,
+    /// The MAC addresses on both links.
+    pub macs: OutsideMacs,
+}
+
+/// A cluster of gateway nodes in memory.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Node<Packet>>,
+    links: Vec<OutsideLinks>,
+    fabric: Vec<StatsReader>,
+    tables: TableSet,
+}
+
+impl Cluster {
+    /// A cluster whose tables hold these flows. Building is parallel and takes about a second a million flows.
+    ///
+    /// # Errors
+    /// [`ClusterError`] names the flow, or what the tables could not hold.
+    pub fn new(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<Self, ClusterError> {
+        check(config, flows)?;
+        let size = config.size;
+        let tables = TableSet::build(config.architecture, size, config.seed, flows)?;
+        let mut switch = MemorySwitch::new(size.get() as u16);
+        for node in size.nodes() {
+            for mac in FabricMac::announced_by(node, size) {
+                switch.announce(mac.octets(), u16::from(node.get()));
+            }
+        }
+        let fabric_ports: Vec<SwitchPort<Packet>> = switch.power_on(config.fabric_capacity);
+        let base_stations: Arc<[BaseStation]> = config.base_stations.as_slice().into();
+        let mut cluster = Self { nodes: Vec::new(), links: Vec::new(), fabric: Vec::new(), tables };
+        for (id, fabric) in size.nodes().zip(fabric_ports) {
+            cluster.fabric.push(fabric.stats());
+            let macs = outside_macs(id);
+            let (internet, far_internet) = memory_port_pair(config.outside_capacity);
+            let (base_station, far_base_station) = memory_port_pair(config.outside_capacity);
+            let ports = NodePorts {
+                internet: Box::new(internet),
+                base_station: Box::new(base_station),
+                fabric: Box::new(fabric),
+            };
+            let node_config = NodeConfig {
+                id,
+                size,
+                architecture: config.architecture,
+                policy: config.policy,
+                seed: config.seed,
+                macs,
+                base_stations: Arc::clone(&base_stations),
+            };
+            let tables = cluster.tables.node_tables(id);
+            cluster.nodes.push(Node::new(node_config, tables, ports, Box::new(config.buffers.clone())));
+            cluster.links.push(OutsideLinks { internet: far_internet, base_station: far_base_station, macs });
+        }
+        Ok(cluster)
+    }
+
+    /// The nodes, in order.
+    pub fn nodes(&self) -> &[Node<Packet>] {
+        &self.nodes
+    }
+
+    /// The nodes, to list their drops.
+    pub fn nodes_mut(&mut self) -> &mut [Node<Packet>] {
+        &mut self.nodes
+    }
+
+    /// The far ends of all outside links, by node.
+    pub fn links_mut(&mut self) -> &mut [OutsideLinks] {
+        &mut self.links
+    }
+
+    /// Works off everything that waits at the outside ports, on up to `threads` threads; returns the time it took.
+    pub fn run_until_idle(&mut self, threads: usize) -> Duration {
+        worker::run_until_idle(&mut self.nodes, threads)
+    }
+
+    /// What the fabric carried, all nodes together.
+    pub fn fabric_stats(&self) -> SwitchStats {
+        self.fabric.iter().map(StatsReader::read).fold(SwitchStats::default(), |a, b| SwitchStats {
+            frames: a.frames + b.frames,
+            bytes: a.bytes + b.bytes,
+            unknown_address: a.unknown_address + b.unknown_address,
+        })
+    }
+
+    /// The tables of all nodes, for their sizes.
+    pub const fn tables(&self) -> &TableSet {
+        &self.tables
+    }
+}
+
+fn check(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<(), ClusterError> {
+    if config.policy.base_station_mtu < MIN_MTU {
+        return Err(ClusterError::Mtu(config.policy.base_station_mtu));
+    }
+    let base_stations = config.base_stations.len();
+    for (flow, spec) in flows.iter().enumerate() {
+        if spec.node.index() >= config.size.get() {
+            return Err(ClusterError::NoSuchNode { flow, node: spec.node, size: config.size.get() });
+        }
+        let base_station = spec.base_station.0;
+        if usize::from(base_station) >= base_stations {
+            return Err(ClusterError::NoSuchBaseStation { flow, base_station, base_stations });
+        }
+    }
+    Ok(())
+}
+
+/// The addresses on a node's outside links: locally administered, and none of the fabric's.
+fn outside_macs(node: NodeId) -> OutsideMacs {
+    let mac = |link| MacAddr([0x02, 0x5a, link, 0, 0, node.get()]);
+    OutsideMacs { internet: mac(0), base_station: mac(1), router: mac(2) }
+}
+
+impl FlowSpec {
+    /// The state its handling node keeps; `index` is its place in that node's counters.
+    pub(crate) const fn state(&self, index: scalebricks_types::FlowIndex) -> FlowState {
+        FlowState {
+            teid: self.downlink_teid,
+            index,
+            base_station: self.base_station,
+            node: self.node,
+            qfi: self.qfi,
+        }
+    }
+}

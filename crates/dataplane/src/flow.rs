@@ -1,0 +1,152 @@
+//! A flow's state at its handling node: what the FIB's 16 bytes mean, and the counters beside them.
+
+use scalebricks_tables::FibValue;
+use scalebricks_types::{FlowIndex, NodeHint, NodeId, Qfi, Teid};
+use scalebricks_wire::MacAddr;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A base station, by its place in the cluster's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BaseStationId(pub u16);
+
+/// Where GTP-U for a base station is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseStation {
+    /// Its tunnel address.
+    pub address: Ipv4Addr,
+    /// The MAC address of the next hop towards it.
+    pub mac: MacAddr,
+}
+
+/// What the FIB holds for a flow, in both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowState {
+    /// The tunnel at the base station: downstream packets carry it.
+    pub teid: Teid,
+    /// The flow's counters at its handling node.
+    pub index: FlowIndex,
+    /// The base station that serves the UE.
+    pub base_station: BaseStationId,
+    /// The node the flow is pinned to.
+    pub node: NodeId,
+    /// The QoS flow, if downstream packets carry a PDU session container.
+    pub qfi: Option<Qfi>,
+}
+
+const NO_QFI: u8 = 0xff;
+
+impl FlowState {
+    /// Word 0: TEID, counter index. Word 1: base station (16 bits), node (8), QFI or 0xff (8), 32 bits zero.
+    #[inline]
+    pub fn encode(&self) -> FibValue {
+        let qfi = self.qfi.map_or(NO_QFI, Qfi::get);
+        [
+            u64::from(self.teid.get()) | u64::from(self.index.0) << 32,
+            u64::from(self.base_station.0) | u64::from(self.node.get()) << 16 | u64::from(qfi) << 24,
+        ]
+    }
+
+    /// The state in a FIB value made by [`FlowState::encode`].
+    #[inline]
+    pub const fn decode(value: FibValue) -> Self {
+        let [low, high] = value;
+        Self {
+            teid: Teid::new(low as u32),
+            index: FlowIndex((low >> 32) as u32),
+            base_station: BaseStationId(high as u16),
+            node: NodeId::new((high >> 16) as u8),
+            qfi: match Qfi::new((high >> 24) as u8) {
+                Ok(qfi) => Some(qfi),
+                Err(_) => None, // NO_QFI is no QFI
+            },
+        }
+    }
+
+    /// The node in a FIB value, as a full copy of the FIB hints at it.
+    pub const fn node_of(value: FibValue) -> NodeHint {
+        NodeHint::new(Self::decode(value).node.get() as u16)
+    }
+}
+
+/// What one flow has carried, in packets and bytes of inner IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowCount {
+    /// Packets to the UE.
+    pub downstream_packets: u64,
+    /// Their bytes.
+    pub downstream_bytes: u64,
+    /// Packets from the UE.
+    pub upstream_packets: u64,
+    /// Their bytes.
+    pub upstream_bytes: u64,
+}
+
+/// Counters of the flows pinned to one node, 32 bytes a flow, by [`FlowIndex`].
+///
+/// One worker writes, so an addition is a load and a store, not a locked instruction; anyone may read.
+#[derive(Debug)]
+pub struct FlowCounters {
+    flows: Box<[[AtomicU64; 4]]>,
+}
+
+impl FlowCounters {
+    /// Zeroed counters for this many flows.
+    pub fn new(flows: usize) -> Self {
+        Self { flows: (0..flows).map(|_| Default::default()).collect() }
+    }
+
+    /// Counts a packet of the flow. Must be called by the node's own worker only, else counts are lost.
+    #[inline]
+    pub(crate) fn count(&self, flow: FlowIndex, upstream: bool, bytes: usize) {
+        let Some(counts) = self.flows.get(flow.0 as usize) else { return };
+        let at = if upstream { 2 } else { 0 };
+        let add = |counter: &AtomicU64, n| {
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        };
+        add(&counts[at], 1);
+        add(&counts[at + 1], bytes as u64);
+    }
+
+    /// What the flow has carried; zeros for an index there is no flow of.
+    pub fn read(&self, flow: FlowIndex) -> FlowCount {
+        let Some(counts) = self.flows.get(flow.0 as usize) else { return FlowCount::default() };
+        let [downstream_packets, downstream_bytes, upstream_packets, upstream_bytes] =
+            [0, 1, 2, 3].map(|i| counts[i].load(Ordering::Relaxed));
+        FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_flow_survives_its_fib_value(teid: u32, index: u32, bs: u16, node: u8, qfi in proptest::option::of(0u8..64)) {
+            let state = FlowState {
+                teid: Teid::new(teid),
+                index: FlowIndex(index),
+                base_station: BaseStationId(bs),
+                node: NodeId::new(node),
+                qfi: qfi.map(|q| Qfi::new(q).unwrap()),
+            };
+            prop_assert_eq!(FlowState::decode(state.encode()), state);
+            prop_assert_eq!(FlowState::node_of(state.encode()), NodeHint::new(u16::from(node)));
+        }
+    }
+
+    #[test]
+    fn counts_go_to_their_direction() {
+        let counters = FlowCounters::new(2);
+        counters.count(FlowIndex(1), false, 100);
+        counters.count(FlowIndex(1), true, 7);
+        counters.count(FlowIndex(1), true, 8);
+        counters.count(FlowIndex(2), true, 8); // no such flow: ignored
+        let want = FlowCount { downstream_packets: 1, downstream_bytes: 100, upstream_packets: 2, upstream_bytes: 15 };
+        assert_eq!(counters.read(FlowIndex(1)), want);
+        assert_eq!(counters.read(FlowIndex(0)), FlowCount::default());
+        assert_eq!(counters.read(FlowIndex(2)), FlowCount::default());
+    }
+}

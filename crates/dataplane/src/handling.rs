@@ -1,0 +1,134 @@
+//! The handling side of a node: from the flow's key to its state, and out.
+//!
+//! Reads: the FIB, the base stations. Writes: per-flow counters, the tunnel headers.
+//! Next: the base-station port (downstream, encapsulated) or the Internet port (upstream, decapsulated). A flow that
+//! is not here goes once more to where the GPT has it, else it is dropped.
+
+use crate::batch::Work;
+use crate::fabric_mac::{FabricMac, OutputPort};
+use crate::flow::FlowState;
+use crate::node::Node;
+use crate::policy::Oversize;
+use crate::reason::DropReason;
+use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_tables::KeyBatch;
+use scalebricks_types::{KeyHash, NodeHint};
+use scalebricks_wire::encap::{self, OuterV4};
+use scalebricks_wire::{ethernet, ipv4_header_checksum_ok, parse_ip};
+
+impl<P: PacketBuf> Node<P> {
+    /// Looks the waiting packets up in the FIB and acts on each.
+    pub(crate) fn handle(&mut self) {
+        if self.handling.is_empty() {
+            return;
+        }
+        let mut values = [None; BURST];
+        self.tables.fib.lookup_batch(self.handling.keys(), &mut values);
+        let mut batch = std::mem::take(&mut self.handling);
+        for (work, value) in batch.drain().zip(values) {
+            match (value, work.parsed.output) {
+                (Some(value), OutputPort::BaseStation) => self.encapsulate(work, &FlowState::decode(value)),
+                (Some(value), OutputPort::Internet) => self.decapsulate(work, &FlowState::decode(value)),
+                (None, _) => self.forward_again(work),
+            }
+        }
+    }
+
+    /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the
+    /// packet goes there, once.
+    fn forward_again(&mut self, work: Work<P>) {
+        let mut hint = [NodeHint::NONE];
+        if !work.parsed.again && self.config.architecture == crate::Architecture::ScaleBricks {
+            let (key, hash) = ([work.key], [work.hash]);
+            self.tables.gpt.lookup_batch(KeyBatch::new(&key, &hash), &mut hint);
+        }
+        match self.config.size.resolve(hint[0]) {
+            Some(node) if node != self.config.id => {
+                self.stats.forwarded_again += 1;
+                let mac = FabricMac { again: true, ..FabricMac::handling(node, work.parsed.output) };
+                self.send_fabric(work.packet, mac);
+            }
+            _ => self.drop_packet(work.packet, DropReason::UnknownFlow),
+        }
+    }
+
+    /// Downstream: the user's packet leaves in the flow's tunnel.
+    fn encapsulate(&mut self, work: Work<P>, flow: &FlowState) {
+        let Work { mut packet, parsed, hash, .. } = work;
+        let Some(&station) = self.config.base_stations.get(usize::from(flow.base_station.0)) else {
+            return self.drop_packet(packet, DropReason::UnknownFlow);
+        };
+        let user_len = usize::from(parsed.user_len);
+        let overhead = encap::overhead_v4(flow.qfi.is_some());
+        if user_len + overhead > usize::from(u16::MAX) {
+            return self.drop_packet(packet, DropReason::TooLarge);
+        }
+        let mtu = usize::from(self.config.policy.base_station_mtu);
+        let too_big = user_len + overhead > mtu;
+        if too_big && self.config.policy.oversize == Oversize::Icmp {
+            return self.refuse_too_big(packet, &parsed, mtu - overhead);
+        }
+        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
+            return self.drop_packet(packet, DropReason::Truncated);
+        }
+        if packet.prepend(ethernet::HEADER_LEN + overhead).is_err() {
+            return self.drop_packet(packet, DropReason::NoBuffer);
+        }
+        self.outer_id = self.outer_id.wrapping_add(1);
+        let outer = OuterV4 {
+            dst_mac: station.mac,
+            src_mac: self.config.macs.base_station,
+            src: self.config.policy.gateway_address,
+            dst: station.address,
+            dscp_ecn: parsed.traffic_class & 0xfc, // DSCP copied, ECN not: TS 29.281 has no rule for it
+            identification: self.outer_id,
+            udp_src_port: entropy_port(hash),
+            teid: flow.teid.get(),
+            qfi: flow.qfi.map(scalebricks_types::Qfi::get),
+            inner_len: parsed.user_len,
+        };
+        if encap::write_v4(packet.data_mut(), &outer).is_err() {
+            return self.drop_packet(packet, DropReason::NoBuffer);
+        }
+        self.tables.counters.count(flow.index, false, user_len);
+        if too_big {
+            return self.send_fragmented(packet, mtu);
+        }
+        self.stats.base_station_out += 1;
+        self.send_outside(OutputPort::BaseStation, packet);
+    }
+
+    /// Upstream: the user's packet leaves its tunnel.
+    fn decapsulate(&mut self, work: Work<P>, flow: &FlowState) {
+        let Work { mut packet, parsed, .. } = work;
+        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
+            return self.drop_packet(packet, DropReason::Truncated);
+        }
+        let Ok(ip) = parse_ip(packet.data()) else {
+            return self.drop_packet(packet, DropReason::MalformedInner);
+        };
+        let ethertype = if ip.dst.is_ipv4() { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
+        if self.config.policy.verify_ipv4_checksum && ip.dst.is_ipv4() && !ipv4_header_checksum_ok(packet.data()) {
+            return self.drop_packet(packet, DropReason::BadIpv4Checksum);
+        }
+        self.tables.counters.count(flow.index, true, usize::from(parsed.user_len));
+        self.stats.internet_out += 1;
+        let macs = self.config.macs;
+        if let Err(packet) = send_ethernet(&mut packet, macs.router, macs.internet, ethertype).map_err(|()| packet) {
+            return self.drop_packet(packet, DropReason::NoBuffer);
+        }
+    }
+}
+
+/// Cuts a packet down to the user's IP packet in it.
+fn strip_to_user<P: PacketBuf>(packet: &mut P, offset: u16, len: usize) -> bool {
+    let stripped = packet.trim_front(usize::from(offset)).is_ok();
+    packet.truncate(len);
+    stripped && packet.data().len() == len
+}
+
+/// The outer UDP source port: 14 bits of the flow's hash in the dynamic range (RFC 6335 §6), so that links and
+/// receive queues behind the gateway spread flows, never packets of one flow (TS 29.281 §4.4.2.0).
+const fn entropy_port(hash: KeyHash) -> u16 {
+    0xc000 | (hash.get() as u16 & 0x3fff)
+}

@@ -1,0 +1,189 @@
+//! The ingress side of a node: from an outside port to the handling node.
+//!
+//! Reads: the frame's headers, the GPT. Writes: the MAC addresses of frames that go over the fabric.
+//! Next: [`crate::handling`] for flows pinned here, the fabric for all others.
+
+use crate::architecture::Architecture;
+use crate::batch::Work;
+use crate::fabric_mac::{FabricMac, OutputPort, Phase};
+use crate::node::Node;
+use crate::reason::DropReason;
+use scalebricks_io::{BURST, Burst, PacketBuf};
+use scalebricks_types::{NodeHint, NodeId};
+use scalebricks_wire::{MacAddr, ethernet};
+use std::time::Duration;
+
+impl<P: PacketBuf> Node<P> {
+    /// Takes a burst from the port opposite to `output`, and steers it.
+    pub(crate) fn receive_outside(&mut self, output: OutputPort, now: Duration) -> usize {
+        let mut burst = Burst::new();
+        let (port, own, counter) = match output {
+            OutputPort::BaseStation => {
+                (&mut self.ports.internet, self.config.macs.internet, &mut self.stats.internet_in)
+            }
+            OutputPort::Internet => {
+                (&mut self.ports.base_station, self.config.macs.base_station, &mut self.stats.base_station_in)
+            }
+        };
+        let taken = port.rx_burst(&mut burst);
+        *counter += taken as u64;
+        // A pass of its own over the addresses: its loads do not wait for each other, so the first lines of all
+        // packets are on their way before the first is parsed.
+        let verdicts: arrayvec::ArrayVec<_, BURST> = burst.iter().map(|p| check_address(p.data(), own)).collect();
+        for (packet, verdict) in burst.into_iter().zip(verdicts) {
+            let classified = verdict.and_then(|()| self.classifier.ingress(packet.data(), output, now));
+            match classified {
+                Ok((parsed, key)) => {
+                    let hash = self.classifier.hash(&key);
+                    self.steering.push(Work { packet, parsed, key, hash });
+                }
+                Err(reason) => self.drop_packet(packet, reason),
+            }
+            if self.steering.is_full() {
+                self.steer();
+            }
+        }
+        taken
+    }
+
+    /// Asks the GPT where the waiting packets belong, and sends each on its way.
+    pub(crate) fn steer(&mut self) {
+        if self.steering.is_empty() {
+            return;
+        }
+        let mut hints = [NodeHint::NONE; BURST];
+        self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
+        let mut batch = std::mem::take(&mut self.steering);
+        for (work, hint) in batch.drain().zip(hints) {
+            match (self.resolve(hint), self.config.architecture) {
+                (Ok(node), Architecture::HashPartition) => self.go_to_lookup(node, work),
+                (Ok(node), _) => self.go_to_handling(node, work),
+                (Err(reason), _) => self.drop_packet(work.packet, reason),
+            }
+        }
+    }
+
+    /// Asks the lookup table of a hash partition for the handling nodes of the waiting packets.
+    pub(crate) fn look_up(&mut self) {
+        if self.looking_up.is_empty() {
+            return;
+        }
+        let mut hints = [NodeHint::NONE; BURST];
+        if let Some(lookup) = &mut self.tables.lookup {
+            lookup.lookup_batch(self.looking_up.keys(), &mut hints);
+        }
+        let mut batch = std::mem::take(&mut self.looking_up);
+        for (work, hint) in batch.drain().zip(hints) {
+            match self.resolve(hint) {
+                Ok(node) => self.go_to_handling(node, work),
+                Err(reason) => self.drop_packet(work.packet, reason),
+            }
+        }
+    }
+
+    /// The node a hint names. An exact table's "not here" and a number that names no node are different drops.
+    pub(crate) fn resolve(&self, hint: NodeHint) -> Result<NodeId, DropReason> {
+        let missing = if hint == NodeHint::NONE { DropReason::UnknownFlow } else { DropReason::NoSuchNode };
+        self.config.size.resolve(hint).ok_or(missing)
+    }
+
+    fn go_to_lookup(&mut self, node: NodeId, work: Work<P>) {
+        if node != self.config.id {
+            return self.send_fabric(work.packet, FabricMac::lookup(node, work.parsed.output));
+        }
+        self.looking_up.push(work);
+        if self.looking_up.is_full() {
+            self.look_up();
+        }
+    }
+
+    fn go_to_handling(&mut self, node: NodeId, work: Work<P>) {
+        if node == self.config.id {
+            return self.handle_later(work);
+        }
+        let output = work.parsed.output;
+        let mac = match self.config.architecture {
+            Architecture::Vlb => self.detour(node, &work),
+            _ => FabricMac::handling(node, output),
+        };
+        self.send_fabric(work.packet, mac);
+    }
+
+    /// VLB: the way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output
+    /// node itself means the direct way. Fragments of one datagram share their way, or the first could be overtaken.
+    fn detour(&mut self, node: NodeId, work: &Work<P>) -> FabricMac {
+        let drawn = work.parsed.datagram.map_or_else(|| self.next_random(), u64::from);
+        let intermediate = ((u128::from(drawn) * self.config.size.get() as u128) >> 64) as u16;
+        match self.config.size.node(intermediate) {
+            Ok(intermediate) if intermediate != node && intermediate != self.config.id => {
+                FabricMac::indirect(intermediate, node, work.parsed.output)
+            }
+            _ => FabricMac::handling(node, work.parsed.output),
+        }
+    }
+
+    /// The next number of a Weyl sequence, mixed (`SplitMix64`).
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Takes a burst from the fabric. Indirect frames go on unparsed; the others are parsed for their key.
+    pub(crate) fn receive_fabric(&mut self, now: Duration) -> usize {
+        let mut burst = Burst::new();
+        let taken = self.ports.fabric.rx_burst(&mut burst);
+        self.stats.fabric_in += taken as u64;
+        let addresses: arrayvec::ArrayVec<_, BURST> =
+            burst.iter().map(|p| ethernet::destination(p.data()).and_then(FabricMac::decode)).collect();
+        for (packet, mac) in burst.into_iter().zip(addresses) {
+            match mac {
+                None => self.drop_packet(packet, DropReason::BadFabricMac),
+                Some(mac) if mac.node != self.config.id => self.drop_packet(packet, DropReason::OtherMac),
+                Some(mac) if mac.phase == Phase::Indirect && mac.output_node != self.config.id => {
+                    self.send_fabric(packet, mac.second_phase());
+                }
+                Some(mac) => self.receive_for_here(packet, mac, now),
+            }
+        }
+        taken
+    }
+
+    /// A frame that must be parsed here: for its flow, or for where its flow is.
+    fn receive_for_here(&mut self, packet: P, mac: FabricMac, now: Duration) {
+        let (mut parsed, key) = match self.classifier.from_fabric(packet.data(), mac.port, now) {
+            Ok(classified) => classified,
+            Err(reason) => return self.drop_packet(packet, reason),
+        };
+        parsed.again = mac.again;
+        let work = Work { packet, parsed, key, hash: self.classifier.hash(&key) };
+        if mac.phase == Phase::Lookup {
+            self.looking_up.push(work);
+            if self.looking_up.is_full() {
+                self.look_up();
+            }
+        } else {
+            self.handle_later(work);
+        }
+    }
+
+    fn handle_later(&mut self, work: Work<P>) {
+        self.handling.push(work);
+        if self.handling.is_full() {
+            self.handle();
+        }
+    }
+}
+
+/// Whether a frame on an outside port is for this node.
+fn check_address(frame: &[u8], own: MacAddr) -> Result<(), DropReason> {
+    match ethernet::destination(frame) {
+        Some(mac) if mac == own => Ok(()),
+        Some(mac) if FabricMac::is_marked(mac) => Err(DropReason::EncodedMacOutside),
+        // What it is decides the reason: ARP is "non_ip" before it is broadcast.
+        Some(mac) if mac.is_multicast() => Ok(()),
+        Some(_) => Err(DropReason::OtherMac),
+        None => Err(DropReason::Truncated),
+    }
+}

@@ -1,0 +1,278 @@
+//! One gateway node: its ports, its tables, and one turn of work.
+//!
+//! A node runs to completion: in a turn it takes a burst from each port, and every packet of it either leaves by a
+//! port or is dropped by name before the turn ends. What a full fabric refuses waits in a bounded queue, and nothing
+//! new is taken from outside meanwhile.
+//!
+//! ```text
+//! Internet ────┐                      ┌─▶ handling ─▶ base stations (GTP-U)
+//!              ├─▶ classify ─▶ GPT ─▶ │             ─▶ Internet (IP)
+//! base station ┘                      └─▶ fabric ─▶ another node's handling
+//! ```
+
+use crate::architecture::Architecture;
+use crate::batch::Batch;
+use crate::classify::Classifier;
+use crate::fabric_mac::{FabricMac, OutputPort};
+use crate::flow::{BaseStation, FlowCounters};
+use crate::policy::Policy;
+use crate::reason::DropReason;
+use crate::stats::{DropLog, Dropped, NodeStats};
+use scalebricks_io::{Burst, PacketBuf, PacketSource, RxPort, TxPort};
+use scalebricks_tables::{Fib, GptReader};
+use scalebricks_types::{ClusterSize, HashSeed, NodeId};
+use scalebricks_wire::MacAddr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A port both ways.
+pub trait Port<P: PacketBuf>: RxPort<P> + TxPort<P> {}
+impl<P: PacketBuf, T: RxPort<P> + TxPort<P>> Port<P> for T {}
+
+/// A node's three ports.
+pub struct NodePorts<P> {
+    /// Towards the Internet.
+    pub internet: Box<dyn Port<P>>,
+    /// Towards the base stations.
+    pub base_station: Box<dyn Port<P>>,
+    /// Towards the other nodes.
+    pub fabric: Box<dyn Port<P>>,
+}
+
+/// A node's tables.
+pub struct NodeTables {
+    /// Names the node a packet goes to first: the handling node, or the lookup node of a hash partition.
+    pub gpt: Box<dyn GptReader>,
+    /// Names the handling node of the keys this node looks up for others: hash partition only.
+    pub lookup: Option<Box<dyn GptReader>>,
+    /// The state of the flows handled here.
+    pub fib: Arc<dyn Fib>,
+    /// Their counters.
+    pub counters: Arc<FlowCounters>,
+}
+
+/// The MAC addresses on a node's outside links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutsideMacs {
+    /// The node's own, on the Internet link.
+    pub internet: MacAddr,
+    /// The node's own, on the base-station link.
+    pub base_station: MacAddr,
+    /// The router towards the Internet.
+    pub router: MacAddr,
+}
+
+/// What a node is told when it is made.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// Its number.
+    pub id: NodeId,
+    /// How many nodes there are.
+    pub size: ClusterSize,
+    /// The way through the cluster.
+    pub architecture: Architecture,
+    /// The cluster's policy.
+    pub policy: Policy,
+    /// The cluster's secret.
+    pub seed: HashSeed,
+    /// Its MAC addresses.
+    pub macs: OutsideMacs,
+    /// The base stations it may send to.
+    pub base_stations: Arc<[BaseStation]>,
+}
+
+/// Frames that may wait for a congested fabric before they are dropped.
+pub const FABRIC_QUEUE: usize = 4_096;
+
+/// Bursts taken from the fabric in a turn, so that what is under way goes before what is new.
+const FABRIC_BURSTS: usize = 4;
+
+/// One gateway node.
+pub struct Node<P: PacketBuf> {
+    pub(crate) config: NodeConfig,
+    pub(crate) tables: NodeTables,
+    pub(crate) ports: NodePorts<P>,
+    pub(crate) buffers: Box<dyn PacketSource<P> + Send>,
+    pub(crate) classifier: Classifier,
+    pub(crate) stats: NodeStats,
+    pub(crate) drops: DropLog,
+    /// Wait for the GPT.
+    pub(crate) steering: Batch<P>,
+    /// Wait for the lookup table of a hash partition.
+    pub(crate) looking_up: Batch<P>,
+    /// Wait for the FIB.
+    pub(crate) handling: Batch<P>,
+    internet_out: Burst<P>,
+    base_station_out: Burst<P>,
+    fabric_out: Burst<P>,
+    fabric_queue: VecDeque<P>,
+    /// Identification of the next outer packet.
+    pub(crate) outer_id: u16,
+    /// State of the generator that draws VLB's intermediate nodes.
+    pub(crate) random: u64,
+}
+
+impl<P: PacketBuf> std::fmt::Debug for Node<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("config", &self.config).field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf> Node<P> {
+    /// A node at rest.
+    pub fn new(
+        config: NodeConfig,
+        tables: NodeTables,
+        ports: NodePorts<P>,
+        buffers: Box<dyn PacketSource<P> + Send>,
+    ) -> Self {
+        let classifier = Classifier::new(&config.policy, config.seed);
+        // Any odd number will do; nodes must differ, or all draw the same intermediates.
+        let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(config.id.get()) * 2 + 1);
+        Self {
+            config,
+            tables,
+            ports,
+            buffers,
+            classifier,
+            stats: NodeStats::default(),
+            drops: DropLog::default(),
+            steering: Batch::default(),
+            looking_up: Batch::default(),
+            handling: Batch::default(),
+            internet_out: Burst::new(),
+            base_station_out: Burst::new(),
+            fabric_out: Burst::new(),
+            fabric_queue: VecDeque::new(),
+            outer_id: 0,
+            random,
+        }
+    }
+
+    /// One turn; returns the packets it took from ports or sent out of its queue. `now` is the time since any fixed
+    /// moment, the same for all calls.
+    pub fn turn(&mut self, now: Duration) -> usize {
+        let mut moved = self.flush_fabric();
+        for _ in 0..FABRIC_BURSTS {
+            let taken = self.receive_fabric(now);
+            moved += taken;
+            if taken == 0 {
+                break;
+            }
+        }
+        if self.fabric_queue.is_empty() {
+            moved += self.receive_outside(OutputPort::BaseStation, now);
+            moved += self.receive_outside(OutputPort::Internet, now);
+        }
+        self.look_up();
+        self.steer();
+        self.handle();
+        self.flush_fabric();
+        self.flush_outside(OutputPort::Internet);
+        self.flush_outside(OutputPort::BaseStation);
+        moved
+    }
+
+    /// Whether frames wait for the fabric.
+    pub fn has_waiting(&self) -> bool {
+        !self.fabric_queue.is_empty()
+    }
+
+    /// The node's number.
+    pub const fn id(&self) -> NodeId {
+        self.config.id
+    }
+
+    /// What the node has counted.
+    pub fn stats(&self) -> NodeStats {
+        NodeStats { dropped: self.drops.counts, ..self.stats }
+    }
+
+    /// Its flows' counters.
+    pub fn counters(&self) -> &FlowCounters {
+        &self.tables.counters
+    }
+
+    /// Lists every dropped packet from now on, until [`Node::take_drops`] takes the list.
+    pub fn list_drops(&mut self) {
+        self.drops.keep_list();
+    }
+
+    /// The packets dropped since the last call, if they are listed.
+    pub fn take_drops(&mut self) -> Vec<Dropped> {
+        self.drops.take()
+    }
+
+    /// Drops a packet, by name.
+    pub(crate) fn drop_packet(&mut self, packet: P, reason: DropReason) {
+        self.drops.drop(packet.tag(), reason);
+        drop(packet);
+    }
+
+    /// Puts a packet whose Ethernet header is written in line for an outside port.
+    pub(crate) fn send_outside(&mut self, port: OutputPort, packet: P) {
+        let burst = match port {
+            OutputPort::Internet => &mut self.internet_out,
+            OutputPort::BaseStation => &mut self.base_station_out,
+        };
+        burst.push(packet);
+        if burst.is_full() {
+            self.flush_outside(port);
+        }
+    }
+
+    fn flush_outside(&mut self, port: OutputPort) {
+        let (burst, link) = match port {
+            OutputPort::Internet => (&mut self.internet_out, &mut self.ports.internet),
+            OutputPort::BaseStation => (&mut self.base_station_out, &mut self.ports.base_station),
+        };
+        if burst.is_empty() {
+            return;
+        }
+        link.tx_burst(burst);
+        for refused in burst.drain(..) {
+            self.drops.drop(refused.tag(), DropReason::PortFull);
+        }
+    }
+
+    /// Sends a frame over the fabric to where `mac` says.
+    pub(crate) fn send_fabric(&mut self, mut packet: P, mac: FabricMac) {
+        let own = FabricMac::handling(self.config.id, mac.port).encode();
+        let addressed = scalebricks_wire::ethernet::set_destination(packet.data_mut(), mac.encode())
+            && scalebricks_wire::ethernet::set_source(packet.data_mut(), own);
+        if !addressed {
+            return self.drop_packet(packet, DropReason::Truncated);
+        }
+        self.fabric_out.push(packet);
+        if self.fabric_out.is_full() {
+            self.flush_fabric();
+        }
+    }
+
+    /// Sends what waits for the fabric, oldest first; what it refuses goes on waiting, up to [`FABRIC_QUEUE`].
+    fn flush_fabric(&mut self) -> usize {
+        let mut from_queue = 0;
+        while let Some(packet) = self.fabric_queue.pop_front() {
+            let mut one: Burst<P> = std::iter::once(packet).collect();
+            let sent = self.ports.fabric.tx_burst(&mut one);
+            self.stats.fabric_out += sent as u64;
+            from_queue += sent;
+            if let Some(refused) = one.pop() {
+                self.fabric_queue.push_front(refused);
+                break;
+            }
+        }
+        if self.fabric_queue.is_empty() && !self.fabric_out.is_empty() {
+            self.stats.fabric_out += self.ports.fabric.tx_burst(&mut self.fabric_out) as u64;
+        }
+        for refused in self.fabric_out.drain(..) {
+            if self.fabric_queue.len() < FABRIC_QUEUE {
+                self.fabric_queue.push_back(refused);
+            } else {
+                self.drops.drop(refused.tag(), DropReason::FabricFull);
+            }
+        }
+        from_queue
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a packet was dropped. Declared once; every reason is a counter with this name.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why a packet was dropped. There is no drop without one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DropReason {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl DropReason {
+            /// All reasons, in the order of their counters.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The counter's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The frame ends before its headers, or its IP packet before its stated length.
+    Truncated = "truncated",
+    /// Neither IPv4 nor IPv6: ARP, other ethertypes, 802.3 frames.
+    NonIp = "non_ip",
+    /// An IP header that contradicts itself.
+    MalformedIp = "malformed_ip",
+    /// The IPv4 header checksum is wrong (an option ignores it).
+    BadIpv4Checksum = "bad_ipv4_checksum",
+    /// Multicast or broadcast, by MAC or IP address.
+    Multicast = "multicast",
+    /// The frame is for another station's MAC address.
+    OtherMac = "other_mac",
+    /// A fabric address arrived on an outside port.
+    EncodedMacOutside = "encoded_mac_outside",
+    /// A frame on the fabric whose address is none of ours.
+    BadFabricMac = "bad_fabric_mac",
+    /// A non-first fragment whose first fragment did not pass here before it.
+    FragmentWithoutFirst = "fragment_without_first",
+    /// The hint names no node of the cluster.
+    NoSuchNode = "no_such_node",
+    /// The handling node's FIB does not hold the key.
+    UnknownFlow = "unknown_flow",
+    /// Upstream, but not addressed to the gateway.
+    NotForGateway = "not_for_gateway",
+    /// Upstream to the gateway, but not GTP-U.
+    NotGtpu = "not_gtpu",
+    /// A GTP-U header that contradicts itself.
+    MalformedGtpu = "malformed_gtpu",
+    /// A GTP-U message other than G-PDU.
+    GtpuSignalling = "gtpu_signalling",
+    /// A GTP-U packet that was itself fragmented on its way; the TEID is only in its first fragment.
+    GtpuFragment = "gtpu_fragment",
+    /// The packet inside the tunnel is no IP packet.
+    MalformedInner = "malformed_inner",
+    /// Does not fit the base-station link, and is answered by ICMP as configured.
+    FragmentationNeeded = "fragmentation_needed",
+    /// Larger than an IP packet can be once encapsulated.
+    TooLarge = "too_large",
+    /// No buffer was left to make a fragment or an answer in.
+    NoBuffer = "no_buffer",
+    /// The outgoing port took no more packets.
+    PortFull = "port_full",
+    /// The fabric was congested beyond the node's queue.
+    FabricFull = "fabric_full",
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How many packets were dropped, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DropCounts([u64; DropReason::ALL.len()]);
+
+impl Default for DropCounts {
+    fn default() -> Self {
+        Self([0; DropReason::ALL.len()])
+    }
+}
+
+impl DropCounts {
+    /// Counts one.
+    pub fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// The count of one reason.
+    pub const fn get(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Reasons that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, count)| count > 0)
+    }
+
+    /// All drops together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl std::ops::AddAssign<&Self> for DropCounts {
+    fn add_assign(&mut self, other: &Self) {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            *a += b;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_distinct_and_counters_line_up() {
+        let names: HashSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), DropReason::ALL.len());
+        let mut counts = DropCounts::default();
+        for (n, &reason) in DropReason::ALL.iter().enumerate() {
+            (0..=n).for_each(|_| counts.count(reason));
+        }
+        let total: usize = (1..=DropReason::ALL.len()).sum();
+        assert_eq!(counts.total(), total as u64);
+        for (n, (reason, count)) in counts.iter().enumerate() {
+            assert_eq!((reason, count), (DropReason::ALL[n], n as u64 + 1));
+        }
+    }
+}

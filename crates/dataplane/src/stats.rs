@@ -1,0 +1,97 @@
+//! What a node counts.
+
+use crate::reason::{DropCounts, DropReason};
+use scalebricks_io::Tag;
+
+/// A node's counters. One worker owns them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeStats {
+    /// Packets received from the Internet port.
+    pub internet_in: u64,
+    /// Packets received from the base-station port.
+    pub base_station_in: u64,
+    /// Frames received from the fabric.
+    pub fabric_in: u64,
+    /// Packets sent to the Internet, answers the node made itself apart.
+    pub internet_out: u64,
+    /// Packets sent to base stations; a fragmented one counts once.
+    pub base_station_out: u64,
+    /// Frames sent over the fabric.
+    pub fabric_out: u64,
+    /// Outer fragments sent in place of whole packets.
+    pub fragments_made: u64,
+    /// Packets that were fragmented.
+    pub packets_fragmented: u64,
+    /// ICMP errors sent.
+    pub icmp_sent: u64,
+    /// Packets forwarded once more because the FIB here did not hold them and the GPT named another node.
+    pub forwarded_again: u64,
+    /// Dropped, by reason.
+    pub dropped: DropCounts,
+}
+
+impl std::ops::AddAssign<&Self> for NodeStats {
+    fn add_assign(&mut self, other: &Self) {
+        // Named field by field, so that a new counter cannot be forgotten here.
+        let Self {
+            internet_in,
+            base_station_in,
+            fabric_in,
+            internet_out,
+            base_station_out,
+            fabric_out,
+            fragments_made,
+            packets_fragmented,
+            icmp_sent,
+            forwarded_again,
+            dropped,
+        } = other;
+        self.internet_in += internet_in;
+        self.base_station_in += base_station_in;
+        self.fabric_in += fabric_in;
+        self.internet_out += internet_out;
+        self.base_station_out += base_station_out;
+        self.fabric_out += fabric_out;
+        self.fragments_made += fragments_made;
+        self.packets_fragmented += packets_fragmented;
+        self.icmp_sent += icmp_sent;
+        self.forwarded_again += forwarded_again;
+        self.dropped += dropped;
+    }
+}
+
+/// Which packet was dropped, and why: for whoever follows single packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// The packet's tag.
+    pub tag: Tag,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// The drops of a node: counted always, listed when asked for.
+#[derive(Debug, Default)]
+pub(crate) struct DropLog {
+    pub(crate) counts: DropCounts,
+    list: Option<Vec<Dropped>>,
+}
+
+impl DropLog {
+    /// Lists drops from now on. Whoever asks for the list must take it regularly: it grows with every drop.
+    pub(crate) fn keep_list(&mut self) {
+        self.list.get_or_insert_default();
+    }
+
+    /// Counts a drop.
+    pub(crate) fn drop(&mut self, tag: Tag, reason: DropReason) {
+        self.counts.count(reason);
+        if let Some(list) = &mut self.list {
+            list.push(Dropped { tag, reason });
+        }
+    }
+
+    /// The drops listed since the last call.
+    pub(crate) fn take(&mut self) -> Vec<Dropped> {
+        self.list.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}

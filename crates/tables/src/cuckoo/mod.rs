@@ -1,0 +1,236 @@
+//! An exact hash table for one writer at a time and any number of readers that take no lock: (2,4)-cuckoo hashing
+//! with optimistic reads.
+//!
+//! A key has two buckets of four slots, and is in one of the eight. An insert that finds all eight taken searches,
+//! breadth first, for a chain of keys that can each step into their other bucket, the last one into an empty slot,
+//! and moves them from the empty slot backwards. So the table fills to over 95 % before it refuses a key.
+//!
+//! # Memory and cost
+//!
+//! | key words `K` | bytes a bucket | lines a hit touches | lines a miss touches | bytes a slot at 16-byte values |
+//! |---|---|---|---|---|
+//! | 1, 2 (16 bytes) | 64 | 2 buckets + 1 of values = 3 | 2 | 32 |
+//! | 3, 4 (32 bytes) | 128 | 2 + 1 for the rest of the key + 1 = 4 | 2 | 48 |
+//! | 5, 6 (40, 48 bytes) | 192 | 2 + 2 for the rest of the key + 1 = 5 | 2 | 64 |
+//!
+//! A key of more than two words does not fit a one-line bucket. Its bucket holds the first two words of its four keys
+//! in the first line; the others are touched only where those two agree (keys that share their first 16 bytes with a
+//! neighbour touch them more often). Values of up to 16 bytes lie within one line, in an array of their own by slot
+//! number. Beside that a lookup reads one version counter a bucket, of an array of at most 32 KiB.
+//!
+//! At load 0.95 a key of 16 bytes with a value of 16 takes 33.7 bytes, one of 40 bytes 67.4.
+//!
+//! # What a reader may see, and wait for
+//!
+//! Per key, a lookup returns the value at some moment between its call and its return: never a mixture of two
+//! values, never "absent" for a key that is only being moved. It takes no lock. It looks again if the writer changed
+//! one of its two stripes of buckets meanwhile, which takes the writer some ten stores; a writer that the operating
+//! system stops in just that span holds up the readers of these stripes (two of up to 4,096), which give their core
+//! away until it goes on. ADR 3 has the numbers.
+//!
+//! Source: Zhou et al., "Scaling Up Clustered Network Appliances with `ScaleBricks`" (SIGCOMM 2015) §5.2; the optimistic
+//! reads are those of `MemC3` (NSDI 2013) and `CuckooSwitch` (`CoNEXT` 2013), with counters by bucket instead of by key.
+
+#[cfg(test)]
+mod stress;
+#[cfg(test)]
+mod tests;
+
+mod store;
+mod version;
+mod writer;
+
+pub use writer::Writer;
+
+use crate::FibError;
+use arc_swap::ArcSwap;
+use scalebricks_types::{FlowKey, Key16, Key40, KeyHash, KeyHasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use store::{LANES, SLOTS, Store};
+use writer::State;
+
+/// Most buckets of a table: 4 Gi slots. Slot numbers and the bucket choice work on 32 bits.
+pub const MAX_BUCKETS: usize = 1 << 30;
+
+/// The load, in percent of the slots, that tables are made for; an insert is refused at about 98.
+pub const DESIGN_LOAD_PERCENT: usize = 95;
+
+/// The hash that a table's keys were hashed with at the edge. The writer needs it once more for each key it moves;
+/// storing the hashes would cost 8 bytes a key.
+pub trait HashWords<const K: usize>: Send + Sync {
+    /// The hash of the key made of these words; the same value that lookups are given.
+    fn hash_words(&self, key: &[u64; K]) -> KeyHash;
+}
+
+impl HashWords<2> for KeyHasher {
+    #[inline]
+    fn hash_words(&self, key: &[u64; 2]) -> KeyHash {
+        self.hash(&FlowKey::Short(Key16::from_words(*key)))
+    }
+}
+
+impl HashWords<5> for KeyHasher {
+    #[inline]
+    fn hash_words(&self, key: &[u64; 5]) -> KeyHash {
+        self.hash(&FlowKey::Long(Key40::from_words(*key)))
+    }
+}
+
+/// A concurrent cuckoo table of keys of `K` and values of `V` 64-bit words. See the [module](self) for its costs.
+///
+/// Every call that names a key takes its hash as well, which must be the hasher's: of a key stored under another
+/// hash, no lookup is sure to find it (debug builds check).
+pub struct CuckooTable<const K: usize, const V: usize, H = KeyHasher> {
+    /// What readers read. A grown table is published here.
+    current: ArcSwap<Store<K, V>>,
+    /// The writer's state; holding it is being the writer. Readers never touch it.
+    state: Mutex<State<K, V>>,
+    len: AtomicUsize,
+    hasher: H,
+}
+
+impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
+    /// An empty table of at least `slots` slots (rounded up to whole buckets, at least 2, at most [`MAX_BUCKETS`]).
+    /// `seed` spreads the keys of this table independently of other tables; it is no secret.
+    ///
+    /// Cost: zeroes all of [`Self::table_bytes`].
+    pub fn new(slots: usize, seed: u64, hasher: H) -> Self {
+        let store = Arc::new(Store::new(buckets_for(slots), seed));
+        Self {
+            current: ArcSwap::new(Arc::clone(&store)),
+            state: Mutex::new(State::new(store)),
+            len: AtomicUsize::new(0),
+            hasher,
+        }
+    }
+
+    /// The slots to ask for to hold `keys` keys at [`DESIGN_LOAD_PERCENT`]. Small tables get a few more, for their load varies
+    /// more.
+    pub fn slots_for(keys: usize) -> usize {
+        let spare = if keys == 0 { 0 } else { 4 * SLOTS };
+        let surplus = keys as u128 * (100 - DESIGN_LOAD_PERCENT) as u128 / DESIGN_LOAD_PERCENT as u128;
+        keys.saturating_add(surplus as usize + spare) // the surplus is a nineteenth of `keys`
+    }
+
+    /// The most slots a table may have that takes at most `bytes` of memory; 0 if none does.
+    pub fn slots_within(bytes: usize) -> usize {
+        let fits = |buckets: usize| {
+            buckets >= 2 && Store::<K, V>::bytes_for(buckets) + version::bytes_for(buckets) <= bytes
+        };
+        let mut buckets = (bytes / Store::<K, V>::bytes_for(1)).min(MAX_BUCKETS);
+        while buckets > 0 && !fits(buckets) {
+            buckets -= 1; // at most 32 KiB / bucket size steps: the counters
+        }
+        buckets * SLOTS
+    }
+
+    /// The value of a key, or `None` if it is not in the table (an exact answer). The all-zero key never is.
+    ///
+    /// Cost: the [lines](self#memory-and-cost) of one lookup, one after the other; for many keys use
+    /// [`Self::get_batch`].
+    #[inline]
+    pub fn get(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
+        let store = self.current.load();
+        store.get(key, store.places(hash))
+    }
+
+    /// The value of each key of a batch of any length, 32 at a time with all their memory accesses under way at once.
+    ///
+    /// A table that grows meanwhile is read in its old state until the call ends.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    #[inline]
+    pub fn get_batch(&self, keys: &[[u64; K]], hashes: &[KeyHash], values: &mut [Option<[u64; V]>]) {
+        assert_eq!(keys.len(), hashes.len(), "one hash a key");
+        assert_eq!(keys.len(), values.len(), "one answer a key");
+        let store = self.current.load();
+        let batches = keys.chunks(LANES).zip(hashes.chunks(LANES)).zip(values.chunks_mut(LANES));
+        for ((keys, hashes), values) in batches {
+            store.get_lanes(keys, hashes, values);
+        }
+    }
+
+    /// Becomes the writer for as long as the guard lives, waiting for the one before. For several changes in a row.
+    pub fn write(&self) -> Writer<'_, K, V, H> {
+        // No state is left half changed by a panic: only the caller's own closures can panic under this lock.
+        Writer::new(self, self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds a key. Cost: two buckets, one value line; near full also a search over some buckets more.
+    ///
+    /// # Errors
+    /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; the table is then as it was.
+    pub fn insert(&self, key: &[u64; K], hash: KeyHash, value: &[u64; V]) -> Result<(), FibError> {
+        self.write().insert(key, hash, value)
+    }
+
+    /// Replaces the value of a key and returns the old one.
+    ///
+    /// # Errors
+    /// [`FibError::Missing`].
+    pub fn update(&self, key: &[u64; K], hash: KeyHash, value: &[u64; V]) -> Result<[u64; V], FibError> {
+        self.write().update(key, hash, value)
+    }
+
+    /// Removes a key and returns its value.
+    ///
+    /// # Errors
+    /// [`FibError::Missing`].
+    pub fn remove(&self, key: &[u64; K], hash: KeyHash) -> Result<[u64; V], FibError> {
+        self.write().remove(key, hash)
+    }
+
+    /// Moves all keys to a table of at least `slots` slots while readers go on: see [`Writer::grow`].
+    ///
+    /// # Errors
+    /// [`FibError::Full`] if the keys do not fit that many slots; the table is then as it was.
+    pub fn grow(&self, slots: usize) -> Result<(), FibError> {
+        self.write().grow(slots)
+    }
+
+    /// Calls `visit` with each key and value, in no order that means anything. Holds writers off, so that what it
+    /// visits is the table of one moment; readers go on. `visit` must not write to this table: it would wait for
+    /// itself.
+    pub fn for_each(&self, visit: impl FnMut([u64; K], [u64; V])) {
+        self.write().for_each(visit);
+    }
+
+    /// Keys held.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Slots there are.
+    pub fn slots(&self) -> usize {
+        self.current.load().slots()
+    }
+
+    /// Bytes of memory of keys, values and counters. While the table grows, the old and the new one are both there.
+    pub fn table_bytes(&self) -> usize {
+        self.current.load().bytes()
+    }
+}
+
+impl<const K: usize, const V: usize, H: HashWords<K>> std::fmt::Debug for CuckooTable<K, V, H> {
+    /// Size and fill, not the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CuckooTable")
+            .field("key_words", &K)
+            .field("value_words", &V)
+            .field("len", &self.len())
+            .field("slots", &self.slots())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The buckets of a table that was asked for `slots` slots.
+fn buckets_for(slots: usize) -> usize {
+    slots.div_ceil(SLOTS).clamp(2, MAX_BUCKETS)
+}

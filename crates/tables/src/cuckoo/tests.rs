@@ -1,0 +1,258 @@
+#![cfg(not(loom))]
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Spreads the first word and folds in the rest: good enough for tests, and cheap.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TestHasher;
+
+impl<const K: usize> HashWords<K> for TestHasher {
+    fn hash_words(&self, key: &[u64; K]) -> KeyHash {
+        let fold = |hash: u64, &word: &u64| {
+            let mixed = (hash ^ word).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            (mixed ^ (mixed >> 31)).wrapping_mul(0x94D0_49BB_1331_11EB).rotate_left(27)
+        };
+        KeyHash::new(key.iter().fold(7, fold))
+    }
+}
+
+pub(super) fn hash<const K: usize>(key: &[u64; K]) -> KeyHash {
+    TestHasher.hash_words(key)
+}
+
+/// Keys that share their first words, as flows of one server do, and differ in the last one only.
+pub(super) fn key<const K: usize>(n: u64) -> [u64; K] {
+    let mut key = [1; K];
+    key[K - 1] = n + 1;
+    key
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Insert(u64, u64),
+    Update(u64, u64),
+    Remove(u64),
+    Get(u64),
+    Batch(Vec<u64>),
+    Iterate,
+    Grow(usize),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let k = 0u64..60;
+    let op = prop_oneof![
+        8 => (k.clone(), any::<u64>()).prop_map(|(k, v)| Op::Insert(k, v)),
+        2 => (k.clone(), any::<u64>()).prop_map(|(k, v)| Op::Update(k, v)),
+        3 => k.clone().prop_map(Op::Remove),
+        3 => k.clone().prop_map(Op::Get),
+        1 => prop::collection::vec(k, 0..70).prop_map(Op::Batch),
+        1 => Just(Op::Iterate),
+        1 => (0usize..80).prop_map(Op::Grow),
+    ];
+    prop::collection::vec(op, 0..200)
+}
+
+/// Runs the operations on a table and on a plain map; both must agree on every answer.
+fn check<const K: usize, const V: usize>(ops: &[Op]) -> Result<(), TestCaseError> {
+    let table = CuckooTable::<K, V, _>::new(24, 3, TestHasher);
+    let mut plain: HashMap<[u64; K], [u64; V]> = HashMap::new();
+    for op in ops {
+        match *op {
+            Op::Insert(k, v) => {
+                let (k, v) = (key(k), [v; V]);
+                match table.insert(&k, hash(&k), &v) {
+                    Ok(()) => prop_assert_eq!(plain.insert(k, v), None),
+                    Err(FibError::Exists) => prop_assert!(plain.contains_key(&k)),
+                    Err(FibError::Full { len, slots }) => {
+                        prop_assert!(!plain.contains_key(&k));
+                        prop_assert_eq!((len, slots), (plain.len(), table.slots()));
+                        prop_assert!(len * 2 > slots, "full at {} of {}", len, slots);
+                        prop_assert_eq!(table.get(&k, hash(&k)), None);
+                    }
+                    Err(other) => prop_assert!(false, "{}", other),
+                }
+            }
+            Op::Update(k, v) => {
+                let (k, v) = (key(k), [v; V]);
+                let old = table.update(&k, hash(&k), &v).ok();
+                prop_assert_eq!(old, plain.get_mut(&k).map(|old| std::mem::replace(old, v)));
+            }
+            Op::Remove(k) => {
+                let k = key(k);
+                prop_assert_eq!(table.remove(&k, hash(&k)).ok(), plain.remove(&k));
+            }
+            Op::Get(k) => {
+                let k = key(k);
+                prop_assert_eq!(table.get(&k, hash(&k)), plain.get(&k).copied());
+            }
+            Op::Batch(ref ks) => {
+                let keys: Vec<[u64; K]> = ks.iter().map(|&k| key(k)).collect();
+                let hashes: Vec<KeyHash> = keys.iter().map(hash).collect();
+                let mut values = vec![Some([9; V]); keys.len()];
+                table.get_batch(&keys, &hashes, &mut values);
+                let want: Vec<_> = keys.iter().map(|k| plain.get(k).copied()).collect();
+                prop_assert_eq!(values, want);
+            }
+            Op::Iterate => {
+                let mut seen = HashMap::new();
+                table.for_each(|k, v| assert!(seen.insert(k, v).is_none(), "a key visited twice"));
+                prop_assert_eq!(&seen, &plain);
+            }
+            Op::Grow(slots) => {
+                let before = table.slots();
+                match table.grow(slots) {
+                    Ok(()) => prop_assert!(table.slots() >= slots),
+                    Err(FibError::Full { .. }) => prop_assert_eq!(table.slots(), before),
+                    Err(other) => prop_assert!(false, "{}", other),
+                }
+            }
+        }
+        prop_assert_eq!(table.len(), plain.len());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn one_word_keys_behave_as_a_map(ops in ops()) {
+        check::<1, 1>(&ops)?;
+    }
+
+    #[test]
+    fn two_word_keys_behave_as_a_map(ops in ops()) {
+        check::<2, 2>(&ops)?;
+    }
+
+    #[test]
+    fn five_word_keys_behave_as_a_map(ops in ops()) {
+        check::<5, 3>(&ops)?;
+    }
+}
+
+/// Fills a table until it refuses a key, then looks at every key; the percentage of slots filled.
+fn fill<const K: usize>(slots: usize, seed: u64) -> usize {
+    let table = CuckooTable::<K, 2, _>::new(slots, seed, TestHasher);
+    let value = |n: u64| [n, !n];
+    let mut n = 0;
+    let refused = loop {
+        let k = key::<K>(n);
+        if let Err(error) = table.insert(&k, hash(&k), &value(n)) {
+            break error;
+        }
+        n += 1;
+    };
+    assert_eq!(refused, FibError::Full { len: n as usize, slots: table.slots() });
+    assert_eq!(table.len() as u64, n);
+    let all = |n: u64| {
+        for i in 0..n {
+            let k = key::<K>(i);
+            assert_eq!(table.get(&k, hash(&k)), Some(value(i)), "key {i} of {n}");
+        }
+    };
+    all(n);
+    let k = key::<K>(n);
+    assert_eq!(table.get(&k, hash(&k)), None, "the refused key is absent");
+    let mut count = 0;
+    table.for_each(|_, _| count += 1);
+    assert_eq!(count, n);
+    table.grow(table.slots() + 64).unwrap();
+    all(n);
+    table.insert(&k, hash(&k), &value(n)).unwrap();
+    n as usize * 100 / slots
+}
+
+#[test]
+fn a_million_slots_fill_to_95_percent() {
+    let slots = if cfg!(miri) { 64 } else { 1 << 20 };
+    for seed in 1..=3 {
+        let load = fill::<2>(slots, seed);
+        assert!(cfg!(miri) || load >= DESIGN_LOAD_PERCENT, "seed {seed}: full at {load} %");
+    }
+}
+
+#[test]
+fn odd_sizes_and_long_keys_fill_to_95_percent() {
+    let slots = if cfg!(miri) { 40 } else { 300_004 };
+    let load = fill::<5>(slots, 11);
+    assert!(cfg!(miri) || load >= DESIGN_LOAD_PERCENT, "full at {load} %");
+}
+
+#[test]
+fn a_table_made_for_n_keys_holds_n() {
+    for n in if cfg!(miri) { 1..6 } else { 1..700 } {
+        let table = CuckooTable::<2, 1, _>::new(CuckooTable::<2, 1, TestHasher>::slots_for(n), 5, TestHasher);
+        for i in 0..n as u64 {
+            let k = key(i);
+            assert_eq!(table.insert(&k, hash(&k), &[i]), Ok(()), "key {i} of {n} in {} slots", table.slots());
+        }
+    }
+}
+
+#[test]
+fn keys_of_one_hash_range_fill_a_table_as_well() {
+    // A node of a partitioned cluster sees only hashes with its top bits.
+    let slots = if cfg!(miri) { 64 } else { 100_000 };
+    let table = CuckooTable::<2, 2, _>::new(slots, 1, TestHasher);
+    let in_range = (0..).map(key::<2>).filter(|k| hash(k).get() >> 58 == 17);
+    let full = in_range.map(|k| table.insert(&k, hash(&k), &[0; 2])).find(Result::is_err);
+    assert!(matches!(full, Some(Err(FibError::Full { .. }))));
+    assert!(cfg!(miri) || table.len() * 100 >= DESIGN_LOAD_PERCENT * slots, "{} of {slots}", table.len());
+}
+
+#[test]
+fn the_zero_key_is_refused_and_never_found() {
+    let table = CuckooTable::<2, 2, _>::new(64, 0, TestHasher);
+    let zero = [0; 2];
+    assert_eq!(table.insert(&zero, hash(&zero), &[1; 2]), Err(FibError::ZeroKey));
+    assert_eq!(table.get(&zero, hash(&zero)), None);
+    assert_eq!(table.update(&zero, hash(&zero), &[1; 2]), Err(FibError::Missing));
+    assert_eq!(table.remove(&zero, hash(&zero)), Err(FibError::Missing));
+    let mut values = [Some([1; 2]); 3];
+    table.get_batch(&[zero; 3], &[hash(&zero); 3], &mut values);
+    assert_eq!(values, [None; 3]);
+    assert!(table.is_empty());
+}
+
+#[test]
+fn batches_of_every_length_equal_single_lookups() {
+    let table = CuckooTable::<2, 2, _>::new(200, 9, TestHasher);
+    for k in (0..120).map(key::<2>) {
+        table.insert(&k, hash(&k), &[k[1]; 2]).unwrap();
+    }
+    for n in 0..=100 {
+        let keys: Vec<_> = (0..n).map(|i| key(i * 7 % 240)).collect();
+        let hashes: Vec<_> = keys.iter().map(hash).collect();
+        let mut values = vec![Some([8; 2]); keys.len()];
+        table.get_batch(&keys, &hashes, &mut values);
+        let single: Vec<_> = keys.iter().map(|k| table.get(k, hash(k))).collect();
+        assert_eq!(values, single, "batch of {n}");
+    }
+}
+
+#[test]
+fn inserting_with_growth_never_refuses() {
+    let table = CuckooTable::<2, 1, _>::new(0, 0, TestHasher);
+    let n = if cfg!(miri) { 40 } else { 20_000 };
+    for k in (0..n).map(key::<2>) {
+        table.write().insert_growing(&k, hash(&k), &[k[1]]).unwrap();
+        assert_eq!(table.write().insert_growing(&k, hash(&k), &[0]), Err(FibError::Exists));
+    }
+    for k in (0..n).map(key::<2>) {
+        assert_eq!(table.get(&k, hash(&k)), Some([k[1]]));
+    }
+    assert!(table.slots() < 4 * n as usize);
+}
+
+#[test]
+fn memory_is_what_was_asked_for() {
+    type Table = CuckooTable<2, 2, TestHasher>;
+    let bytes = 1 << 20;
+    let table = Table::new(Table::slots_within(bytes), 0, TestHasher);
+    assert!(table.table_bytes() <= bytes && table.table_bytes() > bytes - 128, "{}", table.table_bytes());
+    assert_eq!(Table::slots_within(100), 0);
+    assert_eq!(Table::new(4000, 0, TestHasher).table_bytes(), 1000 * (64 + 64) + 1024 * 8);
+}

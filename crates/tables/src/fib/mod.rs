@@ -1,0 +1,285 @@
+//! The FIB of one node: the flows pinned there and their state, in exact tables, one for each key size.
+//!
+//! Short keys (16 bytes) and long keys (40 bytes) live in two [`CuckooTable`]s, so that IPv4 flows do not pay for the
+//! size of IPv6 ones: 33.7 bytes a short flow at load 0.95 with its 16 bytes of state, 67.4 a long one. A lookup touches
+//! three lines for a short key and five for a long one (two for one that is not there). Without long keys there is no
+//! table of them. Source: `ScaleBricks` (SIGCOMM 2015) §5.2.
+
+mod apply;
+mod ops;
+
+pub use ops::{FibOp, OPS_VERSION, OpsTooLarge, encode_ops};
+
+use crate::cuckoo::{CuckooTable, HashWords, Writer};
+use crate::{Fib, FibError, FibValue, KeyBatch};
+use apply::Positions;
+use scalebricks_types::{FlowKey, KeyHash, KeyHasher, PartitionCount};
+use std::sync::OnceLock;
+
+type Table<const K: usize> = CuckooTable<K, 2>;
+
+/// Keys looked up together.
+const LANES: usize = 32;
+
+/// Seeds of the two tables: no secrets, the key hash is keyed.
+const SEEDS: [u64; 2] = [0x5C41_EB21_C450_0001, 0x5C41_EB21_C450_0002];
+
+/// Slots of a table of long keys that was not asked for but is needed.
+const LONG_SLOTS: usize = 64;
+
+/// What a [`PartialFib`] is made for. Begin with [`FibConfig::new`].
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct FibConfig {
+    hasher: KeyHasher,
+    partitions: PartitionCount,
+    short_slots: usize,
+    long_slots: usize,
+    grow_when_full: bool,
+}
+
+impl FibConfig {
+    /// A FIB of no room, for keys hashed by `hasher`, fed by one update stream.
+    pub const fn new(hasher: KeyHasher) -> Self {
+        let partitions = PartitionCount::ONE;
+        Self { hasher, partitions, short_slots: 0, long_slots: 0, grow_when_full: false }
+    }
+
+    /// Room for this many short keys at load 0.95.
+    pub fn short_keys(self, keys: usize) -> Self {
+        Self { short_slots: Table::<2>::slots_for(keys), ..self }
+    }
+
+    /// Room for this many long keys at load 0.95.
+    pub fn long_keys(self, keys: usize) -> Self {
+        Self { long_slots: Table::<5>::slots_for(keys), ..self }
+    }
+
+    /// As much room for short keys as this memory gives, and none for long ones.
+    pub fn short_keys_within(self, bytes: usize) -> Self {
+        Self { short_slots: Table::<2>::slots_within(bytes), long_slots: 0, ..self }
+    }
+
+    /// Makes a full table grow by half instead of refusing a key; while it does, its memory is there 2.5 times.
+    pub const fn grow_when_full(self) -> Self {
+        Self { grow_when_full: true, ..self }
+    }
+
+    /// Fed by this many update streams, each of one range of the key hash.
+    pub const fn partitions(self, partitions: PartitionCount) -> Self {
+        Self { partitions, ..self }
+    }
+}
+
+/// A node's exact table of flows, of both key sizes. See the [module](self).
+#[derive(Debug)]
+pub struct PartialFib {
+    short: Table<2>,
+    /// Made at once if long keys were configured, else with the first one, if the FIB may grow.
+    long: OnceLock<Table<5>>,
+    hasher: KeyHasher,
+    grow_when_full: bool,
+    positions: Positions,
+}
+
+impl PartialFib {
+    /// An empty FIB. Cost: zeroes its memory.
+    pub fn new(config: FibConfig) -> Self {
+        let long = OnceLock::new();
+        let fib = Self {
+            short: Table::new(config.short_slots, SEEDS[0], config.hasher),
+            long,
+            hasher: config.hasher,
+            grow_when_full: config.grow_when_full,
+            positions: Positions::new(config.partitions),
+        };
+        if config.long_slots > 0 {
+            fib.long.get_or_init(|| Table::new(config.long_slots, SEEDS[1], config.hasher));
+        }
+        fib
+    }
+
+    /// The hasher whose hashes this FIB's lookups are given.
+    pub const fn hasher(&self) -> KeyHasher {
+        self.hasher
+    }
+
+    /// Slots for short keys.
+    pub fn short_slots(&self) -> usize {
+        self.short.slots()
+    }
+
+    /// Slots for long keys; 0 as long as there is no table of them.
+    pub fn long_slots(&self) -> usize {
+        self.long.get().map_or(0, CuckooTable::slots)
+    }
+
+    /// The value of one key. For many keys use [`Fib::lookup_batch`].
+    #[inline]
+    pub fn get(&self, key: &FlowKey, hash: KeyHash) -> Option<FibValue> {
+        match key {
+            FlowKey::Short(key) => self.short.get(key.words(), hash),
+            FlowKey::Long(key) => self.long.get()?.get(key.words(), hash),
+        }
+    }
+
+    /// Makes room for this many keys of each size in all, at load 0.95, while readers go on. Room that is there stays.
+    ///
+    /// Cost: one insert a key; at the peak the old and the new tables are both there.
+    ///
+    /// # Errors
+    /// [`FibError::Full`] beyond 4 Gi slots.
+    pub fn reserve(&self, short_keys: usize, long_keys: usize) -> Result<(), FibError> {
+        let slots = Table::<2>::slots_for(short_keys);
+        if slots > self.short.slots() {
+            self.short.grow(slots)?;
+        }
+        let slots = Table::<5>::slots_for(long_keys);
+        if slots > self.long_slots() {
+            let table = self.long.get_or_init(|| Table::new(slots, SEEDS[1], self.hasher));
+            if slots > table.slots() {
+                table.grow(slots)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with each key and value, short keys first. Holds off writers of the keys of that size meanwhile;
+    /// `visit` must not write to this FIB.
+    pub fn for_each(&self, mut visit: impl FnMut(FlowKey, FibValue)) {
+        use scalebricks_types::{Key16, Key40};
+        self.short.for_each(|key, value| visit(FlowKey::Short(Key16::from_words(key)), value));
+        if let Some(long) = self.long.get() {
+            long.for_each(|key, value| visit(FlowKey::Long(Key40::from_words(key)), value));
+        }
+    }
+
+    /// The table of long keys to insert into.
+    fn long_for_insert(&self) -> Result<&Table<5>, FibError> {
+        if let Some(table) = self.long.get() {
+            return Ok(table);
+        }
+        if !self.grow_when_full {
+            return Err(FibError::Full { len: 0, slots: 0 });
+        }
+        Ok(self.long.get_or_init(|| Table::new(LONG_SLOTS, SEEDS[1], self.hasher)))
+    }
+
+    fn insert_words<const K: usize>(
+        &self,
+        writer: &mut Writer<'_, K, 2, KeyHasher>,
+        key: &[u64; K],
+        hash: KeyHash,
+        value: &FibValue,
+    ) -> Result<(), FibError>
+    where
+        KeyHasher: HashWords<K>,
+    {
+        if self.grow_when_full {
+            writer.insert_growing(key, hash, value)
+        } else {
+            writer.insert(key, hash, value)
+        }
+    }
+
+    /// Up to [`LANES`] keys of both sizes: each size gathered, looked up, and its answers spread again.
+    #[cold]
+    fn lookup_mixed(&self, keys: &[FlowKey], hashes: &[KeyHash], values: &mut [Option<FibValue>]) {
+        let (mut short, mut short_at, mut shorts) = ([[0; 2]; LANES], [0; LANES], 0);
+        let (mut long, mut long_at, mut longs) = ([[0; 5]; LANES], [0; LANES], 0);
+        for (at, key) in keys.iter().enumerate() {
+            match key {
+                FlowKey::Short(key) => {
+                    (short[shorts], short_at[shorts]) = (*key.words(), at);
+                    shorts += 1;
+                }
+                FlowKey::Long(key) => {
+                    (long[longs], long_at[longs]) = (*key.words(), at);
+                    longs += 1;
+                }
+            }
+        }
+        scatter(&self.short, &short[..shorts], &short_at[..shorts], hashes, values);
+        match self.long.get() {
+            Some(table) => scatter(table, &long[..longs], &long_at[..longs], hashes, values),
+            None => long_at[..longs].iter().for_each(|&at| values[at] = None),
+        }
+    }
+}
+
+/// Looks up `keys`, whose hashes and answers are at the places `at`.
+fn scatter<const K: usize>(
+    table: &Table<K>,
+    keys: &[[u64; K]],
+    at: &[usize],
+    hashes: &[KeyHash],
+    values: &mut [Option<FibValue>],
+) where
+    KeyHasher: HashWords<K>,
+{
+    let (mut own_hashes, mut found) = ([KeyHash::default(); LANES], [None; LANES]);
+    for (own, &at) in own_hashes.iter_mut().zip(at) {
+        *own = hashes[at];
+    }
+    table.get_batch(keys, &own_hashes[..keys.len()], &mut found[..keys.len()]);
+    for (&at, value) in at.iter().zip(found) {
+        values[at] = value;
+    }
+}
+
+impl Fib for PartialFib {
+    /// A batch without long keys, the common one, takes no branch on a key's size.
+    fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
+        let values = &mut values[..keys.len()];
+        let lanes = keys.keys().chunks(LANES).zip(keys.hashes().chunks(LANES)).zip(values.chunks_mut(LANES));
+        for ((keys, hashes), values) in lanes {
+            let mut words = [[0; 2]; LANES];
+            let mut longs = 0;
+            for (words, key) in words.iter_mut().zip(keys) {
+                match key {
+                    FlowKey::Short(key) => *words = *key.words(),
+                    FlowKey::Long(_) => longs += 1,
+                }
+            }
+            if longs == 0 {
+                self.short.get_batch(&words[..keys.len()], hashes, values);
+            } else {
+                self.lookup_mixed(keys, hashes, values);
+            }
+        }
+    }
+
+    fn insert(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<(), FibError> {
+        match key {
+            FlowKey::Short(key) => self.insert_words(&mut self.short.write(), key.words(), hash, &value),
+            FlowKey::Long(key) => {
+                self.insert_words(&mut self.long_for_insert()?.write(), key.words(), hash, &value)
+            }
+        }
+    }
+
+    fn update(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<FibValue, FibError> {
+        match key {
+            FlowKey::Short(key) => self.short.update(key.words(), hash, &value),
+            FlowKey::Long(key) => self.long.get().ok_or(FibError::Missing)?.update(key.words(), hash, &value),
+        }
+    }
+
+    fn remove(&self, key: &FlowKey, hash: KeyHash) -> Result<FibValue, FibError> {
+        match key {
+            FlowKey::Short(key) => self.short.remove(key.words(), hash),
+            FlowKey::Long(key) => self.long.get().ok_or(FibError::Missing)?.remove(key.words(), hash),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.short.len() + self.long.get().map_or(0, CuckooTable::len)
+    }
+
+    fn table_bytes(&self) -> usize {
+        self.short.table_bytes() + self.long.get().map_or(0, CuckooTable::table_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Which candidate group each bucket chooses, from the buckets' sizes alone.
+//!
+//! A fresh block is balanced as the paper says (§4.4): buckets by size descending, each to its least loaded
+//! candidate, ties at random, several runs, the best kept. "Random" is a function of (seed, block, run), so the
+//! result depends on nothing else. A block that changes is only relieved: one bucket moves, or two, where that
+//! brings every group concerned back under the target.
+
+use super::geometry::{BUCKETS, CANDIDATES, CANDIDATES_PER_BUCKET, GROUPS, MEMBERS, mix64};
+
+/// Runs of the greedy balancing, of which the best is kept.
+const RUNS: u64 = 8;
+
+/// A choice for every bucket of a block.
+pub(super) type Choices = [u8; BUCKETS];
+/// Keys in every group of a block.
+pub(super) type Loads = [u16; GROUPS];
+/// Keys in every bucket of a block.
+pub(super) type Counts = [u16; BUCKETS];
+
+/// A bucket and the choice it changes to.
+pub(super) type Move = (u8, u8);
+
+/// One move, or two.
+pub(super) type Relief = (Move, Option<Move>);
+
+/// The group a bucket is in under a choice.
+#[inline]
+pub(super) fn group_under(bucket: usize, choice: u8) -> usize {
+    usize::from(CANDIDATES[bucket][usize::from(choice)])
+}
+
+/// The load of every group.
+pub(super) fn loads(counts: &Counts, choices: &Choices) -> Loads {
+    let mut loads = [0; GROUPS];
+    for bucket in 0..BUCKETS {
+        loads[group_under(bucket, choices[bucket])] += counts[bucket];
+    }
+    loads
+}
+
+/// The fullest group's load.
+pub(super) fn max(loads: &Loads) -> u16 {
+    loads.iter().copied().max().unwrap_or(0)
+}
+
+/// The best of several greedy runs: lowest maximum, then lowest sum of squares, then lowest run. Empty buckets
+/// choose 0. A run that no other could beat ends the search.
+///
+/// Cost: about 2 µs a run; at most 8 runs.
+pub(super) fn balance(counts: &Counts, seed: u64, block: u32) -> Choices {
+    let total: u32 = counts.iter().map(|&c| u32::from(c)).sum();
+    let least = total.div_ceil(GROUPS as u32) as u16; // a block's count fits
+    let mut best: Option<((u16, u64), Choices)> = None;
+    for run in 0..RUNS {
+        let choices = greedy(counts, mix64(seed ^ mix64(u64::from(block) << 8 | run)));
+        let loads = loads(counts, &choices);
+        let squares = loads.iter().map(|&load| u64::from(load) * u64::from(load)).sum();
+        let score = (max(&loads), squares);
+        if best.as_ref().is_none_or(|(held, _)| score < *held) {
+            best = Some((score, choices));
+        }
+        if score.0 <= least {
+            break;
+        }
+    }
+    best.map_or([0; BUCKETS], |(_, choices)| choices)
+}
+
+fn greedy(counts: &Counts, ties: u64) -> Choices {
+    // Buckets of equal size are met in the order of a random affine walk over all buckets.
+    let (start, step) = (ties as usize, (ties >> 16) as usize | 1);
+    let mut order: [(u16, u8); BUCKETS] = std::array::from_fn(|i| {
+        let bucket = start.wrapping_add(i.wrapping_mul(step)) % BUCKETS;
+        (counts[bucket], bucket as u8)
+    });
+    order.sort_by_key(|&(count, _)| std::cmp::Reverse(count));
+    let mut loads = [0u16; GROUPS];
+    let mut choices = [0; BUCKETS];
+    let mut state = ties;
+    for (count, bucket) in order {
+        if count == 0 {
+            break;
+        }
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let noise = mix64(state);
+        let mut least = (u32::MAX, 0);
+        for choice in 0..CANDIDATES_PER_BUCKET as u8 {
+            let load = loads[group_under(usize::from(bucket), choice)];
+            let tie = (noise >> (choice * 8)) as u32 & 0xFF;
+            least = least.min((u32::from(load) << 8 | tie, choice));
+        }
+        choices[usize::from(bucket)] = least.1;
+        loads[group_under(usize::from(bucket), least.1)] += count;
+    }
+    choices
+}
+
+/// One or two moves after which `group` and every group they touch hold at most `target` keys; of all such, the one
+/// that leaves the lowest maximum among them, then the first by bucket and choice.
+///
+/// Cost: at most 16 buckets x 3 places, and for two moves 16 x 3 again for each.
+pub(super) fn relieve(
+    counts: &Counts,
+    choices: &Choices,
+    loads: &Loads,
+    group: usize,
+    target: u16,
+) -> Option<Relief> {
+    let mut best: Option<(u16, Relief)> = None;
+    let offer = |best: &mut Option<(u16, Relief)>, highest: u16, moves| {
+        if highest <= target && best.is_none_or(|(held, _)| highest < held) {
+            *best = Some((highest, moves));
+        }
+    };
+    for (bucket, to, size) in ways_out(counts, choices, group) {
+        let place = group_under(usize::from(bucket), to);
+        offer(&mut best, (loads[group] - size).max(loads[place] + size), ((bucket, to), None));
+    }
+    if let Some((_, moves)) = best {
+        return Some(moves);
+    }
+    for (bucket, to, size) in ways_out(counts, choices, group) {
+        let place = group_under(usize::from(bucket), to);
+        let (rest, crowded) = (loads[group] - size, loads[place] + size);
+        for (second, onward, moved) in ways_out(counts, choices, place) {
+            let end = group_under(usize::from(second), onward);
+            // A swap brings the second bucket to where the first came from.
+            let (rest, end) = if end == group { (rest + moved, 0) } else { (rest, loads[end] + moved) };
+            let highest = rest.max(end).max(crowded - moved);
+            offer(&mut best, highest, ((bucket, to), Some((second, onward))));
+        }
+    }
+    best.map(|(_, moves)| moves)
+}
+
+/// The filled buckets of a group with the other choices each has: (bucket, choice, keys).
+fn ways_out<'a>(
+    counts: &'a Counts,
+    choices: &'a Choices,
+    group: usize,
+) -> impl Iterator<Item = (u8, u8, u16)> + 'a {
+    let here = MEMBERS[group].iter().filter(|&&(bucket, choice)| {
+        choices[usize::from(bucket)] == choice && counts[usize::from(bucket)] > 0
+    });
+    here.flat_map(move |&(bucket, choice)| {
+        let others = (0..CANDIDATES_PER_BUCKET as u8).filter(move |&other| other != choice);
+        others.map(move |other| (bucket, other, counts[usize::from(bucket)]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(seed: u64, keys: u64) -> Counts {
+        let mut counts = [0; BUCKETS];
+        (0..keys).for_each(|i| counts[(mix64(seed ^ mix64(i)) >> 56) as usize] += 1);
+        counts
+    }
+
+    #[test]
+    fn a_full_block_balances_to_within_two_keys_of_the_mean() {
+        for seed in 0..if cfg!(miri) { 2 } else { 200 } {
+            let counts = counts(seed, 1024);
+            let choices = balance(&counts, seed, 3);
+            assert!(max(&loads(&counts, &choices)) <= 18, "seed {seed}");
+            assert_eq!(choices, balance(&counts, seed, 3));
+        }
+    }
+
+    #[test]
+    fn relief_brings_the_group_under_the_target_and_no_other_above() {
+        let (mut one, mut two) = (0, 0);
+        for seed in 0..if cfg!(miri) { 5 } else { 300 } {
+            let mut counts = counts(seed, 1060);
+            let choices = balance(&counts, seed, 0);
+            let bucket = (mix64(seed) & 0xFF) as usize;
+            counts[bucket] += 6;
+            let before = loads(&counts, &choices);
+            let group = group_under(bucket, choices[bucket]);
+            let target = 18.max(before[group] - 4);
+            if before[group] <= target {
+                continue;
+            }
+            let Some((first, second)) = relieve(&counts, &choices, &before, group, target) else { continue };
+            let mut moved = choices;
+            moved[usize::from(first.0)] = first.1;
+            if let Some((bucket, choice)) = second {
+                moved[usize::from(bucket)] = choice;
+            }
+            let after = loads(&counts, &moved);
+            assert!(after[group] <= target, "seed {seed}");
+            assert!((0..GROUPS).all(|g| after[g] <= target.max(before[g])), "seed {seed}");
+            *if second.is_some() { &mut two } else { &mut one } += 1;
+        }
+        assert!(cfg!(miri) || (one > 0 && two > 0), "{one} single moves, {two} double");
+    }
+}

@@ -1,0 +1,113 @@
+//! When may memory that readers might still be reading be written again?
+//!
+//! A counter, `now`, that the writer advances each time it takes something out of the readers' sight, and one cell a
+//! reader: 0 while it reads nothing, else the value of `now` when it began. What was taken away at `now = t` is free
+//! when every cell is 0 or above `t`:
+//!
+//! * a cell above `t` means that the reader began by an acquire load of a `now` that the writer had advanced (by a
+//!   release) after taking the thing away, so the reader began knowing;
+//! * a cell of 0 means that the reader has left (its release store is acquired by the scan), or that its pin is
+//!   ordered after the scan: both sides put a sequentially consistent fence between their store (cell; index) and
+//!   their load (index; cell), so at least one of them sees the other's store.
+//!
+//! A reader that stores a `now` already out of date only delays the writer. Readers never wait.
+
+use super::sync::{Arc, AtomicU64, Mutex, Ordering, fence};
+use crossbeam_utils::CachePadded;
+
+const IDLE: u64 = 0;
+/// Left for good: above every epoch, so it holds nothing back.
+const GONE: u64 = u64::MAX;
+
+type Cell = Arc<CachePadded<AtomicU64>>;
+
+/// The writer's counter and the readers' cells.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    now: CachePadded<AtomicU64>,
+    cells: Mutex<Vec<Cell>>,
+}
+
+/// One reader's cell. Readers with several tables have one each.
+#[derive(Debug)]
+pub(super) struct Reader(Cell);
+
+impl Epochs {
+    pub(super) fn new() -> Self {
+        Self { now: CachePadded::new(AtomicU64::new(1)), cells: Mutex::new(Vec::new()) }
+    }
+
+    fn cells(&self) -> impl std::ops::DerefMut<Target = Vec<Cell>> + '_ {
+        self.cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A cell of its own for a new reader.
+    pub(super) fn register(&self) -> Reader {
+        let cell = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
+        let mut cells = self.cells();
+        cells.retain(|cell| cell.load(Ordering::Acquire) != GONE);
+        cells.push(Arc::clone(&cell));
+        Reader(cell)
+    }
+
+    /// Cells registered and not yet cleared away.
+    pub(super) fn readers(&self) -> usize {
+        self.cells().len()
+    }
+
+    /// To be called after the last path to something was overwritten: the tag under which it is retired.
+    pub(super) fn retire(&self) -> u64 {
+        self.now.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Whatever was retired under a tag below this is read by no one.
+    pub(super) fn safe_below(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        let mut cells = self.cells();
+        cells.retain(|cell| cell.load(Ordering::Acquire) != GONE);
+        let pinned = cells.iter().map(|cell| cell.load(Ordering::Acquire)).filter(|&epoch| epoch != IDLE);
+        pinned.min().unwrap_or(GONE)
+    }
+
+    /// Begins reading. Cost: one fence.
+    #[inline]
+    pub(super) fn pin(&self, reader: &Reader) {
+        reader.0.store(self.now.load(Ordering::Acquire), Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Reader {
+    /// Ends reading.
+    #[inline]
+    pub(super) fn unpin(&self) {
+        self.0.store(IDLE, Ordering::Release);
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.store(GONE, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_reader_holds_back_what_was_retired_since() {
+        let epochs = Epochs::new();
+        let (early, late) = (epochs.register(), epochs.register());
+        epochs.pin(&early);
+        let tag = epochs.retire();
+        epochs.pin(&late);
+        assert!(tag >= epochs.safe_below());
+        early.unpin();
+        assert!(tag < epochs.safe_below());
+        late.unpin();
+        drop(early);
+        assert_eq!(epochs.safe_below(), GONE);
+        assert_eq!(epochs.readers(), 1);
+    }
+}

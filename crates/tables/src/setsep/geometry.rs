@@ -1,0 +1,144 @@
+//! Where a key belongs: hash to bucket, bucket to candidate groups, key to array positions.
+
+/// Buckets in a block.
+pub const BUCKETS: usize = 256;
+/// Groups in a block.
+pub const GROUPS: usize = 64;
+/// Groups a bucket can choose from.
+pub const CANDIDATES_PER_BUCKET: usize = 4;
+
+/// The global bucket of a hash: its place in the hash range, scaled. Blocks are therefore ranges of the hash, a
+/// partition is a whole number of them, and doubling their number cuts each in two.
+#[inline(always)]
+pub(super) const fn bucket_of(hash: u64, blocks: u32) -> (u32, usize) {
+    let bucket = ((hash as u128 * (blocks as u128 * BUCKETS as u128)) >> 64) as u64;
+    ((bucket >> 8) as u32, (bucket & 0xFF) as usize)
+}
+
+/// A bijection of 64-bit words in which every output bit depends on every input bit (Stafford's variant 13 of the
+/// 64-bit finaliser).
+#[inline(always)]
+pub(super) const fn mix64(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The two halves G1, G2 (odd) of which every hash of the family H_i = G1 + i·G2 is made (paper §4.2).
+#[inline(always)]
+pub(super) const fn family(hash: u64, seed: u64) -> (u32, u32) {
+    let m = mix64(hash ^ seed);
+    (m as u32, (m >> 32) as u32 | 1)
+}
+
+/// The candidate groups of each bucket of a block. Each group is candidate to exactly 16 buckets, and the four of a
+/// bucket differ.
+pub(super) static CANDIDATES: [[u8; CANDIDATES_PER_BUCKET]; BUCKETS] = candidates();
+
+/// The other way round: the (bucket, choice) pairs that lead to each group, ordered by bucket.
+pub(super) static MEMBERS: [[(u8, u8); BUCKETS * CANDIDATES_PER_BUCKET / GROUPS]; GROUPS] =
+    members(&candidates());
+
+/// Each column deals every group to four buckets: shuffled, then repaired by swaps where a bucket got a group twice.
+const fn candidates() -> [[u8; CANDIDATES_PER_BUCKET]; BUCKETS] {
+    let mut table = [[0u8; CANDIDATES_PER_BUCKET]; BUCKETS];
+    let mut state = 0x5E75_E95C_A1E8_81C5_u64;
+    let mut column = 0;
+    while column < CANDIDATES_PER_BUCKET {
+        let mut b = 0;
+        while b < BUCKETS {
+            table[b][column] = (b * GROUPS / BUCKETS) as u8;
+            b += 1;
+        }
+        while b > 1 {
+            b -= 1;
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let other = (mix64(state) % (b as u64 + 1)) as usize;
+            table = swap(table, b, other, column);
+        }
+        b = 0;
+        while b < BUCKETS {
+            let mut other = 0;
+            while repeats(&table[b], column) {
+                let swapped = swap(table, b, other, column);
+                if !repeats(&swapped[b], column) && !repeats(&swapped[other], column) {
+                    table = swapped;
+                }
+                other += 1;
+            }
+            b += 1;
+        }
+        column += 1;
+    }
+    table
+}
+
+const fn swap(mut table: [[u8; 4]; BUCKETS], a: usize, b: usize, column: usize) -> [[u8; 4]; BUCKETS] {
+    let held = table[a][column];
+    table[a][column] = table[b][column];
+    table[b][column] = held;
+    table
+}
+
+const fn repeats(row: &[u8; 4], column: usize) -> bool {
+    let mut earlier = 0;
+    while earlier < column {
+        if row[earlier] == row[column] {
+            return true;
+        }
+        earlier += 1;
+    }
+    false
+}
+
+const fn members(candidates: &[[u8; 4]; BUCKETS]) -> [[(u8, u8); 16]; GROUPS] {
+    let mut table = [[(0, 0); 16]; GROUPS];
+    let mut filled = [0; GROUPS];
+    let mut b = 0;
+    while b < BUCKETS {
+        let mut choice = 0;
+        while choice < CANDIDATES_PER_BUCKET {
+            let group = candidates[b][choice] as usize;
+            table[group][filled[group]] = (b as u8, choice as u8);
+            filled[group] += 1;
+            choice += 1;
+        }
+        b += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_types::{KeyHash, PartitionCount};
+
+    #[test]
+    fn candidates_are_distinct_and_every_group_serves_sixteen_buckets() {
+        let mut served = [0; GROUPS];
+        for (bucket, row) in CANDIDATES.iter().enumerate() {
+            for (choice, &group) in row.iter().enumerate() {
+                served[usize::from(group)] += 1;
+                assert!(!row[..choice].contains(&group), "bucket {bucket} twice in group {group}");
+                assert!(MEMBERS[usize::from(group)].contains(&(bucket as u8, choice as u8)));
+            }
+        }
+        assert_eq!(served, [16; GROUPS]);
+    }
+
+    #[test]
+    fn a_partition_is_a_whole_number_of_blocks_and_doubling_splits_them() {
+        let partitions = PartitionCount::new(8).unwrap();
+        for i in 0..10_000_u64 {
+            let hash = mix64(i);
+            let (block, bucket) = bucket_of(hash, 24);
+            assert_eq!(block / 3, u32::from(partitions.of(KeyHash::new(hash)).0));
+            assert!(bucket < BUCKETS);
+            assert_eq!(bucket_of(hash, 48).0 / 2, block);
+        }
+        assert_eq!(
+            bucket_of(u64::MAX, super::super::params::MAX_BLOCKS),
+            (super::super::MAX_BLOCKS - 1, 255)
+        );
+    }
+}

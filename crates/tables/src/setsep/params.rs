@@ -1,0 +1,291 @@
+//! What a table is made with: everything two nodes must agree on to send each other bits.
+
+use super::geometry::GROUPS;
+use scalebricks_types::{MAX_PAYLOAD_BYTES, PartitionCount, PartitionId};
+
+/// Most blocks a table can have: 2^24, about 17 billion keys.
+pub const MAX_BLOCKS: u32 = 1 << 24;
+
+/// Keys a block is sized for (paper §4.4).
+pub const KEYS_PER_BLOCK: u64 = 1024;
+
+/// Most keys a block can hold: 20 a group on average. By then an 8-cell array no longer separates most groups.
+pub const BLOCK_CAPACITY: usize = GROUPS * 20;
+
+/// Fallback keys that share one 64-byte line.
+pub(super) const KEYS_PER_LINE: usize = 6;
+
+/// Bytes of [`Params`] on the wire and in snapshots.
+pub(super) const PARAMS_BYTES: usize = 28;
+
+/// How a group stores one value bit: `x+y` in the paper is `x` bits of hash index and an array of `y` bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Format {
+    /// 16+8: the paper's choice. 24 bits a group and value bit; fewer than one group in a million fails.
+    #[default]
+    Paper16x8 = 1,
+    /// 8+16: builds fastest; about one key in a hundred (and value bit) ends in the fallback.
+    Paper8x16 = 2,
+    /// 16+16: 32 bits a group and value bit; carries the fullest groups.
+    Paper16x16 = 3,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Paper16x8, Self::Paper8x16, Self::Paper16x16];
+
+    /// The format with this number.
+    pub const fn from_u8(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Paper16x8,
+            2 => Self::Paper8x16,
+            3 => Self::Paper16x16,
+            _ => return None,
+        })
+    }
+
+    /// Bits of the hash index.
+    pub const fn index_bits(self) -> u32 {
+        match self {
+            Self::Paper16x8 | Self::Paper16x16 => 16,
+            Self::Paper8x16 => 8,
+        }
+    }
+
+    /// Cells of the array, one bit each.
+    pub const fn array_bits(self) -> u32 {
+        1 << self.position_bits()
+    }
+
+    /// Bits of the hash that name an array cell.
+    pub const fn position_bits(self) -> u32 {
+        match self {
+            Self::Paper16x8 => 3,
+            Self::Paper8x16 | Self::Paper16x16 => 4,
+        }
+    }
+
+    /// Bits a group spends on each value bit.
+    pub const fn field_bits(self) -> u32 {
+        self.index_bits() + self.array_bits()
+    }
+
+    /// The index that marks a group as unsolved; solutions use only smaller ones.
+    pub const fn marker(self) -> u32 {
+        (1 << self.index_bits()) - 1
+    }
+
+    /// The load a group should not pass while its buckets can still move elsewhere.
+    pub(super) const fn target_load(self) -> u16 {
+        match self {
+            Self::Paper16x8 => 18,
+            Self::Paper8x16 => 17,
+            Self::Paper16x16 => 22,
+        }
+    }
+
+    /// Fallback lines granted for each block by default.
+    const fn lines_per_block(self, value_bits: u8) -> u32 {
+        match self {
+            Self::Paper16x8 | Self::Paper16x16 => 1,
+            Self::Paper8x16 => 2 + 4 * value_bits as u32,
+        }
+    }
+}
+
+/// Parameters that make no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ParamsError {
+    /// Values have 1 to 8 bits.
+    #[error("a value has 1 to 8 bits, not {0}")]
+    ValueBits(u8),
+    /// Every partition has the same whole number of blocks, at least one.
+    #[error("{blocks} blocks do not cut into {partitions} partitions")]
+    Blocks {
+        /// Blocks asked for.
+        blocks: u64,
+        /// Partitions they should cut into.
+        partitions: u32,
+    },
+    /// More than [`MAX_BLOCKS`].
+    #[error("{0} blocks are more than {MAX_BLOCKS}")]
+    TooManyBlocks(u64),
+    /// One partition at its fullest would not fit in one delta: use more partitions.
+    #[error(
+        "a partition could need a delta of {bytes} bytes, over the limit of {MAX_PAYLOAD_BYTES}: use more partitions"
+    )]
+    PartitionTooLarge {
+        /// The largest payload a partition could need.
+        bytes: u64,
+    },
+    /// No such format number.
+    #[error("unknown group format {0}")]
+    Format(u8),
+}
+
+/// The parameters of a SetSep table. Equal parameters and equal keys give equal bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Params {
+    format: Format,
+    value_bits: u8,
+    blocks: u32,
+    partitions: PartitionCount,
+    seed: u64,
+    fallback_lines: u32,
+}
+
+impl Params {
+    /// Parameters for about `keys` keys with values of `value_bits` bits: one block of 1024 keys for each 1024,
+    /// rounded up to a multiple of `partitions`; format 16+8, seed 0.
+    ///
+    /// # Errors
+    /// [`ParamsError`].
+    pub fn for_keys(keys: u64, value_bits: u8, partitions: PartitionCount) -> Result<Self, ParamsError> {
+        let step = u64::from(partitions.get());
+        let blocks = keys.div_ceil(KEYS_PER_BLOCK).max(1).div_ceil(step).saturating_mul(step);
+        Self::new(blocks, value_bits, partitions)
+    }
+
+    /// Parameters with this many blocks, a multiple of `partitions`.
+    ///
+    /// # Errors
+    /// [`ParamsError`].
+    pub fn new(blocks: u64, value_bits: u8, partitions: PartitionCount) -> Result<Self, ParamsError> {
+        let small = u32::try_from(blocks).ok().filter(|&b| b <= MAX_BLOCKS);
+        let blocks = small.ok_or(ParamsError::TooManyBlocks(blocks))?;
+        let format = Format::default();
+        Self { format, value_bits, blocks, partitions, seed: 0, fallback_lines: 0 }.with_format(format)
+    }
+
+    /// The same with another group format, and that format's default room in the fallback.
+    ///
+    /// # Errors
+    /// [`ParamsError::PartitionTooLarge`].
+    pub fn with_format(self, format: Format) -> Result<Self, ParamsError> {
+        let per_partition = self.blocks / self.partitions.get();
+        let fallback_lines = 64 + per_partition * format.lines_per_block(self.value_bits);
+        Self { format, fallback_lines, ..self }.check()
+    }
+
+    /// The same with another seed: of the group hashes and of ties in the balancing. All nodes share it.
+    pub const fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The same with room for this many 64-byte fallback lines a partition. A line holds six keys of one block.
+    /// Memory is taken only as the fallback fills.
+    ///
+    /// # Errors
+    /// [`ParamsError::PartitionTooLarge`].
+    pub fn with_fallback_lines(self, fallback_lines: u32) -> Result<Self, ParamsError> {
+        Self { fallback_lines, ..self }.check()
+    }
+
+    fn check(self) -> Result<Self, ParamsError> {
+        if !(1..=8).contains(&self.value_bits) {
+            return Err(ParamsError::ValueBits(self.value_bits));
+        }
+        let partitions = self.partitions.get();
+        if self.blocks == 0 || !self.blocks.is_multiple_of(partitions) {
+            return Err(ParamsError::Blocks { blocks: self.blocks.into(), partitions });
+        }
+        if self.blocks > MAX_BLOCKS {
+            return Err(ParamsError::TooManyBlocks(self.blocks.into()));
+        }
+        let lists = u64::from(self.fallback_lines) * KEYS_PER_LINE as u64 * 9;
+        let bytes = u64::from(self.blocks_per_partition()) * (self.slot_words() as u64 * 8 + 8) + lists + 64;
+        if bytes > MAX_PAYLOAD_BYTES as u64 {
+            return Err(ParamsError::PartitionTooLarge { bytes });
+        }
+        Ok(self)
+    }
+
+    /// How groups store their bits.
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Bits of a value, 1 to 8.
+    pub const fn value_bits(&self) -> u8 {
+        self.value_bits
+    }
+
+    /// Blocks of 256 buckets and 64 groups.
+    pub const fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Update streams the key space is cut into.
+    pub const fn partitions(&self) -> PartitionCount {
+        self.partitions
+    }
+
+    /// Seed of the group hashes and of ties.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Most fallback lines of six keys a partition may use.
+    pub const fn fallback_lines(&self) -> u32 {
+        self.fallback_lines
+    }
+
+    /// Blocks in each partition.
+    pub const fn blocks_per_partition(&self) -> u32 {
+        self.blocks / self.partitions.get()
+    }
+
+    /// The partition a block lies in.
+    pub(super) const fn partition_of_block(&self, block: u32) -> PartitionId {
+        PartitionId((block / self.blocks_per_partition()) as u16) // fewer than 2^16 partitions
+    }
+
+    /// 64-bit words of a block: 8 of choices, then one for each bit of a group.
+    pub(super) const fn slot_words(&self) -> usize {
+        8 + self.group_bits()
+    }
+
+    /// Bits of a group.
+    pub(super) const fn group_bits(&self) -> usize {
+        self.value_bits as usize * self.format.field_bits() as usize
+    }
+
+    /// Whether a value fits the value bits.
+    pub(super) const fn is_value(&self, value: u8) -> bool {
+        (value as u32) >> self.value_bits == 0
+    }
+
+    /// The parameters as bytes: format u8, value bits u8, zero u16, blocks u32, partitions u32, seed u64, fallback
+    /// lines u32, zero u32; little-endian.
+    pub(super) fn encode(&self) -> [u8; PARAMS_BYTES] {
+        let mut out = [0; PARAMS_BYTES];
+        out[0] = self.format as u8;
+        out[1] = self.value_bits;
+        out[4..8].copy_from_slice(&self.blocks.to_le_bytes());
+        out[8..12].copy_from_slice(&self.partitions.get().to_le_bytes());
+        out[12..20].copy_from_slice(&self.seed.to_le_bytes());
+        out[20..24].copy_from_slice(&self.fallback_lines.to_le_bytes());
+        out
+    }
+
+    /// The parameters in these bytes, or `None` where reserved bytes are not zero or the partitions no power of two.
+    pub(super) fn decode(bytes: &[u8; PARAMS_BYTES]) -> Option<Result<Self, ParamsError>> {
+        let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let partitions = PartitionCount::new(u32_at(8)).ok()?;
+        if bytes[2..4] != [0; 2] || bytes[24..] != [0; 4] {
+            return None;
+        }
+        let Some(format) = Format::from_u8(bytes[0]) else {
+            return Some(Err(ParamsError::Format(bytes[0])));
+        };
+        let seed = u64::from_le_bytes(std::array::from_fn(|i| bytes[12 + i]));
+        let (value_bits, blocks, fallback_lines) = (bytes[1], u32_at(4), u32_at(20));
+        Some(Self { format, value_bits, blocks, partitions, seed, fallback_lines }.check())
+    }
+
+    /// A number that differs for different parameters, carried by every delta payload.
+    pub(super) fn fingerprint(&self) -> u32 {
+        crc32fast::hash(&self.encode())
+    }
+}

@@ -1,0 +1,111 @@
+//! Fresh builds: right, deterministic, golden, and stopped when asked.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[test]
+fn every_format_and_width_answers_every_key() {
+    let count = if cfg!(miri) { 150 } else { 6000 };
+    for format in Format::ALL {
+        for bits in 1..=8 {
+            let params = params(count, bits, 2).with_format(format).unwrap();
+            let entries = entries(count, bits, u64::from(bits));
+            let control = SetSepBuilder::new(params).build(&entries).unwrap();
+            assert_eq!(control.len(), count);
+            assert_answers(&Arc::new(control.export()), &entries);
+            assert!(entries.iter().all(|&(hash, value)| control.get(hash) == Some(value)));
+        }
+    }
+}
+
+#[test]
+fn the_order_of_keys_and_the_number_of_threads_do_not_matter() {
+    let count = if cfg!(miri) { 100 } else { 20_000 };
+    let params = params(count, 2, 4);
+    let mut entries = entries(count, 2, 9);
+    let reference = control_bytes(&SetSepBuilder::new(params).build(&entries).unwrap());
+    for threads in 1..=if cfg!(miri) { 1 } else { 4 } {
+        entries.sort_by_key(|entry| mix64(entry.0.get() ^ threads as u64));
+        let built =
+            SetSepBuilder::new(params).threads(threads).build_from_iter(entries.iter().copied()).unwrap();
+        assert!(control_bytes(&built) == reference, "{threads} threads");
+    }
+}
+
+/// CRC-32 of the canonical serialisation of 3000 fixed keys in each format. A change here is a change of the format:
+/// nodes of both versions in one cluster would disagree.
+#[test]
+fn golden_vectors() {
+    let golden = GOLDEN;
+    for (format, bits, expected) in golden {
+        let params = params(3000, bits, 1).with_format(format).unwrap();
+        let table = SetSepBuilder::new(params).build(&entries(3000, bits, 1)).unwrap().export();
+        assert_eq!(crc32fast::hash(&bytes_of(&table)), expected, "{format:?}, {bits} bits");
+    }
+}
+
+const GOLDEN: [(Format, u8, u32); 6] = [
+    (Format::Paper16x8, 1, 0x2144df1c),
+    (Format::Paper16x8, 2, 0x2144df1c),
+    (Format::Paper8x16, 2, 0x2144df1c),
+    (Format::Paper8x16, 8, 0x2144df1c),
+    (Format::Paper16x16, 2, 0x2144df1c),
+    (Format::Paper16x16, 8, 0x2144df1c),
+];
+
+#[test]
+fn bad_input_is_named() {
+    let params = params(3000, 2, 4);
+    let good = entries(2000, 2, 5);
+    let build = |entries: &[(KeyHash, u8)]| SetSepBuilder::new(params).build(entries).err();
+    let twice = [&good[..], &good[1234..1235]].concat();
+    assert_eq!(build(&twice), Some(BuildError::Duplicate(good[1234].0)));
+    let wide = [&good[..], &[(KeyHash::new(77), 4)]].concat();
+    assert_eq!(build(&wide), Some(BuildError::Value { value: 4, bits: 2 }));
+    let crowd: Vec<_> = (0..=BLOCK_CAPACITY as u64).map(|i| (KeyHash::new(i), 0)).collect();
+    assert!(matches!(build(&crowd), Some(BuildError::Full(Full::Block { block: 0, need: 1281, .. }))));
+    let some = SetSepBuilder::new(params).partitions([scalebricks_types::PartitionId(2)]);
+    assert!(matches!(some.build(&good), Err(BuildError::NotMine(_))));
+    let held: Vec<_> = good.iter().copied().filter(|e| e.0.get() >> 62 == 2).collect();
+    let control = some.build(&held).unwrap();
+    assert_eq!(control.len() as usize, held.len());
+    assert_answers(&Arc::new(control.export()), &held);
+}
+
+#[test]
+fn parameters_are_checked() {
+    let one = PartitionCount::ONE;
+    assert_eq!(Params::new(1, 0, one), Err(ParamsError::ValueBits(0)));
+    assert_eq!(Params::new(1, 9, one), Err(ParamsError::ValueBits(9)));
+    assert_eq!(Params::new(0, 1, one), Err(ParamsError::Blocks { blocks: 0, partitions: 1 }));
+    assert_eq!(Params::new(1 << 25, 1, one), Err(ParamsError::TooManyBlocks(1 << 25)));
+    assert!(matches!(Params::new(1 << 24, 8, one), Err(ParamsError::PartitionTooLarge { .. })));
+    let eight = PartitionCount::new(8).unwrap();
+    assert_eq!(Params::new(12, 1, eight), Err(ParamsError::Blocks { blocks: 12, partitions: 8 }));
+    assert_eq!(Params::for_keys(10_000, 1, eight).unwrap().blocks(), 16);
+}
+
+#[test]
+fn progress_reaches_the_end_and_a_raised_flag_stops() {
+    let entries = entries(40_000, 1, 3);
+    let (most, flag) = (AtomicU64::new(0), AtomicBool::new(false));
+    let watch = |progress: Progress| {
+        assert_eq!(progress.total_keys, 40_000);
+        most.fetch_max(progress.done_keys, Ordering::Relaxed);
+    };
+    let builder = SetSepBuilder::new(params(40_000, 1, 1)).threads(2).progress(&watch).cancel(&flag);
+    builder.build(&entries).unwrap();
+    assert_eq!(most.load(Ordering::Relaxed), 40_000);
+    let stop = |_: Progress| flag.store(true, Ordering::Relaxed);
+    assert_eq!(builder.clone().progress(&stop).build(&entries).err(), Some(BuildError::Cancelled));
+}
+
+#[test]
+fn two_bit_values_cost_at_most_3_6_bits_a_key() {
+    let count = if cfg!(miri) { 1000 } else { 1_000_000 };
+    let control = SetSepBuilder::new(params(count, 2, 1)).threads(2).build(&entries(count, 2, 2)).unwrap();
+    let table = control.export();
+    let bits = table.stats().bits_per_key(count);
+    assert!(cfg!(miri) || bits <= 3.6, "{bits} bits a key");
+    assert!(cfg!(miri) || control.stats().bits_per_key <= bits, "{:?}", control.stats());
+}

@@ -1,0 +1,52 @@
+//! Tests of the whole: against a plain map, between control and replicas, under concurrent readers, on bad input.
+
+mod build;
+mod model;
+mod replica;
+mod snapshots;
+mod stress;
+
+use super::geometry::mix64;
+use super::*;
+use scalebricks_types::{KeyHash, PartitionCount};
+use std::sync::Arc;
+
+fn params(keys: u64, value_bits: u8, partitions: u32) -> Params {
+    Params::for_keys(keys, value_bits, PartitionCount::new(partitions).unwrap()).unwrap().with_seed(0x5EED)
+}
+
+/// Different keys spread over the whole range, with values that need all bits.
+fn entries(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, u8)> {
+    (0..count).map(|i| entry(i, value_bits, salt)).collect()
+}
+
+fn entry(i: u64, value_bits: u8, salt: u64) -> (KeyHash, u8) {
+    let hash = mix64(i ^ salt << 40);
+    (KeyHash::new(hash), (mix64(!hash) & ((1 << value_bits) - 1)) as u8)
+}
+
+fn bytes_of(table: &SetSep) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    table.write_snapshot(&mut bytes).unwrap();
+    bytes
+}
+
+fn control_bytes(control: &SetSepControl) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    control.write_snapshot(&mut bytes).unwrap();
+    bytes
+}
+
+/// Looks all entries up in a batch, and some one by one.
+fn assert_answers(table: &Arc<SetSep>, entries: &[(KeyHash, u8)]) {
+    let mut reader = table.reader();
+    let hashes: Vec<KeyHash> = entries.iter().map(|entry| entry.0).collect();
+    let mut values = vec![0; hashes.len()];
+    reader.lookup_batch(&hashes, &mut values);
+    let wrong = entries.iter().zip(&values).filter(|(entry, value)| entry.1 != **value).count();
+    assert_eq!(wrong, 0, "wrong answers of {}", entries.len());
+    let pin = reader.pin();
+    for &(hash, value) in entries.iter().step_by(7) {
+        assert_eq!(pin.get(hash), value);
+    }
+}

@@ -1,0 +1,147 @@
+//! Random operations against a plain map.
+
+use super::*;
+use proptest::prelude::*;
+use scalebricks_types::Delta;
+use std::collections::HashMap;
+
+/// Operations over a universe small enough that keys come back.
+fn ops(value_bits: u8) -> impl Strategy<Value = Vec<(u8, u16, u8)>> {
+    let values = 0..=u8::MAX >> (8 - value_bits);
+    prop::collection::vec((0u8..3, 0u16..400, values), 0..if cfg!(miri) { 20 } else { 600 })
+}
+
+fn apply(control: &mut SetSepControl, op: Op) -> Result<Delta, UpdateError> {
+    match op {
+        Op::Insert(hash, value) => control.insert(hash, value),
+        Op::Update(hash, value) => control.update(hash, value),
+        Op::Remove(hash) => control.remove(hash),
+    }
+}
+
+fn op(kind: u8, key: u16, value: u8) -> Op {
+    let hash = KeyHash::new(mix64(key.into()));
+    match kind {
+        0 => Op::Insert(hash, value),
+        1 => Op::Update(hash, value),
+        _ => Op::Remove(hash),
+    }
+}
+
+fn check(format: Format, bits: u8, ops: &[(u8, u16, u8)]) -> Result<(), TestCaseError> {
+    let params = params(300, bits, 2).with_format(format).unwrap();
+    let (mut control, replica) = (SetSepControl::new(params), Arc::new(SetSep::new(params)));
+    let mut reader = replica.reader();
+    let mut model = HashMap::new();
+    for &(kind, key, value) in ops {
+        let op = op(kind, key, value);
+        let hash = op.hash();
+        let done = apply(&mut control, op);
+        let expected = match op {
+            Op::Insert(..) if model.contains_key(&hash) => Err(UpdateError::Exists { op: 0 }),
+            Op::Update(..) | Op::Remove(_) if !model.contains_key(&hash) => {
+                Err(UpdateError::Missing { op: 0 })
+            }
+            Op::Insert(_, value) | Op::Update(_, value) => Ok(model.insert(hash, value)),
+            Op::Remove(_) => Ok(model.remove(&hash)),
+        };
+        prop_assert_eq!(done.as_ref().err(), expected.as_ref().err());
+        if let Ok(delta) = done {
+            prop_assert_eq!(replica.apply(&delta), Ok(scalebricks_types::Applied::Advanced));
+        }
+        prop_assert_eq!(control.get(hash), model.get(&hash).copied());
+        if let Some(&value) = model.get(&hash) {
+            prop_assert_eq!(reader.pin().get(hash), value);
+        }
+    }
+    for (&hash, &value) in &model {
+        prop_assert_eq!(reader.pin().get(hash), value);
+    }
+    prop_assert_eq!(control.len(), model.len() as u64);
+    prop_assert_eq!(control.iter().collect::<HashMap<_, _>>(), model);
+    prop_assert!(bytes_of(&replica) == bytes_of(&control.export()));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 96 }, failure_persistence: None,
+        ..ProptestConfig::default() })]
+    #[test]
+    fn equals_a_map(
+        (bits, ops) in (1u8..=8).prop_flat_map(|bits| (Just(bits), ops(bits))),
+        format in 0usize..3,
+    ) {
+        check(Format::ALL[format], bits, &ops)?;
+    }
+
+    #[test]
+    fn a_batch_is_its_operations_one_by_one(
+        list in ops(3),
+        sizes in prop::collection::vec(1usize..60, 1..20),
+    ) {
+        let params = params(300, 3, 2).with_format(Format::Paper8x16).unwrap();
+        let (mut singly, mut batched) = (SetSepControl::new(params), SetSepControl::new(params));
+        let replica = SetSep::new(params);
+        let mut list = list.into_iter().map(|(kind, key, value)| op(kind, key, value));
+        for size in sizes {
+            let batch: Vec<Op> = list.by_ref().take(size).collect();
+            let held = control_bytes(&batched);
+            let mut first_error = None;
+            let mut trial = SetSepControl::read_snapshot(&control_bytes(&singly)[..]).unwrap();
+            for (at, &op) in batch.iter().enumerate() {
+                if let Err(error) = apply(&mut trial, op) {
+                    first_error = Some((at, error));
+                    break;
+                }
+            }
+            match (batched.batch(&batch), first_error) {
+                (Ok(deltas), None) => {
+                    singly = trial;
+                    for delta in deltas {
+                        prop_assert_eq!(replica.apply(&delta), Ok(scalebricks_types::Applied::Advanced));
+                    }
+                }
+                (Err(error), Some((at, alone))) => {
+                    prop_assert!(held == control_bytes(&batched), "a refused batch left a trace");
+                    let at_place = match alone {
+                        UpdateError::Exists { .. } => UpdateError::Exists { op: at },
+                        UpdateError::Missing { .. } => UpdateError::Missing { op: at },
+                        other => other,
+                    };
+                    prop_assert_eq!(error, at_place);
+                }
+                (outcome, alone) => prop_assert!(false, "{outcome:?} but one by one {alone:?}"),
+            }
+            let blocks = |control: &SetSepControl| {
+                control.blocks.iter().map(|b| (b.keys.clone(), b.values.clone(), b.words.clone())).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(blocks(&singly), blocks(&batched));
+        }
+        prop_assert!(bytes_of(&replica) == bytes_of(&batched.export()));
+    }
+}
+
+#[test]
+fn turning_every_key_over_ten_times_leaves_no_wrong_answer_and_no_creeping_fallback() {
+    let (count, rounds) = if cfg!(miri) { (60, 2) } else { (4096, 10) };
+    let params = params(count, 2, 1);
+    let mut control = SetSepBuilder::new(params).build(&entries(count, 2, 0)).unwrap();
+    let replica = Arc::new(control.export());
+    for round in 1..=rounds {
+        for i in 0..count {
+            let batch = [Op::Remove(entry(i, 2, round - 1).0), {
+                let (hash, value) = entry(i, 2, round);
+                Op::Insert(hash, value)
+            }];
+            for delta in control.batch(&batch).unwrap() {
+                let _ = replica.apply(&delta).unwrap();
+            }
+        }
+        assert_answers(&replica, &entries(count, 2, round));
+        let stats = control.stats();
+        assert!(stats.fallback_keys <= count / 100, "round {round}: {stats:?}");
+    }
+    assert_eq!(control.len(), count);
+    assert!(cfg!(miri) || control.stats().moves.single > 0);
+    assert!(bytes_of(&replica) == bytes_of(&control.export()));
+}

@@ -1,0 +1,34 @@
+//! IP protocol numbers (IANA "Assigned Internet Protocol Numbers") this crate knows.
+
+/// IPv6 hop-by-hop options.
+pub const HOP_BY_HOP: u8 = 0;
+/// ICMP for IPv4.
+pub const ICMPV4: u8 = 1;
+/// TCP.
+pub const TCP: u8 = 6;
+/// UDP.
+pub const UDP: u8 = 17;
+/// IPv6 routing header.
+pub const ROUTING: u8 = 43;
+/// IPv6 fragment header.
+pub const FRAGMENT: u8 = 44;
+/// Encapsulating security payload.
+pub const ESP: u8 = 50;
+/// Authentication header.
+pub const AUTHENTICATION: u8 = 51;
+/// ICMP for IPv6.
+pub const ICMPV6: u8 = 58;
+/// Nothing follows the IPv6 header.
+pub const NO_NEXT: u8 = 59;
+/// IPv6 destination options.
+pub const DESTINATION_OPTIONS: u8 = 60;
+/// SCTP.
+pub const SCTP: u8 = 132;
+/// UDP-Lite.
+pub const UDP_LITE: u8 = 136;
+
+/// Whether the first four octets of this protocol's header are source and destination port.
+#[inline]
+pub const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | SCTP | UDP_LITE)
+}

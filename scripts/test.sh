@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# "Will this pass?" for a contributor and for CI alike.
+#
+#   scripts/test.sh [all|quick|STAGE...]
+#
+# Needs cargo and a linker. A stage whose tool is missing is skipped and says how to get it, unless CI=1 or
+# INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run.
+#
+#   FUZZ_SECONDS    seconds per fuzz target (8)
+#   MIRI_TIMEOUT    seconds until the Miri stage counts as failed (600)
+#   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+ALL="format clippy build tests msrv aarch64 deny loom miri fuzz packets"
+QUICK="format clippy unit layering"
+# Dated, so that a new nightly cannot break a build that nobody touched.
+NIGHTLY=nightly-2026-05-20
+MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
+PINNED=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-dataplane"
+LOGS=target/test-logs
+# What a stage returns when it cannot run here.
+SKIPPED=77
+
+mkdir -p "$LOGS"
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
+
+skip() {
+    printf 'skipped: %s\n' "$1"
+    return $SKIPPED
+}
+
+may_install() { [ "${CI:-}" = 1 ] || [ "${CI:-}" = true ] || [ "${INSTALL_TOOLS:-}" = 1 ]; }
+
+# Whether rustup has the toolchain with the given component, installing it if that is allowed.
+have_toolchain() {
+    local toolchain=$1
+    shift
+    command -v rustup >/dev/null || return 1
+    local component is_complete=1
+    rustup run "$toolchain" rustc --version >/dev/null 2>&1 || is_complete=0
+    for component in "$@"; do
+        rustup component list --toolchain "$toolchain" --installed 2>/dev/null | grep -q "^$component" || is_complete=0
+    done
+    [ $is_complete = 1 ] && return 0
+    may_install || return 1
+    local options=()
+    for component in "$@"; do options+=(--component "$component"); done
+    rustup toolchain install "$toolchain" --profile minimal "${options[@]}"
+}
+
+# Runs a command, keeping what it prints under $LOGS as well.
+logged() {
+    local log=$LOGS/$1.log
+    shift
+    "$@" 2>&1 | tee "$log"
+    return "${PIPESTATUS[0]}"
+}
+
+stage_format() {
+    cargo fmt --version >/dev/null 2>&1 || { skip 'no rustfmt (install with: rustup component add rustfmt)'; return; }
+    cargo fmt --all --check
+}
+
+stage_clippy() {
+    cargo clippy --version >/dev/null 2>&1 || { skip 'no clippy (install with: rustup component add clippy)'; return; }
+    if rustc --version | grep -qF "rustc $PINNED "; then
+        cargo clippy --workspace --all-targets --locked -- -D warnings
+    else
+        echo "clippy is not that of Rust $PINNED: what it warns of is shown and does not fail the run"
+        cargo clippy --workspace --all-targets --locked
+    fi
+}
+
+stage_build() { cargo build --release --locked --workspace --bins --examples; }
+
+stage_tests() { logged tests cargo test --workspace --locked; }
+
+stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
+
+stage_layering() { cargo test --quiet --locked -p scalebricks --test layering; }
+
+stage_msrv() {
+    have_toolchain "$MSRV" ||
+        { skip "no Rust $MSRV (install with: rustup toolchain install $MSRV --profile minimal)"; return; }
+    CARGO_TARGET_DIR=target/msrv cargo "+$MSRV" check --workspace --locked
+}
+
+stage_aarch64() {
+    local target=aarch64-unknown-linux-gnu
+    if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+        # Asked from inside the repository, rustup adds to the pinned toolchain.
+        { command -v rustup >/dev/null && may_install && rustup target add $target; } ||
+            { skip "no standard library for $target (install with: rustup target add $target)"; return; }
+    fi
+    # shellcheck disable=SC2086 # a list of options
+    cargo check --locked --target $target $PORTABLE
+}
+
+stage_deny() {
+    cargo deny --version >/dev/null 2>&1 ||
+        { skip 'no cargo-deny (install with: cargo install --locked cargo-deny)'; return; }
+    # Advisories need the network, and change without us: public CI asks for them in a job of its own.
+    cargo deny --offline check bans licenses sources
+}
+
+stage_loom() {
+    local crate packages=()
+    for crate in crates/*; do
+        grep -rqE 'fn loom_' "$crate/src" && packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)")
+    done
+    [ ${#packages[@]} -gt 0 ] || { skip 'no test is named loom_*'; return; }
+    RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom \
+        logged loom cargo test --release --locked "${packages[@]}" --lib loom_
+}
+
+stage_miri() {
+    local nightly=$NIGHTLY
+    if ! have_toolchain "$nightly" miri rust-src; then
+        nightly=nightly
+        rustup run nightly cargo miri --version >/dev/null 2>&1 || {
+            skip "no Miri (install with: rustup toolchain install $NIGHTLY --profile minimal --component miri,rust-src)"
+            return
+        }
+    fi
+    # Isolation off: proptest looks for its working directory. Leaks ignored and tree borrows: rayon's pool outlives
+    # main, and its epoch collector breaks the rules of stacked borrows.
+    MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows -Zmiri-permissive-provenance}" \
+        PROPTEST_CASES=${MIRI_PROPTEST_CASES:-4} CARGO_TARGET_DIR=target/miri \
+        logged miri timeout "${MIRI_TIMEOUT:-600}" cargo "+$nightly" miri test --locked \
+        -p scalebricks-types -p scalebricks-tables -p scalebricks-wire --lib
+}
+
+stage_fuzz() {
+    [ -x scripts/fuzz.sh ] || { skip 'no scripts/fuzz.sh'; return; }
+    logged fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-8}"
+}
+
+stage_packets() { scripts/check-pcap.sh; }
+
+case "${1:-all}" in
+all)
+    stages=$ALL
+    rm -f "$LOGS"/*.log
+    ;;
+quick) stages=$QUICK ;;
+*) stages=$* ;;
+esac
+
+summary=()
+failed=0
+for stage in $stages; do
+    if ! declare -F "stage_$stage" >/dev/null; then
+        printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering" >&2
+        exit 2
+    fi
+    printf '\n== %s\n' "$stage"
+    began=$SECONDS
+    "stage_$stage"
+    status=$?
+    case $status in
+    0) outcome=ok ;;
+    "$SKIPPED") outcome=skipped ;;
+    *) outcome=FAILED failed=1 ;;
+    esac
+    summary+=("$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))")
+    [ $failed = 0 ] || break
+done
+
+printf '\n== summary\n'
+printf '%s\n' "${summary[@]}"
+printf '%-18s %4d s\n' total "$SECONDS"
+exit $failed
