@@ -27,7 +27,12 @@ pub(crate) struct Work<P> {
 
 impl<P> Default for Batch<P> {
     fn default() -> Self {
-        Self { packets: ArrayVec::new(), parsed: ArrayVec::new(), keys: ArrayVec::new(), hashes: ArrayVec::new() }
+        Self {
+            packets: ArrayVec::new(),
+            parsed: ArrayVec::new(),
+            keys: ArrayVec::new(),
+            hashes: ArrayVec::new(),
+        }
     }
 }
 

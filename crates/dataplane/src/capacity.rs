@@ -89,7 +89,8 @@ fn scalebricks(hasher: KeyHasher, size: ClusterSize, budget_bytes: usize) -> Res
         let gpt = SetSep::new(gpt_params(flows * KEYS_PER_FLOW, size)?);
         let Some(rest) = budget_bytes.checked_sub(gpt.table_bytes()) else { return Ok(false) };
         let share = flows.div_ceil(nodes) * KEYS_PER_FLOW;
-        Ok(slots_for(share) <= PartialFib::new(FibConfig::new(hasher).short_keys_within(rest)).short_slots() as u64)
+        Ok(slots_for(share)
+            <= PartialFib::new(FibConfig::new(hasher).short_keys_within(rest)).short_slots() as u64)
     };
     let (mut low, mut high) = (0, budget_bytes as u64 * 8); // one bit a flow is out of reach
     while low + 1 < high {
@@ -141,7 +142,10 @@ mod tests {
         ] {
             let capacity = at(nodes, architecture);
             assert!(capacity.gpt_bytes + capacity.fib_bytes <= BUDGET_BYTES, "{architecture}: {capacity:?}");
-            assert!(capacity.gpt_bytes + capacity.fib_bytes > BUDGET_BYTES * 9 / 10, "{architecture}: {capacity:?}");
+            assert!(
+                capacity.gpt_bytes + capacity.fib_bytes > BUDGET_BYTES * 9 / 10,
+                "{architecture}: {capacity:?}"
+            );
         }
         // 2 x 32 bytes at 95 %: a megabyte holds about 15,500 flows.
         assert!((14_000..16_400).contains(&full.flows), "{full:?}");

@@ -23,7 +23,7 @@ pub(crate) struct Parsed {
     /// Start of the IP packet that belongs to the user: behind Ethernet downstream, behind GTP-U upstream.
     pub(crate) user_offset: u16,
     /// Its length, without what Ethernet padded.
-    pub(crate) user_len: u32,
+    pub(crate) user_len: usize,
     /// DSCP and ECN octet of the user's packet downstream; 0 upstream.
     pub(crate) traffic_class: u8,
     /// A hash of the fragmented datagram this packet is a piece of.
@@ -69,11 +69,17 @@ impl Classifier {
     }
 
     /// Finds the key of a frame that an ingress node has judged.
-    pub(crate) fn from_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
+    pub(crate) fn after_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
         self.classify(frame, output, false, now)
     }
 
-    fn classify(&mut self, bytes: &[u8], output: OutputPort, verify_checksum: bool, now: Duration) -> Classified {
+    fn classify(
+        &mut self,
+        bytes: &[u8],
+        output: OutputPort,
+        verify_checksum: bool,
+        now: Duration,
+    ) -> Classified {
         let frame = parse_frame(bytes).map_err(frame_error)?;
         if !frame.is_ip() {
             return Err(DropReason::NonIp);
@@ -121,7 +127,7 @@ impl Classifier {
         let parsed = Parsed {
             output: OutputPort::BaseStation,
             user_offset: l3_offset as u16, // at most 22: Ethernet and two tags
-            user_len: ip.total_len,
+            user_len: ip.total_len as usize,
             traffic_class: ip.dscp_ecn,
             datagram: datagram.map(|d| self.datagram_hash.hash_one(d)),
             again: false,
@@ -152,7 +158,7 @@ impl Classifier {
         let parsed = Parsed {
             output: OutputPort::Internet,
             user_offset: (l3_offset + headers) as u16, // within one IPv4 packet
-            user_len: message.payload().len() as u32,
+            user_len: message.payload().len(),
             traffic_class: 0,
             datagram: None,
             again: false,

@@ -144,7 +144,12 @@ mod tests {
         counters.count(FlowIndex(1), true, 7);
         counters.count(FlowIndex(1), true, 8);
         counters.count(FlowIndex(2), true, 8); // no such flow: ignored
-        let want = FlowCount { downstream_packets: 1, downstream_bytes: 100, upstream_packets: 2, upstream_bytes: 15 };
+        let want = FlowCount {
+            downstream_packets: 1,
+            downstream_bytes: 100,
+            upstream_packets: 2,
+            upstream_bytes: 15,
+        };
         assert_eq!(counters.read(FlowIndex(1)), want);
         assert_eq!(counters.read(FlowIndex(0)), FlowCount::default());
         assert_eq!(counters.read(FlowIndex(2)), FlowCount::default());

@@ -36,7 +36,9 @@ pub struct FragmentCache {
 impl FragmentCache {
     /// Remembers the flow of a datagram whose first fragment passed at time `now`.
     pub fn learn(&mut self, datagram: DatagramId, flow: FlowKey, now: Duration) {
-        while self.arrivals.len() >= CAPACITY || self.arrivals.front().is_some_and(|&(_, at)| at + LIFETIME < now) {
+        while self.arrivals.len() >= CAPACITY
+            || self.arrivals.front().is_some_and(|&(_, at)| at + LIFETIME < now)
+        {
             self.forget_oldest();
         }
         self.flows.insert(datagram, (flow, now));

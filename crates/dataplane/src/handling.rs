@@ -7,13 +7,13 @@
 use crate::batch::Work;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowState;
-use crate::node::Node;
+use crate::node::{Node, OutsideMacs};
 use crate::policy::Oversize;
 use crate::reason::DropReason;
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::KeyBatch;
 use scalebricks_types::{KeyHash, NodeHint};
-use scalebricks_wire::encap::{self, OuterV4};
+use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4, Tunnel};
 use scalebricks_wire::{ethernet, ipv4_header_checksum_ok, parse_ip};
 
 impl<P: PacketBuf> Node<P> {
@@ -55,11 +55,11 @@ impl<P: PacketBuf> Node<P> {
     /// Downstream: the user's packet leaves in the flow's tunnel.
     fn encapsulate(&mut self, work: Work<P>, flow: &FlowState) {
         let Work { mut packet, parsed, hash, .. } = work;
+        let user_len = parsed.user_len;
         let Some(&station) = self.config.base_stations.get(usize::from(flow.base_station.0)) else {
             return self.drop_packet(packet, DropReason::UnknownFlow);
         };
-        let user_len = usize::from(parsed.user_len);
-        let overhead = encap::overhead_v4(flow.qfi.is_some());
+        let overhead = OUTER_V4_IP_LEN + if flow.qfi.is_some() { CONTAINER_LEN } else { 0 };
         if user_len + overhead > usize::from(u16::MAX) {
             return self.drop_packet(packet, DropReason::TooLarge);
         }
@@ -80,14 +80,14 @@ impl<P: PacketBuf> Node<P> {
             src_mac: self.config.macs.base_station,
             src: self.config.policy.gateway_address,
             dst: station.address,
-            dscp_ecn: parsed.traffic_class & 0xfc, // DSCP copied, ECN not: TS 29.281 has no rule for it
+            // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
+            dscp_ecn: parsed.traffic_class & 0xfc,
             identification: self.outer_id,
-            udp_src_port: entropy_port(hash),
-            teid: flow.teid.get(),
-            qfi: flow.qfi.map(scalebricks_types::Qfi::get),
-            inner_len: parsed.user_len,
+            dont_fragment: false,
+            ttl: OUTER_TTL,
+            tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
-        if encap::write_v4(packet.data_mut(), &outer).is_err() {
+        if outer.write(packet.data_mut(), user_len).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }
         self.tables.counters.count(flow.index, false, user_len);
@@ -107,18 +107,25 @@ impl<P: PacketBuf> Node<P> {
         let Ok(ip) = parse_ip(packet.data()) else {
             return self.drop_packet(packet, DropReason::MalformedInner);
         };
-        let ethertype = if ip.dst.is_ipv4() { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
-        if self.config.policy.verify_ipv4_checksum && ip.dst.is_ipv4() && !ipv4_header_checksum_ok(packet.data()) {
+        let is_ipv4 = ip.summary.is_ipv4();
+        if self.config.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(packet.data()) {
             return self.drop_packet(packet, DropReason::BadIpv4Checksum);
         }
-        self.tables.counters.count(flow.index, true, usize::from(parsed.user_len));
-        self.stats.internet_out += 1;
-        let macs = self.config.macs;
-        if let Err(packet) = send_ethernet(&mut packet, macs.router, macs.internet, ethertype).map_err(|()| packet) {
+        let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
+        let OutsideMacs { router, internet, .. } = self.config.macs;
+        if packet.prepend(ethernet::HEADER_LEN).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }
+        packet.data_mut()[..ethernet::HEADER_LEN]
+            .copy_from_slice(&ethernet::header(router, internet, ethertype));
+        self.tables.counters.count(flow.index, true, parsed.user_len);
+        self.stats.internet_out += 1;
+        self.send_outside(OutputPort::Internet, packet);
     }
 }
+
+/// Time to live of the outer packet, as hosts send today (RFC 1700).
+const OUTER_TTL: u8 = 64;
 
 /// Cuts a packet down to the user's IP packet in it.
 fn strip_to_user<P: PacketBuf>(packet: &mut P, offset: u16, len: usize) -> bool {

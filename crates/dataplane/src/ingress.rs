@@ -29,7 +29,8 @@ impl<P: PacketBuf> Node<P> {
         *counter += taken as u64;
         // A pass of its own over the addresses: its loads do not wait for each other, so the first lines of all
         // packets are on their way before the first is parsed.
-        let verdicts: arrayvec::ArrayVec<_, BURST> = burst.iter().map(|p| check_address(p.data(), own)).collect();
+        let verdicts: arrayvec::ArrayVec<_, BURST> =
+            burst.iter().map(|p| check_address(p.data(), own)).collect();
         for (packet, verdict) in burst.into_iter().zip(verdicts) {
             let classified = verdict.and_then(|()| self.classifier.ingress(packet.data(), output, now));
             match classified {
@@ -152,7 +153,7 @@ impl<P: PacketBuf> Node<P> {
 
     /// A frame that must be parsed here: for its flow, or for where its flow is.
     fn receive_for_here(&mut self, packet: P, mac: FabricMac, now: Duration) {
-        let (mut parsed, key) = match self.classifier.from_fabric(packet.data(), mac.port, now) {
+        let (mut parsed, key) = match self.classifier.after_fabric(packet.data(), mac.port, now) {
             Ok(classified) => classified,
             Err(reason) => return self.drop_packet(packet, reason),
         };

@@ -115,7 +115,10 @@ pub struct Node<P: PacketBuf> {
 
 impl<P: PacketBuf> std::fmt::Debug for Node<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node").field("config", &self.config).field("stats", &self.stats).finish_non_exhaustive()
+        f.debug_struct("Node")
+            .field("config", &self.config)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
     }
 }
 

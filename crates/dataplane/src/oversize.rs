@@ -5,7 +5,10 @@ use crate::fabric_mac::OutputPort;
 use crate::node::Node;
 use crate::reason::DropReason;
 use scalebricks_io::{PacketBuf, Tag};
-use scalebricks_wire::{ethernet, fragment, icmp_error};
+use scalebricks_wire::ethernet;
+use scalebricks_wire::fragment::Plan;
+use scalebricks_wire::icmp_error::{MAX_V6_LEN, fragmentation_needed, packet_too_big};
+use scalebricks_wire::ipv4::{Ipv4, MAX_HEADER_LEN};
 
 /// The piece number of an ICMP error, in the tag it inherits from the packet that caused it.
 pub const ICMP_PIECE: u8 = 255;
@@ -16,27 +19,34 @@ pub const MAX_PIECES: u8 = 254;
 impl<P: PacketBuf> Node<P> {
     /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
     pub(crate) fn send_fragmented(&mut self, packet: P, mtu: usize) {
-        let (link, ip) = packet.data().split_at(ethernet::HEADER_LEN.min(packet.data().len()));
-        let mut pieces: Vec<P> = Vec::new();
-        let mut whole = true;
-        let made = fragment::fragment_v4(ip, mtu, |header, payload| {
-            let Some(mut piece) = self.buffers.alloc() else {
-                whole = false;
-                return;
-            };
-            whole &= piece.append(link).is_ok() && piece.append(header).is_ok() && piece.append(payload).is_ok();
-            piece.set_tag(Tag { piece: pieces.len() as u8 + 1, ..packet.tag() });
-            pieces.push(piece);
-        });
-        if made.is_err() || !whole || pieces.len() > usize::from(MAX_PIECES) {
+        let Some(pieces) = self.cut(&packet, mtu) else {
             return self.drop_packet(packet, DropReason::NoBuffer);
-        }
+        };
         self.stats.base_station_out += 1;
         self.stats.packets_fragmented += 1;
         self.stats.fragments_made += pieces.len() as u64;
         for piece in pieces {
             self.send_outside(OutputPort::BaseStation, piece);
         }
+    }
+
+    /// The fragments of a frame with an IPv4 packet; `None` if the buffers do not suffice for all of them.
+    fn cut(&mut self, packet: &P, mtu: usize) -> Option<Vec<P>> {
+        let (link, ip) = packet.data().split_at_checked(ethernet::HEADER_LEN)?;
+        let plan = Plan::new(ip, mtu).ok()?;
+        let whole_header_len = Ipv4::parse(ip).ok()?.header_len();
+        let mut pieces = Vec::new();
+        for cut in plan.clone() {
+            let mut header = [0; MAX_HEADER_LEN];
+            let header_len = plan.write_header(cut, &mut header).ok()?;
+            let payload = ip.get(whole_header_len..)?.get(cut.offset..cut.offset + cut.len)?;
+            let mut piece = self.buffers.alloc()?;
+            [link, &header[..header_len], payload].iter().try_for_each(|part| piece.append(part)).ok()?;
+            let number = u8::try_from(pieces.len() + 1).ok().filter(|&number| number <= MAX_PIECES)?;
+            piece.set_tag(Tag { piece: number, ..packet.tag() });
+            pieces.push(piece);
+        }
+        Some(pieces)
     }
 
     /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
@@ -51,12 +61,18 @@ impl<P: PacketBuf> Node<P> {
     /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.
     fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: usize) -> Option<P> {
         let start = usize::from(parsed.user_offset);
-        let user = packet.data().get(start..start + usize::from(parsed.user_len))?;
-        let mut message = [0; icmp_error::MAX_LEN];
-        let len = icmp_error::too_big(user, self.config.policy.gateway_address.into(), mtu as u32, &mut message).ok()?;
+        let user = packet.data().get(start..start + parsed.user_len)?;
+        let mut message = [0; MAX_V6_LEN];
+        let policy = &self.config.policy;
+        let (len, ethertype) = if user.first()? >> 4 == 4 {
+            let mtu = mtu as u16; // below the link's, which is 16 bits
+            let len = fragmentation_needed(user, policy.gateway_address, mtu, &mut message).ok()?;
+            (len, ethernet::ETHERTYPE_IPV4)
+        } else {
+            let len = packet_too_big(user, policy.gateway_address_v6, mtu as u32, &mut message).ok()?;
+            (len, ethernet::ETHERTYPE_IPV6)
+        };
         let mut answer = self.buffers.alloc()?;
-        let is_v4 = message[0] >> 4 == 4;
-        let ethertype = if is_v4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
         let macs = self.config.macs;
         answer.append(&ethernet::header(macs.router, macs.internet, ethertype)).ok()?;
         answer.append(&message[..len]).ok()?;

@@ -1,7 +1,7 @@
 //! What a gateway decides about packets, apart from where they go. Configured once per cluster.
 
 use scalebricks_types::KeyProfile;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What happens to a downstream packet that does not fit the base-station link once encapsulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ pub struct Policy {
     pub base_station_mtu: u16,
     /// The tunnel address of the gateway, the same at every node: GTP-U for it may arrive anywhere.
     pub gateway_address: Ipv4Addr,
+    /// The source of the gateway's ICMPv6 errors.
+    pub gateway_address_v6: Ipv6Addr,
 }
 
 /// Smallest MTU accepted: what every IPv4 host must be able to reassemble (RFC 791 §3.1).
@@ -41,6 +43,7 @@ impl Default for Policy {
             oversize: Oversize::FragmentOuter,
             base_station_mtu: 1_600,
             gateway_address: Ipv4Addr::new(10, 255, 0, 1),
+            gateway_address_v6: Ipv6Addr::new(0xfd00, 0x5b, 0, 0, 0, 0, 0, 1),
         }
     }
 }

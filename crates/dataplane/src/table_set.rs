@@ -100,15 +100,15 @@ impl TableSet {
     ) -> Result<Self, TableSetError> {
         let hasher = KeyHasher::new(seed);
         let (entries, counts) = entries(size, hasher, flows);
-        let counters = counts.into_iter().map(|flows| Arc::new(FlowCounters::new(flows)));
+        let counters = |id: NodeId| Arc::new(FlowCounters::new(counts[id.index()]));
         let owned = |id: NodeId| move |entry: &&Entry| entry.state.node == id;
-        let mut nodes: Vec<NodeSet> = match architecture {
+        let nodes: Vec<NodeSet> = match architecture {
             Architecture::FullDuplication | Architecture::Vlb => {
                 in_parallel(size, |id| {
                     let fib = fill(id, hasher, entries.iter())?;
                     let gpt = Arc::new(FullCopy::new(Arc::clone(&fib), FlowState::node_of));
                     // One table answers both questions: its bytes are the FIB's.
-                    Ok(NodeSet { gpt, lookup: None, fib, counters: Arc::default(), gpt_bytes: 0 })
+                    Ok(NodeSet { gpt, lookup: None, fib, counters: counters(id), gpt_bytes: 0 })
                 })?
             }
             Architecture::HashPartition => {
@@ -119,8 +119,8 @@ impl TableSet {
                     let locations = fill(id, hasher, share)?;
                     let gpt_bytes = locations.table_bytes();
                     let lookup: Arc<dyn Gpt> = Arc::new(FullCopy::new(locations, FlowState::node_of));
-                    let gpt = Arc::new(partition.clone());
-                    Ok(NodeSet { gpt, lookup: Some(lookup), fib, counters: Arc::default(), gpt_bytes })
+                    let gpt = Arc::new(partition);
+                    Ok(NodeSet { gpt, lookup: Some(lookup), fib, counters: counters(id), gpt_bytes })
                 })?
             }
             Architecture::ScaleBricks => {
@@ -128,7 +128,9 @@ impl TableSet {
                     entries.iter().map(|entry| (entry.hash, entry.state.node.get())).collect();
                 let params = gpt_params(keys.len() as u64, size)?;
                 let control = SetSepBuilder::new(params).build(&keys).map_err(|error| match error {
-                    BuildError::Duplicate(hash) => later_of(&entries, hash).map_or(error.into(), Entry::duplicate),
+                    BuildError::Duplicate(hash) => {
+                        later_of(&entries, hash).map_or(error.into(), Entry::duplicate)
+                    }
                     error => error.into(),
                 })?;
                 drop(keys);
@@ -136,13 +138,10 @@ impl TableSet {
                     let fib = fill(id, hasher, entries.iter().filter(owned(id)))?;
                     let gpt = Arc::new(control.export());
                     let gpt_bytes = gpt.table_bytes();
-                    Ok(NodeSet { gpt, lookup: None, fib, counters: Arc::default(), gpt_bytes })
+                    Ok(NodeSet { gpt, lookup: None, fib, counters: counters(id), gpt_bytes })
                 })?
             }
         };
-        for (node, counters) in nodes.iter_mut().zip(counters) {
-            node.counters = counters;
-        }
         Ok(Self { nodes })
     }
 
@@ -204,7 +203,7 @@ fn later_of(entries: &[Entry], hash: KeyHash) -> Option<&Entry> {
 
 fn in_parallel<T: Send>(
     size: ClusterSize,
-    make: impl Fn(NodeId) -> Result<T, TableSetError> + Sync,
+    make: impl Fn(NodeId) -> Result<T, TableSetError> + Send + Sync,
 ) -> Result<Vec<T>, TableSetError> {
     let nodes: Vec<NodeId> = size.nodes().collect();
     nodes.into_par_iter().map(make).collect()

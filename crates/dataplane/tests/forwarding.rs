@@ -26,7 +26,11 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
             let down = downstream(n, &payload);
             sent.insert(bench.inject(ingress, OutputPort::BaseStation, &down, false), (flow, false, down));
             let inner = upstream_inner(n, &payload);
-            let up = to_gateway(policy.gateway_address, 2152, &g_pdu(flow.uplink_teid.get(), &inner, n % 5 == 0));
+            let up = to_gateway(
+                policy.gateway_address,
+                2152,
+                &g_pdu(flow.uplink_teid.get(), &inner, n.is_multiple_of(5)),
+            );
             sent.insert(bench.inject(ingress, OutputPort::Internet, &up, false), (flow, true, inner));
         }
         let (left, dropped) = bench.run(threads);
@@ -38,7 +42,11 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
             assert_eq!(got.node, flow.node.index());
             assert!(got.tag.hops <= architecture.max_hops(), "{} hops", got.tag.hops);
             let pays_no_hop = architecture != Architecture::HashPartition && ingress == flow.node.index();
-            assert!(!pays_no_hop || got.tag.hops == 0, "{} hops for a packet that was there already", got.tag.hops);
+            assert!(
+                !pays_no_hop || got.tag.hops == 0,
+                "{} hops for a packet that was there already",
+                got.tag.hops
+            );
             hops.push(got.tag.hops);
             if is_up {
                 assert_eq!(got.output, OutputPort::Internet);
@@ -48,7 +56,10 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
                 let (dst, teid, qfi, inner) = tunnelled(&got.frame);
                 assert_eq!(dst, station(flow.base_station.0).address);
                 assert_eq!(got.frame[..6], station(flow.base_station.0).mac.octets());
-                assert_eq!((teid, qfi), (flow.downlink_teid.get(), flow.qfi.map(|q| q.get())));
+                assert_eq!(
+                    (teid, qfi),
+                    (flow.downlink_teid.get(), flow.qfi.map(scalebricks_types::Qfi::get))
+                );
                 assert_eq!(inner, bytes[14..]);
             }
         }
@@ -66,7 +77,11 @@ fn check_counters(bench: &common::Bench, flows: &[scalebricks_dataplane::FlowSpe
         let count = bench.cluster.nodes()[flow.node.index()].counters().read(index);
         let headers = if n % 2 == 0 { 28 } else { 48 };
         let bytes = (nodes * (headers + 20 + n)) as u64;
-        assert_eq!((count.downstream_packets, count.upstream_packets), (nodes as u64, nodes as u64), "flow {n}");
+        assert_eq!(
+            (count.downstream_packets, count.upstream_packets),
+            (nodes as u64, nodes as u64),
+            "flow {n}"
+        );
         assert_eq!((count.downstream_bytes, count.upstream_bytes), (bytes, bytes), "flow {n}");
     }
 }
@@ -111,4 +126,22 @@ fn fabric_bytes_are_what_crossed() {
     bench.one((home + 1) % 4, OutputPort::BaseStation, &frame, false).unwrap();
     let stats = bench.cluster.fabric_stats();
     assert_eq!((stats.frames, stats.bytes, stats.unknown_address), (1, frame.len() as u64, 0));
+}
+
+#[test]
+fn a_stale_ingress_costs_a_hop_and_no_packet() {
+    // Flow 8 is at home at one node; node 0's GPT is told that it is elsewhere, as before a move it missed.
+    let mut bench = bench(Architecture::ScaleBricks, 4, Policy::default());
+    let flow = bench.flows[8];
+    let wrong = (flow.node.index() + 1) % 4;
+    let ingress = (flow.node.index() + 2) % 4;
+    let stale = bench.stale_delta(&flow.key, wrong as u8);
+    let gpt = bench.cluster.tables().gpt(scalebricks_types::NodeId::new(ingress as u8)).unwrap().clone();
+    let _ = gpt.apply(&stale).unwrap();
+    let left = bench.one(ingress, OutputPort::BaseStation, &downstream(8, b"late"), false).unwrap();
+    assert_eq!((left.len(), left[0].node, left[0].tag.hops), (1, flow.node.index(), 2));
+    assert_eq!(bench.cluster.nodes()[wrong].stats().forwarded_again, 1);
+    // Where no node holds it, the second miss drops it: it does not circle.
+    let unknown = bench.one(ingress, OutputPort::BaseStation, &downstream(60_000, b"?"), false);
+    assert_eq!(unknown.err(), Some("unknown_flow"));
 }

@@ -1,7 +1,9 @@
 //! What is dropped, by name; fragments, ICMP errors, packets that do not fit.
 mod common;
 
-use common::{PEER_MAC, SERVER, bench, downstream, g_pdu, station, to_gateway, tunnelled, ue, upstream_inner};
+use common::{
+    PEER_MAC, SERVER, bench, downstream, g_pdu, station, to_gateway, tunnelled, ue, upstream_inner,
+};
 use etherparse::PacketBuilder;
 use scalebricks_dataplane::oversize::ICMP_PIECE;
 use scalebricks_dataplane::{Architecture, FabricMac, OutputPort, Oversize, Policy};
@@ -24,7 +26,8 @@ fn patched(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 fn fix_checksum(frame: &mut [u8]) {
     frame[24..26].fill(0);
     let len = usize::from(frame[14] & 15) * 4;
-    let mut sum: u32 = frame[14..14 + len].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let mut sum: u32 =
+        frame[14..14 + len].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -150,7 +153,8 @@ fn a_bad_checksum_passes_where_the_policy_ignores_it() {
     assert_eq!(tunnelled(&left[0].frame).3, frame[14..], "forwarded as it came");
     let mut inner = upstream_inner(0, b"offloaded");
     inner[10] ^= 0x55;
-    let up = to_gateway(policy.gateway_address, 2152, &g_pdu(bench.flows[0].uplink_teid.get(), &inner, false));
+    let up =
+        to_gateway(policy.gateway_address, 2152, &g_pdu(bench.flows[0].uplink_teid.get(), &inner, false));
     let left = bench.one(3, UP, &up, false).unwrap();
     assert_eq!(left[0].frame[14..], inner);
 }
@@ -167,10 +171,10 @@ fn dscp_is_copied_to_the_tunnel_and_ecn_is_not() {
 /// The fragments of an IPv4 packet, as a router makes them.
 fn fragments(frame: &[u8], id: u16, cuts: &[usize]) -> Vec<Vec<u8>> {
     let payload = &frame[34..];
-    let ends = cuts.iter().skip(1).chain(std::iter::once(&payload.len()));
+    let ends = cuts.iter().copied().skip(1).chain(std::iter::once(payload.len()));
     cuts.iter()
         .zip(ends)
-        .map(|(&start, &end)| {
+        .map(|(&start, end)| {
             let mut piece = [&frame[..34], &payload[start..end]].concat();
             let more = if end < payload.len() { 0x2000 } else { 0 };
             piece[16..18].copy_from_slice(&((20 + end - start) as u16).to_be_bytes());
@@ -231,7 +235,8 @@ fn icmp_errors_follow_the_flow_they_are_about() {
     let about = upstream_inner(8, b"lost on the way"); // from the UE to the server
     for quote in [&about[..], &about[..28]] {
         let mut frame = Vec::new();
-        let unreachable = etherparse::Icmpv4Type::DestinationUnreachable(etherparse::icmpv4::DestUnreachableHeader::Host);
+        let unreachable =
+            etherparse::Icmpv4Type::DestinationUnreachable(etherparse::icmpv4::DestUnreachableHeader::Host);
         PacketBuilder::ethernet2(PEER_MAC, [0; 6])
             .ipv4(router, ue(8).octets(), 60)
             .icmpv4(unreachable)
@@ -268,7 +273,11 @@ fn what_does_not_fit_is_fragmented_outside_the_tunnel() {
             assert_eq!(left.len(), 1);
             continue;
         }
-        assert_eq!(left.len(), (frame.len() - 14 + overhead - 20).div_ceil(552), "552 is the largest multiple of 8");
+        assert_eq!(
+            left.len(),
+            (frame.len() - 14 + overhead - 20).div_ceil(552),
+            "552 is the largest multiple of 8"
+        );
         let mut whole = left[0].frame[..34].to_vec();
         for (i, piece) in left.iter().enumerate() {
             assert!(piece.frame.len() <= 14 + 576);
@@ -301,7 +310,10 @@ fn what_does_not_fit_is_answered_where_configured() {
         let frame = downstream(n, &[7; 1_200]);
         let id = bench.inject(2, DOWN, &frame, false);
         let (left, dropped) = bench.run(1);
-        assert_eq!(dropped.iter().map(|d| (d.tag.id, d.reason.name())).collect::<Vec<_>>(), [(id, "fragmentation_needed")]);
+        assert_eq!(
+            dropped.iter().map(|d| (d.tag.id, d.reason.name())).collect::<Vec<_>>(),
+            [(id, "fragmentation_needed")]
+        );
         assert_eq!(left.len(), 1);
         assert_eq!((left[0].output, left[0].tag.id, left[0].tag.piece), (UP, id, ICMP_PIECE));
         let mtu = 1_000 - if n % 3 == 0 { 44 } else { 36 };
@@ -332,8 +344,8 @@ fn a_packet_too_large_for_any_tunnel_is_dropped() {
 
 #[test]
 fn hints_that_name_no_node_are_dropped_by_name() {
-    // Three nodes need two bits, and an unknown key may well be answered with the fourth value.
-    let mut bench = bench(Architecture::ScaleBricks, 3, Policy::default());
+    // Three nodes need two bits, and in a full table an unknown key may well be answered with the fourth value.
+    let mut bench = common::bench_with(30_000, Architecture::ScaleBricks, 3, Policy::default());
     let mut reasons = std::collections::BTreeMap::new();
     for port in 0..400u16 {
         let frame = patched(downstream(0, b"?"), 34, &(10_000 + port).to_be_bytes());

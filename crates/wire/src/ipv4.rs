@@ -142,6 +142,11 @@ impl<'a> Ipv4<'a> {
         self.payload
     }
 
+    /// The first 20 octets.
+    pub(crate) const fn fixed(&self) -> &'a [u8; MIN_HEADER_LEN] {
+        self.fixed
+    }
+
     const fn u16_at<const AT: usize>(&self) -> u16 {
         u16::from_be_bytes([self.fixed[AT], self.fixed[AT + 1]])
     }

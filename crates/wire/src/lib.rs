@@ -8,19 +8,23 @@
 //! | [`packet`] | the two calls made for each packet: [`parse_frame`] and [`parse_ip`] |
 //! | [`ethernet`], [`arp`] | Ethernet II with up to two VLAN tags, ARP for IPv4 |
 //! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
+//! | [`fragment`] | cutting an IPv4 packet to an MTU |
 //! | [`transport`] | UDP and TCP |
-//! | [`icmp`] | ICMP for both versions |
-//! | [`gtpu`] | GTPv1-U messages |
+//! | [`icmp`], [`icmp_error`] | ICMP for both versions: reading, and building errors |
+//! | [`gtpu`], [`encap`] | GTPv1-U: messages, and a whole outer stack in one go |
 //! | [`checksum`] | the Internet checksum: full, over pseudo headers, incremental |
 
 #![forbid(unsafe_code)]
 
 pub mod arp;
 pub mod checksum;
+pub mod encap;
 mod error;
 pub mod ethernet;
+pub mod fragment;
 pub mod gtpu;
 pub mod icmp;
+pub mod icmp_error;
 pub mod ipv4;
 pub mod ipv6;
 pub mod packet;

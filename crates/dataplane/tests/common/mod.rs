@@ -1,12 +1,21 @@
 //! A small cluster, and frames made by an independent library.
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test helper fails by panicking"
+)]
 
 use etherparse::PacketBuilder;
 use scalebricks_dataplane::{
     Architecture, BaseStation, BaseStationId, Cluster, ClusterConfig, Dropped, FlowSpec, OutputPort, Policy,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool, Tag};
-use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyProfile, NodeId, Qfi, Teid};
+use scalebricks_tables::setsep::{Params, SetSepBuilder};
+use scalebricks_types::{
+    ClusterSize, Delta, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile, NodeId, PartitionCount, Qfi, Teid,
+};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -47,7 +56,10 @@ pub fn flows(count: u32, nodes: usize, profile: KeyProfile) -> Vec<FlowSpec> {
 }
 
 pub fn station(n: u16) -> BaseStation {
-    BaseStation { address: Ipv4Addr::new(10, 254, 0, n as u8), mac: MacAddr([0x00, 0x16, 0x3e, 9, 9, n as u8]) }
+    BaseStation {
+        address: Ipv4Addr::new(10, 254, 0, n as u8),
+        mac: MacAddr([0x00, 0x16, 0x3e, 9, 9, n as u8]),
+    }
 }
 
 pub struct Bench {
@@ -67,13 +79,17 @@ pub struct Left {
 }
 
 pub fn bench(architecture: Architecture, nodes: usize, policy: Policy) -> Bench {
-    let flows = flows(600, nodes, policy.key_profile);
+    bench_with(600, architecture, nodes, policy)
+}
+
+pub fn bench_with(flow_count: u32, architecture: Architecture, nodes: usize, policy: Policy) -> Bench {
+    let flows = flows(flow_count, nodes, policy.key_profile);
     let pool = Pool::new(4_096, 60_000).unwrap();
     let config = ClusterConfig {
         size: ClusterSize::new(nodes).unwrap(),
         architecture,
         policy,
-        seed: HashSeed::new(7, 8),
+        seed: SEED,
         base_stations: (0..4).map(station).collect(),
         outside_capacity: 2_048,
         fabric_capacity: 64,
@@ -86,7 +102,25 @@ pub fn bench(architecture: Architecture, nodes: usize, policy: Policy) -> Bench 
     Bench { cluster, pool, flows, policy, next_id: 0 }
 }
 
+pub const SEED: HashSeed = HashSeed::new(7, 8);
+
 impl Bench {
+    /// The update that pins `key` to another node, as its owner would send it: the build is deterministic, so an owner
+    /// made here sends bits that fit.
+    pub fn stale_delta(&self, key: &FlowKey, node: u8) -> Delta {
+        let hasher = KeyHasher::new(SEED);
+        let keys: Vec<(KeyHash, u8)> = self
+            .flows
+            .iter()
+            .flat_map(|f| [f.key, FlowKey::teid(f.uplink_teid)].map(|key| (hasher.hash(&key), f.node.get())))
+            .collect();
+        let size = ClusterSize::new(self.cluster.nodes().len()).unwrap();
+        let partitions = PartitionCount::new(scalebricks_dataplane::table_set::PARTITIONS).unwrap();
+        let params = Params::for_keys(keys.len() as u64, size.value_bits(), partitions).unwrap();
+        let mut owner = SetSepBuilder::new(params).build(&keys).unwrap();
+        owner.update(hasher.hash(key), node).unwrap()
+    }
+
     /// Puts a frame into a node's port opposite to `output`, addressed to the node unless `keep_mac`.
     pub fn inject(&mut self, node: usize, output: OutputPort, frame: &[u8], keep_mac: bool) -> u64 {
         let mut packet: Packet = self.pool.packet(frame).unwrap();
@@ -110,19 +144,29 @@ impl Bench {
         self.cluster.run_until_idle(threads);
         let mut left = Vec::new();
         for (node, links) in self.cluster.links_mut().iter_mut().enumerate() {
-            let ports = [(&mut links.internet, OutputPort::Internet), (&mut links.base_station, OutputPort::BaseStation)];
+            let ports = [
+                (&mut links.internet, OutputPort::Internet),
+                (&mut links.base_station, OutputPort::BaseStation),
+            ];
             for (port, output) in ports {
                 while let Some(packet) = port.receive() {
                     left.push(Left { node, output, tag: packet.tag(), frame: packet.data().to_vec() });
                 }
             }
         }
-        let dropped = self.cluster.nodes_mut().iter_mut().flat_map(scalebricks_dataplane::Node::take_drops).collect();
+        let dropped =
+            self.cluster.nodes_mut().iter_mut().flat_map(scalebricks_dataplane::Node::take_drops).collect();
         (left, dropped)
     }
 
     /// Sends one frame through the cluster; what became of it.
-    pub fn one(&mut self, node: usize, output: OutputPort, frame: &[u8], keep_mac: bool) -> Result<Vec<Left>, &'static str> {
+    pub fn one(
+        &mut self,
+        node: usize,
+        output: OutputPort,
+        frame: &[u8],
+        keep_mac: bool,
+    ) -> Result<Vec<Left>, &'static str> {
         self.inject(node, output, frame, keep_mac);
         let (left, dropped) = self.run(1);
         match dropped.as_slice() {
@@ -137,7 +181,7 @@ impl Bench {
 pub fn downstream(n: u32, payload: &[u8]) -> Vec<u8> {
     let link = PacketBuilder::ethernet2(PEER_MAC, [0; 6]);
     let mut frame = Vec::new();
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         link.ipv4(SERVER.octets(), ue(n).octets(), 60).udp(53, 4000).write(&mut frame, payload).unwrap();
     } else {
         link.ipv6(SERVER6.octets(), ue6(n).octets(), 60).udp(53, 4000).write(&mut frame, payload).unwrap();
@@ -148,7 +192,7 @@ pub fn downstream(n: u32, payload: &[u8]) -> Vec<u8> {
 /// An upstream UDP packet of flow `n`, without Ethernet.
 pub fn upstream_inner(n: u32, payload: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         let ip = PacketBuilder::ipv4(ue(n).octets(), SERVER.octets(), 60);
         ip.udp(4000, 53).write(&mut packet, payload).unwrap();
     } else {
@@ -196,7 +240,11 @@ pub fn tunnelled(frame: &[u8]) -> (Ipv4Addr, u32, Option<u8>, Vec<u8>) {
     let (qfi, inner) = match gtpu[0] {
         0x30 => (None, 8),
         0x34 => {
-            assert_eq!((gtpu[11], gtpu[12], gtpu[13], gtpu[15]), (0x85, 1, 0, 0), "a DL PDU session container, last");
+            assert_eq!(
+                (gtpu[11], gtpu[12], gtpu[13], gtpu[15]),
+                (0x85, 1, 0, 0),
+                "a DL PDU session container, last"
+            );
             (Some(gtpu[14] & 0x3f), 16)
         }
         flags => panic!("GTP-U flags {flags:#x}"),

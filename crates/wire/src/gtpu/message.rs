@@ -35,7 +35,7 @@ pub fn gpdu_header_with_container(
     rqi: bool,
     payload_len: usize,
 ) -> Result<[u8; CONTAINER_HEADER_LEN], WriteError> {
-    let len = CONTAINER_HEADER_LEN - HEADER_LEN + payload_len;
+    let len = (CONTAINER_HEADER_LEN - HEADER_LEN).saturating_add(payload_len);
     let len = u16::try_from(len).map_err(|_| WriteError::TooLong)?;
     let mut out = [0; CONTAINER_HEADER_LEN];
     out[..8].copy_from_slice(&header(BASE | flag::EXTENSION, MessageType::GPdu, len, teid));
