@@ -1,0 +1,73 @@
+//! Files that are there whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {source}; choose another place for it", path.display())]
+pub struct WriteFileError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Writes a file by way of a temporary one beside it, which is renamed when it is complete. Missing directories are
+/// made. Whatever stops the writing leaves an older file as it was.
+///
+/// # Errors
+/// [`WriteFileError`] names the file.
+pub fn write(path: &Path, content: &[u8]) -> Result<(), WriteFileError> {
+    let temporary = beside(path);
+    let written = write_and_rename(path, &temporary, content);
+    written.map_err(|source| {
+        // It may never have been made; the first error is the one to tell.
+        drop(fs::remove_file(&temporary));
+        WriteFileError { path: path.to_owned(), source }
+    })
+}
+
+fn write_and_rename(path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        fs::create_dir_all(directory)?;
+    }
+    let mut file = BufWriter::new(File::create(temporary)?);
+    file.write_all(content)?;
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(temporary, path)
+}
+
+/// A name in the same directory, so that the rename stays within one file system.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_whole_and_nothing_else_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new").join("a.txt");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        let names: Vec<_> =
+            fs::read_dir(path.parent().unwrap()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["a.txt"]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        write(&file, b"").unwrap();
+        let error = write(&file.join("below"), b"").unwrap_err();
+        assert!(error.to_string().contains("below"), "{error}");
+    }
+}

@@ -1,0 +1,17 @@
+//! How many flows fit in the memory of a cluster: measured by filling the real tables, and by the paper's formula.
+
+use crate::demo::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
+use crate::report::result::FlowCapacity;
+use scalebricks_dataplane::Architecture;
+use scalebricks_dataplane::capacity::{capacity, capacity_by_formula};
+use scalebricks_dataplane::table_set::TableSetError;
+
+/// Fills the tables of one architecture until a node's 16 MiB are used. Takes a second or so.
+///
+/// # Errors
+/// [`TableSetError`] if the tables could not be made at all.
+pub fn measure(config: &DemoConfig, architecture: Architecture) -> Result<FlowCapacity, TableSetError> {
+    let filled = capacity(architecture, config.size, CAPACITY_BUDGET_BYTES, config.hash_seed())?;
+    let formula = capacity_by_formula(architecture, config.size, CAPACITY_BUDGET_BYTES);
+    Ok(FlowCapacity { measured: filled.flows, formula: formula as u64 })
+}

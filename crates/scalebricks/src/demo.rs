@@ -1,0 +1,110 @@
+//! `scalebricks demo`: runs what was asked for, then tells and keeps what was found.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`] | what was asked for, checked |
+//! | [`mix`], [`regions`], [`population`], [`traffic`], [`frame`] | flows and packets, as functions of a seed |
+//! | [`contestant`], [`audit`], [`stopwatch`] | one architecture at work, every packet checked, time taken |
+//! | [`synthetic`] | all architectures on the same packets |
+
+pub mod audit;
+pub mod config;
+pub mod contestant;
+pub mod frame;
+pub mod mix;
+pub mod population;
+pub mod regions;
+pub mod stopwatch;
+pub mod synthetic;
+pub mod traffic;
+
+use crate::atomic_file::{self, WriteFileError};
+use crate::cli::DemoArgs;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
+use crate::output::Console;
+use crate::report::result::Report;
+use crate::report::svg::DrawError;
+use crate::report::{json, svg, table};
+use scalebricks_types::IdError;
+use std::path::Path;
+use synthetic::SyntheticError;
+
+/// Exit status of a run that lost or misdelivered packets, or failed.
+pub const EXIT_FAILURE: u8 = 1;
+
+/// Exit status of a run that was asked for what cannot be.
+pub const EXIT_USAGE: u8 = 2;
+
+/// Why a demonstration ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// Impossible wishes.
+    #[error(transparent)]
+    Usage(#[from] IdError),
+    /// The threads could not be started.
+    #[error("cannot start {threads} threads: {source}; try fewer with --threads")]
+    Threads {
+        /// Threads asked for.
+        threads: usize,
+        /// What the system said.
+        source: rayon::ThreadPoolBuildError,
+    },
+    /// The synthetic run.
+    #[error(transparent)]
+    Synthetic(#[from] SyntheticError),
+    /// A result file.
+    #[error(transparent)]
+    File(#[from] WriteFileError),
+    /// The JSON.
+    #[error("the results do not serialise: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The picture.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// Standard output.
+    #[error("cannot print the results: {0}")]
+    Print(#[from] std::io::Error),
+}
+
+impl DemoError {
+    /// The exit status that says so.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => EXIT_USAGE,
+            Self::Synthetic(SyntheticError::Interrupted(_)) => EXIT_INTERRUPTED,
+            _ => EXIT_FAILURE,
+        }
+    }
+}
+
+/// Runs a demonstration; the exit status if it came to its end.
+///
+/// # Errors
+/// [`DemoError`] if it did not.
+pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, DemoError> {
+    let config = args.config()?;
+    let threads = config.threads;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    pool.build_global().map_err(|source| DemoError::Threads { threads, source })?;
+    let report = synthetic::run(&config, console, interrupt)?;
+    // Files first: if nobody reads the table, they are there all the same.
+    keep(&args.json, json::render(&report)?.as_bytes(), console)?;
+    keep(&args.svg, svg::render(&report)?.as_bytes(), console)?;
+    console.result(&table::render(&report))?;
+    tell_problems(&report, console);
+    Ok(if report.is_clean() { 0 } else { EXIT_FAILURE })
+}
+
+fn keep(path: &Path, content: &[u8], console: &Console) -> Result<(), WriteFileError> {
+    atomic_file::write(path, content)?;
+    console.note(&format!("wrote {}", path.display()));
+    Ok(())
+}
+
+fn tell_problems(report: &Report, console: &Console) {
+    for result in report.architectures.iter().filter(|result| !result.is_clean()) {
+        let (lost, misdelivered) = (result.lost, result.misdelivered);
+        console.error(&format!("{}: {lost} packets lost, {misdelivered} misdelivered", result.name));
+        result.problems.iter().for_each(|problem| console.error(&format!("{}: {problem}", result.name)));
+    }
+}

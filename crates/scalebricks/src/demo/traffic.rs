@@ -1,0 +1,142 @@
+//! Which packets a synthetic run consists of: a function of the seed and the packet's number.
+
+use super::mix::hash;
+use super::population::{Flow, Population};
+use scalebricks_types::{ClusterSize, NodeId};
+
+/// The simple IMIX: of twelve frames seven of 64 bytes, four of 594 and one of 1518, frame check sequence included;
+/// here as lengths of the user's IP packet. The smallest are as large as their headers need, at the least.
+pub const IMIX_IP_LENGTHS: [(u64, usize); 3] = [(7, 46), (4, 576), (1, 1_500)];
+
+/// Longest packet of a user.
+pub const MAX_IP_LENGTH: usize = 1_500;
+
+/// Of four packets, those upstream.
+const UPSTREAM_QUARTERS: u64 = 1;
+
+const SALT: u64 = 0x7ac;
+
+/// What a GTP-U packet from a base station carries in front of the user's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TunnelForm {
+    /// The eight octets every header has.
+    Plain,
+    /// A sequence number.
+    SequenceNumber,
+    /// A PDU session container, as 5G base stations send it.
+    PduSession,
+}
+
+/// Where a packet comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the Internet.
+    Downstream,
+    /// From a base station.
+    Upstream(TunnelForm),
+}
+
+/// One packet, decided but not made.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Its number in the run.
+    pub id: u64,
+    /// Its flow.
+    pub flow: Flow,
+    /// The node it arrives at.
+    pub ingress: NodeId,
+    /// Where it comes from.
+    pub direction: Direction,
+    /// Length asked of the user's IP packet.
+    pub ip_len: usize,
+}
+
+/// All packets of a run. The same for every architecture.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    seed: u64,
+    population: Population,
+    nodes: ClusterSize,
+}
+
+impl Traffic {
+    /// Traffic of these flows, entering anywhere in a cluster of this size.
+    pub const fn new(seed: u64, population: Population, nodes: ClusterSize) -> Self {
+        Self { seed, population, nodes }
+    }
+
+    /// The seed.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The flows.
+    pub const fn population(&self) -> &Population {
+        &self.population
+    }
+
+    /// The packet with this number.
+    pub fn plan(&self, id: u64) -> Plan {
+        let draw = hash(self.seed, SALT, id);
+        let more = hash(self.seed, SALT + 1, id);
+        Plan {
+            id,
+            flow: self.population.flow(scale(draw, u64::from(self.population.flows())) as u32),
+            // A node number fits an octet.
+            ingress: NodeId::new(scale(more, self.nodes.get() as u64) as u8),
+            direction: direction(more),
+            ip_len: imix(more >> 8),
+        }
+    }
+}
+
+/// A uniform draw below `n`, by the top bits of a random word.
+const fn scale(random: u64, n: u64) -> u64 {
+    ((random as u128 * n as u128) >> 64) as u64
+}
+
+const fn direction(random: u64) -> Direction {
+    if random & 3 >= UPSTREAM_QUARTERS {
+        return Direction::Downstream;
+    }
+    Direction::Upstream(match (random >> 2) & 15 {
+        0..=8 => TunnelForm::Plain,
+        9..=10 => TunnelForm::SequenceNumber,
+        _ => TunnelForm::PduSession,
+    })
+}
+
+fn imix(random: u64) -> usize {
+    let [(small, small_len), (medium, medium_len), (large, large_len)] = IMIX_IP_LENGTHS;
+    match (random & 0xffff_ffff) % (small + medium + large) {
+        draw if draw < small => small_len,
+        draw if draw < small + medium => medium_len,
+        _ => large_len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_types::KeyProfile;
+
+    #[test]
+    fn the_mix_is_as_documented() {
+        let size = ClusterSize::new(4).unwrap();
+        let population = Population::new(5, 1_000, KeyProfile::Flow5, size, false);
+        let traffic = Traffic::new(5, population, size);
+        let plans: Vec<_> = (0..120_000).map(|id| traffic.plan(id)).collect();
+        let share = |is: &dyn Fn(&Plan) -> bool| plans.iter().filter(|p| is(p)).count() as f64 / 120_000.0;
+        for (parts, len) in IMIX_IP_LENGTHS {
+            assert!((share(&|p| p.ip_len == len) - parts as f64 / 12.0).abs() < 0.01, "{len}");
+        }
+        assert!((share(&|p| p.direction == Direction::Downstream) - 0.75).abs() < 0.01);
+        let container = Direction::Upstream(TunnelForm::PduSession);
+        assert!((share(&|p| p.direction == container) - 0.25 * 5.0 / 16.0).abs() < 0.01);
+        for node in size.nodes() {
+            assert!((share(&|p| p.ingress == node) - 0.25).abs() < 0.01);
+            // A packet meets its own handling node as often as any other.
+            assert!((share(&|p| p.ingress == node && p.flow.node == node) - 1.0 / 16.0).abs() < 0.01);
+        }
+    }
+}

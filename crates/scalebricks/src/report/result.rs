@@ -1,0 +1,175 @@
+//! What a run found, as it is written to JSON and drawn.
+
+use crate::ledger::Totals;
+use scalebricks_dataplane::{Architecture, Cluster};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A whole run: the conditions, then one result an architecture.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Nodes in each cluster.
+    pub nodes: usize,
+    /// Flows pinned to them.
+    pub flows: u64,
+    /// What everything random was drawn from.
+    pub seed: u64,
+    /// Threads the nodes ran on.
+    pub threads: usize,
+    /// The results, in the order of the ScaleBricks paper's Figure 2.
+    pub architectures: Vec<ArchitectureResult>,
+    /// `synthetic`, or the capture that was replayed.
+    pub input: String,
+    /// What of a downstream packet is its key.
+    pub key: &'static str,
+    /// Flows pinned to each node.
+    pub flows_per_node: Vec<u64>,
+    /// Memory the flows of `capacity_flows` had to fit in, bytes a node.
+    pub capacity_budget_bytes: u64,
+    /// The version that measured.
+    pub version: &'static str,
+    /// Where it was measured.
+    pub machine: Machine,
+}
+
+/// Where a run was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// The processor, as the system calls it.
+    pub cpu: String,
+    /// Cores the process may use.
+    pub cores: usize,
+}
+
+/// What one architecture did.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArchitectureResult {
+    /// The architecture.
+    pub name: &'static str,
+    /// Million packets a second, all nodes together, over all timed packets.
+    pub mpps: f64,
+    /// Crossings of the fabric per packet that left.
+    pub hops_mean: f64,
+    /// Most crossings by one packet.
+    pub hops_max: u8,
+    /// Bytes the fabric carried, Ethernet headers included.
+    pub fabric_bytes: u64,
+    /// The lookup table, bytes at the node where it is largest.
+    pub gpt_bytes_per_node: u64,
+    /// The FIB, bytes at the node where it is largest.
+    pub fib_bytes_per_node: u64,
+    /// Flows that fitted when the real tables were filled.
+    pub capacity_flows: u64,
+    /// Packets put in: `packets_out + sum(dropped) + lost`.
+    pub packets_in: u64,
+    /// Packets that left; a fragmented one counts once, ICMP answers do not.
+    pub packets_out: u64,
+    /// Packets dropped, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Packets never seen again.
+    pub lost: u64,
+    /// Packets that left elsewhere, changed, twice, or were dropped for no good reason.
+    pub misdelivered: u64,
+    /// Outer fragments that left in place of whole packets.
+    pub fragments_made: u64,
+    /// Packets that left as fragments.
+    pub packets_fragmented: u64,
+    /// ICMP errors sent.
+    pub icmp_sent: u64,
+    /// Flows that fit by the paper's formula, whose entries are 64 bits.
+    pub capacity_formula_flows: u64,
+    /// The slowest slice of the run, million packets a second.
+    pub mpps_min: f64,
+    /// The median slice.
+    pub mpps_median: f64,
+    /// The fastest slice.
+    pub mpps_max: f64,
+    /// The first problems, in words.
+    pub problems: Vec<String>,
+}
+
+/// Forwarding rates, million packets a second. All zero where nothing was timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Speed {
+    /// Over all timed packets.
+    pub overall: f64,
+    /// Of the slowest slice.
+    pub min: f64,
+    /// Of the median slice.
+    pub median: f64,
+    /// Of the fastest slice.
+    pub max: f64,
+}
+
+/// How many flows fit in the memory of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowCapacity {
+    /// Found by filling the real tables.
+    pub measured: u64,
+    /// By the paper's formula.
+    pub formula: u64,
+}
+
+impl ArchitectureResult {
+    /// The result of a cluster that is done, with what the ledger says of its packets.
+    pub fn new(
+        architecture: Architecture,
+        cluster: &Cluster,
+        totals: &Totals,
+        speed: Speed,
+        capacity: FlowCapacity,
+    ) -> Self {
+        let tables = cluster.tables();
+        let nodes = || cluster.nodes().iter().map(|node| node.id());
+        Self {
+            name: architecture.name(),
+            mpps: speed.overall,
+            hops_mean: totals.hops_mean(),
+            hops_max: totals.hops_max,
+            fabric_bytes: cluster.fabric_stats().bytes,
+            gpt_bytes_per_node: nodes().map(|node| tables.gpt_bytes(node) as u64).max().unwrap_or(0),
+            fib_bytes_per_node: nodes().map(|node| tables.fib_bytes(node) as u64).max().unwrap_or(0),
+            capacity_flows: capacity.measured,
+            packets_in: totals.packets_in,
+            packets_out: totals.packets_out,
+            dropped: totals.dropped.clone(),
+            lost: totals.lost,
+            misdelivered: totals.misdelivered,
+            fragments_made: totals.fragments_made,
+            packets_fragmented: totals.packets_fragmented,
+            icmp_sent: totals.icmp_sent,
+            capacity_formula_flows: capacity.formula,
+            mpps_min: speed.min,
+            mpps_median: speed.median,
+            mpps_max: speed.max,
+            problems: totals.problems.clone(),
+        }
+    }
+
+    /// Nothing lost, nothing misdelivered.
+    pub const fn is_clean(&self) -> bool {
+        self.lost == 0 && self.misdelivered == 0
+    }
+}
+
+impl Report {
+    /// Nothing lost or misdelivered by any architecture.
+    pub fn is_clean(&self) -> bool {
+        self.architectures.iter().all(ArchitectureResult::is_clean)
+    }
+}
+
+impl Machine {
+    /// This one.
+    pub fn here() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { cpu: cpu_model().unwrap_or_else(|| std::env::consts::ARCH.to_owned()), cores }
+    }
+}
+
+/// The processor's name where Linux tells it.
+fn cpu_model() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}

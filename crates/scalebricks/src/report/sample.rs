@@ -1,0 +1,46 @@
+//! A small report to test the renderings with.
+
+use super::result::{ArchitectureResult, Machine, Report};
+
+/// Two architectures, one of which dropped packets.
+pub fn report() -> Report {
+    let result = |name, mpps, gpt, fib, flows| ArchitectureResult {
+        name,
+        mpps,
+        hops_mean: 0.75,
+        hops_max: 1,
+        fabric_bytes: 1 << 30,
+        gpt_bytes_per_node: gpt,
+        fib_bytes_per_node: fib,
+        capacity_flows: flows,
+        packets_in: 1_000,
+        packets_out: 1_000,
+        dropped: std::collections::BTreeMap::new(),
+        lost: 0,
+        misdelivered: 0,
+        fragments_made: 0,
+        packets_fragmented: 0,
+        icmp_sent: 0,
+        capacity_formula_flows: 2 * flows,
+        mpps_min: mpps * 0.9,
+        mpps_median: mpps,
+        mpps_max: mpps * 1.1,
+        problems: Vec::new(),
+    };
+    let mut full = result("full-duplication", 2.0, 0, 64 << 20, 250_000);
+    full.packets_out = 995;
+    full.dropped.insert("no_buffer", 5);
+    Report {
+        nodes: 4,
+        flows: 1_000_000,
+        seed: 1,
+        threads: 2,
+        architectures: vec![full, result("scalebricks", 3.0, 1 << 20, 16 << 20, 820_000)],
+        input: "synthetic".to_owned(),
+        key: "flow5",
+        flows_per_node: vec![250_000; 4],
+        capacity_budget_bytes: 16 << 20,
+        version: "0.0.0",
+        machine: Machine { cpu: "A & B".to_owned(), cores: 2 },
+    }
+}
