@@ -1,4 +1,4 @@
-//! Numbers as people write and read them: `1M`, `250k`, `5_000_000`, `16.0 MiB`.
+//! Numbers as people write and read them: `1M`, `250k`, `5_000_000`, `16 MiB`.
 
 use std::ops::RangeInclusive;
 
@@ -66,7 +66,7 @@ pub fn short_count(value: u64) -> String {
     scaled(value as f64, 1_000.0, &["", " k", " M", " G", " T"])
 }
 
-/// Bytes in at most four digits: `64 B`, `3.50 MiB`.
+/// Bytes in at most four digits: `64 B`, `3.5 MiB`.
 pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1_024.0, &[" B", " KiB", " MiB", " GiB", " TiB"])
 }
@@ -83,7 +83,9 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
         v if v < 99.95 => 1,
         _ => 0,
     };
-    format!("{value:.decimals$}{}", units[unit])
+    let digits = format!("{value:.decimals$}");
+    let digits = if decimals > 0 { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    format!("{digits}{}", units[unit])
 }
 
 #[cfg(test)]
@@ -121,6 +123,6 @@ mod tests {
         assert_eq!(short_count(2_050_000), "2.05 M");
         assert_eq!(short_count(523_000), "523 k");
         assert_eq!(bytes(64), "64 B");
-        assert_eq!(bytes(16 << 20), "16.0 MiB");
+        assert_eq!(bytes(16 << 20), "16 MiB");
     }
 }

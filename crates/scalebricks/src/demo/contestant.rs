@@ -6,7 +6,7 @@ use super::frame::{FrameMaker, MAX_FRAME};
 use super::population::Population;
 use super::stopwatch::Stopwatch;
 use super::traffic::{Direction, MAX_IP_LENGTH, Traffic};
-use crate::report::result::{ArchitectureResult, FlowCapacity};
+use crate::report::result::{ArchitectureResult, FlowCapacity, Footprint};
 use rayon::prelude::*;
 use scalebricks_dataplane::{
     Architecture, Cluster, ClusterConfig, ClusterError, FlowSpec, OutputPort, OutsideLinks, OutsideMacs,
@@ -157,7 +157,7 @@ impl Contestant {
     ) -> Result<ArchitectureResult, ContestantError> {
         self.audit.compare_counters(self.architecture.name(), &self.cluster, flows_per_node)?;
         let (totals, speed) = (self.audit.totals(), self.stopwatch.speed());
-        Ok(ArchitectureResult::new(self.architecture, &self.cluster, &totals, speed, capacity))
+        Ok(ArchitectureResult::new(self.architecture, Footprint::of(&self.cluster), &totals, speed, capacity))
     }
 
     /// Makes the packets of a round, on all threads, in order.
