@@ -55,24 +55,26 @@ if [ ${#files[@]} = 0 ]; then
     exit 1
 fi
 
-# Frames of a capture that a display filter selects.
-count() {
+# Frames of a capture that a display filter selects, one a line.
+select_frames() {
     tshark -n -r "$1" -o ip.check_checksum:$checksums -o udp.check_checksum:$checksums \
-        -o tcp.check_checksum:$checksums -Y "$2" -T fields -e frame.number 2>/dev/null | wc -l
+        -o tcp.check_checksum:$checksums -Y "$2" 2>"$work/stderr" || { cat "$work/stderr" >&2 && return 1; }
 }
+
+count() { select_frames "$@" | wc -l; }
 
 judge_by_tshark() {
     local file bad total tunnelled all_tunnelled=0 failed=0
     for file in "${files[@]}"; do
         total=$(count "$file" frame)
-        tunnelled=$(count "$file" 'gtp.message == 0xff && ip.version')
+        tunnelled=$(count "$file" 'gtp.message == 0xff && frame.protocols contains "gtp:ip"')
         all_tunnelled=$((all_tunnelled + tunnelled))
         printf '%s: %d frames, %d tunnelled\n' "${file##*/}" "$total" "$tunnelled"
         for bad in '_ws.malformed' '_ws.expert.severity == "Error"' 'udp.dstport == 2152 && !gtp && !icmp' \
-            'gtp.message == 0xff && !gtp.teid'; do
+            'gtp.message == 0xff && !(frame.protocols contains "gtp:ip")'; do
             if [ "$(count "$file" "$bad")" -gt 0 ]; then
                 printf '%s: frames match %s:\n' "${file##*/}" "$bad" >&2
-                tshark -n -r "$file" -Y "$bad" 2>/dev/null | head -n 5 >&2
+                select_frames "$file" "$bad" | sed -n 1,5p >&2
                 failed=1
             fi
         done

@@ -112,7 +112,7 @@ stage_loom() {
     done
     [ ${#packages[@]} -gt 0 ] || { skip 'no test is named loom_*'; return; }
     RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom \
-        logged loom cargo test --release --locked "${packages[@]}" --lib loom_
+        logged loom cargo test --locked "${packages[@]}" --lib loom_
 }
 
 stage_miri() {

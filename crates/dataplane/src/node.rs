@@ -168,8 +168,9 @@ impl<P: PacketBuf> Node<P> {
             moved += self.receive_outside(OutputPort::BaseStation, now);
             moved += self.receive_outside(OutputPort::Internet, now);
         }
-        self.look_up();
+        // In this order: each stage feeds the next, and nothing may be left when the turn ends.
         self.steer();
+        self.look_up();
         self.handle();
         self.flush_fabric();
         self.flush_outside(OutputPort::Internet);

@@ -26,8 +26,11 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
             let down = downstream(n, &payload);
             sent.insert(bench.inject(ingress, OutputPort::BaseStation, &down, false), (flow, false, down));
             let inner = upstream_inner(n, &payload);
-            let up =
-                to_gateway(policy.gateway_address, 2152, &g_pdu(flow.uplink_teid.get(), &inner, n % 5 == 0));
+            let up = to_gateway(
+                policy.gateway_address,
+                2152,
+                &g_pdu(flow.uplink_teid.get(), &inner, n.is_multiple_of(5)),
+            );
             sent.insert(bench.inject(ingress, OutputPort::Internet, &up, false), (flow, true, inner));
         }
         let (left, dropped) = bench.run(threads);
@@ -53,7 +56,10 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
                 let (dst, teid, qfi, inner) = tunnelled(&got.frame);
                 assert_eq!(dst, station(flow.base_station.0).address);
                 assert_eq!(got.frame[..6], station(flow.base_station.0).mac.octets());
-                assert_eq!((teid, qfi), (flow.downlink_teid.get(), flow.qfi.map(|q| q.get())));
+                assert_eq!(
+                    (teid, qfi),
+                    (flow.downlink_teid.get(), flow.qfi.map(scalebricks_types::Qfi::get))
+                );
                 assert_eq!(inner, bytes[14..]);
             }
         }

@@ -100,9 +100,9 @@ enum Violation {
     DroppedTwice(DropReason),
     #[error("left and was dropped as {0}")]
     LeftAndDropped(DropReason),
-    #[error("was dropped as {0}, but should have left")]
+    #[error("was dropped as {0}, which nothing in it calls for")]
     WronglyDropped(DropReason),
-    #[error("left, but {0}")]
+    #[error("left, but should have been dropped: {0}")]
     ShouldHaveBeenDropped(&'static str),
     #[error("was never put in")]
     Unknown,
@@ -185,7 +185,7 @@ impl Ledger {
         }
     }
 
-    /// A frame left the cluster that should have been dropped: `why` completes "left, but …".
+    /// A frame left the cluster that should have been dropped: `why` is a word for the reason.
     pub fn left_wrongly(&mut self, tag: Tag, why: &'static str) {
         self.wrong(tag.id, &Violation::ShouldHaveBeenDropped(why));
         self.leaves(tag);
@@ -201,7 +201,7 @@ impl Ledger {
         }
     }
 
-    /// A packet was dropped that should have left.
+    /// A packet was dropped that should have left, or been dropped for another reason.
     pub fn dropped_wrongly(&mut self, dropped: &Dropped) {
         self.dropped(dropped);
         self.wrong(dropped.tag.id, &Violation::WronglyDropped(dropped.reason));
@@ -286,7 +286,9 @@ impl Ledger {
         self.leaves(tag);
     }
 
-    fn answered(&mut self, output: OutputPort, tag: Tag, answer: &[u8], about: &[u8]) {
+    /// An ICMP error left that a node made about this packet of the user's. [`Ledger::left`] tells them apart by their
+    /// tag; this is for packets that should not leave.
+    pub fn answered(&mut self, output: OutputPort, tag: Tag, answer: &[u8], about: &[u8]) {
         self.totals.icmp_sent += 1;
         let verdict = if output == OutputPort::Internet {
             frame::check_answer(answer, about).map_err(Violation::from)

@@ -181,7 +181,7 @@ impl Bench {
 pub fn downstream(n: u32, payload: &[u8]) -> Vec<u8> {
     let link = PacketBuilder::ethernet2(PEER_MAC, [0; 6]);
     let mut frame = Vec::new();
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         link.ipv4(SERVER.octets(), ue(n).octets(), 60).udp(53, 4000).write(&mut frame, payload).unwrap();
     } else {
         link.ipv6(SERVER6.octets(), ue6(n).octets(), 60).udp(53, 4000).write(&mut frame, payload).unwrap();
@@ -192,7 +192,7 @@ pub fn downstream(n: u32, payload: &[u8]) -> Vec<u8> {
 /// An upstream UDP packet of flow `n`, without Ethernet.
 pub fn upstream_inner(n: u32, payload: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         let ip = PacketBuilder::ipv4(ue(n).octets(), SERVER.octets(), 60);
         ip.udp(4000, 53).write(&mut packet, payload).unwrap();
     } else {

@@ -212,10 +212,10 @@ fn a_drop_counts_once_by_its_name() {
     assert_wrong(&both, 1, "left and was dropped as port_full");
     assert_eq!(both.dropped_total(), 0);
     let needless = round(|ledger| ledger.dropped_wrongly(&drop_of(0, DropReason::NonIp)));
-    assert_wrong(&needless, 0, "dropped as non_ip, but should have left");
+    assert_wrong(&needless, 0, "dropped as non_ip, which nothing in it calls for");
     assert_eq!(needless.dropped["non_ip"], 1);
-    let needed = round(|ledger| ledger.left_wrongly(tag(0), "is ARP"));
-    assert_wrong(&needed, 1, "left, but is ARP");
+    let needed = round(|ledger| ledger.left_wrongly(tag(0), "non_ip"));
+    assert_wrong(&needed, 1, "should have been dropped: non_ip");
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! What a captured frame says to whoever assigns it to a conversation.
+
+use scalebricks_dataplane::DropReason;
+use scalebricks_dataplane::fragment_cache::DatagramId;
+use scalebricks_types::FiveTuple;
+use scalebricks_wire::{IpPacket, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
+
+/// A unicast IP packet in a captured frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UserPacket {
+    /// Where in the frame it stands, without Ethernet padding.
+    pub(super) bytes: Range<usize>,
+    /// Destination on the wire.
+    pub(super) dst: IpAddr,
+    /// The tuple of the direction it flows in: its own, or for an ICMP error that of the answer to the packet quoted,
+    /// since the error goes where such an answer would.
+    pub(super) tuple: FiveTuple,
+    /// It reports an error about a packet that went the other way.
+    pub(super) is_error: bool,
+    /// It opens a TCP connection: SYN without ACK.
+    pub(super) is_syn: bool,
+    /// The fragmented datagram it is a piece of.
+    pub(super) datagram: Option<DatagramId>,
+    /// A piece without ports; the tuple is not its datagram's.
+    pub(super) is_later_fragment: bool,
+    /// The IPv4 header checksum is right; always so for IPv6.
+    pub(super) is_checksum_good: bool,
+}
+
+/// A frame that belongs to no conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoConversation {
+    /// Neither IPv4 nor IPv6.
+    NotIp,
+    /// For many receivers.
+    Multicast,
+    /// Cut short, or contradicting itself.
+    Unreadable,
+}
+
+impl NoConversation {
+    /// What the gateway may call it when it drops the frame.
+    pub(super) const fn reasons(self) -> &'static [DropReason] {
+        match self {
+            Self::NotIp => &[DropReason::NonIp],
+            Self::Multicast => &[DropReason::Multicast],
+            Self::Unreadable => &[DropReason::Truncated, DropReason::MalformedIp, DropReason::NonIp],
+        }
+    }
+}
+
+/// Reads a frame.
+pub(super) fn read(frame: &[u8]) -> Result<UserPacket, NoConversation> {
+    let link = parse_frame(frame).map_err(|_| NoConversation::Unreadable)?;
+    if !link.is_ip() {
+        return Err(NoConversation::NotIp);
+    }
+    if link.dst.is_multicast() {
+        return Err(NoConversation::Multicast);
+    }
+    let behind = frame.get(link.l3_offset..).ok_or(NoConversation::Unreadable)?;
+    let packet = parse_ip(behind).map_err(|_| NoConversation::Unreadable)?;
+    let ip = &packet.summary;
+    if ip.dst.is_multicast() || ip.dst == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(NoConversation::Multicast);
+    }
+    let (tuple, is_error) = match packet.quoted() {
+        Some(Ok(quoted)) => (quoted.five_tuple().reversed(), true),
+        _ => (ip.five_tuple(), false),
+    };
+    let datagram = ip.fragment.map(|fragment| DatagramId {
+        src: ip.src,
+        dst: ip.dst,
+        protocol: if ip.is_ipv4() { ip.protocol } else { 0 },
+        id: fragment.id,
+    });
+    Ok(UserPacket {
+        bytes: link.l3_offset..link.l3_offset + packet.bytes().len(),
+        dst: ip.dst,
+        tuple,
+        is_error,
+        is_syn: is_syn(&packet),
+        datagram,
+        is_later_fragment: ip.is_later_fragment(),
+        is_checksum_good: !ip.is_ipv4() || ipv4_header_checksum_ok(packet.bytes()),
+    })
+}
+
+fn is_syn(packet: &IpPacket<'_>) -> bool {
+    const FLAGS_AT: usize = 13;
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    let ip = &packet.summary;
+    let flags = packet.l4().get(FLAGS_AT).copied().unwrap_or(0);
+    ip.protocol == protocol::TCP && !ip.is_later_fragment() && flags & (SYN | ACK) == SYN
+}
+
+/// Whether a frame is, to a reader that knows nothing else, a sound and whole TCP or UDP packet from one host to
+/// another: Ethernet without tags, IP without options, extension headers or fragments. Fixed offsets, no parser: what
+/// passes here and is dropped as unreadable is an error of a parser.
+pub(super) fn is_plainly_sound(frame: &[u8]) -> bool {
+    let u16_at = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    if frame.len() < 14 + 20 + 8 || frame[0] & 1 != 0 {
+        return false;
+    }
+    let l4_needs = |protocol: u8| match protocol {
+        6 => Some(20),
+        17 => Some(8),
+        _ => None,
+    };
+    match (u16_at(12), frame[14]) {
+        (0x0800, 0x45) => {
+            let sum: usize = (14..34).step_by(2).map(u16_at).sum();
+            let is_whole = u16_at(20) & 0x3fff == 0 && (sum & 0xffff) + (sum >> 16) == 0xffff;
+            let total = u16_at(16);
+            let has_l4 =
+                l4_needs(frame[23]).is_some_and(|need| (20 + need..=frame.len() - 14).contains(&total));
+            is_whole && has_l4 && frame[30] < 224
+        }
+        (0x86dd, 0x60..=0x6f) if frame.len() >= 14 + 40 => {
+            let payload = u16_at(18);
+            let has_l4 = l4_needs(frame[20]).is_some_and(|need| (need..=frame.len() - 54).contains(&payload));
+            has_l4 && frame[38] != 0xff
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,155 @@
+//! Gives each conversation a flow: a node, two tunnel ends, a base station.
+//!
+//! With the key profile `flow5` a flow is a conversation, with `ue` a mobile address (in IPv6 its /64), which all
+//! conversations of that mobile share. An address that is the mobile of one conversation and the server of another is
+//! no contradiction: what it sends as a server to another mobile is downstream traffic of that mobile, keyed by the
+//! other's address; only what is addressed to it is its own.
+
+use super::conversation::{Conversation, ConversationId, Conversations};
+use scalebricks_dataplane::{BaseStation, BaseStationId, FlowSpec};
+use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId, Qfi, Teid};
+use scalebricks_wire::MacAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Base stations the mobiles are spread over.
+const BASE_STATIONS: u16 = 64;
+
+/// Bits of an IPv4 mobile's address that name its region: 16 neighbours share a node.
+const REGION_BITS_V4: u32 = 28;
+/// The same for IPv6: 256 neighbouring /64, each a mobile.
+const REGION_BITS_V6: u32 = 56;
+
+/// One flow in this many has a QFI.
+const QFI_EVERY: u64 = 3;
+
+/// A flow by its place in [`Pinning::flows`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FlowId(pub(super) u32);
+
+/// All flows of a capture.
+#[derive(Debug)]
+pub(super) struct Pinning {
+    /// What the cluster is told.
+    pub(super) flows: Vec<FlowSpec>,
+    /// Where the tunnels lead.
+    pub(super) base_stations: Vec<BaseStation>,
+    /// The flow of each conversation.
+    of_conversation: Vec<FlowId>,
+    /// The flow of each mobile, for the profile that knows no other.
+    of_mobile: HashMap<FlowKey, FlowId>,
+}
+
+impl Pinning {
+    /// Pins all conversations. The same capture, seed and size give the same result.
+    pub(super) fn new(
+        conversations: &Conversations,
+        profile: KeyProfile,
+        size: ClusterSize,
+        seed: HashSeed,
+    ) -> Self {
+        let hasher = KeyHasher::new(seed);
+        let mut pinning = Self {
+            flows: Vec::new(),
+            base_stations: (0..BASE_STATIONS).map(base_station).collect(),
+            of_conversation: Vec::with_capacity(conversations.list().len()),
+            of_mobile: HashMap::new(),
+        };
+        for conversation in conversations.list() {
+            let flow = pinning.flow_for(conversation, profile, size, &hasher);
+            pinning.of_conversation.push(flow);
+        }
+        pinning
+    }
+
+    fn flow_for(
+        &mut self,
+        conversation: &Conversation,
+        profile: KeyProfile,
+        size: ClusterSize,
+        hasher: &KeyHasher,
+    ) -> FlowId {
+        let next = FlowId(self.flows.len() as u32);
+        let mobile = conversation.mobile();
+        let ue = FlowKey::ue(mobile);
+        let key = match profile {
+            KeyProfile::Ue => {
+                let id = *self.of_mobile.entry(ue).or_insert(next);
+                if id != next {
+                    return id;
+                }
+                ue
+            }
+            // Both addresses of a parsed packet are of one family, so there is a key.
+            KeyProfile::Flow5 => profile.downstream_key(&conversation.downstream).unwrap_or(ue),
+        };
+        let region = region(mobile);
+        let draw = hasher.hash(&key).get();
+        self.flows.push(FlowSpec {
+            key,
+            uplink_teid: spread(next.0, 0x9E37_79B1),
+            downlink_teid: spread(next.0, 0x85EB_CA6B),
+            base_station: BaseStationId((region.station % u64::from(BASE_STATIONS)) as u16),
+            qfi: if draw.is_multiple_of(QFI_EVERY) { Qfi::new((draw >> 32) as u8 & 0x3f).ok() } else { None },
+            node: NodeId::new((hasher.hash(&region.key).get() % size.get() as u64) as u8),
+        });
+        next
+    }
+
+    /// The flow of a conversation.
+    pub(super) fn of_conversation(&self, id: ConversationId) -> FlowId {
+        self.of_conversation[id.0 as usize]
+    }
+
+    /// The flow of a mobile; only with the profile `ue` are there any.
+    pub(super) fn of_mobile(&self, address: IpAddr) -> Option<FlowId> {
+        self.of_mobile.get(&FlowKey::ue(address)).copied()
+    }
+
+    /// A flow as the cluster knows it.
+    pub(super) fn flow(&self, id: FlowId) -> &FlowSpec {
+        &self.flows[id.0 as usize]
+    }
+
+    /// The base station of a flow.
+    pub(super) fn station(&self, id: FlowId) -> BaseStation {
+        self.base_stations[usize::from(self.flow(id).base_station.0)]
+    }
+}
+
+/// Where a mobile is.
+struct Region {
+    /// Its first address, as a key to be hashed.
+    key: FlowKey,
+    /// Chooses the base station within it.
+    station: u64,
+}
+
+fn region(mobile: IpAddr) -> Region {
+    match mobile {
+        IpAddr::V4(address) => {
+            let bits = address.to_bits();
+            let first = bits >> (32 - REGION_BITS_V4) << (32 - REGION_BITS_V4);
+            Region { key: FlowKey::ue(IpAddr::V4(first.into())), station: u64::from(bits >> 2) }
+        }
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            let first = bits >> (128 - REGION_BITS_V6) << (128 - REGION_BITS_V6);
+            Region { key: FlowKey::ue(IpAddr::V6(first.into())), station: (bits >> 66) as u64 }
+        }
+    }
+}
+
+/// Tunnel identifiers that look like those of a network: spread over 32 bits, never 0, never twice, since an odd
+/// factor permutes the numbers modulo 2^32 and maps only 0 to 0.
+const fn spread(flow: u32, odd: u32) -> Teid {
+    Teid::new(flow.wrapping_add(1).wrapping_mul(odd))
+}
+
+fn base_station(number: u16) -> BaseStation {
+    let [high, low] = number.to_be_bytes();
+    BaseStation {
+        address: Ipv4Addr::new(10, 200, high, low + 1),
+        mac: MacAddr([0x02, 0x5a, 3, 0, high, low]),
+    }
+}
