@@ -7,7 +7,7 @@ use super::image::Layout;
 use super::journal::Journal;
 use super::params::{BLOCK_CAPACITY, Params};
 use super::payload::{BlockChange, PayloadWriter};
-use super::query::{SetSep, lines_for};
+use super::query::{SetSep, bits_per_key, lines_for};
 use super::solver::GroupKeys;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 
@@ -329,12 +329,10 @@ impl SetSepControl {
         let mut totals = Vec::new();
         for run in journals.chunk_by(|a, b| partition_of(a) == partition_of(b)) {
             let partition = partition_of(&run[0]);
-            let change = |journal: &Journal| {
-                let now = lines_for(self.blocks[journal.slot].fallback_keys());
-                i64::from(now) - i64::from(lines_for(journal.fallback_keys))
-            };
-            let lines = i64::from(self.lines_used[usize::from(partition.0)]);
-            let need = (lines + run.iter().map(change).sum::<i64>()) as u32; // lines in use are never negative
+            let before = run.iter().map(|journal| lines_for(journal.fallback_keys)).sum::<u32>();
+            let now = |journal: &Journal| lines_for(self.blocks[journal.slot].fallback_keys());
+            let others = self.lines_used[usize::from(partition.0)] - before;
+            let need = others + run.iter().map(now).sum::<u32>();
             let limit = self.params.fallback_lines();
             if need > limit {
                 return Err(Full::Fallback { partition, need, limit }.into());
@@ -446,7 +444,7 @@ impl SetSepControl {
             max_group_load: self.blocks.iter().flat_map(|block| block.loads).max().unwrap_or(0),
             max_block_keys: self.blocks.iter().map(|block| block.keys.len()).max().unwrap_or(0),
             table_bytes,
-            bits_per_key: table_bytes as f64 * 8.0 / keys.max(1) as f64,
+            bits_per_key: bits_per_key(table_bytes, keys),
             moves: self.moves,
         }
     }

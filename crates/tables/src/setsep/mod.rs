@@ -16,7 +16,8 @@ mod reader;
 mod snapshot;
 mod solver;
 mod sync;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests;
 
 pub use block::Moves;
