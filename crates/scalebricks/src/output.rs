@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where words go.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Console {
     quiet: bool,
     terminal: bool,

@@ -226,7 +226,9 @@ fn pieces_at_most(mtu: usize) -> usize {
 /// it will have on average, so that it never overflows by chance.
 fn link_capacity(largest_share: f64) -> usize {
     let expected = ROUND as f64 * largest_share.min(1.0);
-    ((expected + 10.0 * expected.sqrt() + 64.0) as usize).min(ROUND)
+    #[expect(clippy::cast_sign_loss, reason = "a share is not negative")]
+    let capacity = (expected + 10.0 * expected.sqrt() + 64.0) as usize;
+    capacity.min(ROUND)
 }
 
 #[cfg(test)]

@@ -112,7 +112,10 @@ fn summary(outcome: &ReplayOutcome, pcap: &Path) -> String {
         (counts.unsupported, "of link types that cannot be made Ethernet"),
     ] {
         if number > 0 {
-            text += &format!("; {} {what}", count(number));
+            text += "; ";
+            text += &count(number);
+            text += " ";
+            text += what;
         }
     }
     if counts.is_file_cut {
@@ -135,7 +138,8 @@ impl Teller<'_> {
             Step::Pinned { frames, conversations } => {
                 self.frames = frames;
                 let (frames, conversations) = (count(frames), count(conversations));
-                self.console.note(&format!("{conversations} conversations found in {frames} frames, and pinned"));
+                self.console
+                    .note(&format!("{conversations} conversations found in {frames} frames, and pinned"));
             }
             Step::Forwarded { architecture, frames } => self.forwarded(architecture, frames),
         }

@@ -47,7 +47,9 @@ pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Res
         Population::new(config.seed, config.flows, config.policy.key_profile, config.size, config.skew);
     let flows: Vec<FlowSpec> = (0..population.flows()).into_par_iter().map(|n| population.spec(n)).collect();
     let mut flows_per_node = vec![0; config.size.get()];
-    flows.iter().for_each(|flow| flows_per_node[flow.node.index()] += 1);
+    for flow in &flows {
+        flows_per_node[flow.node.index()] += 1;
+    }
     let side_by_side = table_bytes(config) <= SIDE_BY_SIDE_BYTES;
     console.note(&introduction(config, &flows_per_node, side_by_side));
     let run = Run {
