@@ -66,7 +66,7 @@ pub fn short_count(value: u64) -> String {
     scaled(value as f64, 1_000.0, &["", " k", " M", " G", " T"])
 }
 
-/// Bytes in at most four digits: `64 B`, `3.5 MiB`.
+/// Bytes in at most four digits: `64 B`, `3.50 MiB`.
 pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1_024.0, &[" B", " KiB", " MiB", " GiB", " TiB"])
 }
@@ -84,8 +84,8 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
         _ => 0,
     };
     let digits = format!("{value:.decimals$}");
-    let digits = if decimals > 0 { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
-    format!("{digits}{}", units[unit])
+    let whole = digits.strip_suffix(".00").or(digits.strip_suffix(".0"));
+    format!("{}{}", whole.unwrap_or(&digits), units[unit])
 }
 
 #[cfg(test)]

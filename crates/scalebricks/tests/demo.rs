@@ -138,6 +138,59 @@ fn a_seed_repeats_a_run() {
     }
 }
 
+/// A UDP packet over IPv4 in an Ethernet frame. Checksums as a network card computes them later: none.
+fn udp_frame(src: [u8; 4], dst: [u8; 4], ports: [u16; 2]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend([src, dst].concat());
+    frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+    frame.extend([0, 12, 0, 0, b'p', b'i', b'n', b'g']);
+    frame
+}
+
+#[test]
+fn a_capture_is_replayed_and_what_nodes_sent_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("in.pcap");
+    let mut writer = scalebricks_io::capture::CaptureWriter::create(&capture).unwrap();
+    let (mobile, server) = ([10, 0, 0, 1], [192, 0, 2, 1]);
+    for (n, port) in (0..40u64).zip(40_000..) {
+        let sent = udp_frame(mobile, server, [port, 53]);
+        let answer = udp_frame(server, mobile, [53, port]);
+        writer.write_frame(std::time::Duration::from_millis(2 * n), &sent).unwrap();
+        writer.write_frame(std::time::Duration::from_millis(2 * n + 1), &answer).unwrap();
+    }
+    writer.finish().unwrap();
+    let args =
+        ["--pcap", "in.pcap", "--ignore-checksums", "--out", "nodes", "--json", "r.json", "--nodes", "3"];
+    let output = demo(directory.path(), &args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json = std::fs::read_to_string(directory.path().join("r.json")).unwrap();
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(number(&report, "flows"), 40);
+    let results = report["architectures"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for result in results {
+        check_accounts(result);
+        assert_eq!((number(result, "packets_in"), number(result, "packets_out")), (80, 80));
+    }
+    assert_eq!(std::fs::read_dir(directory.path().join("nodes")).unwrap().count(), 3);
+    // Without the option their checksums are what they are: wrong.
+    let output = demo(directory.path(), &["--pcap", "in.pcap", "--json", "s.json", "--arch", "scalebricks"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json = std::fs::read_to_string(directory.path().join("s.json")).unwrap();
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["architectures"][0]["dropped"]["bad_ipv4_checksum"], 80);
+}
+
+#[test]
+fn a_capture_that_is_none_is_status_1_and_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = demo(directory.path(), &["--pcap", "missing.pcap"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("missing.pcap"));
+}
+
 #[test]
 fn wrong_usage_is_status_2() {
     let directory = tempfile::tempdir().unwrap();
