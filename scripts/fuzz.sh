@@ -60,6 +60,19 @@ seeds() {
         bytes empty 01000100070000000200000000000000010000000000000000000000
         bytes one 0100010007000000020000000000000001000000000000000100000055
         ;;
+    setsep_delta | setsep_snapshot | fib_delta)
+        # The target holds a good sample: these edit it in one place, or replace it.
+        bytes edit 00100001
+        bytes whole 0300000000000000
+        ;;
+    io_capture)
+        bytes pcap d4c3b2a1020004000000000000000000ffff0000010000000000000000000000040000000400000041424344
+        bytes pcapng 0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c000000
+        ;;
+    dataplane_node)
+        bytes down "00${mac}0800$inner"
+        bytes up "04${mac}0800$v4"
+        ;;
     *) bytes zeros 0000000000000000 ;;
     esac
 }
