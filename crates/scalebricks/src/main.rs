@@ -8,8 +8,10 @@ mod cli;
 mod demo;
 mod interrupt;
 mod ledger;
+mod memory;
 mod output;
 mod quantity;
+mod replay;
 mod report;
 
 use clap::Parser;
