@@ -10,6 +10,7 @@ mod interrupt;
 mod ledger;
 mod output;
 mod quantity;
+mod replay;
 mod report;
 
 use clap::Parser;
