@@ -16,6 +16,47 @@ pub(crate) struct Batch<P> {
     hashes: ArrayVec<KeyHash, BURST>,
 }
 
+/// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
+/// batch is taken out, worked off and given back: two pointers move, no packet does.
+#[derive(Debug)]
+pub(crate) struct Stage<P> {
+    waiting: Box<Batch<P>>,
+    spare: Option<Box<Batch<P>>>,
+}
+
+impl<P> Default for Stage<P> {
+    fn default() -> Self {
+        Self { waiting: Box::default(), spare: None }
+    }
+}
+
+impl<P> std::ops::Deref for Stage<P> {
+    type Target = Batch<P>;
+
+    fn deref(&self) -> &Batch<P> {
+        &self.waiting
+    }
+}
+
+impl<P> std::ops::DerefMut for Stage<P> {
+    fn deref_mut(&mut self) -> &mut Batch<P> {
+        &mut self.waiting
+    }
+}
+
+impl<P> Stage<P> {
+    /// Takes the batch out; an empty one takes its place.
+    pub(crate) fn take(&mut self) -> Box<Batch<P>> {
+        let empty = self.spare.take().unwrap_or_default();
+        std::mem::replace(&mut self.waiting, empty)
+    }
+
+    /// Keeps a drained batch for the next [`Stage::take`].
+    pub(crate) fn give_back(&mut self, batch: Box<Batch<P>>) {
+        self.spare = Some(batch);
+    }
+}
+
 /// One packet with all that is known of it.
 #[derive(Debug)]
 pub(crate) struct Work<P> {

@@ -1,6 +1,6 @@
 //! A flow's state at its handling node: what the FIB's 16 bytes mean, and the counters beside them.
 
-use scalebricks_tables::FibValue;
+use scalebricks_tables::{FibValue, prefetch_read};
 use scalebricks_types::{FlowIndex, NodeHint, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::net::Ipv4Addr;
@@ -94,6 +94,14 @@ impl FlowCounters {
     /// Zeroed counters for this many flows.
     pub fn new(flows: usize) -> Self {
         Self { flows: (0..flows).map(|_| Default::default()).collect() }
+    }
+
+    /// Asks for the line with a flow's counters, to be written soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, flow: FlowIndex) {
+        if let Some(counts) = self.flows.get(flow.0 as usize) {
+            prefetch_read(counts);
+        }
     }
 
     /// Counts a packet of the flow. Must be called by the node's own worker only, else counts are lost.

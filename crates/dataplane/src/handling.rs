@@ -24,7 +24,10 @@ impl<P: PacketBuf> Node<P> {
         }
         let mut values = [None; BURST];
         self.tables.fib.lookup_batch(self.handling.keys(), &mut values);
-        let mut batch = std::mem::take(&mut self.handling);
+        for value in values.iter().flatten() {
+            self.tables.counters.prefetch(FlowState::decode(*value).index);
+        }
+        let mut batch = self.handling.take();
         for (work, value) in batch.drain().zip(values) {
             match (value, work.parsed.output) {
                 (Some(value), OutputPort::BaseStation) => self.encapsulate(work, &FlowState::decode(value)),
@@ -32,6 +35,7 @@ impl<P: PacketBuf> Node<P> {
                 (None, _) => self.forward_again(work),
             }
         }
+        self.handling.give_back(batch);
     }
 
     /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the

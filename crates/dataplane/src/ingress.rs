@@ -54,7 +54,7 @@ impl<P: PacketBuf> Node<P> {
         }
         let mut hints = [NodeHint::NONE; BURST];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
-        let mut batch = std::mem::take(&mut self.steering);
+        let mut batch = self.steering.take();
         for (work, hint) in batch.drain().zip(hints) {
             match (self.resolve(hint), self.config.architecture) {
                 (Ok(node), Architecture::HashPartition) => self.go_to_lookup(node, work),
@@ -62,6 +62,7 @@ impl<P: PacketBuf> Node<P> {
                 (Err(reason), _) => self.drop_packet(work.packet, reason),
             }
         }
+        self.steering.give_back(batch);
     }
 
     /// Asks the lookup table of a hash partition for the handling nodes of the waiting packets.
@@ -73,13 +74,14 @@ impl<P: PacketBuf> Node<P> {
         if let Some(lookup) = &mut self.tables.lookup {
             lookup.lookup_batch(self.looking_up.keys(), &mut hints);
         }
-        let mut batch = std::mem::take(&mut self.looking_up);
+        let mut batch = self.looking_up.take();
         for (work, hint) in batch.drain().zip(hints) {
             match self.resolve(hint) {
                 Ok(node) => self.go_to_handling(node, work),
                 Err(reason) => self.drop_packet(work.packet, reason),
             }
         }
+        self.looking_up.give_back(batch);
     }
 
     /// The node a hint names. An exact table's "not here" and a number that names no node are different drops.

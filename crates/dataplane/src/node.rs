@@ -11,7 +11,7 @@
 //! ```
 
 use crate::architecture::Architecture;
-use crate::batch::Batch;
+use crate::batch::Stage;
 use crate::classify::Classifier;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::{BaseStation, FlowCounters};
@@ -98,11 +98,11 @@ pub struct Node<P: PacketBuf> {
     pub(crate) stats: NodeStats,
     pub(crate) drops: DropLog,
     /// Wait for the GPT.
-    pub(crate) steering: Batch<P>,
+    pub(crate) steering: Stage<P>,
     /// Wait for the lookup table of a hash partition.
-    pub(crate) looking_up: Batch<P>,
+    pub(crate) looking_up: Stage<P>,
     /// Wait for the FIB.
-    pub(crate) handling: Batch<P>,
+    pub(crate) handling: Stage<P>,
     internet_out: Burst<P>,
     base_station_out: Burst<P>,
     fabric_out: Burst<P>,
@@ -141,9 +141,9 @@ impl<P: PacketBuf> Node<P> {
             classifier,
             stats: NodeStats::default(),
             drops: DropLog::default(),
-            steering: Batch::default(),
-            looking_up: Batch::default(),
-            handling: Batch::default(),
+            steering: Stage::default(),
+            looking_up: Stage::default(),
+            handling: Stage::default(),
             internet_out: Burst::new(),
             base_station_out: Burst::new(),
             fabric_out: Burst::new(),

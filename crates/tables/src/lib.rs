@@ -19,3 +19,4 @@ mod prefetch;
 pub mod setsep;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
+pub use prefetch::prefetch_read;

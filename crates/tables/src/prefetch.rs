@@ -3,7 +3,7 @@
 
 /// Asks for the cache line that holds `target`, to be read soon. A hint: it changes nothing that can be observed.
 #[inline(always)]
-pub(crate) fn prefetch_read<T>(target: &T) {
+pub fn prefetch_read<T>(target: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: PREFETCHT0 never faults and never writes, whatever the address; this one is that of a live reference.
     unsafe {

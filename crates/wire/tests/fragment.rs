@@ -1,5 +1,7 @@
 //! Fragments reassemble to what was cut, and obey RFC 791.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use proptest::prelude::*;
 use scalebricks_wire::fragment::{MIN_MTU, Plan};
 use scalebricks_wire::ipv4::{Ipv4, Ipv4Header};

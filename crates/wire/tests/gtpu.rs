@@ -1,5 +1,7 @@
 //! GTP-U against octets written down from the clauses and against vectors made by an independent implementation.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use scalebricks_types::{Qfi, Teid};
 use scalebricks_wire::encap::{OuterV4, OuterV6, Tunnel};
 use scalebricks_wire::gtpu::element::{Elements, ErrorIndication};

@@ -58,6 +58,14 @@ impl<const K: usize> Bucket<K> {
     }
 }
 
+/// No slot has this number.
+const ABSENT: usize = usize::MAX;
+
+#[inline]
+fn load<const V: usize>(words: &[AtomicU64; V]) -> [u64; V] {
+    std::array::from_fn(|word| words[word].load(Ordering::Relaxed))
+}
+
 /// The two buckets a key may be in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
@@ -146,8 +154,10 @@ impl<const K: usize, const V: usize> Store<K, V> {
         if mask == 0 || *key == [0; K] {
             return None;
         }
+        // Which bucket it is in is a coin toss that a branch would lose every other time: compute it.
         let lane = mask.trailing_zeros();
-        let bucket = if first == 0 { places.second } else { places.first };
+        let in_second = (lane / SLOTS as u32).wrapping_neg();
+        let bucket = places.first ^ ((places.first ^ places.second) & in_second);
         Some(Slot { bucket, slot: lane % SLOTS as u32 })
     }
 
@@ -158,8 +168,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
 
     #[inline]
     pub(super) fn value(&self, at: Slot) -> [u64; V] {
-        let words = &self.values[at.number()];
-        std::array::from_fn(|word| words[word].load(Ordering::Relaxed))
+        load(&self.values[at.number()])
     }
 
     /// The first empty slot of a bucket. For the writer.
@@ -191,28 +200,35 @@ impl<const K: usize, const V: usize> Store<K, V> {
         let n = keys.len().min(LANES).min(hashes.len()).min(found.len());
         let (keys, hashes, found) = (&keys[..n], &hashes[..n], &mut found[..n]);
         let mut places = [Places { first: 0, second: 0 }; LANES];
-        let mut seen = [(0, 0); LANES];
-        let mut slots = [None; LANES];
+        let (mut seen_first, mut seen_second) = ([0; LANES], [0; LANES]);
+        // Slot numbers, one word each: an `Option<Slot>` is written in parts and read whole, which stalls the reads.
+        let mut slots = [ABSENT; LANES];
         for (places, &hash) in places.iter_mut().zip(hashes) {
             *places = self.places(hash);
             self.prefetch(*places);
         }
-        for (i, key) in keys.iter().enumerate() {
-            seen[i] = self.begin(places[i]);
-            slots[i] = self.find(key, places[i]);
-            if let Some(at) = slots[i] {
-                prefetch_read(&self.values[at.number()]);
+        for i in 0..n {
+            (seen_first[i], seen_second[i]) = self.begin(places[i]);
+            if let Some(at) = self.find(&keys[i], places[i]) {
+                slots[i] = at.number();
+                prefetch_read(&self.values[slots[i]]);
             }
         }
-        for (found, slot) in found.iter_mut().zip(slots) {
-            *found = slot.map(|at| self.value(at));
+        for (found, &slot) in found.iter_mut().zip(&slots) {
+            *found = self.values.get(slot).map(load);
         }
         Versions::end_of_reads();
         for i in 0..n {
-            if !self.unchanged(places[i], seen[i]) {
-                found[i] = self.get(&keys[i], places[i]);
+            if !self.unchanged(places[i], (seen_first[i], seen_second[i])) {
+                found[i] = self.get_again(&keys[i], places[i]);
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_again(&self, key: &[u64; K], places: Places) -> Option<[u64; V]> {
+        self.get(key, places)
     }
 
     #[inline]

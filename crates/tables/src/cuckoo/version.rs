@@ -21,14 +21,14 @@
 //!   seen in exactly one of them.
 //! - Counters have 64 bits and only grow: they never come back to a value.
 //!
-//! The model in the tests runs every interleaving that the memory model allows (`RUSTFLAGS="--cfg loom"`).
+//! The model in the tests runs under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib model`.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Most counters a table has: 32 KiB, so that they stay in the cache nearest to the core (measured in ADR 3).
+/// Most counters a table has: 32 KiB, so that they stay in a core's own cache (ADR 3).
 const MAX_STRIPES: usize = 4096;
 
 /// Looks at a busy stripe before a reader gives its core away: the writer may need that very core.

@@ -165,9 +165,9 @@ impl Block {
     }
 
     fn change_choices(&mut self, choices: Choices, dirty: &mut u64) {
-        for bucket in 0..BUCKETS {
-            if choices[bucket] != self.choices[bucket] && !self.range(bucket).is_empty() {
-                *dirty |= 1 << self.group(bucket) | 1 << group_under(bucket, choices[bucket]);
+        for (bucket, &choice) in choices.iter().enumerate() {
+            if choice != self.choices[bucket] && !self.range(bucket).is_empty() {
+                *dirty |= 1 << self.group(bucket) | 1 << group_under(bucket, choice);
             }
         }
         self.choose(choices);

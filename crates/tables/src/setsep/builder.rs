@@ -1,13 +1,16 @@
 //! Fresh builds from many keys at once.
 
 use super::block::{Block, Moves};
-use super::control::{Full, SetSepControl};
+use super::control::SetSepControl;
 use super::geometry::bucket_of;
+use super::ops::Full;
 use super::params::{BLOCK_CAPACITY, Params};
 use super::solver::GroupKeys;
-use rayon::prelude::*;
 use scalebricks_types::{KeyHash, PartitionId, Position};
+use std::panic::resume_unwind;
+use std::slice::ChunksMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Why nothing was built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +64,23 @@ pub struct SetSepBuilder<'a> {
 impl std::fmt::Debug for SetSepBuilder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SetSepBuilder").field("params", &self.params).field("threads", &self.threads).finish()
+    }
+}
+
+/// What is left to build.
+struct Work<'a> {
+    tasks: Mutex<ChunksMut<'a, Block>>,
+    done: AtomicU64,
+    total_keys: u64,
+}
+
+impl<'a> Work<'a> {
+    fn next(&self) -> Option<&'a mut [Block]> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    fn stop(&self) {
+        *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = [].chunks_mut(1);
     }
 }
 
@@ -119,29 +139,7 @@ impl<'a> SetSepBuilder<'a> {
     /// [`BuildError`].
     pub fn build(&self, entries: &[(KeyHash, u8)]) -> Result<SetSepControl, BuildError> {
         let mut blocks = self.deal(entries)?;
-        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
-        let threads = threads.map_err(|error| BuildError::Threads(error.to_string()))?;
-        let (done, total_keys) = (AtomicU64::new(0), entries.len() as u64);
-        threads.install(|| {
-            blocks.par_chunks_mut(BLOCKS_PER_TASK).try_for_each_init(
-                || (GroupKeys::default(), Vec::new()),
-                |(scratch, pairs), blocks| {
-                    if self.is_cancelled() {
-                        return Err(BuildError::Cancelled);
-                    }
-                    let mut keys = 0;
-                    for block in blocks {
-                        self.build_block(block, pairs, scratch)?;
-                        keys += block.keys.len() as u64;
-                    }
-                    let done_keys = done.fetch_add(keys, Ordering::Relaxed) + keys;
-                    if let Some(progress) = self.progress {
-                        progress(Progress { done_keys, total_keys });
-                    }
-                    Ok(())
-                },
-            )
-        })?;
+        self.build_blocks(&mut blocks, entries.len() as u64)?;
         let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
         let control =
             SetSepControl::with_blocks(self.params, &self.mine, blocks, positions, Moves::default());
@@ -151,6 +149,56 @@ impl<'a> SetSepBuilder<'a> {
             return Err(Full::Fallback { partition: PartitionId(partition as u16), need, limit }.into());
         }
         Ok(control)
+    }
+
+    /// Builds all blocks: the calling thread and its helpers take the next few from a common queue.
+    fn build_blocks(&self, blocks: &mut [Block], total_keys: u64) -> Result<(), BuildError> {
+        let threads = match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let work = Work {
+            tasks: Mutex::new(blocks.chunks_mut(BLOCKS_PER_TASK)),
+            done: AtomicU64::new(0),
+            total_keys,
+        };
+        std::thread::scope(|scope| {
+            let spawn = || {
+                let spawned = std::thread::Builder::new().spawn_scoped(scope, || self.work(&work));
+                spawned.map_err(|error| BuildError::Threads(error.to_string()))
+            };
+            let helpers: Vec<_> = (1..threads).map(|_| spawn()).collect();
+            let mut outcome = self.work(&work);
+            for helper in helpers {
+                let joined = helper.map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                outcome = outcome.and(joined.flatten());
+            }
+            outcome
+        })
+    }
+
+    /// Takes blocks from the queue until it is empty; on an error, empties it.
+    fn work(&self, work: &Work<'_>) -> Result<(), BuildError> {
+        let (mut scratch, mut pairs) = (GroupKeys::default(), Vec::new());
+        while let Some(blocks) = work.next() {
+            let mut keys = 0;
+            for block in blocks {
+                if let Err(error) = self.build_block(block, &mut pairs, &mut scratch) {
+                    work.stop();
+                    return Err(error);
+                }
+                keys += block.keys.len() as u64;
+            }
+            let done_keys = work.done.fetch_add(keys, Ordering::Relaxed) + keys;
+            if let Some(progress) = self.progress {
+                progress(Progress { done_keys, total_keys: work.total_keys });
+            }
+            if self.is_cancelled() {
+                work.stop();
+                return Err(BuildError::Cancelled);
+            }
+        }
+        Ok(())
     }
 
     fn is_cancelled(&self) -> bool {

@@ -5,101 +5,12 @@ use super::block::{Block, Moves, Refused};
 use super::geometry::{GROUPS, bucket_of};
 use super::image::Layout;
 use super::journal::Journal;
+use super::ops::{Full, Op, UpdateError};
 use super::params::{BLOCK_CAPACITY, Params};
 use super::payload::{BlockChange, PayloadWriter};
-use super::query::{SetSep, lines_for};
+use super::query::{SetSep, bits_per_key, lines_for};
 use super::solver::GroupKeys;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
-
-/// One change to the key set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
-    /// Adds a key that is not there.
-    Insert(KeyHash, u8),
-    /// Changes the value of a key that is there.
-    Update(KeyHash, u8),
-    /// Takes out a key that is there.
-    Remove(KeyHash),
-}
-
-impl Op {
-    /// The key it is about.
-    pub const fn hash(&self) -> KeyHash {
-        match *self {
-            Self::Insert(hash, _) | Self::Update(hash, _) | Self::Remove(hash) => hash,
-        }
-    }
-
-    const fn value(&self) -> Option<u8> {
-        match *self {
-            Self::Insert(_, value) | Self::Update(_, value) => Some(value),
-            Self::Remove(_) => None,
-        }
-    }
-}
-
-/// What is full, and what it would need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
-    /// A block has all the keys it can hold: rebuild with more blocks.
-    #[error("block {block} would hold {need} keys of at most {limit}: rebuild with more blocks")]
-    Block {
-        /// The block.
-        block: u32,
-        /// Keys it would hold.
-        need: usize,
-        /// [`BLOCK_CAPACITY`].
-        limit: usize,
-    },
-    /// A partition's fallback has no room.
-    #[error("{partition:?} would need {need} fallback lines of {limit}: rebuild with more blocks or lines")]
-    Fallback {
-        /// The partition.
-        partition: PartitionId,
-        /// Lines it would need.
-        need: u32,
-        /// [`Params::fallback_lines`].
-        limit: u32,
-    },
-}
-
-/// A refused batch. The control structure is as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UpdateError {
-    /// The key to insert is there already.
-    #[error("operation {op}: the key is already there")]
-    Exists {
-        /// Place in the batch.
-        op: usize,
-    },
-    /// The key to update or remove is not there.
-    #[error("operation {op}: the key is not there")]
-    Missing {
-        /// Place in the batch.
-        op: usize,
-    },
-    /// The key lies in a partition that this control structure is not responsible for.
-    #[error("operation {op}: {partition:?} is not held here")]
-    NotMine {
-        /// Place in the batch.
-        op: usize,
-        /// The key's partition.
-        partition: PartitionId,
-    },
-    /// The value does not fit the value bits.
-    #[error("operation {op}: value {value} has more than {bits} bits")]
-    Value {
-        /// Place in the batch.
-        op: usize,
-        /// The value.
-        value: u8,
-        /// [`Params::value_bits`].
-        bits: u8,
-    },
-    /// No room.
-    #[error(transparent)]
-    Full(#[from] Full),
-}
 
 /// Sizes of a table as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -329,12 +240,10 @@ impl SetSepControl {
         let mut totals = Vec::new();
         for run in journals.chunk_by(|a, b| partition_of(a) == partition_of(b)) {
             let partition = partition_of(&run[0]);
-            let change = |journal: &Journal| {
-                let now = lines_for(self.blocks[journal.slot].fallback_keys());
-                i64::from(now) - i64::from(lines_for(journal.fallback_keys))
-            };
-            let lines = i64::from(self.lines_used[usize::from(partition.0)]);
-            let need = (lines + run.iter().map(change).sum::<i64>()) as u32; // lines in use are never negative
+            let before = run.iter().map(|journal| lines_for(journal.fallback_keys)).sum::<u32>();
+            let now = |journal: &Journal| lines_for(self.blocks[journal.slot].fallback_keys());
+            let others = self.lines_used[usize::from(partition.0)] - before;
+            let need = others + run.iter().map(now).sum::<u32>();
             let limit = self.params.fallback_lines();
             if need > limit {
                 return Err(Full::Fallback { partition, need, limit }.into());
@@ -446,7 +355,7 @@ impl SetSepControl {
             max_group_load: self.blocks.iter().flat_map(|block| block.loads).max().unwrap_or(0),
             max_block_keys: self.blocks.iter().map(|block| block.keys.len()).max().unwrap_or(0),
             table_bytes,
-            bits_per_key: table_bytes as f64 * 8.0 / keys.max(1) as f64,
+            bits_per_key: bits_per_key(table_bytes, keys),
             moves: self.moves,
         }
     }

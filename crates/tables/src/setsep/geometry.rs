@@ -24,7 +24,7 @@ pub(super) const fn mix64(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The two halves G1, G2 (odd) of which every hash of the family H_i = G1 + i·G2 is made (paper §4.2).
+/// The two halves G1, G2 (odd) of which every hash of the family `H_i = G1 + i·G2` is made (paper §4.2).
 #[inline(always)]
 pub(super) const fn family(hash: u64, seed: u64) -> (u32, u32) {
     let m = mix64(hash ^ seed);
@@ -59,9 +59,9 @@ const fn candidates() -> [[u8; CANDIDATES_PER_BUCKET]; BUCKETS] {
         b = 0;
         while b < BUCKETS {
             let mut other = 0;
-            while repeats(&table[b], column) {
+            while repeats(table[b], column) {
                 let swapped = swap(table, b, other, column);
-                if !repeats(&swapped[b], column) && !repeats(&swapped[other], column) {
+                if !repeats(swapped[b], column) && !repeats(swapped[other], column) {
                     table = swapped;
                 }
                 other += 1;
@@ -80,7 +80,7 @@ const fn swap(mut table: [[u8; 4]; BUCKETS], a: usize, b: usize, column: usize) 
     table
 }
 
-const fn repeats(row: &[u8; 4], column: usize) -> bool {
+const fn repeats(row: [u8; 4], column: usize) -> bool {
     let mut earlier = 0;
     while earlier < column {
         if row[earlier] == row[column] {

@@ -2,9 +2,9 @@
 
 use super::balance::{Choices, Loads};
 use super::block::{Block, Moves, Refused};
-use super::control::Op;
 use super::geometry::{BUCKETS, GROUPS};
 use super::image::Layout;
+use super::ops::Op;
 use super::params::Params;
 use super::payload::BlockChange;
 

@@ -1,4 +1,52 @@
-//! SetSep: a table that separates sets of keys without storing them (SIGCOMM'15, §4).
+//! SetSep: a table from keys to small values that stores no keys (ScaleBricks, SIGCOMM'15, §4).
+//!
+//! # How it works
+//! To say which of two sets a key is in, one need not store the keys: it is enough to find a hash function that happens
+//! to send all keys of one set to 0 and all of the other to 1. For 16 keys one function in 2^16 does; trying them one
+//! after another and storing the number of the first that works costs about 16 bits, one a key. SetSep helps luck
+//! along: the function only picks one of `m` cells of a small array, and it suffices that no cell is picked by keys of
+//! both sets; the cells then store the answers. That takes far fewer attempts for a few more bits. With a 16-bit
+//! function number and 8 cells, written 16+8, a *group* of 16 keys costs 24 bits, or 1.5 a key. Values of `l` bits
+//! are `l` such questions at once.
+//!
+//! Attempts grow exponentially with the number of keys, so groups must be equally full. Keys are hashed to *buckets*
+//! of 4 on average; each bucket chooses one of 4 candidate groups, and a greedy assignment (largest bucket first, to
+//! its emptiest candidate) brings the fullest of a million groups to 19 or 20 keys where the average is 16. The
+//! choice costs 2 bits a bucket, 0.5 a key. 256 buckets and 64 groups, 1024 keys, make a *block*: the unit of
+//! balancing, of memory, and of updates. In all 0.5 + 1.5·l bits a key, and 8 bytes a block to find it.
+//!
+//! A group without a solution is marked and all its keys go to an exact *fallback* list of its block. At 16+8 that
+//! takes more than 20 keys in a group or very bad luck; at 8+16 it is one key in a hundred and value bit.
+//!
+//! # What it does not promise
+//! A key that was never inserted gets an arbitrary value. That is why the answer of a [`Gpt`](crate::Gpt) is a hint.
+//!
+//! # Parts
+//! * [`SetSep`], the query structure: what every node holds. Any number of [`SetSepReader`]s beside one writer that
+//!   applies deltas; blocks are copied, changed and replaced whole (`docs/adr/0002-publish-blocks-whole.md`).
+//! * [`SetSepControl`], the control structure: the keys (as hashes) of some partitions with their values. Turns
+//!   operations into deltas.
+//! * [`SetSepBuilder`]: a control structure from many keys at once.
+//! * [`Params`]: what both must agree on.
+//!
+//! ```
+//! use scalebricks_tables::setsep::{Params, SetSepBuilder, SetSepReader};
+//! use scalebricks_types::{KeyHash, PartitionCount};
+//! use std::sync::Arc;
+//!
+//! let flows: Vec<(KeyHash, u8)> =
+//!     (1..=1000).map(|i| (KeyHash::new(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(i)), (i % 4) as u8)).collect();
+//! let params = Params::for_keys(1000, 2, PartitionCount::ONE)?;
+//! let mut control = SetSepBuilder::new(params).build(&flows)?;
+//! let table = Arc::new(control.export());
+//! let mut reader = SetSepReader::new(Arc::clone(&table));
+//! assert_eq!(reader.pin().get(flows[6].0), 3);
+//!
+//! let delta = control.update(flows[6].0, 0)?; // at the node that is responsible for this part of the key space
+//! table.apply(&delta)?; // at every node
+//! assert_eq!(reader.pin().get(flows[6].0), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod arena;
 mod balance;
@@ -9,6 +57,7 @@ mod epoch;
 mod geometry;
 mod image;
 mod journal;
+mod ops;
 mod params;
 mod payload;
 mod query;
@@ -16,13 +65,15 @@ mod reader;
 mod snapshot;
 mod solver;
 mod sync;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests;
 
 pub use block::Moves;
 pub use builder::{BuildError, Progress, SetSepBuilder};
-pub use control::{Full, Op, SetSepControl, Stats, UpdateError};
+pub use control::{SetSepControl, Stats};
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
+pub use ops::{Full, Op, UpdateError};
 pub use params::{BLOCK_CAPACITY, Format, KEYS_PER_BLOCK, MAX_BLOCKS, Params, ParamsError};
 pub use query::{SetSep, TableStats};
 pub use reader::{SetSepPin, SetSepReader};

@@ -49,8 +49,14 @@ pub struct TableStats {
 impl TableStats {
     /// Bits of memory for each of `keys` keys.
     pub fn bits_per_key(&self, keys: u64) -> f64 {
-        self.table_bytes as f64 * 8.0 / keys.max(1) as f64
+        bits_per_key(self.table_bytes, keys)
     }
+}
+
+/// Bits of memory for each key; of an empty table, all of them.
+#[expect(clippy::cast_precision_loss, reason = "a ratio to be printed; exact to 2^53 anyway")]
+pub(super) fn bits_per_key(bytes: usize, keys: u64) -> f64 {
+    bytes as f64 * 8.0 / keys.max(1) as f64
 }
 
 /// Fallback lines that this many keys of one block need.
@@ -97,11 +103,6 @@ impl SetSep {
         &self.params
     }
 
-    /// A reader for one thread.
-    pub fn reader(self: &Arc<Self>) -> SetSepReader {
-        SetSepReader::new(Arc::clone(self))
-    }
-
     pub(super) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,20 +141,22 @@ impl SetSep {
             return Ok(Applied::Stale);
         }
         let changes = PayloadReader::new(&self.params, delta.partition, &delta.payload)?;
-        let (mut lines, mut keys) = (i64::from(writer.lines_used[partition]), 0);
+        // What the changed lists need, and what they gave back.
+        let (mut lines, mut keys, mut old_lines, mut old_keys) = (0, 0, 0, 0);
         self.each_block(changes.clone(), writer, |_, change, _, old| {
             let Some(pairs) = &change.fallback else { return };
-            lines += i64::from(lines_for(pairs.len())) - i64::from(lines_for(old));
-            keys += pairs.len() as i64 - old as i64;
+            (lines, keys) = (lines + lines_for(pairs.len()), keys + pairs.len() as u64);
+            (old_lines, old_keys) = (old_lines + lines_for(old), old_keys + old as u64);
         })?;
-        if lines > i64::from(self.params.fallback_lines()) {
+        let lines = writer.lines_used[partition] - old_lines + lines;
+        if lines > self.params.fallback_lines() {
             return Err(ApplyError::Full("more fallback lines than the parameters grant a partition"));
         }
         self.each_block(changes, writer, |spares, change, words, _| {
             self.arena.publish(spares, change.block, words, change.fallback.as_deref());
         })?;
-        writer.lines_used[partition] = lines as u32; // between 0 and the limit
-        writer.fallback_keys = writer.fallback_keys.wrapping_add_signed(keys);
+        writer.lines_used[partition] = lines;
+        writer.fallback_keys = writer.fallback_keys - old_keys + keys;
         writer.positions[partition] = delta.position;
         Ok(Applied::Advanced)
     }

@@ -36,7 +36,8 @@ pub struct SetSepPin<'a> {
 }
 
 impl SetSepReader {
-    pub(super) fn new(table: Arc<SetSep>) -> Self {
+    /// A reader for one thread.
+    pub fn new(table: Arc<SetSep>) -> Self {
         let cell = table.arena.epochs.register();
         Self { table, cell }
     }

@@ -1,7 +1,7 @@
 //! Finding a group's bits.
 //!
 //! For each value bit a group stores an index `i` and an array: a key's bit is the array cell named by the top bits
-//! of H_i(key). An index works when no cell is asked to be 0 by one key and 1 by another; the lowest that works is
+//! of `H_i(key)`. An index works when no cell is asked to be 0 by one key and 1 by another; the lowest that works is
 //! stored, with cells that no key names left 0, so a group's bits are a function of its keys and values alone.
 //!
 //! All value bits are tested at once: the masks "some key wants 1 here" and "some key wants 0 here" of up to eight
@@ -12,6 +12,7 @@
 
 use super::geometry::family;
 use super::params::{Format, Params};
+use std::ops::{BitAnd, BitOr, Shl};
 
 /// The bits of one group: one field a value bit, the index in the low bits and the array above; unused fields are 0.
 pub(super) type Fields = [u32; 8];
@@ -53,126 +54,191 @@ pub(super) const fn is_marked(fields: &Fields, format: Format) -> bool {
 
 /// The canonical fields of a group, or `None` if some value bit has no index that works.
 ///
-/// Cost: for 16 keys and 8 cells about 400 indices, of which most are given up after 4 to 8 keys.
+/// Cost: for 16 keys, 8 cells and one value bit some 1,500 indices, most of them given up after 4 to 8 keys.
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     match (params.format(), params.value_bits()) {
-        (Format::Paper16x8, l) => search::<u64, 3>(keys, Format::Paper16x8, l),
-        (format, l @ ..=4) => search::<u64, 4>(keys, format, l),
-        (format, l) => search::<u128, 4>(keys, format, l),
+        (format @ Format::Paper16x8, l @ ..=4) => search::<Joint, 3>(keys, format, l),
+        (format @ Format::Paper16x8, l) => search::<Apart<u64>, 3>(keys, format, l),
+        (format, l @ ..=2) => search::<Joint, 4>(keys, format, l),
+        (format, l @ ..=4) => search::<Apart<u64>, 4>(keys, format, l),
+        (format, l) => search::<Apart<u128>, 4>(keys, format, l),
     }
 }
 
-/// A word of arrays side by side.
-trait Word:
-    Copy
-    + PartialEq
-    + std::ops::Shl<u32, Output = Self>
-    + std::ops::Shr<u32, Output = Self>
-    + std::ops::BitOr<Output = Self>
-    + std::ops::BitAnd<Output = Self>
-    + std::ops::Not<Output = Self>
-{
+/// Arrays side by side in one word.
+trait Word: Copy + PartialEq + Shl<u32, Output = Self> + BitOr<Output = Self> + BitAnd<Output = Self> {
+    const BITS: u32;
     const ZERO: Self;
     const ONE: Self;
-    const BITS: u32;
-    fn minus(self, other: Self) -> Self;
-    fn low_u32(self) -> u32;
+    /// Whether a lane of this word is zero; `lows` and `highs` are the end bits of all lanes.
+    fn has_zero_lane(self, lows: Self, highs: Self) -> bool;
+    /// 32 bits from a position on.
+    fn bits_at(self, at: u32) -> u32;
 }
 
-impl Word for u64 {
-    const ZERO: Self = 0;
-    const ONE: Self = 1;
-    const BITS: u32 = Self::BITS;
+macro_rules! words {
+    ($($word:ty)*) => {$(
+        impl Word for $word {
+            const BITS: u32 = Self::BITS;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            #[inline(always)]
+            fn has_zero_lane(self, lows: Self, highs: Self) -> bool {
+                self.wrapping_sub(lows) & !self & highs != 0
+            }
+            #[inline(always)]
+            fn bits_at(self, at: u32) -> u32 {
+                (self >> at) as u32
+            }
+        }
+    )*};
+}
+words!(u64 u128);
+
+/// The two masks of all arrays: who wants 1, who wants 0.
+trait Masks: Copy {
+    type Word: Word;
+    fn new(ones: Self::Word, zeros: Self::Word) -> Self;
+    /// Adds what a key asks, shifted to its array cell.
+    fn add(&mut self, ask: Self, position: u32);
+    fn ones(self) -> Self::Word;
+    fn conflicts(self) -> Self::Word;
+}
+
+/// Both masks in one word, zeros above ones: half the shifts, for up to 32 cells in all.
+#[derive(Clone, Copy)]
+struct Joint(u64);
+
+impl Masks for Joint {
+    type Word = u64;
     #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        self.wrapping_sub(other)
+    fn new(ones: u64, zeros: u64) -> Self {
+        Self(ones | zeros << 32)
     }
     #[inline(always)]
-    fn low_u32(self) -> u32 {
-        self as u32
+    fn add(&mut self, ask: Self, position: u32) {
+        self.0 |= ask.0 << position;
+    }
+    #[inline(always)]
+    fn ones(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+    #[inline(always)]
+    fn conflicts(self) -> u64 {
+        self.0 & (self.0 >> 32)
     }
 }
 
-impl Word for u128 {
-    const ZERO: Self = 0;
-    const ONE: Self = 1;
-    const BITS: u32 = Self::BITS;
+/// A word for each mask.
+#[derive(Clone, Copy)]
+struct Apart<W>(W, W);
+
+impl<W: Word> Masks for Apart<W> {
+    type Word = W;
     #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        self.wrapping_sub(other)
+    fn new(ones: W, zeros: W) -> Self {
+        Self(ones, zeros)
     }
     #[inline(always)]
-    fn low_u32(self) -> u32 {
-        self as u32
+    fn add(&mut self, ask: Self, position: u32) {
+        (self.0, self.1) = (self.0 | ask.0 << position, self.1 | ask.1 << position);
+    }
+    #[inline(always)]
+    fn ones(self) -> W {
+        self.0
+    }
+    #[inline(always)]
+    fn conflicts(self) -> W {
+        self.0 & self.1
     }
 }
 
 /// Keys added between two looks at the masks.
 const STRIDE: usize = 4;
+/// Indices tried on the first keys at once: one bit each in a word.
+const INDICES: u32 = u64::BITS;
 
-/// The search over arrays of 2^`POSITION` cells in words `W`.
-fn search<W: Word, const POSITION: u32>(keys: &GroupKeys, format: Format, value_bits: u8) -> Option<Fields> {
+/// The bits 0 of the lanes that `set` has a bit for.
+fn lanes<W: Word>(set: u32, cells: u32) -> W {
+    let lanes = (0..W::BITS / cells).filter(|lane| set >> lane & 1 == 1);
+    lanes.fold(W::ZERO, |word, lane| word | W::ONE << (lane * cells))
+}
+
+/// The search over arrays of 2^`POSITION` cells.
+fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, format: Format, value_bits: u8) -> Option<Fields> {
     let cells = 1u32 << POSITION;
     let array_mask = (1u32 << cells) - 1;
-    let lane = |bit: u32| W::ONE << (bit * cells);
-    let lanes = |value: u32, of: u32| {
-        (0..of).fold(W::ZERO, |word, bit| if value >> bit & 1 == 1 { word | lane(bit) } else { word })
-    };
-    let bits = u32::from(value_bits);
-    let all = lanes(u32::MAX, bits);
-    let (lows, high) = (lanes(u32::MAX, W::BITS / cells), cells - 1);
+    let mut open = (1u32 << value_bits) - 1;
+    // Not zero in the arrays that are solved or do not exist, so that only open ones keep an index going.
+    let mut closed = lanes::<M::Word>(!open, cells);
+    let lows = lanes::<M::Word>(u32::MAX, cells);
+    let highs = lows << (cells - 1);
 
-    // What each key asks of position 0; shifting by its position asks it of that cell in every array. A stride is
-    // padded with keys that ask nothing.
-    let ask = |i: usize| {
-        let ones = lanes(u32::from(keys.values[i]), bits);
-        (keys.g1[i], keys.g2[i], ones, all & !ones)
+    // What each key asks of cell 0; shifting by its position asks it of that cell in every array. The last stride is
+    // filled up with keys that ask nothing.
+    let nothing = M::new(M::Word::ZERO, M::Word::ZERO);
+    let mut asks: Vec<(u32, u32, M)> = Vec::with_capacity(keys.g1.len().next_multiple_of(STRIDE));
+    for ((&g1, &g2), &value) in keys.g1.iter().zip(&keys.g2).zip(&keys.values) {
+        let value = u32::from(value);
+        asks.push((g1, g2, M::new(lanes(value & open, cells), lanes(!value & open, cells))));
+    }
+    asks.resize(asks.len().next_multiple_of(STRIDE), (0, 1, nothing));
+    let head_strides = if value_bits <= 2 { 2 } else { 3 };
+    let (head, tail) = asks.split_at(asks.len().min(head_strides * STRIDE));
+    let add = |masks: &mut M, keys: &[(u32, u32, M)], index: u32| {
+        for &(g1, g2, ask) in keys {
+            masks.add(ask, g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION));
+        }
     };
-    let padded = keys.g1.len().next_multiple_of(STRIDE);
-    let asks: Vec<(u32, u32, W, W)> =
-        (0..padded).map(|i| if i < keys.g1.len() { ask(i) } else { (0, 1, W::ZERO, W::ZERO) }).collect();
 
     let mut fields = [0; 8];
-    let mut open = (1u32 << bits) - 1;
-    // Not zero in the arrays that are solved or do not exist, so that only open ones keep an index going.
-    let mut closed = lows & !all;
-    'index: for index in 0..format.marker() {
-        let (mut ones, mut zeros) = (W::ZERO, W::ZERO);
-        for stride in asks.chunks_exact(STRIDE) {
-            for &(g1, g2, one, zero) in stride {
-                let position = g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION);
-                ones = ones | one << position;
-                zeros = zeros | zero << position;
+    let (mut first, mut survivors) = (0, 0u64);
+    'index: loop {
+        // Where an index fails is a coin toss that no branch predictor guesses; so the first keys are tried on many
+        // indices without a branch, and only the few indices that survive go on.
+        while survivors == 0 {
+            if first >= format.marker() {
+                return None;
             }
-            // The classic test for a lane that is all zero; here, an open array without conflict.
-            let taken = ones & zeros | closed;
-            if taken.minus(lows) & !taken & (lows << high) == W::ZERO {
+            for lane in 0..INDICES.min(format.marker() - first) {
+                let mut masks = nothing;
+                add(&mut masks, head, first + lane);
+                let survives = (masks.conflicts() | closed).has_zero_lane(lows, highs);
+                survivors |= u64::from(survives) << lane;
+            }
+            first += INDICES;
+        }
+        let index = first - INDICES + survivors.trailing_zeros();
+        survivors &= survivors - 1;
+        let mut masks = nothing;
+        add(&mut masks, head, index);
+        for stride in tail.chunks_exact(STRIDE) {
+            if !(masks.conflicts() | closed).has_zero_lane(lows, highs) {
                 continue 'index;
             }
+            add(&mut masks, stride, index);
         }
-        let conflicts = ones & zeros;
-        for bit in 0..bits {
-            if open >> bit & 1 == 1 && (conflicts >> (bit * cells)).low_u32() & array_mask == 0 {
-                let array = (ones >> (bit * cells)).low_u32() & array_mask;
+        for bit in 0..u32::from(value_bits) {
+            if open >> bit & 1 == 1 && masks.conflicts().bits_at(bit * cells) & array_mask == 0 {
+                let array = masks.ones().bits_at(bit * cells) & array_mask;
                 fields[bit as usize] = index | array << format.index_bits();
                 open &= !(1 << bit);
-                closed = closed | lane(bit);
+                closed = closed | lanes(1 << bit, cells);
             }
         }
         if open == 0 {
             return Some(fields);
         }
     }
-    None
 }
 
 /// The value these fields give a key: the definition, which the lookup must equal.
 pub(super) fn evaluate(fields: &Fields, (g1, g2): (u32, u32), format: Format, value_bits: u8) -> u8 {
     let mut value = 0;
-    for bit in 0..usize::from(value_bits) {
-        let index = fields[bit] & format.marker();
+    for (bit, field) in fields.iter().enumerate().take(value_bits.into()) {
+        let index = field & format.marker();
         let position = g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - format.position_bits());
-        value |= (((fields[bit] >> format.index_bits() >> position) & 1) as u8) << bit;
+        value |= (((field >> format.index_bits() >> position) & 1) as u8) << bit;
     }
     value
 }
@@ -220,7 +286,9 @@ mod tests {
                 .map(|i| (mix64(seed ^ i), (mix64(!seed ^ i) as u32 & ((1 << bits) - 1)) as u8))
                 .collect();
             let mut group = GroupKeys::default();
-            keys.iter().for_each(|&(hash, value)| group.push(hash, seed, value));
+            for &(hash, value) in &keys {
+                group.push(hash, seed, value);
+            }
             let solved = solve(&group, &params);
             prop_assert_eq!(solved, obvious(&keys, &params));
             for &(hash, value) in &keys {

@@ -40,17 +40,19 @@ fn golden_vectors() {
     for (format, bits, expected) in golden {
         let params = params(3000, bits, 1).with_format(format).unwrap();
         let table = SetSepBuilder::new(params).build(&entries(3000, bits, 1)).unwrap().export();
-        assert_eq!(crc32fast::hash(&bytes_of(&table)), expected, "{format:?}, {bits} bits");
+        let bytes = bytes_of(&table);
+        let (state, _checksum) = bytes.split_at(bytes.len() - 4); // with it, the CRC would be a constant
+        assert_eq!(crc32fast::hash(state), expected, "{format:?}, {bits} bits");
     }
 }
 
 const GOLDEN: [(Format, u8, u32); 6] = [
-    (Format::Paper16x8, 1, 0x2144df1c),
-    (Format::Paper16x8, 2, 0x2144df1c),
-    (Format::Paper8x16, 2, 0x2144df1c),
-    (Format::Paper8x16, 8, 0x2144df1c),
-    (Format::Paper16x16, 2, 0x2144df1c),
-    (Format::Paper16x16, 8, 0x2144df1c),
+    (Format::Paper16x8, 1, 0x6ff4_9550),
+    (Format::Paper16x8, 2, 0x5f9f_9e9e),
+    (Format::Paper8x16, 2, 0xe721_7279),
+    (Format::Paper8x16, 8, 0xfffb_c840),
+    (Format::Paper16x16, 2, 0x6813_cea6),
+    (Format::Paper16x16, 8, 0xf1fa_2044),
 ];
 
 #[test]

@@ -39,7 +39,7 @@ fn control_bytes(control: &SetSepControl) -> Vec<u8> {
 
 /// Looks all entries up in a batch, and some one by one.
 fn assert_answers(table: &Arc<SetSep>, entries: &[(KeyHash, u8)]) {
-    let mut reader = table.reader();
+    let mut reader = SetSepReader::new(Arc::clone(table));
     let hashes: Vec<KeyHash> = entries.iter().map(|entry| entry.0).collect();
     let mut values = vec![0; hashes.len()];
     reader.lookup_batch(&hashes, &mut values);

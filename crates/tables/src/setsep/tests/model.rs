@@ -31,7 +31,7 @@ fn op(kind: u8, key: u16, value: u8) -> Op {
 fn check(format: Format, bits: u8, ops: &[(u8, u16, u8)]) -> Result<(), TestCaseError> {
     let params = params(300, bits, 2).with_format(format).unwrap();
     let (mut control, replica) = (SetSepControl::new(params), Arc::new(SetSep::new(params)));
-    let mut reader = replica.reader();
+    let mut reader = SetSepReader::new(Arc::clone(&replica));
     let mut model = HashMap::new();
     for &(kind, key, value) in ops {
         let op = op(kind, key, value);

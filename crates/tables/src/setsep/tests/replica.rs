@@ -1,1 +1,217 @@
+//! Deltas: replicas end bit-identical, whatever is lost or repeated, and nothing bad gets in.
 
+use super::*;
+use crate::gpt::{Gpt, KeyBatch};
+use proptest::prelude::*;
+use scalebricks_types::{
+    Applied, ApplyError, Delta, FlowKey, NodeHint, PartitionId, Position, TableKind, Teid,
+};
+
+/// A control structure with turnover behind it, and the deltas since its build.
+fn churned(params: Params, count: u64, steps: u64) -> (SetSep, SetSepControl, Vec<Delta>) {
+    let bits = params.value_bits();
+    let mut control = SetSepBuilder::new(params).build(&entries(count, bits, 0)).unwrap();
+    let start = control.export();
+    let mut deltas = Vec::new();
+    for i in 0..steps {
+        let (hash, value) = entry(i, bits, 1);
+        let batch = [Op::Remove(entry(i, bits, 0).0), Op::Insert(hash, value), Op::Update(hash, value ^ 1)];
+        deltas.extend(control.batch(&batch).unwrap());
+    }
+    (start, control, deltas)
+}
+
+#[test]
+fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
+    let (count, steps) = if cfg!(miri) { (60, 10) } else { (6000, 2000) };
+    for format in Format::ALL {
+        let (start, control, deltas) =
+            churned(params(count, 3, 4).with_format(format).unwrap(), count, steps);
+        let replica = Arc::new(start);
+        let mut gaps = 0;
+        for (at, delta) in deltas.iter().enumerate() {
+            if at % 11 == 3 {
+                continue; // lost
+            }
+            match replica.apply(delta) {
+                Ok(done) => assert_eq!(done, Applied::Advanced),
+                Err(ApplyError::Gap { have, previous }) => {
+                    assert!(have < previous);
+                    gaps += 1;
+                    // What was lost is fetched again, in order.
+                    let missing = deltas.iter().filter(|d| {
+                        d.partition == delta.partition && d.position > have && d.position <= delta.position
+                    });
+                    missing.for_each(|d| assert_eq!(replica.apply(d), Ok(Applied::Advanced)));
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert_eq!(replica.apply(delta), Ok(Applied::Stale));
+        }
+        assert!(gaps > 0);
+        let exports: Vec<Delta> = (0..4).filter_map(|p| control.export_partition(PartitionId(p))).collect();
+        assert_eq!(exports.len(), 4);
+        let fresh = SetSep::new(*control.params());
+        let state = bytes_of(&control.export());
+        for table in [&fresh, &*replica] {
+            for export in &exports {
+                assert!(table.apply(export).is_ok());
+            }
+            assert!(bytes_of(table) == state, "{format:?}");
+        }
+        let held: Vec<_> = control.iter().collect();
+        assert_answers(&replica, &held);
+        assert_eq!(Gpt::position(&*replica, PartitionId(3)), control.position(PartitionId(3)));
+        assert_eq!(Gpt::position(&*replica, PartitionId(4)), None);
+    }
+}
+
+#[test]
+fn an_export_replaces_what_a_replica_held_at_an_older_position() {
+    let (start, control, _) = churned(params(100, 2, 1).with_format(Format::Paper8x16).unwrap(), 100, 50);
+    assert_eq!(start.apply(&control.export_partition(PartitionId(0)).unwrap()), Ok(Applied::Advanced));
+    assert!(bytes_of(&start) == bytes_of(&control.export()));
+    assert_eq!(SetSepControl::new(params(100, 2, 1)).export_partition(PartitionId(0)), None);
+}
+
+#[test]
+fn deltas_for_others_are_refused_by_name() {
+    let (table, _, deltas) = churned(params(500, 2, 2), 500, 3);
+    let before = bytes_of(&table);
+    let refused = |delta: Delta| table.apply(&delta).unwrap_err();
+    let kind = Delta { kind: TableKind::Othello, ..deltas[0].clone() };
+    assert!(matches!(refused(kind), ApplyError::Kind { .. }));
+    let partition = Delta { partition: PartitionId(2), ..deltas[0].clone() };
+    assert_eq!(refused(partition), ApplyError::Partition(PartitionId(2)));
+    let (_, _, foreign) = churned(params(500, 2, 2).with_seed(8), 500, 1);
+    assert_eq!(refused(foreign[0].clone()), ApplyError::Malformed("made with other parameters"));
+    let longer = Delta { payload: [&deltas[0].payload[..], &[0]].concat(), ..deltas[0].clone() };
+    assert_eq!(refused(longer), ApplyError::Malformed("bits behind the end"));
+    assert!(bytes_of(&table) == before);
+}
+
+#[test]
+fn every_truncation_of_a_payload_is_refused_and_changes_nothing() {
+    let (table, _, deltas) = churned(params(300, 2, 1), 300, 1);
+    let before = bytes_of(&table);
+    let export = churned(params(300, 2, 1), 300, 1).1.export_partition(PartitionId(0)).unwrap();
+    for delta in [&deltas[0], &export] {
+        for cut in (0..delta.payload.len()).step_by(if cfg!(miri) { 97 } else { 1 }) {
+            let short = Delta { payload: delta.payload[..cut].to_vec(), ..delta.clone() };
+            assert!(matches!(table.apply(&short), Err(ApplyError::Malformed(_))), "cut to {cut}");
+        }
+    }
+    assert!(bytes_of(&table) == before);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 400 }, failure_persistence: None,
+        ..ProptestConfig::default() })]
+    #[test]
+    fn hostile_payloads_are_refused_or_leave_a_sound_table(
+        flips in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        noise: Vec<u8>,
+        random: bool,
+    ) {
+        let params = params(300, 2, 1).with_format(Format::Paper8x16).unwrap();
+        let (table, _, mut deltas) = churned(params, 300, 1);
+        let before = bytes_of(&table);
+        let payload = &mut deltas[0].payload;
+        if random {
+            payload.truncate(4);
+            payload.extend(noise);
+        }
+        for flip in flips {
+            let bit = flip.index(payload.len() * 8);
+            payload[bit / 8] ^= 1 << (bit % 8);
+        }
+        match table.apply(&deltas[0]) {
+            Err(ApplyError::Malformed(_) | ApplyError::Full(_)) => prop_assert!(bytes_of(&table) == before),
+            Err(error) => prop_assert!(false, "{error}"),
+            Ok(_) => prop_assert!(SetSep::read_snapshot(&bytes_of(&table)[..]).is_ok()),
+        }
+    }
+}
+
+#[test]
+fn the_fallback_has_a_limit_that_replicas_share() {
+    // All keys in one bucket: no choice can spread them, and 40 keys of random values have no solution in 8 cells.
+    let crowd: Vec<_> = (0..40).map(|i| (KeyHash::new(i), (mix64(i) & 3) as u8)).collect();
+    let inserts: Vec<Op> = crowd.iter().map(|&(hash, value)| Op::Insert(hash, value)).collect();
+    let params = params(4000, 2, 1).with_fallback_lines(7).unwrap();
+    let mut control = SetSepControl::new(params);
+    let replica = Arc::new(SetSep::new(params));
+    for delta in control.batch(&inserts).unwrap() {
+        assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
+    }
+    assert_eq!((control.stats().fallback_keys, control.stats().marked_groups), (40, 1));
+    assert_eq!(replica.stats().fallback_keys, 40);
+    assert_answers(&replica, &crowd);
+    // Of a key that was never inserted, the fallback says 0.
+    assert_eq!(SetSepReader::new(Arc::clone(&replica)).pin().get(KeyHash::new(1 << 20)), 0);
+
+    let before = control_bytes(&control);
+    let more: Vec<Op> = (0..3).map(|i| Op::Insert(KeyHash::new(100 + i), 1)).collect();
+    let full = UpdateError::Full(Full::Fallback { partition: PartitionId(0), need: 8, limit: 7 });
+    assert_eq!(control.batch(&more), Err(full));
+    assert!(control_bytes(&control) == before);
+
+    // Once enough keys are gone the group is solved again, and leaves the fallback.
+    let removals: Vec<Op> = crowd[8..].iter().map(|&(hash, _)| Op::Remove(hash)).collect();
+    for delta in control.batch(&removals).unwrap() {
+        assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
+    }
+    assert_eq!((control.stats().fallback_keys, replica.stats().fallback_keys), (0, 0));
+    assert_answers(&replica, &crowd[..8]);
+    assert!(bytes_of(&replica) == bytes_of(&control.export()));
+}
+
+#[test]
+fn a_full_block_and_a_foreign_key_are_refused_whole() {
+    let params = params(2000, 1, 2);
+    let mut control = SetSepControl::for_partitions(params, [PartitionId(0)]);
+    let spread = |i: u64| KeyHash::new(mix64(i) >> 1); // in partition 0, one block
+    let many: Vec<Op> = (0..BLOCK_CAPACITY as u64).map(|i| Op::Insert(spread(i), 0)).collect();
+    assert_eq!(control.batch(&many).map(|deltas| deltas.len()), Ok(1));
+    let before = control_bytes(&control);
+    let foreign = KeyHash::new(u64::MAX);
+    let batches = [
+        (
+            vec![Op::Remove(spread(3)), Op::Insert(spread(3), 1), Op::Insert(spread(5000), 0)],
+            UpdateError::Full(Full::Block { block: 0, need: 1281, limit: 1280 }),
+        ),
+        (
+            vec![Op::Update(spread(1), 1), Op::Insert(foreign, 0)],
+            UpdateError::NotMine { op: 1, partition: PartitionId(1) },
+        ),
+        (
+            vec![Op::Update(spread(1), 1), Op::Update(spread(2), 2)],
+            UpdateError::Value { op: 1, value: 2, bits: 1 },
+        ),
+        (
+            vec![Op::Remove(spread(1)), Op::Remove(spread(1)), Op::Insert(foreign, 0)],
+            UpdateError::Missing { op: 1 },
+        ),
+    ];
+    for (batch, error) in batches {
+        assert_eq!(control.batch(&batch), Err(error));
+        assert!(control_bytes(&control) == before, "{error}");
+    }
+    assert_eq!(control.batch(&[]), Ok(vec![]));
+    assert_eq!(control.get(foreign), None);
+    assert!(!control.holds(PartitionId(1)) && control.export_partition(PartitionId(1)).is_none());
+}
+
+#[test]
+fn the_table_is_a_gpt() {
+    let keys: Vec<FlowKey> = (0..700).map(|i| FlowKey::teid(Teid::new(i))).collect();
+    let hashes: Vec<KeyHash> = (0..700).map(|i| entry(i, 2, 0).0).collect();
+    let table: Arc<dyn Gpt> =
+        Arc::new(SetSepBuilder::new(params(700, 2, 1)).build(&entries(700, 2, 0)).unwrap().export());
+    let mut hints = vec![NodeHint::NONE; 700];
+    Arc::clone(&table).reader().lookup_batch(KeyBatch::new(&keys, &hashes), &mut hints);
+    assert!((0..700).all(|i| hints[i as usize] == NodeHint::new(entry(i, 2, 0).1.into())));
+    assert_eq!(table.kind(), TableKind::SetSep);
+    assert_eq!(table.position(PartitionId(0)), Some(Position(1)));
+    assert!(table.table_bytes() > 440);
+}
