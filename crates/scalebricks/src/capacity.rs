@@ -13,5 +13,6 @@ use scalebricks_dataplane::table_set::TableSetError;
 pub fn measure(config: &DemoConfig, architecture: Architecture) -> Result<FlowCapacity, TableSetError> {
     let filled = capacity(architecture, config.size, CAPACITY_BUDGET_BYTES, config.hash_seed())?;
     let formula = capacity_by_formula(architecture, config.size, CAPACITY_BUDGET_BYTES);
+    #[expect(clippy::cast_sign_loss, reason = "a count of flows is not negative")]
     Ok(FlowCapacity { measured: filled.flows, formula: formula as u64 })
 }

@@ -6,6 +6,7 @@
 //! | [`mix`], [`regions`], [`population`], [`traffic`], [`frame`] | flows and packets, as functions of a seed |
 //! | [`contestant`], [`audit`], [`stopwatch`] | one architecture at work, every packet checked, time taken |
 //! | [`synthetic`] | all architectures on the same packets |
+//! | [`replayed`] | a capture in their place |
 
 pub mod audit;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod frame;
 pub mod mix;
 pub mod population;
 pub mod regions;
+pub mod replayed;
 pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
@@ -25,6 +27,7 @@ use crate::output::Console;
 use crate::report::result::Report;
 use crate::report::svg::DrawError;
 use crate::report::{json, svg, table};
+use replayed::ReplayedError;
 use scalebricks_types::IdError;
 use std::path::Path;
 use synthetic::SyntheticError;
@@ -52,6 +55,9 @@ pub enum DemoError {
     /// The synthetic run.
     #[error(transparent)]
     Synthetic(#[from] SyntheticError),
+    /// The replay.
+    #[error(transparent)]
+    Replayed(#[from] ReplayedError),
     /// A result file.
     #[error(transparent)]
     File(#[from] WriteFileError),
@@ -71,7 +77,8 @@ impl DemoError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
-            Self::Synthetic(SyntheticError::Interrupted(_)) => EXIT_INTERRUPTED,
+            Self::Synthetic(SyntheticError::Interrupted(_))
+            | Self::Replayed(ReplayedError::Interrupted(_)) => EXIT_INTERRUPTED,
             _ => EXIT_FAILURE,
         }
     }
@@ -86,7 +93,10 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
     let threads = config.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
     pool.build_global().map_err(|source| DemoError::Threads { threads, source })?;
-    let report = synthetic::run(&config, console, interrupt)?;
+    let report = match &args.pcap {
+        Some(pcap) => replayed::run(&config, pcap, args.out.as_deref(), console, interrupt)?,
+        None => synthetic::run(&config, console, interrupt)?,
+    };
     // Files first: if nobody reads the table, they are there all the same.
     keep(&args.json, json::render(&report)?.as_bytes(), console)?;
     keep(&args.svg, svg::render(&report)?.as_bytes(), console)?;

@@ -71,6 +71,7 @@ pub struct Totals {
 
 impl Totals {
     /// Dropped packets, whatever the reason.
+    #[cfg(test)]
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().sum()
     }

@@ -8,6 +8,7 @@ mod cli;
 mod demo;
 mod interrupt;
 mod ledger;
+mod memory;
 mod output;
 mod quantity;
 mod replay;

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Least time between two plain lines of progress.
-const LINE_INTERVAL: Duration = Duration::from_secs(5);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where words go.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Console {
     quiet: bool,
     terminal: bool,

@@ -1,4 +1,4 @@
-//! Numbers as people write and read them: `1M`, `250k`, `5_000_000`, `16.0 MiB`.
+//! Numbers as people write and read them: `1M`, `250k`, `5_000_000`, `16 MiB`.
 
 use std::ops::RangeInclusive;
 
@@ -83,7 +83,9 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
         v if v < 99.95 => 1,
         _ => 0,
     };
-    format!("{value:.decimals$}{}", units[unit])
+    let digits = format!("{value:.decimals$}");
+    let whole = digits.strip_suffix(".00").or(digits.strip_suffix(".0"));
+    format!("{}{}", whole.unwrap_or(&digits), units[unit])
 }
 
 #[cfg(test)]
@@ -121,6 +123,6 @@ mod tests {
         assert_eq!(short_count(2_050_000), "2.05 M");
         assert_eq!(short_count(523_000), "523 k");
         assert_eq!(bytes(64), "64 B");
-        assert_eq!(bytes(16 << 20), "16.0 MiB");
+        assert_eq!(bytes(16 << 20), "16 MiB");
     }
 }

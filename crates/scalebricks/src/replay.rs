@@ -147,11 +147,6 @@ impl ArchitectureRun {
         let seconds = self.forwarding.as_secs_f64();
         if seconds > 0.0 { self.totals.packets_in as f64 / seconds / 1e6 } else { 0.0 }
     }
-
-    /// Nothing lost, nothing misdelivered.
-    pub const fn is_clean(&self) -> bool {
-        self.totals.lost == 0 && self.totals.misdelivered == 0
-    }
 }
 
 /// Why a capture was not replayed.

@@ -6,7 +6,7 @@ use super::frame::{FrameMaker, MAX_FRAME};
 use super::population::Population;
 use super::stopwatch::Stopwatch;
 use super::traffic::{Direction, MAX_IP_LENGTH, Traffic};
-use crate::report::result::{ArchitectureResult, FlowCapacity};
+use crate::report::result::{ArchitectureResult, FlowCapacity, Footprint};
 use rayon::prelude::*;
 use scalebricks_dataplane::{
     Architecture, Cluster, ClusterConfig, ClusterError, FlowSpec, OutputPort, OutsideLinks, OutsideMacs,
@@ -157,7 +157,7 @@ impl Contestant {
     ) -> Result<ArchitectureResult, ContestantError> {
         self.audit.compare_counters(self.architecture.name(), &self.cluster, flows_per_node)?;
         let (totals, speed) = (self.audit.totals(), self.stopwatch.speed());
-        Ok(ArchitectureResult::new(self.architecture, &self.cluster, &totals, speed, capacity))
+        Ok(ArchitectureResult::new(self.architecture, Footprint::of(&self.cluster), &totals, speed, capacity))
     }
 
     /// Makes the packets of a round, on all threads, in order.
@@ -226,7 +226,9 @@ fn pieces_at_most(mtu: usize) -> usize {
 /// it will have on average, so that it never overflows by chance.
 fn link_capacity(largest_share: f64) -> usize {
     let expected = ROUND as f64 * largest_share.min(1.0);
-    ((expected + 10.0 * expected.sqrt() + 64.0) as usize).min(ROUND)
+    #[expect(clippy::cast_sign_loss, reason = "a share is not negative")]
+    let capacity = (expected + 10.0 * expected.sqrt() + 64.0) as usize;
+    capacity.min(ROUND)
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ mod tests {
                 assert_eq!(IpAddr::from(header.destination), tuple.dst);
                 match transport {
                     TransportSlice::Tcp(tcp) => {
-                        let sum = tcp.calc_checksum_ipv4_raw(header.source, header.destination).unwrap();
+                        let sum = tcp.calc_checksum_ipv4(header.source, header.destination).unwrap();
                         assert_eq!(tcp.checksum(), sum);
                         assert_eq!(
                             (tcp.source_port(), tcp.destination_port()),
@@ -259,7 +259,7 @@ mod tests {
                     TransportSlice::Tcp(tcp) => {
                         assert_eq!(
                             tcp.checksum(),
-                            tcp.calc_checksum_ipv6_raw(header.source, header.destination).unwrap()
+                            tcp.calc_checksum_ipv6(header.source, header.destination).unwrap()
                         );
                     }
                     TransportSlice::Udp(udp) => {

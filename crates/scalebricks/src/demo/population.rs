@@ -142,7 +142,7 @@ impl Population {
         }
     }
 
-    /// A /64 of 2001:db8::/32 (RFC 3849), each once, and some address in it.
+    /// A /64 of `2001:db8::/32` (RFC 3849), each once, and some address in it.
     fn ue_v6(&self, ue: u32, interface: u64) -> Ipv6Addr {
         let prefix = u64::from(permute(self.seed ^ salt::UE_ADDRESS, 32, ue));
         Ipv6Addr::from_bits(u128::from(0x2001_0db8_u64 << 32 | prefix) << 64 | u128::from(interface))
@@ -171,7 +171,7 @@ fn server_v4(random: u64) -> Ipv4Addr {
     Ipv4Addr::from_bits(0xc612_0000 | random as u32 & 0x0001_ffff)
 }
 
-/// In 2001:2::/48, set aside for benchmarks (RFC 5180).
+/// In `2001:2::/48`, set aside for benchmarks (RFC 5180).
 fn server_v6(random: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(0x2001_0002_0000_u128 << 80 | u128::from(random as u32))
 }

@@ -7,8 +7,9 @@ use super::stopwatch::SLICES;
 use super::traffic::Traffic;
 use crate::capacity;
 use crate::interrupt::{Interrupt, Interrupted};
+use crate::memory;
 use crate::output::{Console, Progress};
-use crate::quantity::{count, short_count};
+use crate::quantity::{bytes, count, short_count};
 use crate::report::result::{ArchitectureResult, Machine, Report};
 use rayon::prelude::*;
 use scalebricks_dataplane::table_set::TableSetError;
@@ -24,6 +25,19 @@ pub enum SyntheticError {
     /// An architecture could not go on.
     #[error(transparent)]
     Contestant(#[from] ContestantError),
+    /// The tables would not fit.
+    #[error(
+        "the tables would take about {}, but {} are available; take fewer --flows or --nodes, or --arch scalebricks \
+         alone",
+        bytes(*.needed),
+        bytes(*.available)
+    )]
+    Memory {
+        /// Bytes the tables take, about.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+    },
     /// The capacity could not be measured.
     #[error("measuring how many flows fit: {0}")]
     Capacity(#[from] TableSetError),
@@ -43,12 +57,18 @@ const WARM_UP_FROM: u64 = 4;
 /// # Errors
 /// [`SyntheticError`].
 pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Result<Report, SyntheticError> {
+    let side_by_side = table_bytes(config, &config.architectures) <= SIDE_BY_SIDE_BYTES;
+    let at_once = if side_by_side { config.architectures.len().max(1) } else { 1 };
+    for group in config.architectures.chunks(at_once) {
+        check_memory(table_bytes(config, group))?;
+    }
     let population =
         Population::new(config.seed, config.flows, config.policy.key_profile, config.size, config.skew);
     let flows: Vec<FlowSpec> = (0..population.flows()).into_par_iter().map(|n| population.spec(n)).collect();
     let mut flows_per_node = vec![0; config.size.get()];
-    flows.iter().for_each(|flow| flows_per_node[flow.node.index()] += 1);
-    let side_by_side = table_bytes(config) <= SIDE_BY_SIDE_BYTES;
+    for flow in &flows {
+        flows_per_node[flow.node.index()] += 1;
+    }
     console.note(&introduction(config, &flows_per_node, side_by_side));
     let run = Run {
         config,
@@ -57,9 +77,8 @@ pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Res
         traffic: Traffic::new(config.seed, population, config.size),
         flows,
     };
-    let at_once = if side_by_side { config.architectures.len() } else { 1 };
     let mut results = Vec::new();
-    for group in config.architectures.chunks(at_once.max(1)) {
+    for group in config.architectures.chunks(at_once) {
         results.extend(run.group(group, &flows_per_node)?);
     }
     Ok(Report {
@@ -143,14 +162,22 @@ impl Run<'_> {
     }
 }
 
-/// What all tables will take together, about.
-fn table_bytes(config: &DemoConfig) -> u64 {
+/// Refuses tables that do not fit the memory, before the system ends the process.
+fn check_memory(needed: u64) -> Result<(), SyntheticError> {
+    match memory::available_bytes() {
+        Some(available) if needed > available => Err(SyntheticError::Memory { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// What the tables of these architectures take together, about.
+fn table_bytes(config: &DemoConfig, architectures: &[Architecture]) -> u64 {
     let copies = |architecture: &Architecture| match architecture {
         Architecture::FullDuplication | Architecture::Vlb => config.size.get() as u64,
         Architecture::HashPartition => 2,
         Architecture::ScaleBricks => 1 + config.size.get() as u64 / 8,
     };
-    config.architectures.iter().map(copies).sum::<u64>() * u64::from(config.flows) * FLOW_BYTES
+    architectures.iter().map(copies).sum::<u64>() * u64::from(config.flows) * FLOW_BYTES
 }
 
 fn introduction(config: &DemoConfig, flows_per_node: &[u64], side_by_side: bool) -> String {

@@ -1,7 +1,7 @@
 //! What a run found, as it is written to JSON and drawn.
 
 use crate::ledger::Totals;
-use scalebricks_dataplane::{Architecture, Cluster};
+use scalebricks_dataplane::{Architecture, Cluster, Node};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -110,25 +110,47 @@ pub struct FlowCapacity {
     pub formula: u64,
 }
 
+/// What a cluster took of memory and of its fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes the fabric carried, Ethernet headers included.
+    pub fabric_bytes: u64,
+    /// The lookup table, bytes at the node where it is largest.
+    pub gpt_bytes_per_node: u64,
+    /// The FIB, bytes at the node where it is largest.
+    pub fib_bytes_per_node: u64,
+}
+
+impl Footprint {
+    /// Of a cluster that is done.
+    pub fn of(cluster: &Cluster) -> Self {
+        let tables = cluster.tables();
+        let nodes = || cluster.nodes().iter().map(Node::id);
+        Self {
+            fabric_bytes: cluster.fabric_stats().bytes,
+            gpt_bytes_per_node: nodes().map(|node| tables.gpt_bytes(node) as u64).max().unwrap_or(0),
+            fib_bytes_per_node: nodes().map(|node| tables.fib_bytes(node) as u64).max().unwrap_or(0),
+        }
+    }
+}
+
 impl ArchitectureResult {
-    /// The result of a cluster that is done, with what the ledger says of its packets.
+    /// The result of an architecture that is done, with what the ledger says of its packets.
     pub fn new(
         architecture: Architecture,
-        cluster: &Cluster,
+        footprint: Footprint,
         totals: &Totals,
         speed: Speed,
         capacity: FlowCapacity,
     ) -> Self {
-        let tables = cluster.tables();
-        let nodes = || cluster.nodes().iter().map(|node| node.id());
         Self {
             name: architecture.name(),
             mpps: speed.overall,
             hops_mean: totals.hops_mean(),
             hops_max: totals.hops_max,
-            fabric_bytes: cluster.fabric_stats().bytes,
-            gpt_bytes_per_node: nodes().map(|node| tables.gpt_bytes(node) as u64).max().unwrap_or(0),
-            fib_bytes_per_node: nodes().map(|node| tables.fib_bytes(node) as u64).max().unwrap_or(0),
+            fabric_bytes: footprint.fabric_bytes,
+            gpt_bytes_per_node: footprint.gpt_bytes_per_node,
+            fib_bytes_per_node: footprint.fib_bytes_per_node,
             capacity_flows: capacity.measured,
             packets_in: totals.packets_in,
             packets_out: totals.packets_out,

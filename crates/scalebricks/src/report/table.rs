@@ -16,9 +16,11 @@ pub fn render(report: &Report) -> String {
     table.set_header(std::iter::once(Cell::new("")).chain(results.iter().map(|r| right(r.name.to_owned()))));
     let budget = bytes(report.capacity_budget_bytes);
     ratio_row(&mut table, report, "Mpps, all nodes together", |r| r.mpps, |r| format!("{:.2}", r.mpps));
-    row(&mut table, report, "  slowest to fastest slice", |r| {
-        format!("{:.2} to {:.2}", r.mpps_min, r.mpps_max)
-    });
+    if results.iter().any(|r| r.mpps_min < r.mpps_max) {
+        row(&mut table, report, "  slowest to fastest slice", |r| {
+            format!("{:.2} to {:.2}", r.mpps_min, r.mpps_max)
+        });
+    }
     row(&mut table, report, "hops a packet, mean", |r| format!("{:.3}", r.hops_mean));
     row(&mut table, report, "hops a packet, max", |r| r.hops_max.to_string());
     ratio_row(
