@@ -224,15 +224,15 @@ pub fn run(
     let profile = options.policy.key_profile;
     let pinning = Pinning::new(conversations, profile, options.size, HashSeed::from_u64(options.seed));
     progress(Step::Pinned { frames: sorted.frames, conversations: conversations.list().len() as u64 });
+    // First of all, so that a directory of no use is heard of at once.
+    let mut out = match &options.out {
+        Some(directory) => Some(NodeCaptures::create(directory, options.size)?),
+        None => None,
+    };
     let mut counts = Counts::default();
     let mut runs = Vec::with_capacity(options.architectures.len());
     for &architecture in &options.architectures {
-        let captures = match &options.out {
-            Some(directory) if shown(&options.architectures) == Some(architecture) => {
-                Some(NodeCaptures::create(directory, options.size)?)
-            }
-            _ => None,
-        };
+        let captures = if shown(&options.architectures) == Some(architecture) { out.take() } else { None };
         let drive = Drive::new(options, architecture, &pinning, sorted.longest, captures)?;
         let planner = Planner::new(conversations, &pinning, options.policy);
         let frames = Frames::open(&options.file)?;

@@ -320,3 +320,45 @@ fn address(frame: &mut [u8], mac: [u8; 6]) {
         *destination = mac;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::{self, tests};
+
+    /// Drives UDP packets both ways through a cluster that was told something else than what is expected.
+    fn told_otherwise(change: impl Fn(&mut scalebricks_dataplane::FlowSpec)) -> crate::ledger::Totals {
+        let (_directory, file) = tests::capture(&tests::udp_both_ways(20));
+        let options = tests::options(&file);
+        let sorted = replay::sort(&options, &mut |_| {}, &|| false).unwrap();
+        let pin = || {
+            let profile = options.policy.key_profile;
+            Pinning::new(&sorted.conversations, profile, options.size, HashSeed::from_u64(options.seed))
+        };
+        let (expected, mut told) = (pin(), pin());
+        told.flows.iter_mut().for_each(change);
+        let architecture = Architecture::ScaleBricks;
+        let mut drive = Drive::new(&options, architecture, &told, sorted.longest, None).unwrap();
+        drive.pinning = &expected;
+        let planner = Planner::new(&sorted.conversations, &expected, options.policy);
+        let frames = Frames::open(&file).unwrap();
+        let (run, counts) = drive.run(frames, planner, &mut |_| {}, &|| false).unwrap();
+        assert_eq!((counts.frames, run.totals.packets_in, run.totals.lost), (40, 40, 0));
+        run.totals
+    }
+
+    #[test]
+    fn a_cluster_that_does_something_else_is_found_out() {
+        assert_eq!(told_otherwise(|_| {}).misdelivered, 0);
+        let elsewhere = told_otherwise(|flow| flow.node = NodeId::new((flow.node.get() + 1) % 4));
+        assert_eq!((elsewhere.misdelivered, elsewhere.packets_out), (40, 40));
+        let tunnel = told_otherwise(|flow| flow.downlink_teid = Teid::new(flow.downlink_teid.get() ^ 1));
+        assert_eq!((tunnel.misdelivered, tunnel.packets_out), (20, 40), "downstream only");
+        let station = told_otherwise(|flow| flow.base_station.0 ^= 1);
+        assert_eq!((station.misdelivered, station.packets_out), (20, 40), "downstream only");
+        // No such tunnel: dropped for a good reason, but the packets give none.
+        let unknown = told_otherwise(|flow| flow.uplink_teid = Teid::new(flow.uplink_teid.get() ^ 1));
+        assert_eq!((unknown.misdelivered, unknown.packets_out), (20, 20), "upstream only");
+        assert!(unknown.problems[0].contains("which nothing in it calls for"), "{:?}", unknown.problems);
+    }
+}

@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
 /// A unicast IP packet in a captured frame.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not the states of a machine")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "four findings that do not depend on each other")]
 pub(super) struct UserPacket {
     /// Where in the frame it stands, without Ethernet padding.
     pub(super) bytes: Range<usize>,
@@ -114,7 +114,7 @@ pub(super) fn is_plainly_sound(frame: &[u8]) -> bool {
     match (u16_at(12), frame[14]) {
         (0x0800, 0x45) => {
             let sum: usize = (14..34).step_by(2).map(u16_at).sum();
-            let is_whole = u16_at(20).trailing_zeros() >= 14 && (sum & 0xffff) + (sum >> 16) == 0xffff;
+            let is_whole = matches!(u16_at(20), 0 | 0x4000) && (sum & 0xffff) + (sum >> 16) == 0xffff;
             let total = u16_at(16);
             let has_l4 =
                 l4_needs(frame[23]).is_some_and(|need| (20 + need..=frame.len() - 14).contains(&total));

@@ -149,7 +149,7 @@ const fn spread(flow: u32, odd: u32) -> Teid {
 fn base_station(number: u16) -> BaseStation {
     let [high, low] = number.to_be_bytes();
     BaseStation {
-        address: Ipv4Addr::new(10, 200, high, low + 1),
+        address: Ipv4Addr::new(172, 16, high, low + 1),
         mac: MacAddr([0x02, 0x5a, 3, 0, high, low]),
     }
 }

@@ -1,1 +1,317 @@
+//! Small captures with everything in them, and exactly what must become of each frame.
 
+mod build;
+mod sample;
+
+use super::*;
+pub(super) use sample::udp_both_ways;
+use scalebricks_dataplane::Oversize;
+use scalebricks_io::{CaptureReader, CaptureWriter};
+use scalebricks_types::KeyProfile;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A capture in a directory of its own.
+pub(super) fn capture(frames: &[Vec<u8>]) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in.pcap");
+    let mut writer = CaptureWriter::create(&path).unwrap();
+    for (number, frame) in frames.iter().enumerate() {
+        writer.write_frame(Duration::from_millis(number as u64), frame).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, path)
+}
+
+pub(super) fn options(file: &Path) -> ReplayOptions {
+    ReplayOptions {
+        file: file.to_owned(),
+        out: None,
+        size: ClusterSize::new(4).unwrap(),
+        architectures: Architecture::ALL.to_vec(),
+        policy: Policy::default(),
+        threads: 2,
+        seed: 7,
+    }
+}
+
+fn replay(options: &ReplayOptions) -> ReplayOutcome {
+    let outcome = run(options, &mut |_| {}, &|| false).unwrap();
+    for run in &outcome.runs {
+        let totals = &run.totals;
+        assert_eq!(totals.problems, Vec::<String>::new(), "{}", run.architecture);
+        assert_eq!((totals.lost, totals.misdelivered), (0, 0), "{}", run.architecture);
+        assert_eq!(totals.packets_in, totals.packets_out + totals.dropped_total() + totals.lost);
+        assert_eq!(totals.packets_in, outcome.counts.frames - outcome.counts.not_put_in);
+        assert!(totals.hops_max <= run.architecture.max_hops());
+    }
+    outcome
+}
+
+#[track_caller]
+fn assert_dropped(outcome: &ReplayOutcome, want: &[(&'static str, u64)]) {
+    let want: BTreeMap<_, _> = want.iter().copied().collect();
+    for run in &outcome.runs {
+        assert_eq!(run.totals.dropped, want, "{}", run.architecture);
+    }
+}
+
+#[test]
+fn every_frame_of_the_sample_is_accounted_for_by_name() {
+    let (_directory, file) = capture(&sample::frames());
+    let outcome = replay(&options(&file));
+    let want = Counts {
+        frames: 46,
+        downstream: 18,
+        upstream: 15,
+        unclaimed: 13,
+        not_put_in: 1,
+        fragments: 11,
+        ..Counts::default()
+    };
+    assert_eq!(outcome.counts, want);
+    assert_eq!((outcome.conversations, outcome.flows), (10, 10));
+    assert_eq!(outcome.flows_per_node.iter().sum::<u64>(), 10);
+    assert_dropped(
+        &outcome,
+        &[
+            ("bad_ipv4_checksum", 3),
+            ("fragment_without_first", 3),
+            ("malformed_ip", 1),
+            ("multicast", 3),
+            ("non_ip", 3),
+            ("too_large", 1),
+            ("truncated", 3),
+        ],
+    );
+    for run in &outcome.runs {
+        // The jumbo frame, at an MTU of 1,600.
+        assert_eq!((run.totals.packets_fragmented, run.totals.fragments_made), (1, 6));
+    }
+}
+
+#[test]
+fn checksums_may_be_ignored() {
+    let (_directory, file) = capture(&sample::frames());
+    let mut options = options(&file);
+    options.policy.verify_ipv4_checksum = false;
+    let outcome = replay(&options);
+    assert_dropped(
+        &outcome,
+        &[
+            ("fragment_without_first", 2),
+            ("malformed_ip", 1),
+            ("multicast", 3),
+            ("non_ip", 3),
+            ("too_large", 1),
+            ("truncated", 3),
+        ],
+    );
+}
+
+#[test]
+fn mobiles_as_keys_need_no_first_fragment() {
+    let (_directory, file) = capture(&sample::frames());
+    for nodes in [2, 3, 5] {
+        let mut options = options(&file);
+        options.policy.key_profile = KeyProfile::Ue;
+        options.size = ClusterSize::new(nodes).unwrap();
+        let outcome = replay(&options);
+        assert_eq!((outcome.conversations, outcome.flows), (10, 3));
+        for run in &outcome.runs {
+            let mut dropped = run.totals.dropped.clone();
+            // A hint about the unknown address may name no node, if the cluster's size leaves such numbers.
+            let nowhere = ["unknown_flow", "no_such_node"].map(|name| dropped.remove(name).unwrap_or(0));
+            assert_eq!(nowhere.iter().sum::<u64>(), 1, "{}", run.architecture);
+            let rest = [
+                ("bad_ipv4_checksum", 3),
+                ("malformed_ip", 1),
+                ("multicast", 3),
+                ("non_ip", 3),
+                ("too_large", 1),
+                ("truncated", 3),
+            ];
+            assert_eq!(dropped, rest.into_iter().collect(), "{}", run.architecture);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_may_be_refused() {
+    let (_directory, file) = capture(&sample::frames());
+    let mut options = options(&file);
+    options.policy.oversize = Oversize::Icmp;
+    let outcome = replay(&options);
+    for run in &outcome.runs {
+        assert_eq!(run.totals.dropped["fragmentation_needed"], 1);
+        assert_eq!((run.totals.icmp_sent, run.totals.fragments_made), (1, 0));
+    }
+    // The smallest links cut more: 9,000, 1,440 and 828 octets of user packets.
+    options.policy = Policy { oversize: Oversize::FragmentOuter, base_station_mtu: 576, ..options.policy };
+    for run in &replay(&options).runs {
+        assert_eq!((run.totals.packets_fragmented, run.totals.fragments_made), (3, 22));
+    }
+}
+
+#[test]
+fn threads_and_cluster_sizes_change_nothing_that_is_counted() {
+    let (_directory, file) = capture(&sample::frames());
+    let totals = |nodes, threads| {
+        let options = ReplayOptions { size: ClusterSize::new(nodes).unwrap(), threads, ..options(&file) };
+        let runs = replay(&options).runs;
+        runs.into_iter().map(|run| run.totals).collect::<Vec<_>>()
+    };
+    // Hops depend on the number of nodes, and VLB draws its way for each packet.
+    let but_hops = |mut totals: Vec<Totals>| {
+        for t in &mut totals {
+            (t.hops_total, t.hops_max) = (0, 0);
+        }
+        totals
+    };
+    let reference = but_hops(totals(4, 1));
+    for (nodes, threads) in [(4, 2), (4, 4), (1, 1), (2, 1), (7, 3), (64, 2)] {
+        assert_eq!(but_hops(totals(nodes, threads)), reference, "{nodes} nodes, {threads} threads");
+    }
+}
+
+#[test]
+fn damaged_captures_are_accounted_for_all_the_same() {
+    let sample = sample::frames();
+    let mut random: u64 = 1;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let mut frames = Vec::new();
+    for _ in 0..40 {
+        for frame in sample.iter().filter(|frame| frame.len() < 2_000) {
+            let mut frame = frame.clone();
+            for _ in 0..next(4) {
+                let header = frame.len().min(60);
+                frame[next(header)] = next(256) as u8;
+            }
+            if next(8) == 0 {
+                frame.truncate(next(frame.len()));
+            }
+            frames.push(frame);
+        }
+    }
+    let (_directory, file) = capture(&frames);
+    for key_profile in [KeyProfile::Flow5, KeyProfile::Ue] {
+        for verify_ipv4_checksum in [true, false] {
+            for oversize in [Oversize::FragmentOuter, Oversize::Icmp] {
+                let mut options = options(&file);
+                let base_station_mtu = 576;
+                options.policy = Policy {
+                    key_profile,
+                    verify_ipv4_checksum,
+                    oversize,
+                    base_station_mtu,
+                    ..options.policy
+                };
+                options.size = ClusterSize::new(3).unwrap();
+                assert!(replay(&options).runs[3].totals.packets_out > 100);
+            }
+        }
+    }
+}
+
+/// What all files in a directory hold: file by file, frames and their times.
+fn files(directory: &Path) -> BTreeMap<String, Vec<CapturedFrame>> {
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    names
+        .map(|path| {
+            let frames = CaptureReader::open(&path).unwrap().collect::<Result<_, _>>().unwrap();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), frames)
+        })
+        .collect()
+}
+
+#[test]
+fn each_node_leaves_one_capture_of_what_it_sent() {
+    let (directory, file) = capture(&sample::frames());
+    let out = |name: &str| Some(directory.path().join("new").join(name));
+    let mut options = ReplayOptions { out: out("a"), ..options(&file) };
+    let outcome = replay(&options);
+    let written: Vec<usize> = outcome.runs.iter().map(|run| run.captures.len()).collect();
+    assert_eq!(written, [0, 0, 0, 4], "ScaleBricks alone");
+    let kept = files(options.out.as_ref().unwrap());
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["node-0.pcap", "node-1.pcap", "node-2.pcap", "node-3.pcap"]);
+    let totals = &outcome.runs[3].totals;
+    let frames = totals.packets_out - totals.packets_fragmented + totals.fragments_made;
+    assert_eq!(kept.values().map(Vec::len).sum::<usize>() as u64, frames);
+    for frames in kept.values() {
+        assert!(frames.is_sorted_by_key(|frame| frame.timestamp));
+    }
+    // A flow leaves at its node whatever the architecture and the threads.
+    let sizes = |kept: &BTreeMap<String, Vec<CapturedFrame>>| -> Vec<Vec<(Duration, usize)>> {
+        let frames = kept.values().map(|frames| frames.iter().map(|f| (f.timestamp, f.data.len())).collect());
+        frames.collect()
+    };
+    options = ReplayOptions {
+        out: out("b"),
+        architectures: vec![Architecture::HashPartition, Architecture::Vlb],
+        threads: 1,
+        ..options
+    };
+    assert_eq!(replay(&options).runs[1].captures.len(), 4);
+    assert_eq!(sizes(&files(options.out.as_ref().unwrap())), sizes(&kept));
+}
+
+#[test]
+fn captures_of_a_larger_cluster_are_not_mixed_up() {
+    let (directory, file) = capture(&sample::frames());
+    let mut options = ReplayOptions { out: Some(directory.path().join("out")), ..options(&file) };
+    replay(&options);
+    replay(&options);
+    options.size = ClusterSize::new(2).unwrap();
+    let nothing_yet = |step| assert!(!matches!(step, Step::Forwarded { .. }), "{step:?}");
+    let error = run(&options, &mut { nothing_yet }, &|| false).unwrap_err();
+    assert!(matches!(error, ReplayError::Stale { .. }), "{error}");
+    assert!(error.to_string().contains("node-2.pcap"), "{error}");
+}
+
+#[test]
+fn a_stop_leaves_no_files_and_progress_is_told() {
+    let frames: Vec<Vec<u8>> = (0..60).flat_map(|_| sample::frames()).collect();
+    let (directory, file) = capture(&frames);
+    let out = directory.path().join("out");
+    let options = ReplayOptions { out: Some(out.clone()), ..options(&file) };
+    let told = Cell::new(0);
+    let mut steps = Vec::new();
+    let result = run(
+        &options,
+        &mut |step| {
+            steps.push(step);
+            told.set(told.get() + u64::from(matches!(step, Step::Forwarded { architecture, .. } if architecture == Architecture::ScaleBricks)));
+        },
+        &|| told.get() > 1,
+    );
+    assert!(matches!(result, Err(ReplayError::Stopped)), "{result:?}");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
+    let all = frames.len() as u64;
+    assert!(steps.contains(&Step::Pinned { frames: all, conversations: 10 }), "{steps:?}");
+    assert!(steps.contains(&Step::Forwarded { architecture: Architecture::Vlb, frames: all }));
+}
+
+#[test]
+fn files_that_are_no_captures_are_refused_and_cut_ones_are_not() {
+    let (directory, file) = capture(&sample::frames());
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 7]).unwrap();
+    let outcome = replay(&options(&file));
+    assert!(outcome.counts.is_file_cut);
+    assert_eq!(outcome.counts.frames, 45);
+    for (content, word) in
+        [(&bytes[..24], "holds no frames"), (b"%PDF", "neither a pcap"), (b"", "neither a pcap")]
+    {
+        std::fs::write(&file, content).unwrap();
+        let error = run(&options(&file), &mut |_| {}, &|| false).unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    let missing = directory.path().join("none.pcap");
+    let error = run(&options(&missing), &mut |_| {}, &|| false).unwrap_err();
+    assert!(error.to_string().contains("none.pcap"), "{error}");
+}

@@ -128,8 +128,8 @@ mod tests {
         let mut frame = Vec::new();
         for form in 0..4u64 {
             for with_checksum in [0, 1] {
-                for len in [20, 21, 1500] {
-                    let inner: Vec<u8> = (0..len).map(|n: u16| n as u8).collect();
+                for len in [20_u16, 21, 1500] {
+                    let inner: Vec<u8> = (0..len).map(|n| n as u8).collect();
                     wrap(&inner, &uplink(form << 48 | with_checksum << 40 | 0x1234_5678), &mut frame)
                         .unwrap();
                     assert!(frame.len() <= MAX_HEADERS + inner.len());

@@ -7,8 +7,9 @@ use scalebricks_types::KeyHash;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-/// Most buckets an insert looks at before it gives up: enough for loads of 0.97 to 0.98.
-const MAX_SEARCH: usize = 2048;
+/// Most buckets an insert looks at before it gives up: enough for loads of 0.97 to 0.98. The interpreter
+/// gets fewer, for its small tables.
+const MAX_SEARCH: usize = if cfg!(miri) { 64 } else { 2048 };
 
 /// Fresh seeds tried by one growth. A second one is needed only where a table is asked to hold nearly its slots.
 const GROW_TRIES: u64 = 4;

@@ -124,7 +124,8 @@ impl SetSep {
     /// The whole payload is checked before anything is replaced.
     ///
     /// Cost: two passes over the payload; about a block's size (450 bytes at 2-bit values) copied twice for each
-    /// changed block. Waits only for readers that hold the last spare slots, at most one batch each.
+    /// changed block. Waits only for readers that hold the last spare slots, at most one batch each; so a thread must
+    /// not apply while it holds a [`SetSepPin`](super::SetSepPin) of the same table.
     ///
     /// # Errors
     /// [`ApplyError`]; the table is then unchanged. [`ApplyError::Full`] never happens for a delta made by a control

@@ -22,8 +22,9 @@ fn churned(params: Params, count: u64, steps: u64) -> (SetSep, SetSepControl, Ve
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
-    let (count, steps) = if cfg!(miri) { (60, 10) } else { (6000, 2000) };
+    let (count, steps) = (6000, 2000);
     for format in Format::ALL {
         let (start, control, deltas) =
             churned(params(count, 3, 4).with_format(format).unwrap(), count, steps);
@@ -67,6 +68,7 @@ fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn an_export_replaces_what_a_replica_held_at_an_older_position() {
     let (start, control, _) = churned(params(100, 2, 1).with_format(Format::Paper8x16).unwrap(), 100, 50);
     assert_eq!(start.apply(&control.export_partition(PartitionId(0)).unwrap()), Ok(Applied::Advanced));
@@ -75,6 +77,7 @@ fn an_export_replaces_what_a_replica_held_at_an_older_position() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn deltas_for_others_are_refused_by_name() {
     let (table, _, deltas) = churned(params(500, 2, 2), 500, 3);
     let before = bytes_of(&table);
@@ -91,12 +94,13 @@ fn deltas_for_others_are_refused_by_name() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn every_truncation_of_a_payload_is_refused_and_changes_nothing() {
     let (table, _, deltas) = churned(params(300, 2, 1), 300, 1);
     let before = bytes_of(&table);
     let export = churned(params(300, 2, 1), 300, 1).1.export_partition(PartitionId(0)).unwrap();
     for delta in [&deltas[0], &export] {
-        for cut in (0..delta.payload.len()).step_by(if cfg!(miri) { 97 } else { 1 }) {
+        for cut in 0..delta.payload.len() {
             let short = Delta { payload: delta.payload[..cut].to_vec(), ..delta.clone() };
             assert!(matches!(table.apply(&short), Err(ApplyError::Malformed(_))), "cut to {cut}");
         }
@@ -105,9 +109,10 @@ fn every_truncation_of_a_payload_is_refused_and_changes_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 400 }, failure_persistence: None,
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None,
         ..ProptestConfig::default() })]
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
     fn hostile_payloads_are_refused_or_leave_a_sound_table(
         flips in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         noise: Vec<u8>,
@@ -134,6 +139,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn the_fallback_has_a_limit_that_replicas_share() {
     // All keys in one bucket: no choice can spread them, and 40 keys of random values have no solution in 8 cells.
     let crowd: Vec<_> = (0..40).map(|i| (KeyHash::new(i), (mix64(i) & 3) as u8)).collect();
@@ -167,6 +173,7 @@ fn the_fallback_has_a_limit_that_replicas_share() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_full_block_and_a_foreign_key_are_refused_whole() {
     let params = params(2000, 1, 2);
     let mut control = SetSepControl::for_partitions(params, [PartitionId(0)]);
@@ -203,6 +210,7 @@ fn a_full_block_and_a_foreign_key_are_refused_whole() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn the_table_is_a_gpt() {
     let keys: Vec<FlowKey> = (0..700).map(|i| FlowKey::teid(Teid::new(i))).collect();
     let hashes: Vec<KeyHash> = (0..700).map(|i| entry(i, 2, 0).0).collect();

@@ -1,0 +1,144 @@
+//! A capture with a frame of every kind.
+
+use super::build::*;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const MOBILE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const MOBILE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 1, 0, 0, 0, 1);
+const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 2, 0, 0, 0, 2);
+
+fn to_mobile(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    ipv4(SERVER, MOBILE, protocol, Piece::default(), payload)
+}
+
+fn from_mobile(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    ipv4(MOBILE, SERVER, protocol, Piece::default(), payload)
+}
+
+pub(super) fn frames() -> Vec<Vec<u8>> {
+    [tcp_conversations(), udp_and_others(), fragments(), no_conversation(), sizes(), checksums()].concat()
+}
+
+/// 4 conversations: 5 up, 5 down.
+fn tcp_conversations() -> Vec<Vec<u8>> {
+    let callee = Ipv4Addr::new(10, 45, 9, 2);
+    let caller = Ipv4Addr::new(198, 51, 100, 9);
+    let v6_up = ipv6(MOBILE_V6, SERVER_V6, TCP, &tcp(4000, 443, SYN, 0));
+    let v6_down = ipv6(SERVER_V6, MOBILE_V6, TCP, &tcp(443, 4000, SYN | ACK, 0));
+    vec![
+        frame(&from_mobile(TCP, &tcp(4000, 443, SYN, 0))),
+        frame(&to_mobile(TCP, &tcp(443, 4000, SYN | ACK, 0))),
+        frame(&from_mobile(TCP, &tcp(4000, 443, ACK, 700))),
+        frame(&to_mobile(TCP, &tcp(443, 4000, ACK, 1400))),
+        // The server speaks first, but the SYN that comes later in the file is the mobile's.
+        frame(&to_mobile(TCP, &tcp(443, 4001, ACK, 10))),
+        frame(&from_mobile(TCP, &tcp(4001, 443, SYN, 0))),
+        // The capture shows only the answer to a SYN: its sender is the first.
+        frame(&ipv4(callee, caller, TCP, Piece::default(), &tcp(22, 5555, SYN | ACK, 0))),
+        frame(&ipv4(caller, callee, TCP, Piece::default(), &tcp(5555, 22, ACK, 0))),
+        frame(&v6_up),
+        frame(&v6_down),
+    ]
+}
+
+/// 4 conversations: 5 up, 4 down.
+fn udp_and_others() -> Vec<Vec<u8>> {
+    let ask = from_mobile(UDP, &udp(5000, 53, 30));
+    let answer = to_mobile(UDP, &udp(53, 5000, 300));
+    vec![
+        frame(&ask),
+        frame(&answer),
+        vlan(42, &answer),
+        // An error about the question comes from a router on the way; one about the answer from the mobile.
+        frame(&ipv4(ROUTER, MOBILE, 1, Piece::default(), &icmp_error(11, 0, &ask))),
+        frame(&from_mobile(1, &icmp_error(3, 3, &answer))),
+        // An error about a packet the capture does not show: that packet was the mobile's.
+        frame(&ipv4(
+            ROUTER,
+            MOBILE,
+            1,
+            Piece::default(),
+            &icmp_error(11, 0, &from_mobile(UDP, &udp(5001, 99, 9))),
+        )),
+        // No ports.
+        frame(&from_mobile(50, &[7; 40])),
+        frame(&from_mobile(50, &[8; 40])),
+        // From itself to itself.
+        frame(&ipv4(MOBILE, MOBILE, UDP, Piece::default(), &udp(9, 9, 5))),
+    ]
+}
+
+/// 1 conversation: 2 up, 5 down, and 2 without a first before them.
+fn fragments() -> Vec<Vec<u8>> {
+    let down = udp(53, 6000, 1200);
+    let up = udp(6000, 53, 1200);
+    let piece = |id, offset: u16, more| Piece { id, offset, more };
+    let to = |piece, bytes: &[u8]| frame(&ipv4(SERVER, MOBILE, UDP, piece, bytes));
+    let from = |piece, bytes: &[u8]| frame(&ipv4(MOBILE, SERVER, UDP, piece, bytes));
+    vec![
+        from(piece(1, 0, true), &up[..800]),
+        from(piece(1, 800, false), &up[800..]),
+        to(piece(1, 0, true), &down[..400]),
+        to(piece(1, 800, false), &down[800..]),
+        to(piece(1, 400, true), &down[400..800]),
+        // Out of order in the file.
+        to(piece(2, 400, false), &down[400..]),
+        to(piece(2, 0, true), &down[..400]),
+        to(piece(2, 400, false), &down[400..]),
+        from(piece(3, 400, false), &up[400..]),
+    ]
+}
+
+/// 10 frames that no conversation claims.
+fn no_conversation() -> Vec<Vec<u8>> {
+    let group = Ipv4Addr::new(239, 1, 2, 3);
+    let to_group = ipv4(SERVER, group, UDP, Piece::default(), &udp(1, 2, 20));
+    let mut short_header = from_mobile(UDP, &udp(1, 2, 20));
+    short_header[0] = 0x43;
+    let whole = frame(&to_mobile(UDP, &udp(53, 5000, 300)));
+    vec![
+        ethernet([0xff; 6], 0x0806, &[0, 1, 8, 0, 6, 4, 0, 1]),
+        ethernet([1, 0x80, 0xc2, 0, 0, 0], 38, &[0x42; 46]),
+        ethernet(MOBILE_MAC, 0x88cc, &[0; 50]),
+        ethernet([1, 0, 0x5e, 1, 2, 3], 0x0800, &to_group),
+        frame(&to_group),
+        ethernet([0xff; 6], 0x0800, &from_mobile(UDP, &udp(68, 67, 240))),
+        whole[..200].to_vec(),
+        whole[..20].to_vec(),
+        whole[..5].to_vec(),
+        frame(&short_header),
+    ]
+}
+
+/// 1 conversation: 2 up, of which one is too large for its tunnel, 2 down.
+fn sizes() -> Vec<Vec<u8>> {
+    vec![
+        frame(&from_mobile(UDP, &udp(7000, 53, 20))),
+        frame(&to_mobile(UDP, &udp(53, 7000, 9_000 - 28))),
+        frame(&to_mobile(UDP, &udp(53, 7000, 65_500 - 28))),
+        frame(&from_mobile(UDP, &udp(7000, 53, 65_520 - 28))),
+    ]
+}
+
+/// No new conversation: 1 up, 2 down with wrong checksums, and a fragment that follows one of them.
+fn checksums() -> Vec<Vec<u8>> {
+    let down = udp(53, 5000, 600);
+    let piece = |offset, more| Piece { id: 77, offset, more };
+    vec![
+        frame(&unsummed(from_mobile(UDP, &udp(5000, 53, 30)))),
+        frame(&unsummed(to_mobile(UDP, &udp(53, 5000, 300)))),
+        frame(&unsummed(ipv4(SERVER, MOBILE, UDP, piece(0, true), &down[..400]))),
+        frame(&ipv4(SERVER, MOBILE, UDP, piece(400, false), &down[400..])),
+    ]
+}
+
+/// As many packets from a mobile as to it.
+pub(in crate::replay) fn udp_both_ways(exchanges: u16) -> Vec<Vec<u8>> {
+    let exchange = |n| {
+        let (ask, answer) = (udp(5000 + n % 7, 53, 30), udp(53, 5000 + n % 7, 300));
+        [frame(&from_mobile(UDP, &ask)), frame(&to_mobile(UDP, &answer))]
+    };
+    (0..exchanges).flat_map(exchange).collect()
+}
