@@ -56,7 +56,8 @@ impl Console {
     pub fn progress(&self, label: &str, total: u64) -> Progress {
         if let Some(bars) = &self.bars {
             let bar = bars.add(ProgressBar::new(total));
-            let template = "{prefix:>18} [{bar:40}] {human_pos}/{human_len} {elapsed} {msg}";
+            // At most 80 columns, with a rate behind it.
+            let template = "{prefix:>18} [{bar:30}] {percent:>3}% {elapsed:>4} {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("=> "));
             }
@@ -133,7 +134,7 @@ impl Progress {
         self.bar.set_message(text);
     }
 
-    /// All done; the bar stays.
+    /// All done.
     pub fn finish(&self) {
         self.bar.finish();
         if let Some(Ok(lines)) = self.lines.as_ref().map(Mutex::lock) {

@@ -159,7 +159,9 @@ impl Run<'_> {
             contestant.round(&self.traffic, first, packets as usize, (!is_warm_up).then_some(slice))?;
             bar.add(packets);
         }
-        bar.message(format!("{:.2} Mpps", contestant.mpps()));
+        if contestant.mpps() > 0.0 {
+            bar.message(format!("{:.2} Mpps", contestant.mpps()));
+        }
         Ok(())
     }
 }
