@@ -97,7 +97,7 @@ pub struct DemoArgs {
     pub seed: u64,
 
     /// Pin half as many regions to the second node as to the first, a third to the third, and so on
-    #[arg(long)]
+    #[arg(long, conflicts_with = "pcap")]
     pub skew: bool,
 
     /// What happens to packets that do not fit the base-station link with their tunnel headers

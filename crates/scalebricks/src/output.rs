@@ -1,6 +1,6 @@
 //! The only module that speaks to the user: results on standard output, everything else on standard error.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -12,13 +12,16 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Console {
     quiet: bool,
-    terminal: bool,
+    /// The bars on a terminal, which several at once must share; none where progress is told in lines.
+    bars: Option<MultiProgress>,
 }
 
 impl Console {
     /// A console; a quiet one tells results and errors only.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, terminal: io::stderr().is_terminal() }
+        let draws = !quiet && io::stderr().is_terminal();
+        let target = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
+        Self { quiet, bars: draws.then(target) }
     }
 
     /// A result, on standard output. Returns without a word if nobody reads it any more: `demo | head` is no error.
@@ -36,8 +39,10 @@ impl Console {
 
     /// What is going on, on standard error.
     pub fn note(&self, text: &str) {
-        if !self.quiet {
-            say(text);
+        match &self.bars {
+            Some(bars) => bars.suspend(|| say(text)),
+            None if !self.quiet => say(text),
+            None => {}
         }
     }
 
@@ -49,9 +54,10 @@ impl Console {
 
     /// Progress of something that consists of `total` steps: a bar on a terminal, else a line now and then.
     pub fn progress(&self, label: &str, total: u64) -> Progress {
-        if self.terminal && !self.quiet {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
-            let template = "{prefix:>18} [{bar:40}] {human_pos}/{human_len} {elapsed} {msg}";
+        if let Some(bars) = &self.bars {
+            let bar = bars.add(ProgressBar::new(total));
+            // At most 80 columns, with a rate behind it.
+            let template = "{prefix:>18} [{bar:30}] {percent:>3}% {elapsed:>4} {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("=> "));
             }
@@ -62,11 +68,39 @@ impl Console {
             (!self.quiet).then(|| Mutex::new(Lines { label: label.to_owned(), last: Instant::now(), total }));
         Progress { bar: ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()), lines }
     }
+
+    /// Something that takes a moment and cannot say how far it is: a spinner on a terminal, which goes when the value
+    /// is dropped.
+    pub fn busy(&self, label: &str, doing: &'static str) -> Busy {
+        let spinner = self.bars.as_ref().map(|bars| {
+            let spinner = bars.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("{prefix:>18} {spinner} {msg}") {
+                spinner.set_style(style);
+            }
+            spinner.set_prefix(label.to_owned());
+            spinner.set_message(doing);
+            spinner.enable_steady_tick(Duration::from_millis(125));
+            spinner
+        });
+        Busy(spinner)
+    }
 }
 
 /// A line on standard error; if even that is closed, there is nobody left to tell.
 fn say(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// Something that takes a moment.
+#[derive(Debug)]
+pub struct Busy(Option<ProgressBar>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(spinner) = &self.0 {
+            spinner.finish_and_clear();
+        }
+    }
 }
 
 /// Progress under way. Any thread may report it.
@@ -100,12 +134,7 @@ impl Progress {
         self.bar.set_message(text);
     }
 
-    /// Done, and of no more interest.
-    pub fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
-
-    /// All done; the bar stays.
+    /// All done.
     pub fn finish(&self) {
         self.bar.finish();
         if let Some(Ok(lines)) = self.lines.as_ref().map(Mutex::lock) {

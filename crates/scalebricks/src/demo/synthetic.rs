@@ -127,9 +127,9 @@ impl Run<'_> {
         for contestant in contestants {
             self.interrupt.check()?;
             let architecture = contestant.architecture();
-            let spinner = self.console.progress(&format!("{architecture}: filling 16 MiB a node"), 1);
+            let busy = self.console.busy(architecture.name(), "filling 16 MiB a node");
             let capacity = capacity::measure(self.config, architecture)?;
-            spinner.clear();
+            drop(busy);
             results.push(contestant.finish(flows_per_node, capacity)?);
         }
         Ok(results)
@@ -137,9 +137,11 @@ impl Run<'_> {
 
     fn build(&self, architecture: Architecture) -> Result<Contestant, SyntheticError> {
         self.interrupt.check()?;
+        let busy = self.console.busy(architecture.name(), "filling tables");
         let start = Instant::now();
         let contestant = Contestant::new(architecture, self.config, &self.traffic, &self.flows)?;
         let seconds = start.elapsed().as_secs_f64();
+        drop(busy);
         self.console.note(&format!("{:<18} tables filled in {seconds:.1} s", architecture.name()));
         Ok(contestant)
     }
@@ -157,7 +159,9 @@ impl Run<'_> {
             contestant.round(&self.traffic, first, packets as usize, (!is_warm_up).then_some(slice))?;
             bar.add(packets);
         }
-        bar.message(format!("{:.2} Mpps", contestant.mpps()));
+        if contestant.mpps() > 0.0 {
+            bar.message(format!("{:.2} Mpps", contestant.mpps()));
+        }
         Ok(())
     }
 }

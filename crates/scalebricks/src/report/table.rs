@@ -2,7 +2,7 @@
 
 use super::result::{ArchitectureResult, Report};
 use crate::quantity::{bytes, count, short_count};
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use std::collections::BTreeSet;
 
 /// The name of the architecture all others are compared with.
@@ -12,7 +12,8 @@ const BASELINE: &str = "full-duplication";
 pub fn render(report: &Report) -> String {
     let results = &report.architectures;
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    // Cells wrap where the terminal is narrow; into a file they go as wide as they are.
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(std::iter::once(Cell::new("")).chain(results.iter().map(|r| right(r.name.to_owned()))));
     let budget = bytes(report.capacity_budget_bytes);
     ratio_row(&mut table, report, "Mpps, all nodes together", |r| r.mpps, |r| format!("{:.2}", r.mpps));
