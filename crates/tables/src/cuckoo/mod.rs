@@ -53,7 +53,7 @@ use writer::State;
 /// Most buckets of a table: 4 Gi slots. Slot numbers and the bucket choice work on 32 bits.
 pub const MAX_BUCKETS: usize = 1 << 30;
 
-/// The load, in percent of the slots, that tables are made for; an insert is refused at about 98.
+/// The load, in percent of the slots, that tables are made for; a table of a million slots refuses an insert at about 97.
 pub const DESIGN_LOAD_PERCENT: usize = 95;
 
 /// The hash that a table's keys were hashed with at the edge. The writer needs it once more for each key it moves;

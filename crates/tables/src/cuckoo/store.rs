@@ -123,15 +123,18 @@ impl<const K: usize, const V: usize> Store<K, V> {
         self.seed
     }
 
-    /// The buckets of a key with this hash. The whole hash is mixed anew under the table's seed, because the tables of
-    /// one node see hashes that share their top bits; each half of the folded product then picks a bucket.
+    /// The two buckets of a key with this hash, never the same one. The whole hash is mixed anew under the table's seed,
+    /// because the tables of one node see hashes that share their top bits; each half of the folded product then picks
+    /// a bucket.
     #[inline]
     pub(super) fn places(&self, hash: KeyHash) -> Places {
         let product = u128::from(hash.get() ^ self.seed) * u128::from(MULTIPLIER);
         let mixed = (product >> 64) as u64 ^ product as u64;
-        let buckets = self.buckets.len() as u64; // at most 2^30, see `MAX_BUCKETS`
-        let pick = |half: u64| ((half * buckets) >> 32) as u32;
-        Places { first: pick(mixed & 0xFFFF_FFFF), second: pick(mixed >> 32) }
+        let buckets = self.buckets.len() as u64; // 2 to 2^30, see `buckets_for`
+        let first = ((mixed & 0xFFFF_FFFF) * buckets) >> 32;
+        let among_others = ((mixed >> 32) * (buckets - 1)) >> 32;
+        let second = among_others + u64::from(among_others >= first);
+        Places { first: first as u32, second: second as u32 }
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use scalebricks_types::KeyHash;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-/// Most buckets an insert looks at before it gives up: enough for loads of 0.97 to 0.98. The interpreter
+/// Most buckets an insert looks at before it gives up: enough for a load of 0.97. The interpreter
 /// gets fewer, for its small tables.
 const MAX_SEARCH: usize = if cfg!(miri) { 64 } else { 2048 };
 
