@@ -51,18 +51,23 @@ impl<P> Stage<P> {
         std::mem::replace(&mut self.waiting, empty)
     }
 
-    /// Keeps a drained batch for the next [`Stage::take`].
-    pub(crate) fn give_back(&mut self, batch: Box<Batch<P>>) {
+    /// Keeps a worked-off batch for the next [`Stage::take`].
+    pub(crate) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
+        batch.packets.clear();
+        batch.parsed.clear();
+        batch.keys.clear();
+        batch.hashes.clear();
         self.spare = Some(batch);
     }
 }
 
-/// One packet with all that is known of it.
+/// One packet with all that is known of it. Only the packet is moved: what is known stays where it was written, for
+/// a copy through the stack would wait for all stores before it, those to cold packet headers included.
 #[derive(Debug)]
-pub(crate) struct Work<P> {
+pub(crate) struct Work<'a, P> {
     pub(crate) packet: P,
-    pub(crate) parsed: Parsed,
-    pub(crate) key: FlowKey,
+    pub(crate) parsed: &'a Parsed,
+    pub(crate) key: &'a FlowKey,
     pub(crate) hash: KeyHash,
 }
 
@@ -87,10 +92,10 @@ impl<P> Batch<P> {
     }
 
     /// Adds a packet to a batch that is not full.
-    pub(crate) fn push(&mut self, work: Work<P>) {
+    pub(crate) fn push(&mut self, work: Work<'_, P>) {
         self.packets.push(work.packet);
-        self.parsed.push(work.parsed);
-        self.keys.push(work.key);
+        self.parsed.push(*work.parsed);
+        self.keys.push(*work.key);
         self.hashes.push(work.hash);
     }
 
@@ -99,12 +104,14 @@ impl<P> Batch<P> {
         KeyBatch::new(&self.keys, &self.hashes)
     }
 
-    /// Takes all packets out, in order.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Work<P>> + '_ {
-        self.packets
-            .drain(..)
-            .zip(self.parsed.drain(..))
-            .zip(self.keys.drain(..).zip(self.hashes.drain(..)))
-            .map(|((packet, parsed), (key, hash))| Work { packet, parsed, key, hash })
+    /// Takes all packets out, in order; what is known of them is forgotten when the batch is given back.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Work<'_, P>> {
+        let known = self.parsed.iter().zip(&self.keys).zip(&self.hashes);
+        self.packets.drain(..).zip(known).map(|(packet, ((parsed, key), &hash))| Work {
+            packet,
+            parsed,
+            key,
+            hash,
+        })
     }
 }

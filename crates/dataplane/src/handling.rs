@@ -40,10 +40,10 @@ impl<P: PacketBuf> Node<P> {
 
     /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the
     /// packet goes there, once.
-    fn forward_again(&mut self, work: Work<P>) {
+    fn forward_again(&mut self, work: Work<'_, P>) {
         let mut hint = [NodeHint::NONE];
         if !work.parsed.again && self.config.architecture == crate::Architecture::ScaleBricks {
-            let (key, hash) = ([work.key], [work.hash]);
+            let (key, hash) = ([*work.key], [work.hash]);
             self.tables.gpt.lookup_batch(KeyBatch::new(&key, &hash), &mut hint);
         }
         match self.config.size.resolve(hint[0]) {
@@ -57,7 +57,7 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Downstream: the user's packet leaves in the flow's tunnel.
-    fn encapsulate(&mut self, work: Work<P>, flow: &FlowState) {
+    fn encapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
         let Work { mut packet, parsed, hash, .. } = work;
         let user_len = parsed.user_len;
         let Some(&station) = self.config.base_stations.get(usize::from(flow.base_station.0)) else {
@@ -70,7 +70,7 @@ impl<P: PacketBuf> Node<P> {
         let mtu = usize::from(self.config.policy.base_station_mtu);
         let too_big = user_len + overhead > mtu;
         if too_big && self.config.policy.oversize == Oversize::Icmp {
-            return self.refuse_too_big(packet, &parsed, mtu - overhead);
+            return self.refuse_too_big(packet, parsed, mtu - overhead);
         }
         if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
             return self.drop_packet(packet, DropReason::Truncated);
@@ -103,7 +103,7 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Upstream: the user's packet leaves its tunnel.
-    fn decapsulate(&mut self, work: Work<P>, flow: &FlowState) {
+    fn decapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
         let Work { mut packet, parsed, .. } = work;
         if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
             return self.drop_packet(packet, DropReason::Truncated);

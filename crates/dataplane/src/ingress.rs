@@ -36,7 +36,7 @@ impl<P: PacketBuf> Node<P> {
             match classified {
                 Ok((parsed, key)) => {
                     let hash = self.classifier.hash(&key);
-                    self.steering.push(Work { packet, parsed, key, hash });
+                    self.steering.push(Work { packet, parsed: &parsed, key: &key, hash });
                 }
                 Err(reason) => self.drop_packet(packet, reason),
             }
@@ -90,7 +90,7 @@ impl<P: PacketBuf> Node<P> {
         self.config.size.resolve(hint).ok_or(missing)
     }
 
-    fn go_to_lookup(&mut self, node: NodeId, work: Work<P>) {
+    fn go_to_lookup(&mut self, node: NodeId, work: Work<'_, P>) {
         if node != self.config.id {
             return self.send_fabric(work.packet, FabricMac::lookup(node, work.parsed.output));
         }
@@ -100,7 +100,7 @@ impl<P: PacketBuf> Node<P> {
         }
     }
 
-    fn go_to_handling(&mut self, node: NodeId, work: Work<P>) {
+    fn go_to_handling(&mut self, node: NodeId, work: Work<'_, P>) {
         if node == self.config.id {
             return self.handle_later(work);
         }
@@ -114,7 +114,7 @@ impl<P: PacketBuf> Node<P> {
 
     /// VLB: the way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output
     /// node itself means the direct way. Fragments of one datagram share their way, or the first could be overtaken.
-    fn detour(&mut self, node: NodeId, work: &Work<P>) -> FabricMac {
+    fn detour(&mut self, node: NodeId, work: &Work<'_, P>) -> FabricMac {
         let drawn = work.parsed.datagram.map_or_else(|| self.next_random(), u64::from);
         let intermediate = ((u128::from(drawn) * self.config.size.get() as u128) >> 64) as u16;
         match self.config.size.node(intermediate) {
@@ -160,7 +160,7 @@ impl<P: PacketBuf> Node<P> {
             Err(reason) => return self.drop_packet(packet, reason),
         };
         parsed.again = mac.again;
-        let work = Work { packet, parsed, key, hash: self.classifier.hash(&key) };
+        let work = Work { packet, parsed: &parsed, key: &key, hash: self.classifier.hash(&key) };
         if mac.phase == Phase::Lookup {
             self.looking_up.push(work);
             if self.looking_up.is_full() {
@@ -171,7 +171,7 @@ impl<P: PacketBuf> Node<P> {
         }
     }
 
-    fn handle_later(&mut self, work: Work<P>) {
+    fn handle_later(&mut self, work: Work<'_, P>) {
         self.handling.push(work);
         if self.handling.is_full() {
             self.handle();
