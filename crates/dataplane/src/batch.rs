@@ -104,14 +104,16 @@ impl<P> Batch<P> {
         KeyBatch::new(&self.keys, &self.hashes)
     }
 
-    /// Takes all packets out, in order; what is known of them is forgotten when the batch is given back.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Work<'_, P>> {
-        let known = self.parsed.iter().zip(&self.keys).zip(&self.hashes);
-        self.packets.drain(..).zip(known).map(|(packet, ((parsed, key), &hash))| Work {
-            packet,
-            parsed,
-            key,
-            hash,
-        })
+    /// Works off all packets, in order; what is known of them is forgotten when the batch is given back.
+    ///
+    /// A plain loop over one drain: an iterator of whole [`Work`]s builds each in memory first.
+    #[inline(always)]
+    pub(crate) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(Work<'_, P>, A)) {
+        for (at, packet) in self.packets.drain(..).enumerate() {
+            each(
+                Work { packet, parsed: &self.parsed[at], key: &self.keys[at], hash: self.hashes[at] },
+                answers[at],
+            );
+        }
     }
 }

@@ -28,13 +28,11 @@ impl<P: PacketBuf> Node<P> {
             self.tables.counters.prefetch(FlowState::decode(*value).index);
         }
         let mut batch = self.handling.take();
-        for (work, value) in batch.drain().zip(values) {
-            match (value, work.parsed.output) {
-                (Some(value), OutputPort::BaseStation) => self.encapsulate(work, &FlowState::decode(value)),
-                (Some(value), OutputPort::Internet) => self.decapsulate(work, &FlowState::decode(value)),
-                (None, _) => self.forward_again(work),
-            }
-        }
+        batch.drain_with(&values, |work, value| match (value, work.parsed.output) {
+            (Some(value), OutputPort::BaseStation) => self.encapsulate(work, &FlowState::decode(value)),
+            (Some(value), OutputPort::Internet) => self.decapsulate(work, &FlowState::decode(value)),
+            (None, _) => self.forward_again(work),
+        });
         self.handling.give_back(batch);
     }
 

@@ -55,13 +55,11 @@ impl<P: PacketBuf> Node<P> {
         let mut hints = [NodeHint::NONE; BURST];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
         let mut batch = self.steering.take();
-        for (work, hint) in batch.drain().zip(hints) {
-            match (self.resolve(hint), self.config.architecture) {
-                (Ok(node), Architecture::HashPartition) => self.go_to_lookup(node, work),
-                (Ok(node), _) => self.go_to_handling(node, work),
-                (Err(reason), _) => self.drop_packet(work.packet, reason),
-            }
-        }
+        batch.drain_with(&hints, |work, hint| match (self.resolve(hint), self.config.architecture) {
+            (Ok(node), Architecture::HashPartition) => self.go_to_lookup(node, work),
+            (Ok(node), _) => self.go_to_handling(node, work),
+            (Err(reason), _) => self.drop_packet(work.packet, reason),
+        });
         self.steering.give_back(batch);
     }
 
@@ -75,12 +73,10 @@ impl<P: PacketBuf> Node<P> {
             lookup.lookup_batch(self.looking_up.keys(), &mut hints);
         }
         let mut batch = self.looking_up.take();
-        for (work, hint) in batch.drain().zip(hints) {
-            match self.resolve(hint) {
-                Ok(node) => self.go_to_handling(node, work),
-                Err(reason) => self.drop_packet(work.packet, reason),
-            }
-        }
+        batch.drain_with(&hints, |work, hint| match self.resolve(hint) {
+            Ok(node) => self.go_to_handling(node, work),
+            Err(reason) => self.drop_packet(work.packet, reason),
+        });
         self.looking_up.give_back(batch);
     }
 
