@@ -31,8 +31,7 @@ pub struct Tunnel {
     pub teid: Teid,
     /// Sent in a downlink PDU session container (TS 38.415 §5.5.2.1) if there is one.
     pub qfi: Option<Qfi>,
-    /// UDP source port; differs by flow, so that routers spread tunnels over paths (TS 29.281 §4.4.2.3 leaves the
-    /// choice to the sender).
+    /// UDP source port; differs by flow, so that routers spread tunnels over paths (TS 29.281 §4.4.2.0 asks for it).
     pub src_port: u16,
 }
 
