@@ -259,6 +259,7 @@ fn inserting_with_growth_never_refuses() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn memory_is_what_was_asked_for() {
     type Table = CuckooTable<2, 2, TestHasher>;
     let bytes = 1 << 20;

@@ -21,7 +21,7 @@
 //!   seen in exactly one of them.
 //! - Counters have 64 bits and only grow: they never come back to a value.
 //!
-//! The model in the tests runs under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib model`.
+//! The model in the tests runs under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib loom_`.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -157,7 +157,7 @@ mod model {
     }
 
     #[test]
-    fn a_moving_key_is_never_missed() {
+    fn loom_a_moving_key_is_never_missed() {
         loom::model(|| {
             let table = Model::new();
             let writer = thread::spawn({
@@ -179,7 +179,7 @@ mod model {
     }
 
     #[test]
-    fn a_value_is_never_mixed() {
+    fn loom_a_value_is_never_mixed() {
         loom::model(|| {
             let table = Model::new();
             let writer = thread::spawn({

@@ -134,6 +134,7 @@ fn memory_within_a_budget_is_filled_with_flows() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn deltas_follow_one_another_in_each_partition() {
     let fib = PartialFib::new(config().grow_when_full().partitions(PartitionCount::new(2).unwrap()));
     let of = |partition: u16| {

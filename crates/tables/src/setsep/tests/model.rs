@@ -75,6 +75,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
     fn a_batch_is_its_operations_one_by_one(
         list in ops(3),
         sizes in prop::collection::vec(1usize..60, 1..20),
