@@ -35,7 +35,7 @@ use scalebricks_io::capture::CaptureError;
 use scalebricks_io::{CapturedFrame, PoolError};
 use scalebricks_types::{ClusterSize, HashSeed};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What to replay, and through what.
@@ -149,11 +149,16 @@ impl ArchitectureRun {
     }
 }
 
+/// What is wrong, with the file it is wrong in, once.
+fn in_file(path: &Path, error: &CaptureError) -> String {
+    if error.names_its_file() { error.to_string() } else { format!("{}: {error}", path.display()) }
+}
+
 /// Why a capture was not replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The capture cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", in_file(path, source))]
     Capture {
         /// The file.
         path: PathBuf,
@@ -190,7 +195,7 @@ pub enum ReplayError {
         path: PathBuf,
     },
     /// A node's capture cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", in_file(path, source))]
     Write {
         /// The file.
         path: PathBuf,

@@ -115,3 +115,10 @@ pub enum CaptureError {
     #[error("frame not written: {0}")]
     Unwritable(&'static str),
 }
+
+impl CaptureError {
+    /// Whether the message says which file it is about; errors about a record only say which record.
+    pub const fn names_its_file(&self) -> bool {
+        matches!(self, Self::Open { .. } | Self::NotACapture { .. } | Self::UnknownExtension { .. })
+    }
+}
