@@ -145,3 +145,17 @@ fn a_stale_ingress_costs_a_hop_and_no_packet() {
     let unknown = bench.one(ingress, OutputPort::BaseStation, &downstream(60_000, b"?"), false);
     assert_eq!(unknown.err(), Some("unknown_flow"));
 }
+
+#[test]
+fn the_outer_source_port_is_the_flows_and_differs_between_flows() {
+    let mut bench = bench(Architecture::ScaleBricks, 4, Policy::default());
+    let port_of = |left: &[Left]| u16::from_be_bytes([left[0].frame[34], left[0].frame[35]]);
+    let mut ports = std::collections::HashSet::new();
+    for n in 0..100 {
+        let [first, second] =
+            [1, 2].map(|node| bench.one(node, OutputPort::BaseStation, &downstream(n, b"x"), false).unwrap());
+        assert_eq!(port_of(&first), port_of(&second), "flow {n} would be reordered");
+        ports.insert(port_of(&first));
+    }
+    assert!(ports.len() > 90, "{} ports for 100 flows of 16,384 ports", ports.len());
+}

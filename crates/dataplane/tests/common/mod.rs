@@ -231,6 +231,7 @@ pub fn tunnelled(frame: &[u8]) -> (Ipv4Addr, u32, Option<u8>, Vec<u8>) {
     assert_eq!(ip.header_checksum(), ip.to_header().calc_header_checksum(), "outer IPv4 checksum");
     assert_eq!(usize::from(ip.total_len()), frame.len() - 14);
     let udp = &frame[34..42];
+    assert!(udp[0] >= 0xc0, "a source port of the dynamic range");
     assert_eq!(u16::from_be_bytes([udp[2], udp[3]]), 2152);
     assert_eq!(usize::from(u16::from_be_bytes([udp[4], udp[5]])), frame.len() - 34);
     let gtpu = &frame[42..];
