@@ -105,7 +105,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster whose tables hold these flows. Building is parallel and takes about a second a million flows.
+    /// A cluster whose tables hold these flows. The tables are built in parallel.
     ///
     /// # Errors
     /// [`ClusterError`] names the flow, or what the tables could not hold.

@@ -111,7 +111,7 @@ impl<P: PacketBuf> Node<P> {
     /// VLB: the way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output
     /// node itself means the direct way. Fragments of one datagram share their way, or the first could be overtaken.
     fn detour(&mut self, node: NodeId, work: &Work<'_, P>) -> FabricMac {
-        let drawn = work.parsed.datagram.map_or_else(|| self.next_random(), u64::from);
+        let drawn = work.parsed.datagram.unwrap_or_else(|| self.next_random());
         let intermediate = ((u128::from(drawn) * self.config.size.get() as u128) >> 64) as u16;
         match self.config.size.node(intermediate) {
             Ok(intermediate) if intermediate != node && intermediate != self.config.id => {

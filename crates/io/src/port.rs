@@ -30,16 +30,6 @@ pub fn memory_port_pair<P>(capacity: usize) -> (MemoryPort<P>, MemoryPort<P>) {
 }
 
 impl<P> MemoryPort<P> {
-    /// Packets that can be sent before the ring is full.
-    pub fn tx_room(&self) -> usize {
-        self.tx.slots()
-    }
-
-    /// Packets waiting to be received.
-    pub fn rx_waiting(&self) -> usize {
-        self.rx.slots()
-    }
-
     /// Sends one packet.
     ///
     /// # Errors
