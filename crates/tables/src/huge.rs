@@ -1,0 +1,162 @@
+//! Zeroed memory on huge pages where the system grants them: a random access to a table of many megabytes then costs
+//! one cache miss instead of a cache miss and a page walk.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// The size of a huge page, and the alignment of allocations of at least one.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Types for which memory of all zeros is a valid value.
+///
+/// # Safety
+/// Every byte pattern of zeros of the type's size must be a valid value of it, and the type must not need dropping.
+pub unsafe trait Zeroable {}
+
+// SAFETY: zero is a valid integer, atomic or not.
+unsafe impl Zeroable for u8 {}
+// SAFETY: as above.
+unsafe impl Zeroable for u16 {}
+// SAFETY: as above.
+unsafe impl Zeroable for u32 {}
+// SAFETY: as above.
+unsafe impl Zeroable for u64 {}
+// SAFETY: as above.
+unsafe impl Zeroable for std::sync::atomic::AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Zeroable for std::sync::atomic::AtomicU64 {}
+// SAFETY: an array is valid where its elements are.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
+// SAFETY: a wrapper of one word that is.
+unsafe impl Zeroable for scalebricks_types::KeyHash {}
+
+/// A slice of fixed length on the heap, all zeros at first. From 2 MiB on it is aligned to huge pages, and the system is
+/// asked to use them (`madvise`, transparent huge pages); where it does not, nothing but speed is lost.
+pub struct HugeSlice<T> {
+    start: NonNull<T>,
+    len: usize,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: it owns its elements, as a `Box<[T]>` does.
+unsafe impl<T: Send> Send for HugeSlice<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for HugeSlice<T> {}
+
+impl<T: Zeroable> HugeSlice<T> {
+    /// `len` zeroed elements. Cost: writes them all. Aborts, as every allocation, if memory is out.
+    ///
+    /// # Panics
+    /// If the slice would be larger than half the address space.
+    pub fn zeroed(len: usize) -> Self {
+        let layout = Self::layout(len);
+        if layout.size() == 0 {
+            return Self { start: NonNull::dangling(), len, owns: PhantomData };
+        }
+        // Zeroed here and not by the allocator: it would touch the pages before they are advised.
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(memory.cast::<T>()) else { handle_alloc_error(layout) };
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if layout.size() >= HUGE_PAGE {
+            use rustix::mm::{Advice, madvise};
+            // A kernel without huge pages says no, and that is that.
+            // SAFETY: the range is whole pages of memory that is ours alone, and this advice keeps contents.
+            let _ = unsafe { madvise(memory.cast(), layout.size(), Advice::LinuxHugepage) };
+        }
+        // SAFETY: that many bytes were just allocated.
+        unsafe { memory.write_bytes(0, layout.size()) };
+        Self { start, len, owns: PhantomData }
+    }
+}
+
+impl<T> HugeSlice<T> {
+    /// Whole huge pages from 2 MiB on, so that no page is shared with anyone.
+    fn layout(len: usize) -> Layout {
+        let plain = Layout::array::<T>(len);
+        let layout = plain.and_then(|plain| {
+            if plain.size() < HUGE_PAGE {
+                plain.align_to(64)
+            } else {
+                Layout::from_size_align(plain.size().next_multiple_of(HUGE_PAGE), HUGE_PAGE)
+            }
+        });
+        match layout {
+            Ok(layout) => layout,
+            Err(_) => capacity_overflow(),
+        }
+    }
+}
+
+/// What `Vec` does in the same case.
+#[expect(clippy::panic, reason = "documented; no caller can go on without the memory")]
+fn capacity_overflow() -> ! {
+    panic!("capacity overflow")
+}
+
+impl<T> Drop for HugeSlice<T> {
+    fn drop(&mut self) {
+        let layout = Self::layout(self.len);
+        if layout.size() > 0 {
+            // SAFETY: allocated in `zeroed` with this very layout; the elements need no dropping (`Zeroable`).
+            unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+impl<T> Deref for HugeSlice<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` valid elements from `start` on, ours as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for HugeSlice<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Zeroable + Copy> FromIterator<T> for HugeSlice<T> {
+    /// Collects first, to know the length.
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let items: Vec<T> = items.into_iter().collect();
+        let mut slice = Self::zeroed(items.len());
+        slice.copy_from_slice(&items);
+        slice
+    }
+}
+
+impl<T> std::fmt::Debug for HugeSlice<T> {
+    /// The length only: there may be millions.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HugeSlice").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_slices_are_zeroed_aligned_and_writable() {
+        for len in [0, 1, 7, 1000, if cfg!(miri) { 1 } else { 300_000 }] {
+            let mut slice = HugeSlice::<u64>::zeroed(len);
+            assert_eq!(slice.len(), len);
+            assert!(slice.iter().all(|&word| word == 0));
+            assert!(len == 0 || slice.as_ptr().cast::<u8>().align_offset(64) == 0);
+            slice.iter_mut().zip(1..).for_each(|(word, n)| *word = n);
+            assert_eq!(slice.iter().sum::<u64>(), (len as u64) * (len as u64 + 1) / 2);
+        }
+        let collected: HugeSlice<u32> = (0..5).collect();
+        assert_eq!(*collected, [0, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Which instructions a kernel may use: found out once at run time, or forced.
+//!
+//! Every kernel has a portable form, which is its definition, and faster forms that must equal it bit for bit. A form
+//! that this processor lacks does not exist: [`Isa::available`] does not list it, and no kernel can be made with it.
+
+/// A level of instructions, each containing those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Isa {
+    /// Plain Rust: any processor.
+    Portable,
+    /// AVX2, BMI1/2 and POPCNT (x86-64-v3).
+    Avx2,
+    /// AVX-512 F, BW, CD, DQ, VL (x86-64-v4).
+    Avx512,
+    /// These with VBMI, VBMI2, VPOPCNTDQ and GFNI (Ice Lake, Zen 4 and later).
+    Avx512Gfni,
+}
+
+impl Isa {
+    /// All of them, slowest first.
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Gfni];
+
+    /// Its name, as in the command line and in measurements.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Avx512Gfni => "avx512-gfni",
+        }
+    }
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|isa| isa.name() == name)
+    }
+
+    /// Whether this processor (and operating system) has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+                    && is_x86_feature_detected!("popcnt")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512cd")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Gfni => {
+                Self::Avx512.is_available()
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("avx512vbmi2")
+                    && is_x86_feature_detected!("avx512vpopcntdq")
+                    && is_x86_feature_detected!("gfni")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// Those this processor has, slowest first; never empty.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|isa| isa.is_available())
+    }
+
+    /// The fastest this processor has.
+    pub fn best() -> Self {
+        Self::available().last().unwrap_or(Self::Portable)
+    }
+}
+
+impl std::fmt::Display for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_portable_form_is_always_there_and_levels_contain_each_other() {
+        assert_eq!(Isa::available().next(), Some(Isa::Portable));
+        let available: Vec<Isa> = Isa::available().collect();
+        assert_eq!(available, Isa::ALL[..available.len()]);
+        assert!(Isa::ALL.iter().all(|isa| Isa::from_name(isa.name()) == Some(*isa)));
+        assert_eq!(Isa::from_name("sse9"), None);
+    }
+}
