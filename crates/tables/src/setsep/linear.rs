@@ -54,6 +54,11 @@ impl Shape {
         (1 << (self.seed_bits * self.seed_fields)) - 1
     }
 
+    /// Most keys of a group that may have a solution: with more, kernels would need more rows than there are.
+    pub(super) const fn most_keys(self) -> usize {
+        self.width as usize
+    }
+
     /// The columns, as a mask.
     pub(super) const fn column_mask(self) -> u64 {
         (1 << self.columns) - 1
@@ -137,9 +142,12 @@ impl Rows {
     }
 }
 
-/// The canonical fields of a group, or `None` if no seed has a solution.
+/// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`Shape::most_keys`].
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     let (shape, rows) = (Shape::of(params), Rows::of(params));
+    if keys.hashes.len() > shape.most_keys() {
+        return None;
+    }
     (0..shape.seeds()).find_map(|seed| {
         let equations =
             keys.hashes.iter().zip(&keys.values).map(|(&hash, &value)| (rows.row(hash, seed), value));

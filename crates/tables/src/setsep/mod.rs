@@ -58,6 +58,11 @@ mod format;
 mod geometry;
 mod image;
 mod journal;
+#[cfg_attr(
+    not(test),
+    allow(dead_code, unused_imports, reason = "for the builder and updates, which come next")
+)]
+mod kernels;
 mod linear;
 mod ops;
 mod paper;
