@@ -72,7 +72,7 @@ impl Block {
 
     /// Balances the block and solves its groups, as a function of its keys alone.
     pub(super) fn build(&mut self, params: &Params, scratch: &mut GroupKeys) {
-        self.choose(balance::balance(&self.counts(), params.seed(), self.number));
+        self.choose(balance::balance(&self.counts()));
         self.solve(params, u64::MAX, scratch);
     }
 
@@ -141,12 +141,12 @@ impl Block {
         let mean = self.keys.len().div_ceil(GROUPS) as u16; // at most a block's capacity / GROUPS
         let target = params.format().target_load().max(mean + 1);
         if self.loads[group] > target {
-            self.relieve(params, group, target, dirty, moves);
+            self.relieve(group, target, dirty, moves);
         }
         Ok(())
     }
 
-    fn relieve(&mut self, params: &Params, group: usize, target: u16, dirty: &mut u64, moves: &mut Moves) {
+    fn relieve(&mut self, group: usize, target: u16, dirty: &mut u64, moves: &mut Moves) {
         let counts = self.counts();
         if let Some((first, second)) = balance::relieve(&counts, &self.choices, &self.loads, group, target) {
             *if second.is_some() { &mut moves.double } else { &mut moves.single } += 1;
@@ -156,7 +156,7 @@ impl Block {
             }
             self.change_choices(choices, dirty);
         } else if self.loads[group] > target + REBALANCE_ABOVE {
-            let choices = balance::balance(&counts, params.seed(), self.number);
+            let choices = balance::balance(&counts);
             if balance::max(&balance::loads(&counts, &choices)) < balance::max(&self.loads) {
                 moves.rebalanced += 1;
                 self.change_choices(choices, dirty);

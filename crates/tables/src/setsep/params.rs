@@ -99,7 +99,7 @@ impl Params {
         Self { format, fallback_lines, ..self }.check()
     }
 
-    /// The same with another seed: of the group hashes and of ties in the balancing. All nodes share it.
+    /// The same with another seed of the group hashes. All nodes share it.
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
@@ -152,7 +152,7 @@ impl Params {
         self.partitions
     }
 
-    /// Seed of the group hashes and of ties.
+    /// Seed of the group hashes.
     pub const fn seed(&self) -> u64 {
         self.seed
     }

@@ -6,6 +6,7 @@
 //! | kernel | side by side | definition it equals |
 //! |---|---|---|
 //! | `tile`, `lanes` | sixteen groups' systems of equations | `linear::solve` |
+//! | `balance` | sixteen attempts to balance one block | one attempt after another |
 //!
 //! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
 //! give the same bits. `docs/kernels.md` tells why they work.
@@ -14,6 +15,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod balance;
 mod lanes;
 mod portable;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod tile;
 
 use crate::isa::Isa;
 
+pub(super) use balance::Balancer;
 pub(super) use lanes::Word;
 pub(super) use tile::{LaneSolver, Tile};
 

@@ -49,16 +49,16 @@ fn golden_vectors() {
 }
 
 const GOLDEN: [(Format, u8, u32); 10] = [
-    (Format::Linear, 1, 0x4e03_a635),
-    (Format::Linear, 2, 0x803d_af26),
-    (Format::Linear, 8, 0x96ef_0794),
-    (Format::Dense, 2, 0x337c_7b86),
-    (Format::Paper16x8, 1, 0x21c2_0c56),
-    (Format::Paper16x8, 2, 0x7a12_bd27),
-    (Format::Paper8x16, 2, 0x24ff_0e88),
-    (Format::Paper8x16, 8, 0xeb19_5840),
-    (Format::Paper16x16, 2, 0x1271_5981),
-    (Format::Paper16x16, 8, 0xa47c_fb19),
+    (Format::Linear, 1, 0x23a4_abfb),
+    (Format::Linear, 2, 0xbfe1_c00b),
+    (Format::Linear, 8, 0xe19d_a58d),
+    (Format::Dense, 2, 0x474f_8f9c),
+    (Format::Paper16x8, 1, 0x2b6e_8c44),
+    (Format::Paper16x8, 2, 0x1e40_8509),
+    (Format::Paper8x16, 2, 0x17a0_85aa),
+    (Format::Paper8x16, 8, 0xb859_7c94),
+    (Format::Paper16x16, 2, 0xc1b0_aafe),
+    (Format::Paper16x16, 8, 0xb92d_ffb9),
 ];
 
 #[test]
