@@ -50,14 +50,16 @@
 
 mod arena;
 mod balance;
+mod batch;
 mod block;
 mod builder;
 mod control;
 mod epoch;
 mod format;
 mod geometry;
+mod held;
 mod image;
-mod journal;
+mod kernels;
 mod linear;
 mod ops;
 mod paper;
@@ -67,6 +69,7 @@ mod query;
 mod reader;
 mod snapshot;
 mod solver;
+mod store;
 mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
