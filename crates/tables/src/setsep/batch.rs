@@ -13,6 +13,7 @@ use super::geometry::GROUPS;
 use super::held::Held;
 use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
+use super::params::Params;
 use super::payload::PayloadWriter;
 use super::query::lines_for;
 use super::solver::{self, Fields, Solver};
@@ -48,7 +49,7 @@ struct Touched {
 
 /// A batch at work on the blocks of one shape. Kept to not allocate for each.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+struct Batch {
     /// Block in the store and operation, packed, then sorted.
     order: Vec<u64>,
     spare: Vec<u64>,
@@ -57,30 +58,63 @@ pub(super) struct Batch {
     /// As many words a group as there are value bits.
     solutions: Vec<u64>,
     moves: Moves,
+    /// The partitions touched, ascending, with the fallback lines they need.
+    needs: Vec<(PartitionId, u32)>,
+}
+
+/// Blocks in one shape, with what it takes to change them.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) held: Held,
+    pub(super) solver: Solver,
+    batch: Batch,
+}
+
+impl Shape {
+    pub(super) fn new(held: Held) -> Self {
+        let solver = Solver::new(&held.params);
+        Self { held, solver, batch: Batch::default() }
+    }
+
+    pub(super) const fn params(&self) -> &Params {
+        &self.held.params
+    }
+
+    fn perform(&mut self, ops: &[Op], limit: usize) -> Option<(usize, UpdateError)> {
+        self.batch.perform(&mut self.held, ops, limit)
+    }
+
+    fn undo(&mut self) {
+        self.batch.undo(&mut self.held);
+    }
+
+    fn settle(&mut self) -> Result<(), Full> {
+        self.batch.settle(&self.held, &mut self.solver)
+    }
+
+    fn commit(&mut self, partition: PartitionId, writer: &mut PayloadWriter) {
+        self.batch.commit(&mut self.held, partition, writer);
+    }
 }
 
 impl Batch {
     /// Forgets the last batch.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.order.clear();
         self.touched.clear();
         self.undo.clear();
         self.solutions.clear();
+        self.needs.clear();
         self.moves = Moves::default();
     }
 
     /// Adds an operation, by its block.
-    pub(super) fn add(&mut self, slot: usize, op: usize) {
+    fn add(&mut self, slot: usize, op: usize) {
         self.order.push((slot as u64) << 32 | op as u64);
     }
 
     /// Carries out the operations on keys and choices. The first error by place in the batch, if any is before `limit`.
-    pub(super) fn perform(
-        &mut self,
-        held: &mut Held,
-        ops: &[Op],
-        limit: usize,
-    ) -> Option<(usize, UpdateError)> {
+    fn perform(&mut self, held: &mut Held, ops: &[Op], limit: usize) -> Option<(usize, UpdateError)> {
         sort(&mut self.order, &mut self.spare);
         let mut first_error: Option<(usize, UpdateError)> = None;
         let mut at = 0;
@@ -139,7 +173,7 @@ impl Batch {
     }
 
     /// Makes the blocks what they were.
-    pub(super) fn undo(&mut self, held: &mut Held) {
+    fn undo(&mut self, held: &mut Held) {
         for touched in self.touched.drain(..).rev() {
             let mut block = held.block(touched.slot as usize);
             for step in self.undo.drain(touched.undo.start as usize..).rev() {
@@ -160,12 +194,8 @@ impl Batch {
     }
 
     /// Solves the groups that have changed, and checks the room for those without solution: for each partition
-    /// touched, ascending, the fallback lines it needs.
-    pub(super) fn settle(
-        &mut self,
-        held: &Held,
-        solver: &mut Solver,
-    ) -> Result<Vec<(PartitionId, u32)>, Full> {
+    /// touched, the fallback lines it needs.
+    fn settle(&mut self, held: &Held, solver: &mut Solver) -> Result<(), Full> {
         let bits = usize::from(held.params.value_bits());
         let slots = held.store.slots();
         let marked = solver::marked(&held.params);
@@ -189,7 +219,7 @@ impl Batch {
                 solutions[tag as usize * bits..][..bits].copy_from_slice(&fields[..bits]);
             }
         });
-        let mut needs: Vec<(PartitionId, u32)> = Vec::new();
+        let needs = &mut self.needs;
         for touched in &mut self.touched {
             let head = held.store.view(touched.slot as usize).head;
             let mut marks = head.marks & !touched.dirty;
@@ -210,14 +240,17 @@ impl Batch {
         let limit = held.params.fallback_lines();
         match needs.iter().find(|(_, need)| *need > limit) {
             Some(&(partition, need)) => Err(Full::Fallback { partition, need, limit }),
-            None => Ok(needs),
+            None => Ok(()),
         }
     }
 
     /// Makes the solutions the bits of the blocks of one partition, and writes what differs.
-    pub(super) fn commit(&self, held: &mut Held, partition: PartitionId, writer: &mut PayloadWriter) {
+    fn commit(&self, held: &mut Held, partition: PartitionId, writer: &mut PayloadWriter) {
         let bits = usize::from(held.params.value_bits());
         let first = self.touched.partition_point(|t| held.partition_of_slot(t.slot as usize) < partition);
+        if let Ok(need) = self.needs.binary_search_by_key(&partition, |need| need.0) {
+            held.lines_used[usize::from(partition.0)] = self.needs[need].1;
+        }
         let run = &self.touched[first..];
         let len = run.partition_point(|t| held.partition_of_slot(t.slot as usize) == partition);
         writer.section(&held.params, len as u32); // at most all blocks
@@ -254,11 +287,6 @@ impl Batch {
         first.sort_unstable();
         first.retain_mut(|(bucket, held)| std::mem::replace(held, choice(words, (*bucket).into())) != *held);
         first
-    }
-
-    /// What it took.
-    pub(super) const fn moves(&self) -> Moves {
-        self.moves
     }
 }
 
@@ -302,7 +330,9 @@ fn sort(order: &mut Vec<u64>, spare: &mut Vec<u64>) {
     for shift in (32..64).step_by(11).take_while(|shift| all >> (shift - 32) != 0) {
         let digit = |entry: u64| (entry >> shift) as usize % DIGITS;
         let mut starts = [0u32; DIGITS + 1];
-        order.iter().for_each(|&entry| starts[digit(entry) + 1] += 1);
+        for &entry in &*order {
+            starts[digit(entry) + 1] += 1;
+        }
         (0..DIGITS).for_each(|digit| starts[digit + 1] += starts[digit]);
         for &entry in &*order {
             let at = &mut starts[digit(entry)];
@@ -323,41 +353,81 @@ impl SetSepControl {
     /// # Errors
     /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
     pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch.clear();
-        let (mut limit, mut refused) = (ops.len(), None);
+        let refused = self.distribute(ops);
+        let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
+        let mut failed = self.now.perform(ops, limit);
+        if let Some(next) = &mut self.next {
+            let limit = failed.as_ref().map_or(limit, |failed| failed.0);
+            failed = next.shape.perform(ops, limit).or(failed);
+        }
+        let failed = failed.or(refused).map(|(_, error)| error);
+        if let Some(error) = failed.or_else(|| self.settle().err()) {
+            self.now.undo();
+            if let Some(next) = &mut self.next {
+                next.shape.undo();
+            }
+            return Err(error);
+        }
+        self.moves.add(self.now.batch.moves);
+        for op in ops {
+            match op {
+                Op::Insert(..) => self.keys += 1,
+                Op::Remove(_) => self.keys -= 1,
+                Op::Update(..) => {}
+            }
+        }
+        let mut touched: Vec<PartitionId> = self.now.batch.needs.iter().map(|need| need.0).collect();
+        if let Some(next) = &self.next {
+            self.moves.add(next.shape.batch.moves);
+            touched.extend(next.shape.batch.needs.iter().map(|need| need.0));
+            touched.sort_unstable();
+            touched.dedup();
+        }
+        Ok(touched.into_iter().map(|partition| self.delta(partition)).collect())
+    }
+
+    /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere.
+    fn distribute(&mut self, ops: &[Op]) -> Option<(usize, UpdateError)> {
+        self.now.batch.clear();
+        if let Some(next) = &mut self.next {
+            next.shape.batch.clear();
+        }
+        let bits = self.value_bits();
         for (op, change) in ops.iter().enumerate() {
-            let wide = change.value().filter(|&value| !self.held.params.is_value(value));
-            let error = match (self.held.slot_of(change.hash().get()), wide) {
+            let hash = change.hash().get();
+            let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
+            let error = match (self.now.held.slot_of(hash), wide) {
                 (Err(partition), _) => UpdateError::NotMine { op, partition },
-                (_, Some(value)) => UpdateError::Value { op, value, bits: self.held.params.value_bits() },
+                (_, Some(value)) => UpdateError::Value { op, value, bits },
                 (Ok(slot), None) => {
-                    self.batch.add(slot, op);
+                    match self.next.as_mut().and_then(|next| next.slot_of(&self.now.held, slot, hash)) {
+                        Some((shape, slot)) => shape.batch.add(slot, op),
+                        None => self.now.batch.add(slot, op),
+                    }
                     continue;
                 }
             };
-            (limit, refused) = (op, Some(error));
-            break;
+            return Some((op, error));
         }
-        let failed = self.batch.perform(&mut self.held, ops, limit);
-        if let Some(error) = failed.map(|(_, error)| error).or(refused) {
-            self.batch.undo(&mut self.held);
-            return Err(error);
+        None
+    }
+
+    fn settle(&mut self) -> Result<(), UpdateError> {
+        self.now.settle()?;
+        if let Some(next) = &mut self.next {
+            next.shape.settle()?;
         }
-        let needs = match self.batch.settle(&self.held, &mut self.solver) {
-            Ok(needs) => needs,
-            Err(full) => {
-                self.batch.undo(&mut self.held);
-                return Err(full.into());
-            }
-        };
-        self.moves.add(self.batch.moves());
-        let mut deltas = Vec::with_capacity(needs.len());
-        for (partition, lines) in needs {
-            let mut writer = PayloadWriter::new(&self.held.params, None);
-            self.batch.commit(&mut self.held, partition, &mut writer);
-            self.held.lines_used[usize::from(partition.0)] = lines;
-            deltas.push(self.advance(partition, writer));
+        Ok(())
+    }
+
+    /// Commits what the batch did to a partition.
+    fn delta(&mut self, partition: PartitionId) -> Delta {
+        let reshaping = self.next.as_ref().map(|next| next.reshaping(partition));
+        let mut writer = PayloadWriter::new(&self.now.held.params, reshaping);
+        self.now.commit(partition, &mut writer);
+        if let Some(next) = &mut self.next {
+            next.shape.commit(partition, &mut writer);
         }
-        Ok(deltas)
+        self.advance(partition, writer)
     }
 }

@@ -1,14 +1,15 @@
 //! The control structure: the keys of the partitions a node is responsible for, and how updates become deltas.
 
 use super::arena::Line;
-use super::batch::Batch;
+use super::batch::Shape;
 use super::block::{self, Moves};
 use super::held::Held;
 use super::ops::{Op, UpdateError};
 use super::params::Params;
-use super::payload::PayloadWriter;
+use super::payload::{PayloadWriter, Reshaping};
 use super::query::{SetSep, bits_per_key};
-use super::solver::Solver;
+use super::reshape::Next;
+use super::store::Head;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 
 /// Sizes of a table as its control structure knows them.
@@ -39,11 +40,12 @@ pub struct Stats {
 /// bucket, message by message. So equal histories give equal bits, however they were batched.
 #[derive(Debug)]
 pub struct SetSepControl {
-    pub(super) held: Held,
+    pub(super) now: Shape,
+    /// The shape it is on its way to, if it is.
+    pub(super) next: Option<Next>,
     pub(super) positions: Vec<Position>,
     pub(super) moves: Moves,
-    pub(super) batch: Batch,
-    pub(super) solver: Solver,
+    pub(super) keys: u64,
 }
 
 impl SetSepControl {
@@ -66,18 +68,18 @@ impl SetSepControl {
     }
 
     pub(super) fn with_held(held: Held, positions: Vec<Position>, moves: Moves) -> Self {
-        let solver = Solver::new(&held.params);
-        Self { held, positions, moves, batch: Batch::default(), solver }
+        let keys = (0..held.store.len()).map(|slot| u64::from(held.store.view(slot).head.keys)).sum();
+        Self { now: Shape::new(held), next: None, positions, moves, keys }
     }
 
     /// What the table was made with.
     pub const fn params(&self) -> &Params {
-        &self.held.params
+        self.now.params()
     }
 
     /// Whether this structure is responsible for a partition.
     pub fn holds(&self, partition: PartitionId) -> bool {
-        self.held.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
+        self.now.held.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
     }
 
     /// Where a partition's stream stands, if it is held here.
@@ -87,14 +89,35 @@ impl SetSepControl {
 
     /// The value of a key: exact. `None` if it is not held here.
     pub fn get(&self, hash: KeyHash) -> Option<u8> {
-        let slot = self.held.slot_of(hash.get()).ok()?;
-        block::get(&self.held.store.view(slot), &self.held.params, hash.get())
+        let (held, slot) = self.locate(hash.get())?;
+        block::get(&held.store.view(slot), &held.params, hash.get())
+    }
+
+    /// The shape and place of a hash's block, if it is held here.
+    fn locate(&self, hash: u64) -> Option<(&Held, usize)> {
+        let slot = self.now.held.slot_of(hash).ok()?;
+        match self.next.as_ref().filter(|next| next.is_done(&self.now.held, slot)) {
+            Some(next) => Some((&next.shape.held, next.shape.held.slot_of(hash).ok()?)),
+            None => Some((&self.now.held, slot)),
+        }
+    }
+
+    /// The blocks held, ascending by the hashes in them: shape and place.
+    fn blocks(&self) -> impl Iterator<Item = (&Held, usize)> {
+        let now = &self.now.held;
+        (0..now.store.len()).flat_map(move |slot| {
+            let next = self.next.as_ref().filter(|next| next.is_done(now, slot));
+            let (held, ratio) = next.map_or((now, 1), |next| {
+                (&next.shape.held, (next.shape.params().blocks() / now.params.blocks()) as usize)
+            });
+            (slot * ratio..(slot + 1) * ratio).map(move |slot| (held, slot))
+        })
     }
 
     /// All keys held, ascending, with their values. Cost: sorts block by block.
     pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u8)> + '_ {
-        (0..self.held.store.len()).flat_map(move |slot| {
-            let keys = block::sorted_keys(&self.held.store.view(slot), self.held.store.slots());
+        self.blocks().flat_map(|(held, slot)| {
+            let keys = block::sorted_keys(&held.store.view(slot), held.store.slots());
             keys.into_iter().map(|(hash, value)| (KeyHash::new(hash), value))
         })
     }
@@ -140,22 +163,34 @@ impl SetSepControl {
     /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or
     /// is at position 0 itself, where an empty table already equals it.
     pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
-        let first = (*self.held.first.get(usize::from(partition.0))?)? as usize;
+        let now = &self.now.held;
+        let first = (*now.first.get(usize::from(partition.0))?)?;
         let position = self.positions[usize::from(partition.0)];
         if position == Position(0) {
             return None;
         }
-        let blocks = self.held.params.blocks_per_partition();
-        let mut writer = PayloadWriter::new(&self.held.params, None);
-        writer.section(&self.held.params, blocks);
-        (first..first + blocks as usize).for_each(|slot| self.held.write_whole(&mut writer, slot));
+        let whole = Reshaping { to: now.params, done: 0 };
+        let reshaping = self.next.as_ref().map_or(whole, |next| next.reshaping(partition));
+        let mut writer = PayloadWriter::new(&now.params, Some(reshaping));
+        let each = now.params.blocks_per_partition();
+        writer.section(&now.params, each - reshaping.done);
+        (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));
+        if let Some(next) = &self.next {
+            let ratio = next.shape.params().blocks() / now.params.blocks();
+            writer.section(next.shape.params(), reshaping.done * ratio);
+            let new = first * ratio..(first + reshaping.done) * ratio;
+            new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot as usize));
+        }
         let payload = writer.finish();
         Some(Delta { kind: TableKind::SetSep, partition, position, previous: Position(0), payload })
     }
 
     /// The query structure of what is held here; partitions held elsewhere are empty in it, at position 0.
     pub fn export(&self) -> SetSep {
-        let held = &self.held;
+        if self.next.is_some() {
+            return self.export_by_deltas();
+        }
+        let held = &self.now.held;
         let zeros = vec![0; held.params.slot_words()];
         let mut lines = Vec::with_capacity(held.params.blocks() as usize * zeros.len() / 8);
         let mut lists = Vec::new();
@@ -175,31 +210,45 @@ impl SetSepControl {
         SetSep::with_lines(held.params, positions, lines, lists)
     }
 
-    fn heads(&self) -> impl Iterator<Item = &super::store::Head> {
-        (0..self.held.store.len()).map(|slot| self.held.store.view(slot).head)
+    /// The query structure of a table in two shapes.
+    fn export_by_deltas(&self) -> SetSep {
+        let table = SetSep::new(*self.params());
+        for &partition in &self.now.held.partitions {
+            if let Some(delta) = self.export_partition(partition)
+                && table.apply(&delta).is_err()
+            {
+                unreachable!("a control structure's own export applies to an empty table of its shape");
+            }
+        }
+        table
     }
 
-    /// Keys held. Cost: a pass over the blocks.
-    pub fn len(&self) -> u64 {
-        self.heads().map(|head| u64::from(head.keys)).sum()
+    fn heads(&self) -> impl Iterator<Item = &Head> {
+        self.blocks().map(|(held, slot)| held.store.view(slot).head)
+    }
+
+    /// Keys held.
+    pub const fn len(&self) -> u64 {
+        self.keys
     }
 
     /// Whether none are held.
-    pub fn is_empty(&self) -> bool {
-        self.heads().all(|head| head.keys == 0)
+    pub const fn is_empty(&self) -> bool {
+        self.keys == 0
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory held for keys, values and bits.
     pub fn control_bytes(&self) -> usize {
-        self.held.store.bytes()
+        self.now.held.store.bytes() + self.next.as_ref().map_or(0, |next| next.shape.held.store.bytes())
     }
 
     /// Sizes and counters. Cost: a pass over the blocks.
     pub fn stats(&self) -> Stats {
         let keys = self.len();
-        let lines: u32 = self.held.lines_used.iter().sum();
-        let table_bytes =
-            self.held.store.len() * (self.held.params.slot_words() * 8 + 8) + lines as usize * 64;
+        let lines = |held: &Held| held.lines_used.iter().sum::<u32>() as usize * 64;
+        let blocks: usize = self.blocks().map(|(held, _)| held.params.slot_words() * 8 + 8).sum();
+        let next = self.next.as_ref().map_or(0, |next| lines(&next.shape.held));
+        let table_bytes = blocks + lines(&self.now.held) + next;
         Stats {
             keys,
             fallback_keys: self.heads().map(|head| block::fallback_keys(head) as u64).sum(),

@@ -235,13 +235,13 @@ impl SetSepControl {
         let mut sink = Sink::start(to, CONTROL_MAGIC, self.params())?;
         let mut buffer = Vec::new();
         sink.put_words(self.positions.iter().map(|position| position.0), &mut buffer)?;
-        let mine: Vec<u8> = self.held.mine().into_iter().map(u8::from).collect();
+        let mine: Vec<u8> = self.now.held.mine().into_iter().map(u8::from).collect();
         sink.put(&mine)?;
         let moves = [self.moves.single, self.moves.double, self.moves.rebalanced];
         sink.put_words(moves, &mut buffer)?;
-        for slot in 0..self.held.store.len() {
-            let view = self.held.store.view(slot);
-            let keys = block::sorted_keys(&view, self.held.store.slots());
+        for slot in 0..self.now.held.store.len() {
+            let view = self.now.held.store.view(slot);
+            let keys = block::sorted_keys(&view, self.now.held.store.slots());
             sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
             sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
             sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;

@@ -26,6 +26,7 @@ impl GroupKeys {
     }
 
     /// Adds a key.
+    #[cfg(test)]
     pub(super) fn push(&mut self, hash: u64, value: u8) {
         self.hashes.push(hash);
         self.values.push(value);

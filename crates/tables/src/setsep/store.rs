@@ -36,7 +36,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    const fn empty() -> Self {
+    pub(super) const fn empty() -> Self {
         Self { keys: 0, marks: 0, loads: [0; GROUPS], counts: [0; BUCKETS], spill: Vec::new() }
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Assembler<'a> {
         self.collect(job);
         self.balance(job.numbers, span)?;
         self.scatter(span);
-        self.solve(span)?;
+        self.solve(span);
         Ok(self.keys.len())
     }
 
@@ -125,7 +125,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn solve(&mut self, span: &mut Span<'_>) -> Result<(), BuildError> {
+    fn solve(&mut self, span: &mut Span<'_>) {
         let slots = span.slots;
         for head in &mut *span.heads {
             head.marks = 0;
@@ -154,7 +154,6 @@ impl<'a> Assembler<'a> {
             super::super::batch::groups(marks)
                 .for_each(|group| layout.set_group(span.words_mut(at), group, &marked));
         }
-        Ok(())
     }
 
     /// An error if a key is there twice.
@@ -181,6 +180,6 @@ impl<'a> Assembler<'a> {
 
 /// A hash that is in the row twice. Cost: all pairs, without a branch for each.
 fn twice(row: &[u64]) -> Option<u64> {
-    let same = |at: usize| row[..at].iter().fold(false, |same, &hash| same | (hash == row[at]));
-    (1..row.len()).find(|&at| same(at)).map(|at| row[at])
+    let same = |at: usize| row[..at].iter().fold(0, |same, &hash| same | u8::from(hash == row[at]));
+    (1..row.len()).find(|&at| same(at) != 0).map(|at| row[at])
 }

@@ -47,12 +47,14 @@ impl Packing {
     #[inline(always)]
     pub(super) fn unpack(&self, stretch: usize, records: &[u64], mut each: impl FnMut(u64, u8)) {
         if self.wide {
-            records.as_chunks::<2>().0.iter().for_each(|&[hash, value]| each(hash, value as u8));
+            for &[hash, value] in records.as_chunks::<2>().0 {
+                each(hash, value as u8);
+            }
         } else {
             let (base, mask) = (self.bases[stretch], (1u64 << self.value_bits) - 1);
-            records
-                .iter()
-                .for_each(|&record| each(base + (record >> self.value_bits), (record & mask) as u8));
+            for &record in records {
+                each(base + (record >> self.value_bits), (record & mask) as u8);
+            }
         }
     }
 }
@@ -70,7 +72,7 @@ pub(super) struct Dealt<'a> {
     room: usize,
     pending: Vec<Pending>,
     /// Words dealt to each stretch, those of the list not counted.
-    dealt: Vec<u32>,
+    words: Vec<u32>,
     /// What found no room: stretch, hash, value.
     list: Vec<(u32, u64, u8)>,
 }
@@ -83,22 +85,22 @@ pub(super) fn room(keys: usize, stretches: usize, words: usize) -> usize {
 
 impl<'a> Dealt<'a> {
     pub(super) fn new(region: &'a mut [u64], room: usize, stretches: usize) -> Self {
-        let (pending, dealt) = (vec![Pending([0; 8]); stretches], vec![0; stretches]);
-        Self { region, room, pending, dealt, list: Vec::new() }
+        let (pending, words) = (vec![Pending([0; 8]); stretches], vec![0; stretches]);
+        Self { region, room, pending, words, list: Vec::new() }
     }
 
     /// Adds a key to a stretch.
     #[inline(always)]
     pub(super) fn deal(&mut self, packing: &Packing, stretch: usize, hash: u64, value: u8) {
         if packing.wide {
-            if self.dealt[stretch] as usize + 2 > self.room {
+            if self.words[stretch] as usize + 2 > self.room {
                 self.list.push((stretch as u32, hash, value));
                 return;
             }
             self.word(stretch, hash);
             self.word(stretch, value.into());
         } else {
-            if self.dealt[stretch] as usize == self.room {
+            if self.words[stretch] as usize == self.room {
                 self.list.push((stretch as u32, hash, value));
                 return;
             }
@@ -108,10 +110,10 @@ impl<'a> Dealt<'a> {
 
     #[inline(always)]
     fn word(&mut self, stretch: usize, word: u64) {
-        let at = self.dealt[stretch] as usize;
+        let at = self.words[stretch] as usize;
         let pending = &mut self.pending[stretch].0;
         pending[at % 8] = word;
-        self.dealt[stretch] += 1;
+        self.words[stretch] += 1;
         if at % 8 == 7 {
             let to = stretch * self.room + at - 7;
             if let Some(line) = self.region[to..].first_chunk_mut::<8>() {
@@ -122,7 +124,7 @@ impl<'a> Dealt<'a> {
 
     /// Writes out what is left.
     pub(super) fn finish(&mut self) {
-        for (stretch, (pending, &dealt)) in self.pending.iter().zip(&self.dealt).enumerate() {
+        for (stretch, (pending, &dealt)) in self.pending.iter().zip(&self.words).enumerate() {
             let rest = dealt as usize % 8;
             let to = stretch * self.room + dealt as usize - rest;
             self.region[to..to + rest].copy_from_slice(&pending.0[..rest]);
@@ -133,7 +135,7 @@ impl<'a> Dealt<'a> {
 
     /// The records of a stretch.
     pub(super) fn records(&self, stretch: usize) -> &[u64] {
-        &self.region[stretch * self.room..][..self.dealt[stretch] as usize]
+        &self.region[stretch * self.room..][..self.words[stretch] as usize]
     }
 
     /// The keys of a stretch that found no room.

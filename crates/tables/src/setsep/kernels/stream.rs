@@ -1,5 +1,6 @@
 //! Stores that go to memory without passing through the caches: for data that is written once and read much later.
 #![allow(unsafe_code)]
+#![allow(clippy::cast_ptr_alignment, reason = "asked for before it is relied on")]
 
 /// Writes a cache line past the caches, where the processor can. Call [`finish`] before another thread reads it.
 #[inline(always)]
