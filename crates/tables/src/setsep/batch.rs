@@ -9,13 +9,13 @@
 use super::balance::Move;
 use super::block::{self, Moves, Refused};
 use super::control::SetSepControl;
+use super::face::lines_for;
 use super::geometry::GROUPS;
 use super::held::Held;
 use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::query::lines_for;
 use super::solver::{self, Fields, Solver};
 use scalebricks_types::{Delta, PartitionId};
 use std::ops::Range;

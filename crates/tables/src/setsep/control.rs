@@ -68,11 +68,23 @@ impl SetSepControl {
     }
 
     pub(super) fn with_held(held: Held, positions: Vec<Position>, moves: Moves) -> Self {
-        let keys = (0..held.store.len()).map(|slot| u64::from(held.store.view(slot).head.keys)).sum();
-        Self { now: Shape::new(held), next: None, positions, moves, keys }
+        Self::from_parts(held, None, positions, moves)
     }
 
-    /// What the table was made with.
+    /// A control structure of what was read from a snapshot: in one shape, or in two.
+    pub(super) fn from_parts(
+        now: Held,
+        next: Option<(Held, Vec<u32>)>,
+        positions: Vec<Position>,
+        moves: Moves,
+    ) -> Self {
+        let next = next.map(|(held, done)| Next::new(Shape::new(held), done));
+        let mut control = Self { now: Shape::new(now), next, positions, moves, keys: 0 };
+        control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
+        control
+    }
+
+    /// What the table was made with; while it is being reshaped, the old shape.
     pub const fn params(&self) -> &Params {
         self.now.params()
     }
