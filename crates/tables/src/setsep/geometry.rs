@@ -24,11 +24,15 @@ pub(super) const fn mix64(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The two halves G1, G2 (odd) of which every hash of the family `H_i = G1 + i·G2` is made (paper §4.2).
+/// The two halves G1, G2 of which every hash of the family `H_i = G1 + i·G2` is made (paper §4.2).
+///
+/// Both are 16 bits, so is the sum, and all stand in the upper half of their words: as many functions as there are
+/// indices, and twice as many of them to a vector as 32 bits would allow. G2 may be even: were it always odd, `H_i`
+/// and `H_(i+32768)` would differ in the top bit for every key, and half of the functions would be of no use.
 #[inline(always)]
 pub(super) const fn family(hash: u64, seed: u64) -> (u32, u32) {
     let m = mix64(hash ^ seed);
-    (m as u32, (m >> 32) as u32 | 1)
+    ((m as u32) << 16, (m >> 32 << 16) as u32)
 }
 
 /// How far a bucket's candidates lie behind its own place, for each quarter of the block's buckets.

@@ -51,6 +51,7 @@
 mod arena;
 mod balance;
 mod block;
+mod brute;
 mod builder;
 mod control;
 mod epoch;
@@ -58,6 +59,7 @@ mod format;
 mod geometry;
 mod image;
 mod journal;
+mod kernels;
 mod linear;
 mod ops;
 mod paper;

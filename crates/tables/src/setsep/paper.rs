@@ -13,7 +13,7 @@
 use super::format::Format;
 use super::geometry::family;
 use super::params::Params;
-use super::solver::{Fields, GroupKeys};
+use super::solver::Fields;
 use std::ops::{BitAnd, BitOr, Shl};
 
 /// Bits of the hash index.
@@ -27,7 +27,7 @@ pub(super) const fn index_bits(format: Format) -> u32 {
 /// Bits of the hash that name an array cell.
 pub(super) const fn position_bits(format: Format) -> u32 {
     match format {
-        Format::Paper16x8 => 3,
+        Format::Paper16x8 | Format::Brute => 3,
         _ => 4,
     }
 }
@@ -40,13 +40,13 @@ pub(super) const fn marker(format: Format) -> u64 {
 /// The canonical fields of a group, or `None` if some value bit has no index that works.
 ///
 /// Cost: for 16 keys, 8 cells and one value bit some 1,500 indices, most of them given up after 4 to 8 keys.
-pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+pub(super) fn solve(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     match (params.format(), params.value_bits()) {
-        (Format::Paper16x8, ..=4) => search::<Joint, 3>(keys, params),
-        (Format::Paper16x8, _) => search::<Apart<u64>, 3>(keys, params),
-        (_, ..=2) => search::<Joint, 4>(keys, params),
-        (_, ..=4) => search::<Apart<u64>, 4>(keys, params),
-        _ => search::<Apart<u128>, 4>(keys, params),
+        (Format::Paper16x8, ..=4) => search::<Joint, 3>(hashes, values, params),
+        (Format::Paper16x8, _) => search::<Apart<u64>, 3>(hashes, values, params),
+        (_, ..=2) => search::<Joint, 4>(hashes, values, params),
+        (_, ..=4) => search::<Apart<u64>, 4>(hashes, values, params),
+        _ => search::<Apart<u128>, 4>(hashes, values, params),
     }
 }
 
@@ -150,7 +150,7 @@ fn lanes<W: Word>(set: u32, cells: u32) -> W {
 }
 
 /// The search over arrays of 2^`POSITION` cells.
-fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+fn search<M: Masks, const POSITION: u32>(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     let (format, value_bits) = (params.format(), params.value_bits());
     let last = marker(format) as u32;
     let cells = 1u32 << POSITION;
@@ -164,8 +164,8 @@ fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, params: &Params) -> O
     // What each key asks of cell 0; shifting by its position asks it of that cell in every array. The last stride is
     // filled up with keys that ask nothing.
     let nothing = M::new(M::Word::ZERO, M::Word::ZERO);
-    let mut asks: Vec<(u32, u32, M)> = Vec::with_capacity(keys.hashes.len().next_multiple_of(STRIDE));
-    for (&hash, &value) in keys.hashes.iter().zip(&keys.values) {
+    let mut asks: Vec<(u32, u32, M)> = Vec::with_capacity(hashes.len().next_multiple_of(STRIDE));
+    for (&hash, &value) in hashes.iter().zip(values) {
         let (g1, g2) = family(hash, params.seed());
         let value = u32::from(value);
         asks.push((g1, g2, M::new(lanes(value & open, cells), lanes(!value & open, cells))));
@@ -275,11 +275,8 @@ mod tests {
             let keys: Vec<(u64, u8)> = (0..n as u64)
                 .map(|i| (mix64(seed ^ i), (mix64(!seed ^ i) as u32 & ((1 << bits) - 1)) as u8))
                 .collect();
-            let mut group = GroupKeys::default();
-            for &(hash, value) in &keys {
-                group.push(hash, value);
-            }
-            let solved = solve(&group, &params);
+            let (hashes, values): (Vec<u64>, Vec<u8>) = keys.iter().copied().unzip();
+            let solved = solve(&hashes, &values, &params);
             prop_assert_eq!(solved, obvious(&keys, &params));
             for &(hash, value) in &keys {
                 let Some(fields) = solved else { break };

@@ -1,6 +1,7 @@
 //! Lookups: the paper's three prefetched stages over a batch, or one key under a pin.
 
 use super::arena::Line;
+use super::brute::{self, Words};
 use super::epoch::Reader;
 use super::format::Format;
 use super::geometry::{CANDIDATES, bucket_of, family};
@@ -90,6 +91,7 @@ impl SetSepPin<'_> {
                 Format::Paper16x8 => stages(self.table, hashes, values, searched::<16, 3>),
                 Format::Paper8x16 => stages(self.table, hashes, values, searched::<8, 4>),
                 Format::Paper16x16 => stages(self.table, hashes, values, searched::<16, 4>),
+                Format::Brute => stages(self.table, hashes, values, brute),
             }
         }
     }
@@ -190,6 +192,21 @@ fn searched<const INDEX: u32, const POSITION: u32>(
         for bit in 1..bits {
             value |= cell(window(lines, at + (bit * field_bits) as usize)) << bit;
         }
+    }
+    Some(value)
+}
+
+/// Groups of the searched family of [`brute`].
+#[inline(always)]
+fn brute(table: &SetSep, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
+    let words = Words::of(&table.params);
+    let first = window(lines, at);
+    if brute::is_marked(first) {
+        return None;
+    }
+    let mut value = brute::cell(first, words, hash);
+    for bit in 1..usize::from(table.params.value_bits()) {
+        value |= brute::cell(window(lines, at + bit * 24), words, hash) << bit;
     }
     Some(value)
 }

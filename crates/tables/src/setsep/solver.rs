@@ -3,10 +3,13 @@
 //! A group's bits are a function of its keys and their values alone (and of the table's parameters): of all solutions
 //! the canonical one is stored. [`solve`] is the definition that every kernel must equal bit for bit.
 
+use super::brute;
 use super::format::Format;
+use super::kernels::search::SearchSolver;
 use super::linear;
 use super::paper;
 use super::params::Params;
+use crate::isa::Isa;
 
 /// The bits of one group: one field a value bit; unused fields are 0.
 pub(super) type Fields = [u64; 8];
@@ -33,10 +36,12 @@ impl GroupKeys {
 }
 
 /// The canonical fields of a group, or `None` if it has no solution.
+///
+/// Asks anew for each group which instructions there are, about 20 ns: who solves many holds a [`SearchSolver`].
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     match params.format() {
         Format::Linear | Format::Dense => linear::solve(keys, params),
-        _ => paper::solve(keys, params),
+        _ => SearchSolver::new(params, Isa::best()).solve(&keys.hashes, &keys.values),
     }
 }
 
@@ -71,6 +76,7 @@ pub(super) fn is_clean(fields: &Fields, params: &Params) -> bool {
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     match params.format() {
         Format::Linear | Format::Dense => linear::evaluate(fields, hash, params),
+        Format::Brute => brute::evaluate(fields, hash, params),
         _ => paper::evaluate(fields, hash, params),
     }
 }
