@@ -11,7 +11,7 @@
 //! [`solve`] is the reference that any other kernel must equal bit for bit.
 
 use super::format::Format;
-use super::geometry::family;
+use super::geometry::Family;
 use super::params::Params;
 use super::solver::Fields;
 use std::ops::{BitAnd, BitOr, Shl};
@@ -164,18 +164,18 @@ fn search<M: Masks, const POSITION: u32>(hashes: &[u64], values: &[u8], params: 
     // What each key asks of cell 0; shifting by its position asks it of that cell in every array. The last stride is
     // filled up with keys that ask nothing.
     let nothing = M::new(M::Word::ZERO, M::Word::ZERO);
-    let mut asks: Vec<(u32, u32, M)> = Vec::with_capacity(hashes.len().next_multiple_of(STRIDE));
+    let mut asks: Vec<(Family, M)> = Vec::with_capacity(hashes.len().next_multiple_of(STRIDE));
     for (&hash, &value) in hashes.iter().zip(values) {
-        let (g1, g2) = family(hash, params.seed());
         let value = u32::from(value);
-        asks.push((g1, g2, M::new(lanes(value & open, cells), lanes(!value & open, cells))));
+        let ask = M::new(lanes(value & open, cells), lanes(!value & open, cells));
+        asks.push((Family::of(hash, params.seed()), ask));
     }
-    asks.resize(asks.len().next_multiple_of(STRIDE), (0, 1, nothing));
+    asks.resize(asks.len().next_multiple_of(STRIDE), (Family::of(0, 0), nothing));
     let head_strides = if value_bits <= 2 { 2 } else { 3 };
     let (head, tail) = asks.split_at(asks.len().min(head_strides * STRIDE));
-    let add = |masks: &mut M, keys: &[(u32, u32, M)], index: u32| {
-        for &(g1, g2, ask) in keys {
-            masks.add(ask, g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION));
+    let add = |masks: &mut M, keys: &[(Family, M)], index: u32| {
+        for &(family, ask) in keys {
+            masks.add(ask, family.position(index, index_bits(format), POSITION));
         }
     };
 
@@ -222,11 +222,11 @@ fn search<M: Masks, const POSITION: u32>(hashes: &[u64], values: &[u8], params: 
 
 /// The value these fields give a key.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
-    let (format, (g1, g2)) = (params.format(), family(hash, params.seed()));
+    let (format, family) = (params.format(), Family::of(hash, params.seed()));
     let mut value = 0;
     for (bit, field) in fields.iter().enumerate().take(params.value_bits().into()) {
         let index = (field & marker(format)) as u32;
-        let position = g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - position_bits(format));
+        let position = family.position(index, index_bits(format), position_bits(format));
         value |= ((field >> index_bits(format) >> position & 1) as u8) << bit;
     }
     value
@@ -247,9 +247,10 @@ mod tests {
             fields[usize::from(bit)] = (0..marker(format) as u32).find_map(|index| {
                 let mut cells = vec![None; 1 << position_bits(format)];
                 for &(hash, value) in keys {
-                    let (g1, g2) = family(hash, params.seed());
-                    let h = g1.wrapping_add(index.wrapping_mul(g2));
-                    let cell = &mut cells[(h >> (32 - position_bits(format))) as usize];
+                    let upper = index > marker(format) as u32 / 2;
+                    let m = mix64(hash ^ params.seed()) >> if upper { 32 } else { 0 };
+                    let h = (m & 0xFFFF) + u64::from(index) * (m >> 16 & 0xFFFF);
+                    let cell = &mut cells[((h & 0xFFFF) >> (16 - position_bits(format))) as usize];
                     let want = value >> bit & 1;
                     if *cell.get_or_insert(want) != want {
                         return None;

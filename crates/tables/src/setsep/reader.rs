@@ -4,7 +4,7 @@ use super::arena::Line;
 use super::brute::{self, Words};
 use super::epoch::Reader;
 use super::format::Format;
-use super::geometry::{CANDIDATES, bucket_of, family};
+use super::geometry::{CANDIDATES, Family, bucket_of};
 use super::image::CHOICE_WORDS;
 use super::linear::{Rows, Shape};
 use super::query::SetSep;
@@ -173,10 +173,10 @@ fn searched<const INDEX: u32, const POSITION: u32>(
 ) -> Option<u8> {
     let marker = (1u32 << INDEX) - 1;
     let field_bits = INDEX + (1 << POSITION);
-    let (g1, g2) = family(hash, table.params.seed());
+    let family = Family::of(hash, table.params.seed());
     let bits = u32::from(table.params.value_bits());
     let cell = |field: u64| {
-        let position = g1.wrapping_add((field as u32 & marker).wrapping_mul(g2)) >> (32 - POSITION);
+        let position = family.position(field as u32 & marker, INDEX, POSITION);
         ((field >> INDEX >> position) & 1) as u8
     };
     let whole = window(lines, at);

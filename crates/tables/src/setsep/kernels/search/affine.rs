@@ -18,10 +18,13 @@ pub(super) struct Affine {
     some: [__mmask16; 2],
 }
 
-/// The words of the keys of one half, each in a byte-masked value's company, and a mask a key for each value bit.
+/// Places of a list: its keys, and copies up to the length of the other list.
+const ROOM: usize = MOST_KEYS + 16;
+
+/// The words of the keys of one half, and for each value bit all ones where a key has it.
 struct List<const BITS: usize> {
-    words: [u32; 3 * MOST_KEYS / 2],
-    ones: [[u32; 3 * MOST_KEYS / 2]; BITS],
+    words: [u32; ROOM],
+    ones: [[u32; ROOM]; BITS],
     len: usize,
 }
 
@@ -34,21 +37,18 @@ impl Affine {
         let some = ((1_u64 << len) - 1) as u32;
         // SAFETY: the proof; masked lanes are not read, and there are `len` keys.
         unsafe {
-            let eight = |at: usize| {
-                let mask = (some >> at) as u8;
-                _mm512_cvtepi64_epi32(_mm512_maskz_loadu_epi64(mask, hashes.as_ptr().wrapping_add(at).cast()))
-            };
+            let mut lows = [_mm256_setzero_si256(); 4];
+            for (at, low) in lows.iter_mut().enumerate() {
+                let from = hashes.as_ptr().wrapping_add(8 * at);
+                *low = _mm512_cvtepi64_epi32(_mm512_maskz_loadu_epi64((some >> (8 * at)) as u8, from.cast()));
+            }
             let key = _mm512_set1_epi32(keys.words.key.cast_signed());
-            let sixteen = |at: usize| {
-                _mm512_xor_si512(
-                    key,
-                    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(eight(at)), eight(at + 8)),
-                )
-            };
+            let first = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(lows[0]), lows[1]);
+            let second = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(lows[2]), lows[3]);
             let bytes = _mm256_maskz_loadu_epi8(some, values.as_ptr().cast());
             Self {
                 _proof: proof,
-                hashes: [sixteen(0), sixteen(16)],
+                hashes: [_mm512_xor_si512(first, key), _mm512_xor_si512(second, key)],
                 values: [
                     _mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)),
                     _mm512_cvtepu8_epi32(_mm256_extracti128_si256::<1>(bytes)),
@@ -65,43 +65,65 @@ impl Affine {
         unsafe {
             let times = _mm512_set1_epi32(multiplier(retry).cast_signed());
             let last = _mm512_set1_epi32(FINAL_32.cast_signed());
-            [0, 1].map(|part: usize| {
-                let x = _mm512_mullo_epi32(self.hashes[part], times);
+            let mut words = self.hashes;
+            for (word, &values) in words.iter_mut().zip(&self.values) {
+                let x = _mm512_mullo_epi32(*word, times);
                 let x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32::<15>(x)), last);
-                // a where c, else b
-                _mm512_ternarylogic_epi32::<0xE4>(self.values[part], x, _mm512_set1_epi32(0xFF))
-            })
+                // c where b, else a
+                *word = _mm512_ternarylogic_epi32::<0xB8>(x, _mm512_set1_epi32(0xFF), values);
+            }
+            words
         }
     }
 
     /// The keys in these lanes, close together, with copies of one of them behind.
     #[inline(always)]
     fn list<const BITS: usize>(words: [__m512i; 2], lanes: [__mmask16; 2], bits: [u32; BITS]) -> List<BITS> {
-        let mut list = List { words: [0; 48], ones: [[0; 48]; BITS], len: 0 };
         let first = lanes[0].count_ones() as usize;
-        list.len = first + lanes[1].count_ones() as usize;
-        // SAFETY: the proof; 16 lanes are written at 0, `first` <= 16, 16 and 32 of 48.
+        let len = first + lanes[1].count_ones() as usize;
+        let mut list = List { words: [0; ROOM], ones: [[0; ROOM]; BITS], len };
+        // SAFETY: the proof.
         unsafe {
-            let parts = [0, 1].map(|part: usize| _mm512_maskz_compress_epi32(lanes[part], words[part]));
-            let any = _mm512_mask_mov_epi32(parts[1], if first == 0 { 0 } else { 0xFFFF }, parts[0]);
+            let low = _mm512_maskz_compress_epi32(lanes[0], words[0]);
+            let high = _mm512_maskz_compress_epi32(lanes[1], words[1]);
+            let any = _mm512_mask_mov_epi32(high, if first == 0 { 0 } else { 0xFFFF }, low);
             let copies = _mm512_broadcastd_epi32(_mm512_castsi512_si128(any));
-            let parts =
-                [0, 1].map(|part: usize| _mm512_mask_compress_epi32(copies, lanes[part], words[part]));
-            let store = |to: &mut [u32; 48], map: &dyn Fn(__m512i) -> __m512i| {
-                let to = to.as_mut_ptr();
-                _mm512_storeu_si512(to.wrapping_add(16).cast(), map(copies));
-                _mm512_storeu_si512(to.wrapping_add(32).cast(), map(copies));
-                _mm512_storeu_si512(to.cast(), map(parts[0]));
-                _mm512_storeu_si512(to.wrapping_add(first).cast(), map(parts[1]));
-            };
-            store(&mut list.words, &|word| word);
+            let low = _mm512_mask_compress_epi32(copies, lanes[0], words[0]);
+            let high = _mm512_mask_compress_epi32(copies, lanes[1], words[1]);
+            store(&mut list.words, first, [low, high, copies]);
             for (ones, bit) in list.ones.iter_mut().zip(bits) {
                 let to_sign = _mm_cvtsi32_si128((31 - bit).cast_signed());
-                store(ones, &|word| _mm512_srai_epi32::<31>(_mm512_sll_epi32(word, to_sign)));
+                store(ones, first, [filled(low, to_sign), filled(high, to_sign), filled(copies, to_sign)]);
             }
         }
         list
     }
+}
+
+/// Writes `low` and, `first` places on, `high`; in all other places `copies`.
+///
+/// # Safety
+/// The processor has what a [`Gfni`] proves.
+#[inline(always)]
+unsafe fn store(to: &mut [u32; ROOM], first: usize, [low, high, copies]: [__m512i; 3]) {
+    let to = to.as_mut_ptr();
+    // SAFETY: the caller's; 16 of `ROOM` places are written at 0, 16, 32, and at `first`, which is at most 16.
+    unsafe {
+        _mm512_storeu_si512(to.wrapping_add(16).cast(), copies);
+        _mm512_storeu_si512(to.wrapping_add(32).cast(), copies);
+        _mm512_storeu_si512(to.cast(), low);
+        _mm512_storeu_si512(to.wrapping_add(first.min(16)).cast(), high);
+    }
+}
+
+/// All bits of a lane like the one that `to_sign` shifts to the top.
+///
+/// # Safety
+/// The processor has what a [`Gfni`] proves.
+#[inline(always)]
+unsafe fn filled(words: __m512i, to_sign: __m128i) -> __m512i {
+    // SAFETY: the caller's.
+    unsafe { _mm512_srai_epi32::<31>(_mm512_sll_epi32(words, to_sign)) }
 }
 
 /// One byte a half: the cells asked to be 0, and to be 1.
@@ -152,7 +174,7 @@ impl Kernel for Affine {
             // The position is the low three bits of what the affine map gives; the other bits mean nothing.
             let cells: [u8; 64] = std::array::from_fn(|position| 1 << (position % 8));
             let cells = _mm512_loadu_si512(cells.as_ptr().cast());
-            let firsts = [0, 1].map(|part: usize| _mm512_movepi32_mask(words[part]));
+            let firsts = [_mm512_movepi32_mask(words[0]), _mm512_movepi32_mask(words[1])];
             let lists = [
                 Self::list(words, [self.some[0] & firsts[0], self.some[1] & firsts[1]], bits),
                 Self::list(words, [self.some[0] & !firsts[0], self.some[1] & !firsts[1]], bits),

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::Form;
-use crate::setsep::geometry::family;
+use crate::setsep::geometry::Family;
 use crate::setsep::paper::{self, index_bits, marker, position_bits};
 use crate::setsep::params::Params;
 use crate::setsep::solver::Fields;
@@ -71,17 +71,26 @@ fn with_avx512(proof: super::Avx512, hashes: &[u64], values: &[u8], params: &Par
     all_bits(proof, hashes, values, params)
 }
 
+/// One group.
+#[derive(Debug, Clone, Copy)]
+struct Group<'a> {
+    hashes: &'a [u64],
+    values: &'a [u8],
+    params: &'a Params,
+}
+
 /// Two value bits at a time.
 #[inline(always)]
 fn all_bits<M: Lanes>(machine: M, hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     let mut fields = [0; 8];
+    let group = Group { hashes, values, params };
     for first in (0..params.value_bits()).step_by(2) {
         let pair = params.value_bits() - first > 1;
         match (pair, position_bits(params.format())) {
-            (false, 3) => pass::<M, 1, 2, 1>(machine, hashes, values, params, first, &mut fields)?,
-            (true, 3) => pass::<M, 2, 4, 1>(machine, hashes, values, params, first, &mut fields)?,
-            (false, _) => pass::<M, 1, 2, 2>(machine, hashes, values, params, first, &mut fields)?,
-            (true, _) => pass::<M, 2, 4, 2>(machine, hashes, values, params, first, &mut fields)?,
+            (false, 3) => pass::<M, 1, 2, 1>(machine, group, first, &mut fields)?,
+            (true, 3) => pass::<M, 2, 4, 1>(machine, group, first, &mut fields)?,
+            (false, _) => pass::<M, 1, 2, 2>(machine, group, first, &mut fields)?,
+            (true, _) => pass::<M, 2, 4, 2>(machine, group, first, &mut fields)?,
         }
     }
     Some(fields)
@@ -103,10 +112,15 @@ struct Sorted<V, const CLASSES: usize> {
 
 impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
     #[inline(always)]
-    fn new<M: Lanes<Vector = V>>(machine: M, hashes: &[u64], values: &[u8], seed: u64, first: u8) -> Self {
-        let class = |value: u8| usize::from(value >> first) % CLASSES;
+    fn new<M: Lanes<Vector = V>>(
+        machine: M,
+        group: Group<'_>,
+        class: impl Fn(u8) -> usize,
+        index: u32,
+    ) -> Self {
+        let upper = u32::from(index != 0);
         let mut places = [0; CLASSES];
-        for &value in values {
+        for &value in group.values {
             places[class(value)] += 1;
         }
         let mut begin = 0;
@@ -116,14 +130,15 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
         let zeros = [0; MOST_KEYS];
         let evens = [machine.splat(0); MOST_KEYS];
         let mut sorted = Self { evens, odds: zeros, bases: zeros, steps: zeros, ends: [0; CLASSES] };
-        for (&hash, &value) in hashes.iter().zip(values) {
-            let (g1, g2) = family(hash, seed);
+        for (&hash, &value) in group.hashes.iter().zip(group.values) {
+            let (g1, g2) = Family::of(hash, group.params.seed()).halves(upper);
             let place = &mut places[class(value)];
             let at = *place % MOST_KEYS;
             *place += 1;
-            (sorted.bases[at], sorted.odds[at]) = ((g1 >> 16) as u16, (g2 >> 16) as u16);
+            sorted.bases[at] = (g1.wrapping_add(index.wrapping_mul(g2)) >> 16) as u16;
+            sorted.odds[at] = (g2 >> 16) as u16;
         }
-        for at in 0..hashes.len().min(MOST_KEYS) {
+        for at in 0..group.hashes.len().min(MOST_KEYS) {
             sorted.evens[at] = machine.mul(machine.evens(), machine.splat(sorted.odds[at]));
             sorted.steps[at] = sorted.odds[at].wrapping_mul(M::LANES as u16);
         }
@@ -165,51 +180,75 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
     }
 }
 
+/// The table from the top four bits of a sum to its cell, one bit of this byte of the array.
+const fn cells(bytes: usize, byte: usize) -> [u8; 16] {
+    let mut table = [0; 16];
+    let mut nibble = 0;
+    while nibble < 16 {
+        let position = if bytes == 1 { nibble / 2 } else { nibble };
+        table[nibble] = (1_u32 << position >> (8 * byte)) as u8;
+        nibble += 1;
+    }
+    table
+}
+
 /// The lowest index of each of `BITS` value bits from `first` on, for arrays of `BYTES` bytes.
 #[inline(always)]
 fn pass<M: Lanes, const BITS: usize, const CLASSES: usize, const BYTES: usize>(
     machine: M,
-    hashes: &[u64],
-    values: &[u8],
-    params: &Params,
+    group: Group<'_>,
     first: u8,
     fields: &mut Fields,
 ) -> Option<()> {
-    let last = marker(params.format()) as u32;
-    let mut keys = Sorted::<M::Vector, CLASSES>::new(machine, hashes, values, params.seed(), first);
-    let cells = |byte: usize| -> [u8; 16] {
-        std::array::from_fn(|nibble| {
-            let position = if BYTES == 1 { nibble / 2 } else { nibble };
-            (1_u32 << position >> (8 * byte)) as u8
-        })
-    };
-    let tables: [M::Vector; BYTES] = std::array::from_fn(|byte| machine.table(cells(byte)));
+    let last = marker(group.params.format()) as u32;
+    let mut tables = [machine.splat(0); BYTES];
+    for (byte, table) in tables.iter_mut().enumerate() {
+        *table = machine.table(cells(BYTES, byte));
+    }
     let mut open = (1_usize << BITS) - 1;
-    for index in (0..last).step_by(M::LANES as usize) {
-        let named = keys.named(machine, tables);
-        for bit in 0..BITS {
-            let asked = |want: usize| -> [M::Vector; BYTES] {
-                let of_value = (0..CLASSES).filter(|class| class >> bit & 1 == want);
-                of_value.fold([machine.splat(0); BYTES], |all, class| {
-                    std::array::from_fn(|byte| machine.or(all[byte], named[class][byte]))
-                })
-            };
-            let (zeros, ones) = (asked(0), asked(1));
-            let works =
-                (0..BYTES).fold(u64::MAX, |works, byte| works & machine.disjoint(zeros[byte], ones[byte]));
-            let lane = works.trailing_zeros();
-            if open >> bit & 1 == 1 && works != 0 && index + lane < last {
-                let array = (0..BYTES)
-                    .fold(0, |all, byte| all | u64::from(machine.byte(ones[byte], lane)) << (8 * byte));
-                fields[usize::from(first) + bit] =
-                    u64::from(index + lane) | array << index_bits(params.format());
-                open &= !(1 << bit);
+    for half in [0..last.div_ceil(2), last.div_ceil(2)..last] {
+        let class = |value: u8| usize::from(value >> first) % CLASSES;
+        let mut keys = Sorted::<M::Vector, CLASSES>::new(machine, group, class, half.start);
+        for index in half.step_by(M::LANES as usize) {
+            let named = keys.named(machine, tables);
+            for bit in 0..BITS {
+                let (zeros, ones) = asks::<M, CLASSES, BYTES>(machine, &named, bit);
+                let mut works = u64::MAX;
+                for (&zeros, &ones) in zeros.iter().zip(&ones) {
+                    works &= machine.disjoint(zeros, ones);
+                }
+                let lane = works.trailing_zeros();
+                if open >> bit & 1 == 1 && works != 0 && index + lane < last {
+                    let mut field = 0;
+                    for &ones in ones.iter().rev() {
+                        field = field << 8 | u64::from(machine.byte(ones, lane));
+                    }
+                    field = field << index_bits(group.params.format()) | u64::from(index + lane);
+                    fields[usize::from(first) + bit] = field;
+                    open &= !(1 << bit);
+                }
             }
+            if open == 0 {
+                return Some(());
+            }
+            keys.advance();
         }
-        if open == 0 {
-            return Some(());
-        }
-        keys.advance();
     }
     None
+}
+
+/// The cells asked to be 0 and to be 1 by a bit of the keys' values.
+#[inline(always)]
+fn asks<M: Lanes, const CLASSES: usize, const BYTES: usize>(
+    machine: M,
+    named: &[[M::Vector; BYTES]; CLASSES],
+    bit: usize,
+) -> ([M::Vector; BYTES], [M::Vector; BYTES]) {
+    let mut asks = [[machine.splat(0); BYTES]; 2];
+    for (class, named) in named.iter().enumerate() {
+        for (all, &named) in asks[class >> bit & 1].iter_mut().zip(named) {
+            *all = machine.or(*all, named);
+        }
+    }
+    (asks[0], asks[1])
 }

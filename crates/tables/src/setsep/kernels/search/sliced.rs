@@ -105,17 +105,25 @@ impl<C: Cells> Kernel for C {
         retry: u32,
         bits: [u32; BITS],
     ) -> [[Sliced<C>; BITS]; 2] {
-        keys.split(retry).map(|list| {
-            let mut asks = [[self.none(); 2]; BITS];
+        let mut asks = [[Sliced(self, [self.none(); 2]); BITS]; 2];
+        for (list, asks) in keys.split(retry).iter().zip(&mut asks) {
+            let mut sums = [[self.none(); 2]; BITS];
             for &(word, value) in list.keys() {
-                let parity = |byte: u32| PARITIES[(word >> (8 * byte) & 0x7F) as usize];
-                let named = self.named([parity(3), parity(2), parity(1)]);
-                for (asks, bit) in asks.iter_mut().zip(bits) {
+                let parities = [24, 16, 8_u32];
+                let mut position = [0; 3];
+                for (parity, byte) in position.iter_mut().zip(parities) {
+                    *parity = PARITIES[(word >> byte & 0x7F) as usize];
+                }
+                let named = self.named(position);
+                for (sum, bit) in sums.iter_mut().zip(bits) {
                     let one = (u64::from(value) >> bit & 1).wrapping_neg();
-                    *asks = [self.add(asks[0], named, !one), self.add(asks[1], named, one)];
+                    *sum = [self.add(sum[0], named, !one), self.add(sum[1], named, one)];
                 }
             }
-            asks.map(|asks| Sliced(self, asks))
-        })
+            for (ask, sum) in asks.iter_mut().zip(sums) {
+                ask.1 = sum;
+            }
+        }
+        asks
     }
 }

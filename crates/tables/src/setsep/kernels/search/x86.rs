@@ -180,12 +180,14 @@ impl Cells for Avx512 {
     fn named(self, [p0, p1, p2]: [u64; 3]) -> __m512i {
         // SAFETY: as above.
         unsafe {
-            let splat = |p: u64| _mm512_set1_epi64(p.cast_signed());
-            let cell0 = _mm512_xor_si512(splat(p0), _mm512_set_epi64(0, -1, 0, -1, 0, -1, 0, -1));
+            let cell0 = _mm512_xor_si512(
+                _mm512_set1_epi64(p0.cast_signed()),
+                _mm512_set_epi64(0, -1, 0, -1, 0, -1, 0, -1),
+            );
             let flip1 = _mm512_set_epi64(0, 0, -1, -1, 0, 0, -1, -1);
             let flip2 = _mm512_set_epi64(0, 0, 0, 0, -1, -1, -1, -1);
-            let cell1 = _mm512_ternarylogic_epi64::<0x60>(cell0, splat(p1), flip1); // a AND (b XOR c)
-            _mm512_ternarylogic_epi64::<0x60>(cell1, splat(p2), flip2)
+            let cell1 = _mm512_ternarylogic_epi64::<0x60>(cell0, _mm512_set1_epi64(p1.cast_signed()), flip1); // a AND (b XOR c)
+            _mm512_ternarylogic_epi64::<0x60>(cell1, _mm512_set1_epi64(p2.cast_signed()), flip2)
         }
     }
     #[inline(always)]
@@ -227,19 +229,19 @@ impl Cells for Avx2 {
     fn named(self, [p0, p1, p2]: [u64; 3]) -> Self::Vector {
         // SAFETY: as above.
         unsafe {
-            let splat = |p: u64| _mm256_set1_epi64x(p.cast_signed());
-            let cell0 = _mm256_xor_si256(splat(p0), _mm256_set_epi64x(0, -1, 0, -1));
-            let cell1 = _mm256_xor_si256(splat(p1), _mm256_set_epi64x(0, 0, -1, -1));
-            let (cell, p2) = (_mm256_and_si256(cell0, cell1), splat(p2));
+            let p0 = _mm256_xor_si256(_mm256_set1_epi64x(p0.cast_signed()), _mm256_set_epi64x(0, -1, 0, -1));
+            let p1 = _mm256_xor_si256(_mm256_set1_epi64x(p1.cast_signed()), _mm256_set_epi64x(0, 0, -1, -1));
+            let (cell, p2) = (_mm256_and_si256(p0, p1), _mm256_set1_epi64x(p2.cast_signed()));
             [_mm256_andnot_si256(p2, cell), _mm256_and_si256(p2, cell)]
         }
     }
     #[inline(always)]
-    fn add(self, all: Self::Vector, cells: Self::Vector, lanes: u64) -> Self::Vector {
+    fn add(self, all: Self::Vector, cells: Self::Vector, candidates: u64) -> Self::Vector {
         // SAFETY: as above.
         unsafe {
-            let lanes = _mm256_set1_epi64x(lanes.cast_signed());
-            [0, 1].map(|half: usize| _mm256_or_si256(all[half], _mm256_and_si256(cells[half], lanes)))
+            let mask = _mm256_set1_epi64x(candidates.cast_signed());
+            let (low, high) = (_mm256_and_si256(cells[0], mask), _mm256_and_si256(cells[1], mask));
+            [_mm256_or_si256(all[0], low), _mm256_or_si256(all[1], high)]
         }
     }
     #[inline(always)]
@@ -248,29 +250,35 @@ impl Cells for Avx2 {
         unsafe { fold(_mm256_or_si256(_mm256_and_si256(a[0], b[0]), _mm256_and_si256(a[1], b[1]))) }
     }
     #[inline(always)]
-    fn asked(self, of: [Self::Vector; 2], lane: u32, by: [Self::Vector; 2]) -> u64 {
+    fn asked(self, of: [Self::Vector; 2], candidate: u32, by: [Self::Vector; 2]) -> u64 {
         // SAFETY: as above.
         unsafe {
-            let lane = _mm256_set1_epi64x((1_u64 << lane).cast_signed());
-            let chosen = |of: __m256i, by: __m256i| {
-                _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(of, lane), lane), by)
-            };
-            let halves = [0, 1].map(|half: usize| {
-                _mm256_or_si256(chosen(of[0][half], by[1][half]), chosen(of[1][half], by[0][half]))
-            });
-            fold(_mm256_or_si256(halves[0], halves[1]))
+            let bit = _mm256_set1_epi64x((1_u64 << candidate).cast_signed());
+            let low = _mm256_or_si256(having(of[0][0], bit, by[1][0]), having(of[1][0], bit, by[0][0]));
+            let high = _mm256_or_si256(having(of[0][1], bit, by[1][1]), having(of[1][1], bit, by[0][1]));
+            fold(_mm256_or_si256(low, high))
         }
     }
     #[inline(always)]
-    fn lane(self, cells: Self::Vector, lane: u32) -> u8 {
+    fn lane(self, cells: Self::Vector, candidate: u32) -> u8 {
         // SAFETY: as above.
         unsafe {
-            let to_sign = _mm_cvtsi32_si128((63 - lane).cast_signed());
-            let signs =
-                cells.map(|half| _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_sll_epi64(half, to_sign))));
-            (signs[0] | signs[1] << 4) as u8
+            let to_sign = _mm_cvtsi32_si128((63 - candidate).cast_signed());
+            let low = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_sll_epi64(cells[0], to_sign)));
+            let high = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_sll_epi64(cells[1], to_sign)));
+            (low | high << 4) as u8
         }
     }
+}
+
+/// The words of `by` whose cells have this candidate in `of`.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn having(of: __m256i, candidate: __m256i, by: __m256i) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe { _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(of, candidate), candidate), by) }
 }
 
 /// The OR of four words.
