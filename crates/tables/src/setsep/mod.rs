@@ -52,6 +52,7 @@ mod arena;
 mod balance;
 mod batch;
 mod block;
+mod brute;
 mod builder;
 mod control;
 mod epoch;

@@ -1,10 +1,11 @@
 //! Lookups: the paper's three prefetched stages over a batch, or one key under a pin.
 
 use super::arena::Line;
+use super::brute::{self, Words};
 use super::epoch::Reader;
 use super::face::Face;
 use super::format::Format;
-use super::geometry::{CANDIDATES, bucket_of, family};
+use super::geometry::{CANDIDATES, Family, bucket_of};
 use super::image::CHOICE_WORDS;
 use super::linear::{Rows, Shape};
 use super::query::SetSep;
@@ -101,6 +102,7 @@ impl SetSepPin<'_> {
                 Format::Paper16x8 => stages(table, hashes, values, searched::<16, 3>),
                 Format::Paper8x16 => stages(table, hashes, values, searched::<8, 4>),
                 Format::Paper16x16 => stages(table, hashes, values, searched::<16, 4>),
+                Format::Brute => stages(table, hashes, values, brute),
             }
         }
     }
@@ -182,10 +184,10 @@ fn searched<const INDEX: u32, const POSITION: u32>(
 ) -> Option<u8> {
     let marker = (1u32 << INDEX) - 1;
     let field_bits = INDEX + (1 << POSITION);
-    let (g1, g2) = family(hash, table.params.seed());
+    let family = Family::of(hash, table.params.seed());
     let bits = u32::from(table.params.value_bits());
     let cell = |field: u64| {
-        let position = g1.wrapping_add((field as u32 & marker).wrapping_mul(g2)) >> (32 - POSITION);
+        let position = family.position(field as u32 & marker, INDEX, POSITION);
         ((field >> INDEX >> position) & 1) as u8
     };
     let whole = window(lines, at);
@@ -201,6 +203,21 @@ fn searched<const INDEX: u32, const POSITION: u32>(
         for bit in 1..bits {
             value |= cell(window(lines, at + (bit * field_bits) as usize)) << bit;
         }
+    }
+    Some(value)
+}
+
+/// Groups of the searched family of [`brute`].
+#[inline(always)]
+fn brute(table: &Face, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
+    let words = Words::of(&table.params);
+    let first = window(lines, at);
+    if brute::is_marked(first) {
+        return None;
+    }
+    let mut value = brute::cell(first, words, hash);
+    for bit in 1..usize::from(table.params.value_bits()) {
+        value |= brute::cell(window(lines, at + bit * 24), words, hash) << bit;
     }
     Some(value)
 }

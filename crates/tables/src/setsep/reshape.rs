@@ -115,7 +115,7 @@ impl SetSepControl {
             return Err(ReshapeError::Busy);
         }
         check(self.params(), &to)?;
-        let shape = Shape::new(Held::new(to, &self.now.held.mine(), false));
+        let shape = Shape::new(Held::new(to, &self.now.held.mine(), false), self.now.solver.isa());
         self.next = Some(Next { shape, done: vec![0; self.positions.len()] });
         Ok(())
     }
