@@ -50,20 +50,30 @@
 
 mod arena;
 mod balance;
+mod batch;
 mod block;
+mod brute;
 mod builder;
 mod control;
 mod epoch;
+mod face;
+mod format;
 mod geometry;
+mod held;
 mod image;
-mod journal;
+mod kernels;
+mod linear;
 mod ops;
+mod paper;
 mod params;
 mod payload;
 mod query;
 mod reader;
+mod reshape;
+mod shapes;
 mod snapshot;
 mod solver;
+mod store;
 mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
@@ -72,9 +82,11 @@ mod tests;
 pub use block::Moves;
 pub use builder::{BuildError, Progress, SetSepBuilder};
 pub use control::{SetSepControl, Stats};
+pub use format::Format;
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
 pub use ops::{Full, Op, UpdateError};
-pub use params::{BLOCK_CAPACITY, Format, KEYS_PER_BLOCK, MAX_BLOCKS, Params, ParamsError};
+pub use params::{MAX_BLOCKS, Params, ParamsError};
 pub use query::{SetSep, TableStats};
 pub use reader::{SetSepPin, SetSepReader};
+pub use reshape::ReshapeError;
 pub use snapshot::SnapshotError;
