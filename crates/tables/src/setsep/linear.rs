@@ -121,18 +121,29 @@ impl Rows {
         Self { shape: Shape::of(params), key: mix64(params.seed()) }
     }
 
+    /// What hashes are combined with first.
+    pub(super) const fn key(self) -> u64 {
+        self.key
+    }
+
     /// The row of a key under a seed, in the low `columns` bits.
     #[inline(always)]
     pub(super) const fn row(self, hash: u64, seed: u32) -> u64 {
+        self.row_in(self.shape, hash, seed)
+    }
+
+    /// The same, where the shape is known to the compiler.
+    #[inline(always)]
+    pub(super) const fn row_in(self, shape: Shape, hash: u64, seed: u32) -> u64 {
         let x = hash ^ self.key;
-        if self.shape.width == 32 {
+        if shape.width == 32 {
             let x = (x as u32).wrapping_mul(MULTIPLIER_32.wrapping_add(seed.wrapping_mul(SEED_STEP_32)));
             let x = (x ^ x >> 15).wrapping_mul(FINAL_32);
-            (x >> (32 - self.shape.columns)) as u64
+            (x >> (32 - shape.columns)) as u64
         } else {
             let x = x.wrapping_mul(MULTIPLIER_64.wrapping_add((seed as u64).wrapping_mul(SEED_STEP_64)));
             let x = (x ^ x >> 32).wrapping_mul(FINAL_64);
-            x >> (64 - self.shape.columns)
+            x >> (64 - shape.columns)
         }
     }
 }

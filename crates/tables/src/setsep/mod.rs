@@ -58,6 +58,7 @@ mod format;
 mod geometry;
 mod image;
 mod journal;
+mod kernels;
 mod linear;
 mod ops;
 mod paper;

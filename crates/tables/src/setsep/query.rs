@@ -3,10 +3,12 @@
 use super::arena::{Arena, Line, Spares, spare_slots};
 use super::geometry::GROUPS;
 use super::image::{CHOICE_WORDS, Layout, group_of, set_choice};
+use super::linear::Rows;
 use super::params::{KEYS_PER_LINE, Params};
 use super::payload::{BlockChange, PayloadReader};
 use super::reader::SetSepReader;
 use super::solver::is_marked;
+use super::sync::Memory;
 use crate::gpt::{Gpt, GptReader};
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct SetSep {
     pub(super) params: Params,
     pub(super) layout: Layout,
+    /// The row hash of linear formats, ready for use.
+    pub(super) rows: Rows,
     pub(super) arena: Arena,
     writer: Mutex<Writer>,
 }
@@ -67,35 +71,54 @@ pub(super) fn lines_for(keys: usize) -> u32 {
 impl SetSep {
     /// An empty table: every partition at position 0.
     pub fn new(params: Params) -> Self {
-        let lines =
-            (0..params.blocks() as usize * params.slot_words() / 8).map(|_| Line::new([0; 8])).collect();
         let positions = vec![Position(0); params.partitions().get() as usize];
-        Self::with_lines(params, positions, lines, Vec::new())
+        Self::with_memory(params, positions, Self::memory(&params), Vec::new())
     }
 
-    /// A table of these lines, one slot a block, and the fallback lists of some blocks.
+    /// Zeroed lines for a table of these parameters: those of all its blocks, in their order, which the caller may
+    /// fill before it gives the memory to [`with_memory`](Self::with_memory), and some spare ones behind.
+    pub(super) fn memory(params: &Params) -> Memory<Line> {
+        let blocks = params.blocks() as usize;
+        Arena::memory(blocks, params.slot_words() / 8, spare_slots(blocks))
+    }
+
+    /// A table of these lines, one slot a block, and the fallback lists of some blocks. Copies them: better fill a
+    /// [`memory`](Self::memory).
     pub(super) fn with_lines(
         params: Params,
         positions: Vec<Position>,
         lines: Vec<Line>,
         lists: Vec<(u32, Vec<(u64, u8)>)>,
     ) -> Self {
+        let mut memory = Self::memory(&params);
+        memory.iter_mut().zip(lines).for_each(|(to, line)| *to = line);
+        Self::with_memory(params, positions, memory, lists)
+    }
+
+    /// A table of the blocks in a [`memory`](Self::memory) made for the same parameters, and the fallback lists of some
+    /// of them.
+    pub(super) fn with_memory(
+        params: Params,
+        positions: Vec<Position>,
+        memory: Memory<Line>,
+        lists: Vec<(u32, Vec<(u64, u8)>)>,
+    ) -> Self {
         let layout = Layout::of(&params);
         let limit = params.fallback_lines().saturating_mul(params.partitions().get());
         let spare = spare_slots(params.blocks() as usize);
-        let (arena, mut spares) = Arena::new(lines, layout.words / 8, spare, limit);
+        let (arena, mut spares) = Arena::new(memory, layout.words / 8, spare, limit);
         let mut words = vec![0; layout.words];
         let mut lines_used = vec![0; positions.len()];
         let mut fallback_keys = 0;
         for (block, pairs) in lists {
-            arena.copy_block(arena.index(block), &mut words);
+            arena.copy_block(arena.slot(block), &mut words);
             arena.publish(&mut spares, block, &words, Some(&pairs));
             lines_used[usize::from(params.partition_of_block(block).0)] += lines_for(pairs.len());
             fallback_keys += pairs.len() as u64;
         }
         let change = BlockChange::default();
         let writer = Mutex::new(Writer { spares, positions, lines_used, fallback_keys, words, change });
-        Self { params, layout, arena, writer }
+        Self { params, layout, rows: Rows::of(&params), arena, writer }
     }
 
     /// What the table was made with.
@@ -114,10 +137,10 @@ impl SetSep {
 
     /// Copies one block out. The caller holds the writer's lock, so that it stays.
     pub(super) fn block_state(&self, block: u32) -> BlockState {
-        let index = self.arena.index(block);
+        let slot = self.arena.slot(block);
         let mut words = vec![0; self.layout.words];
-        self.arena.copy_block(index, &mut words);
-        (words, self.arena.fallback(index).collect())
+        self.arena.copy_block(slot, &mut words);
+        (words, self.arena.fallback(slot).collect())
     }
 
     /// Applies one update: each changed block is copied, changed, and replaced by one store; readers do not wait.
@@ -171,21 +194,21 @@ impl SetSep {
     ) -> Result<(), ApplyError> {
         while changes.next(&mut writer.change)? {
             let Writer { spares, words, change, .. } = writer;
-            let index = self.arena.index(change.block);
-            self.arena.copy_block(index, words);
+            let slot = self.arena.slot(change.block);
+            self.arena.copy_block(slot, words);
             for &(bucket, choice) in &change.choices {
                 set_choice(words, bucket.into(), choice);
             }
             for (group, fields) in &change.groups {
                 self.layout.set_group(words, (*group).into(), fields);
             }
-            let old = if index >> 32 == 0 { 0 } else { self.arena.fallback(index).count() };
+            let old = self.arena.fallback(slot).count();
             let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
             let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
             if old > 0 || marked || listed {
                 let consistent = match &change.fallback {
                     Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
-                    None => self.lists_marked_groups(words, self.arena.fallback(index).map(|pair| pair.0)),
+                    None => self.lists_marked_groups(words, self.arena.fallback(slot).map(|pair| pair.0)),
                 };
                 if !consistent {
                     return Err(ApplyError::Malformed("the fallback list does not match the marked groups"));

@@ -1,0 +1,91 @@
+//! Blocks as vector kernels read them: as words at places, without bounds checks.
+//!
+//! # Why plain loads are sound
+//! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
+//! all written before the index word was (release), and are not written again before the reader unpins: [`Blocks`]
+//! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
+//! them, may read them. Both facts are told in [`arena`](crate::setsep::arena) and
+//! [`epoch`](crate::setsep::epoch), and tested there under a model checker.
+//!
+//! # Why places are in bounds
+//! Index words hold numbers of slots (`Arena::new` and `Arena::publish` store no others), a slot has
+//! [`slot_words`](crate::setsep::Params) words, and kernels read 8 words of choices and 64 groups, which are these.
+#![allow(unsafe_code)]
+
+use crate::setsep::arena::Line;
+use crate::setsep::linear::Rows;
+use crate::setsep::query::SetSep;
+use crate::setsep::reader::SetSepPin;
+use crate::setsep::sync::{AtomicU32, Ordering};
+
+/// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.
+const MAX_LINES: usize = 1 << 27;
+
+/// What a pinned reader reads.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks<'a> {
+    index: &'a [AtomicU32],
+    lines: &'a [Line],
+    /// The row hash.
+    pub(super) rows: Rows,
+}
+
+impl<'a> Blocks<'a> {
+    /// Whether a table is small enough for 32-bit places.
+    pub(super) fn reach(table: &SetSep) -> bool {
+        table.arena.parts().1.len() <= MAX_LINES
+    }
+
+    /// The blocks under this pin.
+    #[inline(always)]
+    pub(super) fn of(pin: &'a SetSepPin<'_>) -> Self {
+        let (index, lines) = pin.table().arena.parts();
+        Self { index, lines, rows: pin.table().rows }
+    }
+
+    /// The slot of a block.
+    ///
+    /// # Safety
+    /// There must be such a block.
+    #[inline(always)]
+    pub(super) unsafe fn slot(&self, block: u32) -> u32 {
+        // SAFETY: the caller's word.
+        unsafe { self.index.get_unchecked(block as usize) }.load(Ordering::Acquire)
+    }
+
+    /// Where word 0 lies.
+    #[inline(always)]
+    pub(super) const fn words(&self) -> *const u64 {
+        self.lines.as_ptr().cast()
+    }
+
+    /// A word.
+    ///
+    /// # Safety
+    /// It must lie in a slot that an index word led to.
+    #[inline(always)]
+    pub(super) unsafe fn word(&self, at: usize) -> u64 {
+        // SAFETY: in bounds and not being written, as told above.
+        unsafe { self.words().add(at).read() }
+    }
+
+    /// Half a word; the low half is the first.
+    ///
+    /// # Safety
+    /// As for [`word`](Self::word).
+    #[inline(always)]
+    pub(super) unsafe fn half(&self, at: usize) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.words().cast::<u32>().add(at).read() }
+    }
+
+    /// Two halves that follow each other.
+    ///
+    /// # Safety
+    /// As for [`word`](Self::word), for both.
+    #[inline(always)]
+    pub(super) unsafe fn pair(&self, at: usize) -> u64 {
+        // SAFETY: as above; two halves may lie across two words.
+        unsafe { self.words().cast::<u32>().add(at).cast::<u64>().read_unaligned() }
+    }
+}
