@@ -1,4 +1,4 @@
-//! Blocks as vector kernels read them: as words at places, without bounds checks.
+//! Blocks as kernels read them: as words at places, without bounds checks.
 //!
 //! # Why plain loads are sound
 //! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
@@ -12,12 +12,15 @@
 //! [`slot_words`](crate::setsep::Params) words, and kernels read 8 words of choices and 64 groups, which are these.
 #![allow(unsafe_code)]
 
+use crate::prefetch::prefetch_read;
 use crate::setsep::arena::Line;
 use crate::setsep::linear::Rows;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::setsep::query::SetSep;
 use crate::setsep::reader::SetSepPin;
 use crate::setsep::sync::{AtomicU32, Ordering};
 
+#[cfg(all(target_arch = "x86_64", not(loom)))]
 /// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.
 const MAX_LINES: usize = 1 << 27;
 
@@ -31,6 +34,7 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     /// Whether a table is small enough for 32-bit places.
     pub(super) fn reach(table: &SetSep) -> bool {
         table.arena.parts().1.len() <= MAX_LINES
@@ -54,6 +58,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Where word 0 lies.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) const fn words(&self) -> *const u64 {
         self.lines.as_ptr().cast()
@@ -65,24 +70,34 @@ impl<'a> Blocks<'a> {
     /// It must lie in a slot that an index word led to.
     #[inline(always)]
     pub(super) unsafe fn word(&self, at: usize) -> u64 {
-        // SAFETY: in bounds and not being written, as told above.
-        unsafe { self.words().add(at).read() }
+        // SAFETY: in bounds, as told above.
+        unsafe { self.lines.get_unchecked(at / 8).0.get_unchecked(at % 8) }.load(Ordering::Relaxed)
     }
 
-    /// Half a word; the low half is the first.
+    /// Asks for the line of a word, to be read soon; any place will do.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, at: usize) {
+        if let Some(line) = self.lines.get(at / 8) {
+            prefetch_read(line);
+        }
+    }
+
+    /// Half a word, by a plain load; the low half is the first.
     ///
     /// # Safety
     /// As for [`word`](Self::word).
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) unsafe fn half(&self, at: usize) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: in bounds and not being written, as told above.
         unsafe { self.words().cast::<u32>().add(at).read() }
     }
 
-    /// Two halves that follow each other.
+    /// Two halves that follow each other, by a plain load.
     ///
     /// # Safety
     /// As for [`word`](Self::word), for both.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) unsafe fn pair(&self, at: usize) -> u64 {
         // SAFETY: as above; two halves may lie across two words.

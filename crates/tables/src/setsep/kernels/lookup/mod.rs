@@ -8,15 +8,11 @@
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx512;
-#[cfg(all(target_arch = "x86_64", not(loom)))]
 mod blocks;
 mod portable;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
-
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-use blocks::Blocks;
 
 use crate::isa::Isa;
 use crate::setsep::format::Format;
@@ -25,6 +21,8 @@ use crate::setsep::reader::SetSepPin;
 use scalebricks_types::KeyHash;
 
 pub(in crate::setsep) use portable::one;
+
+use blocks::Blocks;
 
 /// A kernel: the values of some keys, which must be as many as there are values.
 type Batch = unsafe fn(&SetSepPin<'_>, &[KeyHash], &mut [u8]);

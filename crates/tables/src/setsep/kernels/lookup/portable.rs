@@ -1,15 +1,18 @@
-//! Lookups in plain Rust: the definition of what a lookup reads, and the form of every processor.
+//! Lookups in plain Rust: the form of every processor, and single keys.
+//!
+//! A batch is taken through the paper's three stages (§4.4): slot, choice, group; each stage asks for the lines that the
+//! next one reads. A single key goes straight through; the processor overlaps several by itself if each is short, so
+//! what the format and the number of value bits fix is fixed at compile time for one and two bits.
 
-use super::{Batch, in_fallback};
-use crate::prefetch::prefetch_read;
-use crate::setsep::arena::Line;
+#![allow(unsafe_code)]
+
+use super::{Batch, Blocks, in_fallback};
 use crate::setsep::format::Format;
-use crate::setsep::geometry::{OFFSETS, bucket_of, family};
+use crate::setsep::geometry::{GROUPS, OFFSETS, bucket_of, family};
 use crate::setsep::image::CHOICE_WORDS;
 use crate::setsep::linear::Shape;
-use crate::setsep::query::SetSep;
+use crate::setsep::params::Params;
 use crate::setsep::reader::SetSepPin;
-use crate::setsep::sync::Ordering;
 use scalebricks_types::KeyHash;
 
 /// Keys in flight at once.
@@ -17,8 +20,23 @@ const WIDTH: usize = 32;
 
 /// How the groups of a format answer.
 pub(super) trait Groups {
-    /// The value the group at a bit position of a block's lines gives a key, or `None` if it is marked.
-    fn evaluate(table: &SetSep, lines: &[Line], at: usize, hash: u64) -> Option<u8>;
+    /// Bits of a group.
+    #[inline(always)]
+    fn bits(params: &Params) -> usize {
+        params.group_bits()
+    }
+
+    /// The value that a group gives a key, or `None` if it is marked.
+    ///
+    /// # Safety
+    /// A block must begin at word `base`, and have such a group.
+    unsafe fn evaluate(
+        blocks: &Blocks<'_>,
+        params: &Params,
+        base: usize,
+        group: usize,
+        hash: u64,
+    ) -> Option<u8>;
 }
 
 /// Groups of equations: fields of `WIDTH` bits, values of `L`, or, if that is 0, of as many as the table says.
@@ -70,43 +88,57 @@ fn any(pin: &SetSepPin<'_>, format: Format, hash: u64) -> u8 {
 
 #[inline(always)]
 fn through<G: Groups>(pin: &SetSepPin<'_>, hash: u64) -> u8 {
-    let table = pin.table();
-    let (block, bucket) = bucket_of(hash, table.params.blocks());
-    let slot = table.arena.slot(block);
-    let lines = table.arena.block(slot);
-    let at = group_at(table, lines, bucket);
-    G::evaluate(table, lines, at, hash).unwrap_or_else(|| in_fallback(pin, slot, hash))
+    let (blocks, params) = (Blocks::of(pin), &pin.table().params);
+    let (block, bucket) = bucket_of(hash, params.blocks());
+    // SAFETY: a scaled hash is the number of a block; its slot is a block.
+    let (slot, found) = unsafe {
+        let slot = blocks.slot(block);
+        let base = slot as usize * (CHOICE_WORDS + G::bits(params));
+        let group = group(&blocks, base, bucket);
+        (slot, G::evaluate(&blocks, params, base, group, hash))
+    };
+    found.unwrap_or_else(|| in_fallback(pin, slot, hash))
 }
 
-/// The first bit of the group that a bucket of a block chose.
+/// The group that a bucket chose.
+///
+/// # Safety
+/// A block must begin at word `base`.
 #[inline(always)]
-fn group_at(table: &SetSep, lines: &[Line], bucket: usize) -> usize {
-    let choices = lines[0].0[bucket / 32 % CHOICE_WORDS].load(Ordering::Relaxed);
+unsafe fn group(blocks: &Blocks<'_>, base: usize, bucket: usize) -> usize {
+    // SAFETY: one of the block's words of choices.
+    let choices = unsafe { blocks.word(base + bucket / 32 % CHOICE_WORDS) };
     let choice = (choices >> (bucket % 32 * 2)) as usize & 3;
-    let group = (bucket + usize::from(OFFSETS[bucket / 64 % 4 * 4 + choice])) % 64;
-    CHOICE_WORDS * 64 + group * table.params.group_bits()
+    (bucket + usize::from(OFFSETS[bucket / 64 % 4 * 4 + choice])) % GROUPS
 }
 
 /// Up to [`WIDTH`] keys at a time in three stages, each asking for what the next will read.
 #[inline(always)]
 pub(super) fn stages<G: Groups>(pin: &SetSepPin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
-    let table = pin.table();
+    let (blocks, params) = (Blocks::of(pin), &pin.table().params);
+    let (bits, words) = (G::bits(params), CHOICE_WORDS + G::bits(params));
     for (hashes, values) in hashes.chunks(WIDTH).zip(values.chunks_mut(WIDTH)) {
-        let (mut slots, mut places) = ([0; WIDTH], [0; WIDTH]);
-        for ((hash, slot), place) in hashes.iter().zip(&mut slots).zip(&mut places) {
-            let (block, bucket) = bucket_of(hash.get(), table.params.blocks());
-            *slot = table.arena.slot(block);
-            *place = bucket;
-            prefetch_read(&table.arena.block(*slot)[0]);
+        let (mut slots, mut groups) = ([0; WIDTH], [0; WIDTH]);
+        for ((hash, slot), bucket) in hashes.iter().zip(&mut slots).zip(&mut groups) {
+            let block;
+            (block, *bucket) = bucket_of(hash.get(), params.blocks());
+            // SAFETY: a scaled hash is the number of a block.
+            *slot = unsafe { blocks.slot(block) };
+            blocks.prefetch(*slot as usize * words);
         }
-        for (&slot, place) in slots.iter().zip(&mut places).take(hashes.len()) {
-            let lines = table.arena.block(slot);
-            *place = group_at(table, lines, *place);
-            prefetch_read(&lines[*place / 512]);
-            prefetch_read(&lines[(*place + table.params.group_bits() - 1) / 512]);
+        for (&slot, group_of) in slots.iter().zip(&mut groups).take(hashes.len()) {
+            let base = slot as usize * words;
+            // SAFETY: the slot of a block.
+            *group_of = unsafe { group(&blocks, base, *group_of) };
+            let first = CHOICE_WORDS * 64 + *group_of * bits;
+            blocks.prefetch(base + first / 64);
+            if !512_usize.is_multiple_of(bits) {
+                blocks.prefetch(base + (first + bits - 1) / 64); // groups may straddle lines
+            }
         }
-        for (((hash, value), &slot), &at) in hashes.iter().zip(values).zip(&slots).zip(&places) {
-            let found = G::evaluate(table, table.arena.block(slot), at, hash.get());
+        for (((hash, value), &slot), &group) in hashes.iter().zip(values).zip(&slots).zip(&groups) {
+            // SAFETY: the slot of a block.
+            let found = unsafe { G::evaluate(&blocks, params, slot as usize * words, group, hash.get()) };
             *value = found.unwrap_or_else(|| in_fallback(pin, slot, hash.get()));
         }
     }
@@ -114,46 +146,75 @@ pub(super) fn stages<G: Groups>(pin: &SetSepPin<'_>, hashes: &[KeyHash], values:
 
 impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
     #[inline(always)]
-    fn evaluate(table: &SetSep, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
-        let bits = if L == 0 { usize::from(table.params.value_bits()) } else { L };
+    fn bits(params: &Params) -> usize {
+        if L == 0 { params.group_bits() } else { WIDTH as usize * L }
+    }
+
+    #[inline(always)]
+    unsafe fn evaluate(
+        blocks: &Blocks<'_>,
+        params: &Params,
+        base: usize,
+        group: usize,
+        hash: u64,
+    ) -> Option<u8> {
+        let bits = if L == 0 { usize::from(params.value_bits()) } else { L };
         let shape = Shape::new(WIDTH, bits as u32);
+        let base = base + CHOICE_WORDS;
+        // SAFETY: all the words of the group's fields.
+        let word = |at: usize| unsafe { blocks.word(base + at) };
         let mut fields = [0; 8];
-        for (bit, field) in fields.iter_mut().enumerate().take(bits) {
-            let at = at + bit * WIDTH as usize;
-            let word = lines[at / 512].0[at / 64 % 8].load(Ordering::Relaxed);
-            *field = if WIDTH == 64 { word } else { word >> (at % 64) & 0xFFFF_FFFF };
+        if WIDTH == 64 {
+            (0..bits).for_each(|bit| fields[bit] = word(group * bits + bit));
+        } else if L > 0 && L.is_multiple_of(2) {
+            for pair in 0..L / 2 {
+                let both = word(group * (L / 2) + pair);
+                (fields[2 * pair], fields[2 * pair + 1]) = (both & 0xFFFF_FFFF, both >> 32);
+            }
+        } else {
+            for bit in 0..bits {
+                let at = group * bits + bit;
+                fields[bit] = word(at / 2) >> (at % 2 * 32) & 0xFFFF_FFFF;
+            }
         }
         let seed = shape.seed(&fields);
         if seed == shape.seeds() {
             return None;
         }
-        let row = table.rows.row_in(shape, hash, seed);
+        let row = blocks.rows.row_in(shape, hash, seed);
         let bits = fields.iter().take(bits);
         Some(bits.rev().fold(0, |value, field| value << 1 | (field & row).count_ones() as u8 & 1))
     }
 }
 
-/// 64 bits from a bit position on; zeros, or repeated bits, behind the block's end.
-#[inline(always)]
-fn window(lines: &[Line], at: usize) -> u64 {
-    let word = |word: usize| lines[word / 8].0[word % 8].load(Ordering::Relaxed);
-    let (first, shift) = (at / 64, at % 64);
-    let second = (first + 1).min(lines.len() * 8 - 1);
-    word(first) >> shift | word(second) << 1 << (63 - shift)
-}
-
 impl<const INDEX: u32, const POSITION: u32> Groups for Searched<INDEX, POSITION> {
     #[inline(always)]
-    fn evaluate(table: &SetSep, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
+    unsafe fn evaluate(
+        blocks: &Blocks<'_>,
+        params: &Params,
+        base: usize,
+        group: usize,
+        hash: u64,
+    ) -> Option<u8> {
         let marker = (1u32 << INDEX) - 1;
         let field_bits = INDEX + (1 << POSITION);
-        let (g1, g2) = family(hash, table.params.seed());
-        let bits = u32::from(table.params.value_bits());
+        let (g1, g2) = family(hash, params.seed());
+        let bits = u32::from(params.value_bits());
         let cell = |field: u64| {
             let position = g1.wrapping_add((field as u32 & marker).wrapping_mul(g2)) >> (32 - POSITION);
             ((field >> INDEX >> position) & 1) as u8
         };
-        let whole = window(lines, at);
+        let start = CHOICE_WORDS * 64 + group * params.group_bits();
+        let last = params.slot_words() - 1;
+        // 64 bits from a bit of the group on; repeated bits behind the block's end.
+        let window = |bit: u32| {
+            let (first, shift) = ((start + bit as usize) / 64, (start + bit as usize) % 64);
+            // SAFETY: a word of the group, and one that is no further than the block's last.
+            let (low, high) =
+                unsafe { (blocks.word(base + first), blocks.word(base + (first + 1).min(last))) };
+            low >> shift | high << 1 << (63 - shift)
+        };
+        let whole = window(0);
         if whole as u32 & marker == marker {
             return None;
         }
@@ -164,7 +225,7 @@ impl<const INDEX: u32, const POSITION: u32> Groups for Searched<INDEX, POSITION>
             }
         } else {
             for bit in 1..bits {
-                value |= cell(window(lines, at + (bit * field_bits) as usize)) << bit;
+                value |= cell(window(bit * field_bits)) << bit;
             }
         }
         Some(value)
