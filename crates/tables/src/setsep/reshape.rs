@@ -168,7 +168,7 @@ impl SetSepControl {
         let freed: u32 = freed.sum();
         next.shape.held.lines_used[usize::from(partition.0)] = lines;
         next.done[usize::from(partition.0)] = to;
-        let mut writer = PayloadWriter::new(&held.params, Some(next.reshaping(partition)));
+        let mut writer = PayloadWriter::new(&held.layout, Some(next.reshaping(partition)));
         writer.section(&held.params, 0);
         let new = (first + from) as usize * ratio..(first + to) as usize * ratio;
         writer.section(next.shape.params(), new.len() as u32); // at most 2^24

@@ -6,6 +6,7 @@
 //! | kernel | side by side | definition it equals |
 //! |---|---|---|
 //! | `tile`, `lanes` | sixteen groups' systems of equations | `linear::solve` |
+//! | `single` | the equations of one group | `linear::solve` |
 //! | `search` | many hash functions for one group | `paper::solve`, `brute::solve` |
 //! | `lookup` | many keys | `solver::evaluate` |
 //!
@@ -20,6 +21,7 @@ mod lanes;
 pub(super) mod lookup;
 mod portable;
 pub(super) mod search;
+mod single;
 pub(super) mod stream;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ mod tile;
 use crate::isa::Isa;
 
 pub(super) use lanes::Word;
+pub(super) use single::Single;
 pub(super) use tile::{LaneSolver, Tile};
 
 /// An [`Isa`] that this processor was seen to have: what makes it sound to call a kernel's fast form.
