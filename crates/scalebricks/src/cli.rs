@@ -1,8 +1,9 @@
 //! The command line.
 
 use crate::demo::config::DemoConfig;
-use crate::quantity;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scalebricks_bench::{BenchArgs, args};
+use scalebricks_console::quantity;
 use scalebricks_dataplane::policy::MIN_MTU;
 use scalebricks_dataplane::{Architecture, Oversize, Policy};
 use scalebricks_types::{ClusterSize, IdError, KeyProfile};
@@ -36,6 +37,10 @@ pub enum Command {
     /// Forward packets through a cluster in this process, in four architectures, and check every packet
     #[command(long_about = DEMO_ABOUT, after_long_help = DEMO_EXAMPLES, after_help = "See --help for examples.")]
     Demo(DemoArgs),
+
+    /// Measure the tables beside other structures, every answer checked
+    #[command(long_about = args::ABOUT, after_long_help = args::EXAMPLES, after_help = "See --help for examples.")]
+    Bench(BenchArgs),
 }
 
 const DEMO_ABOUT: &str = "\
@@ -229,8 +234,10 @@ mod tests {
     use clap::CommandFactory;
 
     fn demo(args: &[&str]) -> Result<DemoArgs, clap::Error> {
-        let Command::Demo(args) = Cli::try_parse_from([&["scalebricks", "demo"], args].concat())?.command;
-        Ok(args)
+        match Cli::try_parse_from([&["scalebricks", "demo"], args].concat())?.command {
+            Command::Demo(args) => Ok(args),
+            Command::Bench(_) => unreachable!("the word is demo"),
+        }
     }
 
     #[test]

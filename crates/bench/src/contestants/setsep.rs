@@ -1,0 +1,131 @@
+//! SetSep.
+
+use super::{Build, Fill, Make, Mode, Product, Questions, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use scalebricks_tables::setsep::{Params, SetSep, SetSepBuilder, SetSepReader};
+use scalebricks_types::{KeyHash, PartitionCount};
+use std::sync::Arc;
+
+/// Its name.
+const NAME: &str = "setsep";
+
+/// The parameters of a table for so many keys.
+///
+/// # Errors
+/// [`BenchError::Usage`] for parameters that make no table.
+pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
+    let usage = |error: scalebricks_tables::setsep::ParamsError| BenchError::Usage(error.to_string());
+    // A partition at its fullest must fit one delta: some more for large tables.
+    let mut refused = None;
+    for shift in 0..=8 {
+        let partitions = PartitionCount::new(1 << shift).map_err(|e| BenchError::Usage(e.to_string()))?;
+        match Params::for_keys(keys, value_bits, partitions)
+            .and_then(|params| params.with_format(make.format))
+        {
+            Ok(params) => return Ok(params.with_seed(1)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.map_or_else(|| BenchError::Usage("no partitions".to_owned()), usage))
+}
+
+/// Keys and values, ready to be built from.
+pub struct Prepared {
+    params: Params,
+    make: Make,
+    entries: Vec<(KeyHash, u8)>,
+}
+
+impl Prepared {
+    pub fn new(set: &KeySet, make: Make) -> Result<Self, BenchError> {
+        let params = params(set.len() as u64, set.value_bits, make)?;
+        Ok(Self { params, make, entries: set.entries() })
+    }
+}
+
+impl Build for Prepared {
+    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
+        let builder = SetSepBuilder::new(self.params).threads(self.make.threads);
+        let control = builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
+        Ok(match self.make.product {
+            Product::Table => {
+                let fill = fill(&control);
+                Box::new(SetSepTable { table: Arc::new(control.export()), fill })
+            }
+            Product::Control => Box::new(Control(control)),
+        })
+    }
+}
+
+fn fill(control: &scalebricks_tables::setsep::SetSepControl) -> Fill {
+    let stats = control.stats();
+    Fill { fallback_keys: Some(stats.fallback_keys), max_group_load: Some(stats.max_group_load) }
+}
+
+/// The query structure.
+pub struct SetSepTable {
+    /// The table.
+    pub table: Arc<SetSep>,
+    /// How it is filled.
+    pub fill: Fill,
+}
+
+/// Ways to ask it for so many keys a call.
+pub fn modes(batch: usize) -> Vec<Mode> {
+    if batch > 1 { vec![Mode::Batch(batch)] } else { vec![Mode::OnePin, Mode::PinEach] }
+}
+
+impl Table for SetSepTable {
+    fn table_bytes(&self) -> u64 {
+        self.table.stats().table_bytes as u64
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        let mut reader = SetSepReader::new(Arc::clone(&self.table));
+        match mode {
+            Mode::OnePin => {
+                let pin = reader.pin();
+                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                    *answer = pin.get(hash);
+                }
+            }
+            Mode::PinEach | Mode::Loop => {
+                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                    *answer = reader.pin().get(hash);
+                }
+            }
+            Mode::Batch(batch) => {
+                for (hashes, answers) in questions.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
+                    reader.lookup_batch(hashes, answers);
+                }
+            }
+            Mode::Stream => reader.lookup_batch(questions.hashes, answers),
+        }
+    }
+
+    fn fill(&self) -> Fill {
+        self.fill
+    }
+}
+
+/// The control structure: asked for exact values, to check it.
+struct Control(scalebricks_tables::setsep::SetSepControl);
+
+impl Table for Control {
+    fn table_bytes(&self) -> u64 {
+        self.0.stats().table_bytes as u64
+    }
+
+    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        for (&hash, answer) in questions.hashes.iter().zip(answers) {
+            if let Some(value) = self.0.get(hash) {
+                *answer = value;
+            }
+        }
+    }
+
+    fn fill(&self) -> Fill {
+        fill(&self.0)
+    }
+}
