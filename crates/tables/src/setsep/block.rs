@@ -3,7 +3,7 @@
 use super::balance::{self, Choices, Counts, Loads, group_under};
 use super::geometry::{BUCKETS, GROUPS, MEMBERS, bucket_of};
 use super::image::{Layout, set_choice};
-use super::params::{BLOCK_CAPACITY, Params};
+use super::params::Params;
 use super::solver::{self, GroupKeys};
 
 /// How far above its target a group may stay before the whole block is balanced anew.
@@ -58,7 +58,7 @@ impl Block {
         }
     }
 
-    /// A block with these keys, ascending, different and its own, at most [`BLOCK_CAPACITY`], but no bits yet.
+    /// A block with these keys, ascending, different and its own, at most the format's capacity, but no bits yet.
     pub(super) fn with_keys(params: &Params, number: u32, keys: Vec<u64>, values: Vec<u8>) -> Self {
         let mut block = Self { keys, values, ..Self::empty(params, number) };
         for &key in &block.keys {
@@ -116,7 +116,7 @@ impl Block {
     pub(super) fn put(&mut self, params: &Params, hash: u64, value: u8) -> Result<usize, Refused> {
         let (_, bucket) = bucket_of(hash, params.blocks());
         let Err(at) = self.find(bucket, hash) else { return Err(Refused::Exists) };
-        if self.keys.len() >= BLOCK_CAPACITY {
+        if self.keys.len() >= params.format().block_capacity() {
             return Err(Refused::Full);
         }
         self.keys.insert(at, hash);
@@ -138,7 +138,7 @@ impl Block {
         let bucket = self.put(params, hash, value)?;
         let group = self.group(bucket);
         *dirty |= 1 << group;
-        let mean = self.keys.len().div_ceil(GROUPS) as u16; // at most BLOCK_CAPACITY / GROUPS
+        let mean = self.keys.len().div_ceil(GROUPS) as u16; // at most a block's capacity / GROUPS
         let target = params.format().target_load().max(mean + 1);
         if self.loads[group] > target {
             self.relieve(params, group, target, dirty, moves);
@@ -210,12 +210,12 @@ impl Block {
             for &(bucket, choice) in &MEMBERS[group] {
                 if self.choices[usize::from(bucket)] == choice {
                     for at in self.range(bucket.into()) {
-                        scratch.push(self.keys[at], params.seed(), self.values[at]);
+                        scratch.push(self.keys[at], self.values[at]);
                     }
                 }
             }
             let solved = solver::solve(scratch, params);
-            let fields = solved.unwrap_or(solver::marked(params.format()));
+            let fields = solved.unwrap_or(solver::marked(params));
             layout.set_group(&mut self.words, group, &fields);
             self.marks = self.marks & !(1 << group) | u64::from(solved.is_none()) << group;
         }

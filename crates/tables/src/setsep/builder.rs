@@ -4,7 +4,7 @@ use super::block::{Block, Moves};
 use super::control::SetSepControl;
 use super::geometry::bucket_of;
 use super::ops::Full;
-use super::params::{BLOCK_CAPACITY, Params};
+use super::params::Params;
 use super::solver::GroupKeys;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::panic::resume_unwind;
@@ -219,7 +219,7 @@ impl<'a> SetSepBuilder<'a> {
         let mut blocks = Vec::new();
         let mut slots = vec![u32::MAX; counts.len()];
         for (number, &count) in (0..params.blocks()).zip(&counts) {
-            let (need, limit) = (count as usize, BLOCK_CAPACITY);
+            let (need, limit) = (count as usize, params.format().block_capacity());
             if !self.mine[(number / each) as usize] {
                 if count > 0 {
                     return Err(BuildError::NotMine(params.partition_of_block(number)));

@@ -6,7 +6,7 @@ use super::geometry::{GROUPS, bucket_of};
 use super::image::Layout;
 use super::journal::Journal;
 use super::ops::{Full, Op, UpdateError};
-use super::params::{BLOCK_CAPACITY, Params};
+use super::params::Params;
 use super::payload::{BlockChange, PayloadWriter};
 use super::query::{SetSep, bits_per_key, lines_for};
 use super::solver::GroupKeys;
@@ -23,7 +23,7 @@ pub struct Stats {
     pub marked_groups: u64,
     /// Keys in the fullest group.
     pub max_group_load: u16,
-    /// Keys in the fullest block, of [`BLOCK_CAPACITY`].
+    /// Keys in the fullest block, of [`Format::block_capacity`](super::Format::block_capacity).
     pub max_block_keys: usize,
     /// Bytes of the query structure's blocks and fallback lists, without its spare slots.
     pub table_bytes: usize,
@@ -219,7 +219,7 @@ impl SetSepControl {
                     Err(Refused::Full) => UpdateError::Full(Full::Block {
                         block: block.number,
                         need: block.keys.len() + 1,
-                        limit: BLOCK_CAPACITY,
+                        limit: self.params.format().block_capacity(),
                     }),
                 };
                 first_error = Some((op, error));

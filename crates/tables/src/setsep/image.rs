@@ -2,7 +2,7 @@
 //! bits), then 64 groups bit-packed, one word for each bit of a group.
 
 use super::geometry::{BUCKETS, CANDIDATES, GROUPS, bucket_of};
-use super::params::{Format, Params};
+use super::params::Params;
 use super::solver::{Fields, is_marked};
 
 /// Words of choices: one cache line.
@@ -11,46 +11,45 @@ pub(super) const CHOICE_WORDS: usize = BUCKETS * 2 / 64;
 /// Where things lie in a block's words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    pub(super) format: Format,
-    pub(super) value_bits: u8,
+    pub(super) params: Params,
     pub(super) words: usize,
 }
 
 impl Layout {
     pub(super) const fn of(params: &Params) -> Self {
-        Self { format: params.format(), value_bits: params.value_bits(), words: params.slot_words() }
+        Self { params: *params, words: params.slot_words() }
     }
 
     const fn field_at(self, group: usize, bit: usize) -> usize {
-        let field = self.format.field_bits() as usize;
-        CHOICE_WORDS * 64 + (group * self.value_bits as usize + bit) * field
+        let field = self.params.format().field_bits() as usize;
+        CHOICE_WORDS * 64 + (group * self.params.value_bits() as usize + bit) * field
     }
 
     /// The fields of a group.
     pub(super) fn group(self, words: &[u64], group: usize) -> Fields {
         let mut fields = [0; 8];
-        let width = self.format.field_bits();
-        for (bit, field) in fields.iter_mut().enumerate().take(usize::from(self.value_bits)) {
+        let width = self.params.format().field_bits();
+        for (bit, field) in fields.iter_mut().enumerate().take(usize::from(self.params.value_bits())) {
             let at = self.field_at(group, bit);
             let (word, shift) = (at / 64, at % 64);
             let low = words[word] >> shift;
             let high = if shift + width as usize > 64 { words[word + 1] << (64 - shift) } else { 0 };
-            *field = ((low | high) & ((1 << width) - 1)) as u32;
+            *field = (low | high) & (u64::MAX >> (64 - width));
         }
         fields
     }
 
     /// Stores the fields of a group.
     pub(super) fn set_group(self, words: &mut [u64], group: usize, fields: &Fields) {
-        let width = self.format.field_bits();
-        let mask = (1u64 << width) - 1;
-        for (bit, &field) in fields.iter().enumerate().take(usize::from(self.value_bits)) {
+        let width = self.params.format().field_bits();
+        let mask = u64::MAX >> (64 - width);
+        for (bit, &field) in fields.iter().enumerate().take(usize::from(self.params.value_bits())) {
             let at = self.field_at(group, bit);
             let (word, shift) = (at / 64, at % 64);
-            words[word] = words[word] & !(mask << shift) | u64::from(field) << shift;
+            words[word] = words[word] & !(mask << shift) | field << shift;
             if shift + width as usize > 64 {
                 let over = 64 - shift;
-                words[word + 1] = words[word + 1] & !(mask >> over) | u64::from(field) >> over;
+                words[word + 1] = words[word + 1] & !(mask >> over) | field >> over;
             }
         }
     }
@@ -58,7 +57,7 @@ impl Layout {
     /// One bit a group: whether it is marked.
     pub(super) fn marks(self, words: &[u64]) -> u64 {
         (0..GROUPS).fold(0, |marks, group| {
-            marks | u64::from(is_marked(&self.group(words, group), self.format)) << group
+            marks | u64::from(is_marked(&self.group(words, group), &self.params)) << group
         })
     }
 }
@@ -83,6 +82,7 @@ pub(super) fn group_of(words: &[u64], hash: u64, blocks: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::Format;
     use super::super::geometry::mix64;
     use super::*;
     use scalebricks_types::PartitionCount;
@@ -95,7 +95,7 @@ mod tests {
                 let layout = Layout::of(&params);
                 let mut words = vec![u64::MAX; layout.words];
                 let field = |group: usize, bit: usize| {
-                    (mix64((group * 8 + bit) as u64) & ((1 << format.field_bits()) - 1)) as u32
+                    mix64((group * 8 + bit) as u64) & (u64::MAX >> (64 - format.field_bits()))
                 };
                 let fields =
                     |group| std::array::from_fn(|bit| if bit < bits.into() { field(group, bit) } else { 0 });

@@ -39,7 +39,7 @@ pub enum Full {
         block: u32,
         /// Keys it would hold.
         need: usize,
-        /// [`BLOCK_CAPACITY`](super::BLOCK_CAPACITY).
+        /// [`Format::block_capacity`](super::Format::block_capacity).
         limit: usize,
     },
     /// A partition's fallback has no room.

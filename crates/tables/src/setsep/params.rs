@@ -1,98 +1,16 @@
 //! What a table is made with: everything two nodes must agree on to send each other bits.
 
-use super::geometry::GROUPS;
+use super::format::Format;
 use scalebricks_types::{MAX_PAYLOAD_BYTES, PartitionCount, PartitionId};
 
 /// Most blocks a table can have: 2^24, about 17 billion keys.
 pub const MAX_BLOCKS: u32 = 1 << 24;
-
-/// Keys a block is sized for (paper §4.4).
-pub const KEYS_PER_BLOCK: u64 = 1024;
-
-/// Most keys a block can hold: 20 a group on average. By then an 8-cell array no longer separates most groups.
-pub const BLOCK_CAPACITY: usize = GROUPS * 20;
 
 /// Fallback keys that share one 64-byte line.
 pub(super) const KEYS_PER_LINE: usize = 6;
 
 /// Bytes of [`Params`] on the wire and in snapshots.
 pub(super) const PARAMS_BYTES: usize = 28;
-
-/// How a group stores one value bit: `x+y` in the paper is `x` bits of hash index and an array of `y` bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[repr(u8)]
-pub enum Format {
-    /// 16+8: the paper's choice. 24 bits a group and value bit; fewer than one group in a million fails.
-    #[default]
-    Paper16x8 = 1,
-    /// 8+16: builds fastest; about one key in a hundred (and value bit) ends in the fallback.
-    Paper8x16 = 2,
-    /// 16+16: 32 bits a group and value bit; carries the fullest groups.
-    Paper16x16 = 3,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Paper16x8, Self::Paper8x16, Self::Paper16x16];
-
-    /// The format with this number.
-    pub const fn from_u8(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => Self::Paper16x8,
-            2 => Self::Paper8x16,
-            3 => Self::Paper16x16,
-            _ => return None,
-        })
-    }
-
-    /// Bits of the hash index.
-    pub const fn index_bits(self) -> u32 {
-        match self {
-            Self::Paper16x8 | Self::Paper16x16 => 16,
-            Self::Paper8x16 => 8,
-        }
-    }
-
-    /// Cells of the array, one bit each.
-    pub const fn array_bits(self) -> u32 {
-        1 << self.position_bits()
-    }
-
-    /// Bits of the hash that name an array cell.
-    pub const fn position_bits(self) -> u32 {
-        match self {
-            Self::Paper16x8 => 3,
-            Self::Paper8x16 | Self::Paper16x16 => 4,
-        }
-    }
-
-    /// Bits a group spends on each value bit.
-    pub const fn field_bits(self) -> u32 {
-        self.index_bits() + self.array_bits()
-    }
-
-    /// The index that marks a group as unsolved; solutions use only smaller ones.
-    pub const fn marker(self) -> u32 {
-        (1 << self.index_bits()) - 1
-    }
-
-    /// The load a group should not pass while its buckets can still move elsewhere.
-    pub(super) const fn target_load(self) -> u16 {
-        match self {
-            Self::Paper16x8 => 18,
-            Self::Paper8x16 => 17,
-            Self::Paper16x16 => 22,
-        }
-    }
-
-    /// Fallback lines granted for each block by default.
-    const fn lines_per_block(self, value_bits: u8) -> u32 {
-        match self {
-            Self::Paper16x8 | Self::Paper16x16 => 1,
-            Self::Paper8x16 => 2 + 4 * value_bits as u32,
-        }
-    }
-}
 
 /// Parameters that make no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -136,18 +54,31 @@ pub struct Params {
 }
 
 impl Params {
-    /// Parameters for about `keys` keys with values of `value_bits` bits: one block of 1024 keys for each 1024,
-    /// rounded up to a multiple of `partitions`; format 16+8, seed 0.
+    /// Parameters for about `keys` keys with values of `value_bits` bits in the default format, seed 0.
     ///
     /// # Errors
     /// [`ParamsError`].
     pub fn for_keys(keys: u64, value_bits: u8, partitions: PartitionCount) -> Result<Self, ParamsError> {
-        let step = u64::from(partitions.get());
-        let blocks = keys.div_ceil(KEYS_PER_BLOCK).max(1).div_ceil(step).saturating_mul(step);
-        Self::new(blocks, value_bits, partitions)
+        Self::for_keys_in(Format::default(), keys, value_bits, partitions)
     }
 
-    /// Parameters with this many blocks, a multiple of `partitions`.
+    /// Parameters for about `keys` keys in this format: a block for each [`Format::keys_per_block`], rounded up to a
+    /// multiple of `partitions`; seed 0.
+    ///
+    /// # Errors
+    /// [`ParamsError`].
+    pub fn for_keys_in(
+        format: Format,
+        keys: u64,
+        value_bits: u8,
+        partitions: PartitionCount,
+    ) -> Result<Self, ParamsError> {
+        let step = u64::from(partitions.get());
+        let blocks = keys.div_ceil(format.keys_per_block()).max(1).div_ceil(step).saturating_mul(step);
+        Self::new(blocks, value_bits, partitions)?.with_format(format)
+    }
+
+    /// Parameters with this many blocks, a multiple of `partitions`, in the default format.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -158,7 +89,7 @@ impl Params {
         Self { format, value_bits, blocks, partitions, seed: 0, fallback_lines: 0 }.with_format(format)
     }
 
-    /// The same with another group format, and that format's default room in the fallback.
+    /// The same with another group format, as many blocks, and that format's default room in the fallback.
     ///
     /// # Errors
     /// [`ParamsError::PartitionTooLarge`].

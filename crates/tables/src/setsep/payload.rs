@@ -9,14 +9,14 @@
 //! | *else:* number of choices; each: bucket, choice | 9; 8 + 2 |
 //! | and number of groups; each: number, bits | 7; 6 + group |
 //! | new fallback list? | 1 |
-//! | *if so:* its length; each: hash, value | 11; 64 + l |
+//! | *if so:* its length; each: hash, value | 12; 64 + l |
 //!
 //! Block, bucket, group and hash ascend strictly. The rest of the last byte is 0. A changed group of 2-bit values
-//! costs 54 bits.
+//! costs 70 bits.
 
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
-use super::params::{BLOCK_CAPACITY, Params};
-use super::solver::{Fields, is_marked};
+use super::params::Params;
+use super::solver::{self, Fields};
 use scalebricks_types::{ApplyError, PartitionId};
 
 /// Everything that changed in one block.
@@ -63,7 +63,7 @@ impl<'a> PayloadWriter<'a> {
 
     fn put_fields(&mut self, fields: &Fields) {
         for &field in &fields[..self.params.value_bits().into()] {
-            self.put(field.into(), self.params.format().field_bits());
+            self.put(field, self.params.format().field_bits());
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> PayloadWriter<'a> {
         }
         self.put(change.fallback.is_some().into(), 1);
         let Some(pairs) = &change.fallback else { return };
-        self.put(pairs.len() as u64, 11);
+        self.put(pairs.len() as u64, 12);
         for &(hash, value) in pairs {
             self.put(hash, 64);
             self.put(value.into(), self.params.value_bits().into());
@@ -159,15 +159,13 @@ impl<'a> PayloadReader<'a> {
         let format = self.params.format();
         let mut fields = [0; 8];
         for field in &mut fields[..self.params.value_bits().into()] {
-            *field = self.take(format.field_bits())? as u32; // at most 32 bits wide
+            *field = self.take(format.field_bits())?;
         }
-        let unsolved = is_marked(&fields, format);
-        let clean = if unsolved {
-            fields == super::solver::marked(format)
+        if solver::is_clean(&fields, self.params) {
+            Ok(fields)
         } else {
-            fields.iter().all(|field| field & format.marker() != format.marker())
-        };
-        if clean { Ok(fields) } else { malformed("a group that no one stores") }
+            malformed("a group that no one stores")
+        }
     }
 
     /// The next block into `change`, or `false` at the end.
@@ -232,8 +230,8 @@ impl<'a> PayloadReader<'a> {
         }
         let pairs = change.fallback.get_or_insert_default();
         pairs.clear();
-        let count = self.take(11)? as usize;
-        if count > BLOCK_CAPACITY {
+        let count = self.take(12)? as usize;
+        if count > self.params.format().block_capacity() {
             return malformed("more fallback keys than a block can hold");
         }
         let mut pairs = std::mem::take(pairs);

@@ -11,7 +11,7 @@ use crate::gpt::{Gpt, GptReader};
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The query structure of a SetSep table: about 0.56 + 1.5·l bits a key at 1024 keys a block (format 16+8).
+/// The query structure of a SetSep table: about 0.4 + 1.4·l bits a key in the default format.
 ///
 /// It answers for every key that its control structure holds, and gives an arbitrary value for any other. It holds
 /// no keys but those of the fallback.
@@ -180,7 +180,7 @@ impl SetSep {
                 self.layout.set_group(words, (*group).into(), fields);
             }
             let old = if index >> 32 == 0 { 0 } else { self.arena.fallback(index).count() };
-            let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, self.layout.format));
+            let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
             let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
             if old > 0 || marked || listed {
                 let consistent = match &change.fallback {

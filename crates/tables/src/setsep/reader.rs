@@ -2,9 +2,10 @@
 
 use super::arena::Line;
 use super::epoch::Reader;
+use super::format::Format;
 use super::geometry::{CANDIDATES, bucket_of, family};
 use super::image::CHOICE_WORDS;
-use super::params::Format;
+use super::linear::{Rows, Shape};
 use super::query::SetSep;
 use super::sync::Ordering;
 use crate::gpt::{GptReader, KeyBatch};
@@ -83,10 +84,12 @@ impl SetSepPin<'_> {
     #[inline]
     fn lookup(&self, hashes: &[KeyHash], values: &mut [u8]) {
         for (hashes, values) in hashes.chunks(WIDTH).zip(values.chunks_mut(WIDTH)) {
-            match self.table.layout.format {
-                Format::Paper16x8 => stages::<16, 3>(self.table, hashes, values),
-                Format::Paper8x16 => stages::<8, 4>(self.table, hashes, values),
-                Format::Paper16x16 => stages::<16, 4>(self.table, hashes, values),
+            match self.table.params.format() {
+                Format::Linear => stages(self.table, hashes, values, linear::<32>),
+                Format::Dense => stages(self.table, hashes, values, linear::<64>),
+                Format::Paper16x8 => stages(self.table, hashes, values, searched::<16, 3>),
+                Format::Paper8x16 => stages(self.table, hashes, values, searched::<8, 4>),
+                Format::Paper16x16 => stages(self.table, hashes, values, searched::<16, 4>),
             }
         }
     }
@@ -98,9 +101,12 @@ impl Drop for SetSepPin<'_> {
     }
 }
 
-/// Up to [`WIDTH`] keys, for groups of `INDEX` bits of index and 2^`POSITION` array cells.
-#[inline]
-fn stages<const INDEX: u32, const POSITION: u32>(table: &SetSep, hashes: &[KeyHash], values: &mut [u8]) {
+/// The value a group gives a key, or `None` if the group is marked: table, its block's lines, the group's first bit, hash.
+type Evaluate = fn(&SetSep, &[Line], usize, u64) -> Option<u8>;
+
+/// Up to [`WIDTH`] keys.
+#[inline(always)]
+fn stages(table: &SetSep, hashes: &[KeyHash], values: &mut [u8], evaluate: Evaluate) {
     let (arena, blocks) = (&table.arena, table.params.blocks());
     let group_bits = table.params.group_bits();
     let mut indexes = [0; WIDTH];
@@ -122,7 +128,7 @@ fn stages<const INDEX: u32, const POSITION: u32>(table: &SetSep, hashes: &[KeyHa
         *place = at;
     }
     for (((hash, value), &index), &at) in hashes.iter().zip(values).zip(&indexes).zip(&places) {
-        let found = evaluate::<INDEX, POSITION>(table, arena.block(index), at, hash.get());
+        let found = evaluate(table, arena.block(index), at, hash.get());
         *value = found.unwrap_or_else(|| in_fallback(table, index, hash.get()));
     }
 }
@@ -136,9 +142,28 @@ fn window(lines: &[Line], at: usize) -> u64 {
     word(first) >> shift | word(second) << 1 << (63 - shift)
 }
 
-/// The value the group at this bit position gives a key, or `None` if the group is marked.
+/// Groups of equations, fields of `WIDTH` bits.
 #[inline(always)]
-fn evaluate<const INDEX: u32, const POSITION: u32>(
+fn linear<const WIDTH: u32>(table: &SetSep, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
+    let (shape, rows) = (Shape::of(&table.params), Rows::of(&table.params));
+    let mut fields = [0; 8];
+    for (bit, field) in fields.iter_mut().enumerate().take(table.params.value_bits().into()) {
+        let at = at + bit * WIDTH as usize;
+        let word = lines[at / 512].0[at / 64 % 8].load(Ordering::Relaxed);
+        *field = if WIDTH == 64 { word } else { word >> (at % 64) & 0xFFFF_FFFF };
+    }
+    let seed = shape.seed(&fields);
+    if seed == shape.seeds() {
+        return None;
+    }
+    let row = rows.row(hash, seed);
+    let bits = fields.iter().take(table.params.value_bits().into());
+    Some(bits.rev().fold(0, |value, field| value << 1 | (field & row).count_ones() as u8 & 1))
+}
+
+/// Groups of `INDEX` bits of index and 2^`POSITION` array cells.
+#[inline(always)]
+fn searched<const INDEX: u32, const POSITION: u32>(
     table: &SetSep,
     lines: &[Line],
     at: usize,

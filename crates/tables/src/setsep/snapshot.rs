@@ -10,12 +10,12 @@
 use super::arena::Line;
 use super::block::{Block, Moves};
 use super::control::SetSepControl;
+use super::geometry::GROUPS;
 use super::geometry::bucket_of;
-use super::geometry::{GROUPS, family};
 use super::image::{Layout, group_of};
-use super::params::{BLOCK_CAPACITY, PARAMS_BYTES, Params, ParamsError};
+use super::params::{PARAMS_BYTES, Params, ParamsError};
 use super::query::{SetSep, lines_for};
-use super::solver::{evaluate, is_marked, marked};
+use super::solver::{evaluate, is_clean, is_marked};
 use scalebricks_types::Position;
 use std::io::{self, Read, Write};
 
@@ -138,16 +138,7 @@ const fn corrupt<T>(what: &'static str) -> Result<T, SnapshotError> {
 
 /// Whether every group's bits are ones that someone could have stored.
 fn clean_groups(words: &[u64], layout: Layout) -> bool {
-    (0..GROUPS).all(|group| {
-        let fields = layout.group(words, group);
-        let marker = layout.format.marker();
-        let unsolved = is_marked(&fields, layout.format);
-        if unsolved {
-            fields == marked(layout.format)
-        } else {
-            fields.iter().all(|field| field & marker != marker)
-        }
-    })
+    (0..GROUPS).all(|group| is_clean(&layout.group(words, group), &layout.params))
 }
 
 impl SetSep {
@@ -186,7 +177,7 @@ impl SetSep {
         for block in 0..params.blocks() {
             let words = source.words(layout.words, &mut buffer)?;
             let count = usize::from(u16::from_le_bytes(source.take()?));
-            if count > BLOCK_CAPACITY {
+            if count > params.format().block_capacity() {
                 return corrupt("more fallback keys than a block can hold");
             }
             let mut fallback: Vec<(u64, u8)> = Vec::new();
@@ -248,7 +239,7 @@ impl SetSepControl {
         let moves = [self.moves.single, self.moves.double, self.moves.rebalanced];
         sink.put_words(moves, &mut buffer)?;
         for block in &self.blocks {
-            sink.put(&(block.keys.len() as u16).to_le_bytes())?; // at most BLOCK_CAPACITY
+            sink.put(&(block.keys.len() as u16).to_le_bytes())?; // at most a block's capacity
             sink.put_words(block.keys.iter().copied(), &mut buffer)?;
             sink.put(&block.values)?;
             sink.put_words(block.words.iter().copied(), &mut buffer)?;
@@ -297,7 +288,7 @@ fn read_block<R: Read>(
     buffer: &mut Vec<u8>,
 ) -> Result<Block, SnapshotError> {
     let count = usize::from(u16::from_le_bytes(source.take()?));
-    if count > BLOCK_CAPACITY {
+    if count > params.format().block_capacity() {
         return corrupt("more keys than a block can hold");
     }
     let keys = source.words(count, buffer)?;
@@ -317,8 +308,7 @@ fn read_block<R: Read>(
         let group = group_of(&words, key, params.blocks());
         used |= 1 << group;
         let fields = layout.group(&words, group);
-        let answer = || evaluate(&fields, family(key, params.seed()), params.format(), params.value_bits());
-        if !params.is_value(value) || !is_marked(&fields, params.format()) && answer() != value {
+        if !params.is_value(value) || !is_marked(&fields, params) && evaluate(&fields, key, params) != value {
             return corrupt("a key that its bits do not answer");
         }
     }

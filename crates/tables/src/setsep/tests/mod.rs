@@ -12,7 +12,12 @@ use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
 
 fn params(keys: u64, value_bits: u8, partitions: u32) -> Params {
-    Params::for_keys(keys, value_bits, PartitionCount::new(partitions).unwrap()).unwrap().with_seed(0x5EED)
+    params_in(Format::default(), keys, value_bits, partitions)
+}
+
+fn params_in(format: Format, keys: u64, value_bits: u8, partitions: u32) -> Params {
+    let partitions = PartitionCount::new(partitions).unwrap();
+    Params::for_keys_in(format, keys, value_bits, partitions).unwrap().with_seed(0x5EED)
 }
 
 /// Different keys spread over the whole range, with values that need all bits.

@@ -29,7 +29,7 @@ fn op(kind: u8, key: u16, value: u8) -> Op {
 }
 
 fn check(format: Format, bits: u8, ops: &[(u8, u16, u8)]) -> Result<(), TestCaseError> {
-    let params = params(300, bits, 2).with_format(format).unwrap();
+    let params = params_in(format, 300, bits, 2);
     let (mut control, replica) = (SetSepControl::new(params), Arc::new(SetSep::new(params)));
     let mut reader = SetSepReader::new(Arc::clone(&replica));
     let mut model = HashMap::new();
@@ -69,7 +69,7 @@ proptest! {
     #[test]
     fn equals_a_map(
         (bits, ops) in (1u8..=8).prop_flat_map(|bits| (Just(bits), ops(bits))),
-        format in 0usize..3,
+        format in 0usize..Format::ALL.len(),
     ) {
         check(Format::ALL[format], bits, &ops)?;
     }
@@ -80,7 +80,7 @@ proptest! {
         list in ops(3),
         sizes in prop::collection::vec(1usize..60, 1..20),
     ) {
-        let params = params(300, 3, 2).with_format(Format::Paper8x16).unwrap();
+        let params = params_in(Format::Paper8x16, 300, 3, 2);
         let (mut singly, mut batched) = (SetSepControl::new(params), SetSepControl::new(params));
         let replica = SetSep::new(params);
         let mut list = list.into_iter().map(|(kind, key, value)| op(kind, key, value));
@@ -153,14 +153,15 @@ fn turning_every_key_over_ten_times_leaves_no_wrong_answer_and_no_creeping_fallb
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn batches_move_the_same_buckets_as_single_operations() {
     for format in Format::ALL {
-        let params = params(1024, 2, 1).with_format(format).unwrap().with_fallback_lines(300).unwrap();
-        let build = || SetSepBuilder::new(params).build(&entries(1000, 2, 0)).unwrap();
+        let full = format.keys_per_block();
+        let params = params_in(format, full, 2, 1).with_fallback_lines(300).unwrap();
+        let build = || SetSepBuilder::new(params).build(&entries(full * 49 / 50, 2, 0)).unwrap();
         let (mut singly, mut batched) = (build(), build());
         let ops: Vec<Op> = (0..1200)
             .map(|i| match i % 4 {
                 0 => Op::Remove(entry(i / 4, 2, 0).0),
                 3 => Op::Update(entry(i / 4 + 400, 2, 0).0, 1),
-                _ if i % 4 + i / 4 * 2 < 460 => Op::Insert(entry(i, 2, 7).0, 2),
+                _ if i % 4 + i / 4 * 2 < 460.max(full / 4) => Op::Insert(entry(i, 2, 7).0, 2),
                 _ => Op::Update(entry(i / 4 + 600, 2, 0).0, 3),
             })
             .collect();

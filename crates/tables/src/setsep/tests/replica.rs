@@ -26,8 +26,7 @@ fn churned(params: Params, count: u64, steps: u64) -> (SetSep, SetSepControl, Ve
 fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
     let (count, steps) = (6000, 2000);
     for format in Format::ALL {
-        let (start, control, deltas) =
-            churned(params(count, 3, 4).with_format(format).unwrap(), count, steps);
+        let (start, control, deltas) = churned(params_in(format, count, 3, 4), count, steps);
         let replica = Arc::new(start);
         let mut gaps = 0;
         for (at, delta) in deltas.iter().enumerate() {
@@ -70,7 +69,7 @@ fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn an_export_replaces_what_a_replica_held_at_an_older_position() {
-    let (start, control, _) = churned(params(100, 2, 1).with_format(Format::Paper8x16).unwrap(), 100, 50);
+    let (start, control, _) = churned(params_in(Format::Paper8x16, 100, 2, 1), 100, 50);
     assert_eq!(start.apply(&control.export_partition(PartitionId(0)).unwrap()), Ok(Applied::Advanced));
     assert!(bytes_of(&start) == bytes_of(&control.export()));
     assert_eq!(SetSepControl::new(params(100, 2, 1)).export_partition(PartitionId(0)), None);
@@ -118,7 +117,7 @@ proptest! {
         noise: Vec<u8>,
         random: bool,
     ) {
-        let params = params(300, 2, 1).with_format(Format::Paper8x16).unwrap();
+        let params = params_in(Format::Paper8x16, 300, 2, 1);
         let (table, _, mut deltas) = churned(params, 300, 1);
         let before = bytes_of(&table);
         let payload = &mut deltas[0].payload;
@@ -178,14 +177,15 @@ fn a_full_block_and_a_foreign_key_are_refused_whole() {
     let params = params(2000, 1, 2);
     let mut control = SetSepControl::for_partitions(params, [PartitionId(0)]);
     let spread = |i: u64| KeyHash::new(mix64(i) >> 1); // in partition 0, one block
-    let many: Vec<Op> = (0..BLOCK_CAPACITY as u64).map(|i| Op::Insert(spread(i), 0)).collect();
+    let many: Vec<Op> =
+        (0..params.format().block_capacity() as u64).map(|i| Op::Insert(spread(i), 0)).collect();
     assert_eq!(control.batch(&many).map(|deltas| deltas.len()), Ok(1));
     let before = control_bytes(&control);
     let foreign = KeyHash::new(u64::MAX);
     let batches = [
         (
             vec![Op::Remove(spread(3)), Op::Insert(spread(3), 1), Op::Insert(spread(5000), 0)],
-            UpdateError::Full(Full::Block { block: 0, need: 1281, limit: 1280 }),
+            UpdateError::Full(Full::Block { block: 0, need: 1985, limit: 1984 }),
         ),
         (
             vec![Op::Update(spread(1), 1), Op::Insert(foreign, 0)],

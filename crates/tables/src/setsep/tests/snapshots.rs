@@ -5,7 +5,7 @@ use std::io::Read;
 
 /// A small table with keys in the fallback.
 fn small() -> SetSepControl {
-    let params = params(40, 1, 2).with_format(Format::Paper8x16).unwrap();
+    let params = params_in(Format::Paper8x16, 40, 1, 2);
     let mut control = SetSepBuilder::new(params).build(&entries(40, 1, 1)).unwrap();
     let crowd: Vec<Op> = (0..if cfg!(miri) { 24 } else { 40 })
         .map(|i| Op::Insert(KeyHash::new(i), (mix64(i) & 1) as u8))

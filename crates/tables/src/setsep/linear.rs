@@ -1,0 +1,253 @@
+//! Groups as solutions of linear equations over GF(2).
+//!
+//! A key asks for a *row*: `c` pseudo-random bits. A group stores, for each value bit, a vector of `c` bits, and a key's
+//! bit is the parity of (row AND vector). So each key is one linear equation for the vector, and a group of `n` keys is
+//! a system of `n` equations in `c` unknowns. It has a solution whenever the rows are independent, which for random
+//! rows happens with probability above 1 - 2^(n-c), and sometimes when they are not. All value bits share the rows, so
+//! one elimination solves them all, however many there are. If there is no solution the rows are drawn anew from the
+//! next *seed*, of which a few bits beside the vectors tell. The maths is told at length in `docs/kernels.md`.
+//!
+//! The canonical solution is that of the lowest seed that has one, with all columns 0 that the rows leave free: those
+//! that are not the lowest column of any vector in the span of the rows. It depends on the set of equations, not on
+//! their order.
+
+use super::geometry::mix64;
+use super::params::Params;
+use super::solver::{Fields, GroupKeys};
+
+/// How the bits of a group's fields are used.
+///
+/// A field of `width` bits holds `columns` bits of a vector, lowest first, and above them, in the first fields, some
+/// bits of the seed, lowest first; what is left is 0. Rows and values are eliminated together, `columns` + 4 value
+/// bits to a word of `width` bits, hence the number of columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Bits of a field: 32 or 64.
+    pub(super) width: u32,
+    /// Unknowns.
+    pub(super) columns: u32,
+    /// Bits of the seed in each field that has some.
+    pub(super) seed_bits: u32,
+    /// Fields that hold seed bits.
+    pub(super) seed_fields: u32,
+}
+
+impl Shape {
+    pub(super) const fn of(params: &Params) -> Self {
+        Self::new(params.format().field_bits(), params.value_bits() as u32)
+    }
+
+    /// The shape of fields of `width` bits and values of `value_bits`.
+    pub(super) const fn new(width: u32, value_bits: u32) -> Self {
+        let spare = match value_bits {
+            2 => 2,
+            3 => 3,
+            _ => 4,
+        };
+        let seed_bits = if value_bits == 1 { 4 } else { 2 };
+        let seed_fields = if value_bits < 4 { value_bits } else { 4 };
+        Self { width, columns: width - spare, seed_bits, seed_fields }
+    }
+
+    /// Seeds there are: 15 to 255. The number itself marks a group without solution.
+    pub(super) const fn seeds(self) -> u32 {
+        (1 << (self.seed_bits * self.seed_fields)) - 1
+    }
+
+    /// The columns, as a mask.
+    pub(super) const fn column_mask(self) -> u64 {
+        (1 << self.columns) - 1
+    }
+
+    const fn seed_mask(self) -> u64 {
+        (1 << self.seed_bits) - 1
+    }
+
+    /// The fields of these vectors under a seed.
+    pub(super) const fn fields(self, vectors: Fields, seed: u32) -> Fields {
+        let mut fields = vectors;
+        let mut at = 0;
+        while at < self.seed_fields {
+            let part = (seed >> (at * self.seed_bits)) as u64 & self.seed_mask();
+            fields[at as usize] |= part << self.columns;
+            at += 1;
+        }
+        fields
+    }
+
+    /// The seed in these fields.
+    pub(super) const fn seed(self, fields: &Fields) -> u32 {
+        let (mut seed, mut at) = (0, 0);
+        while at < self.seed_fields {
+            let part = (fields[at as usize] >> self.columns) & self.seed_mask();
+            seed |= (part as u32) << (at * self.seed_bits);
+            at += 1;
+        }
+        seed
+    }
+
+    pub(super) const fn marked(self) -> Fields {
+        self.fields([0; 8], self.seeds())
+    }
+
+    pub(super) const fn is_marked(self, fields: &Fields) -> bool {
+        self.seed(fields) == self.seeds()
+    }
+
+    /// Whether no bit is set that means nothing.
+    pub(super) fn is_clean(self, fields: &Fields) -> bool {
+        let vectors = fields.map(|field| field & self.column_mask());
+        self.fields(vectors, self.seed(fields)) == *fields
+    }
+}
+
+/// Rows of 32-bit fields are made of a hash's low half, so that sixteen fit a vector register.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows {
+    shape: Shape,
+    key: u64,
+}
+
+/// Multipliers of the row hash: without pattern, odd where they must be.
+pub(super) const MULTIPLIER_32: u32 = 0x9E37_79B1;
+pub(super) const SEED_STEP_32: u32 = 0x78DD_E6E4;
+pub(super) const FINAL_32: u32 = 0x85EB_CA77;
+pub(super) const MULTIPLIER_64: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(super) const SEED_STEP_64: u64 = 0x3C6E_F372_FE94_F82A;
+pub(super) const FINAL_64: u64 = 0xD6E8_FEB8_6659_FD93;
+
+impl Rows {
+    pub(super) const fn of(params: &Params) -> Self {
+        Self { shape: Shape::of(params), key: mix64(params.seed()) }
+    }
+
+    /// The row of a key under a seed, in the low `columns` bits.
+    #[inline(always)]
+    pub(super) const fn row(self, hash: u64, seed: u32) -> u64 {
+        let x = hash ^ self.key;
+        if self.shape.width == 32 {
+            let x = (x as u32).wrapping_mul(MULTIPLIER_32.wrapping_add(seed.wrapping_mul(SEED_STEP_32)));
+            let x = (x ^ x >> 15).wrapping_mul(FINAL_32);
+            (x >> (32 - self.shape.columns)) as u64
+        } else {
+            let x = x.wrapping_mul(MULTIPLIER_64.wrapping_add((seed as u64).wrapping_mul(SEED_STEP_64)));
+            let x = (x ^ x >> 32).wrapping_mul(FINAL_64);
+            x >> (64 - self.shape.columns)
+        }
+    }
+}
+
+/// The canonical fields of a group, or `None` if no seed has a solution.
+pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+    let (shape, rows) = (Shape::of(params), Rows::of(params));
+    (0..shape.seeds()).find_map(|seed| {
+        let equations =
+            keys.hashes.iter().zip(&keys.values).map(|(&hash, &value)| (rows.row(hash, seed), value));
+        let vectors = eliminate(&mut equations.collect::<Vec<_>>())?;
+        Some(shape.fields(vectors, seed))
+    })
+}
+
+/// Gauss-Jordan elimination of (row, values) pairs; the vectors, or `None` on a contradiction.
+fn eliminate(equations: &mut [(u64, u8)]) -> Option<Fields> {
+    for at in 0..equations.len() {
+        let (row, values) = equations[at];
+        if row == 0 {
+            if values != 0 {
+                return None; // 0 = 1
+            }
+            continue;
+        }
+        let pivot = row & row.wrapping_neg();
+        for (other, equation) in equations.iter_mut().enumerate() {
+            if other != at && equation.0 & pivot != 0 {
+                equation.0 ^= row;
+                equation.1 ^= values;
+            }
+        }
+    }
+    let mut vectors = [0; 8];
+    for &(row, values) in &*equations {
+        for (bit, vector) in vectors.iter_mut().enumerate() {
+            if values >> bit & 1 == 1 {
+                *vector |= row & row.wrapping_neg();
+            }
+        }
+    }
+    Some(vectors)
+}
+
+/// The value these fields give a key.
+pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
+    let shape = Shape::of(params);
+    let row = Rows::of(params).row(hash, shape.seed(fields));
+    let bits = fields.iter().take(params.value_bits().into());
+    bits.rev().fold(0, |value, field| value << 1 | (field & row).count_ones() as u8 & 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Format;
+    use super::*;
+    use proptest::prelude::*;
+    use scalebricks_types::PartitionCount;
+
+    fn params(format: Format, bits: u8, seed: u64) -> Params {
+        Params::new(1, bits, PartitionCount::ONE).unwrap().with_format(format).unwrap().with_seed(seed)
+    }
+
+    fn group(n: u64, seed: u64, bits: u8) -> GroupKeys {
+        let mut keys = GroupKeys::default();
+        for i in 0..n {
+            keys.push(mix64(seed ^ i << 8 ^ 1), (mix64(!seed ^ i) & ((1 << bits) - 1)) as u8);
+        }
+        keys
+    }
+
+    #[test]
+    fn fields_hold_vectors_seed_and_nothing_else() {
+        for (format, bits) in
+            [Format::Linear, Format::Dense].into_iter().flat_map(|f| (1..=8).map(move |l| (f, l)))
+        {
+            let params = params(format, bits, 0);
+            let shape = Shape::of(&params);
+            assert!(shape.columns + u32::from(bits).min(4) <= shape.width);
+            assert!(shape.seeds() >= 15);
+            let vectors = std::array::from_fn(|bit| if bit < bits.into() { shape.column_mask() } else { 0 });
+            for seed in 0..=shape.seeds() {
+                let fields = shape.fields(vectors, seed);
+                assert_eq!(shape.seed(&fields), seed);
+                assert_eq!(shape.is_marked(&fields), seed == shape.seeds());
+                assert!(shape.is_clean(&fields));
+                assert!(fields.iter().all(|field| field >> (shape.width - 1) >> 1 == 0));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None,
+            ..ProptestConfig::default() })]
+        #[test]
+        fn a_solution_answers_every_key_and_does_not_depend_on_their_order(
+            n in 0u64..64, seed: u64, bits in 1u8..=8, dense: bool, turn in 0usize..64,
+        ) {
+            let params = params(if dense { Format::Dense } else { Format::Linear }, bits, seed);
+            let n = if dense { n } else { n / 2 };
+            let mut keys = group(n, seed, bits);
+            let solved = solve(&keys, &params);
+            let columns = u64::from(Shape::of(&params).columns);
+            prop_assert!(solved.is_some() || n > columns - 4);
+            if let Some(fields) = solved {
+                for (&hash, &value) in keys.hashes.iter().zip(&keys.values) {
+                    prop_assert_eq!(evaluate(&fields, hash, &params), value);
+                }
+            }
+            if n > 0 {
+                let turn = turn % n as usize;
+                keys.hashes.rotate_left(turn);
+                keys.values.rotate_left(turn);
+                prop_assert_eq!(solve(&keys, &params), solved);
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Groups as hash functions found by search, as in the paper (§4.2).
+//!
+//! For each value bit a group stores an index `i` and an array: a key's bit is the array cell named by the top bits
+//! of `H_i(key)`. An index works when no cell is asked to be 0 by one key and 1 by another; the lowest that works is
+//! stored, with cells that no key names left 0, so a group's bits are a function of its keys and values alone.
+//!
+//! All value bits are tested at once: the masks "some key wants 1 here" and "some key wants 0 here" of up to eight
+//! arrays lie side by side in one word, and a key is added to all of them by one shift. An index is given up as soon
+//! as every array still open has a cell in both masks.
+//!
+//! [`solve`] is the reference that any other kernel must equal bit for bit.
+
+use super::format::Format;
+use super::geometry::family;
+use super::params::Params;
+use super::solver::{Fields, GroupKeys};
+use std::ops::{BitAnd, BitOr, Shl};
+
+/// Bits of the hash index.
+pub(super) const fn index_bits(format: Format) -> u32 {
+    match format {
+        Format::Paper8x16 => 8,
+        _ => 16,
+    }
+}
+
+/// Bits of the hash that name an array cell.
+pub(super) const fn position_bits(format: Format) -> u32 {
+    match format {
+        Format::Paper16x8 => 3,
+        _ => 4,
+    }
+}
+
+/// The index that marks a group as unsolved; solutions use only smaller ones.
+pub(super) const fn marker(format: Format) -> u64 {
+    (1 << index_bits(format)) - 1
+}
+
+/// The canonical fields of a group, or `None` if some value bit has no index that works.
+///
+/// Cost: for 16 keys, 8 cells and one value bit some 1,500 indices, most of them given up after 4 to 8 keys.
+pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+    match (params.format(), params.value_bits()) {
+        (Format::Paper16x8, ..=4) => search::<Joint, 3>(keys, params),
+        (Format::Paper16x8, _) => search::<Apart<u64>, 3>(keys, params),
+        (_, ..=2) => search::<Joint, 4>(keys, params),
+        (_, ..=4) => search::<Apart<u64>, 4>(keys, params),
+        _ => search::<Apart<u128>, 4>(keys, params),
+    }
+}
+
+/// Arrays side by side in one word.
+trait Word: Copy + PartialEq + Shl<u32, Output = Self> + BitOr<Output = Self> + BitAnd<Output = Self> {
+    const BITS: u32;
+    const ZERO: Self;
+    const ONE: Self;
+    /// Whether a lane of this word is zero; `lows` and `highs` are the end bits of all lanes.
+    fn has_zero_lane(self, lows: Self, highs: Self) -> bool;
+    /// 32 bits from a position on.
+    fn bits_at(self, at: u32) -> u32;
+}
+
+macro_rules! words {
+    ($($word:ty)*) => {$(
+        impl Word for $word {
+            const BITS: u32 = Self::BITS;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            #[inline(always)]
+            fn has_zero_lane(self, lows: Self, highs: Self) -> bool {
+                self.wrapping_sub(lows) & !self & highs != 0
+            }
+            #[inline(always)]
+            fn bits_at(self, at: u32) -> u32 {
+                (self >> at) as u32
+            }
+        }
+    )*};
+}
+words!(u64 u128);
+
+/// The two masks of all arrays: who wants 1, who wants 0.
+trait Masks: Copy {
+    type Word: Word;
+    fn new(ones: Self::Word, zeros: Self::Word) -> Self;
+    /// Adds what a key asks, shifted to its array cell.
+    fn add(&mut self, ask: Self, position: u32);
+    fn ones(self) -> Self::Word;
+    fn conflicts(self) -> Self::Word;
+}
+
+/// Both masks in one word, zeros above ones: half the shifts, for up to 32 cells in all.
+#[derive(Clone, Copy)]
+struct Joint(u64);
+
+impl Masks for Joint {
+    type Word = u64;
+    #[inline(always)]
+    fn new(ones: u64, zeros: u64) -> Self {
+        Self(ones | zeros << 32)
+    }
+    #[inline(always)]
+    fn add(&mut self, ask: Self, position: u32) {
+        self.0 |= ask.0 << position;
+    }
+    #[inline(always)]
+    fn ones(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+    #[inline(always)]
+    fn conflicts(self) -> u64 {
+        self.0 & (self.0 >> 32)
+    }
+}
+
+/// A word for each mask.
+#[derive(Clone, Copy)]
+struct Apart<W>(W, W);
+
+impl<W: Word> Masks for Apart<W> {
+    type Word = W;
+    #[inline(always)]
+    fn new(ones: W, zeros: W) -> Self {
+        Self(ones, zeros)
+    }
+    #[inline(always)]
+    fn add(&mut self, ask: Self, position: u32) {
+        (self.0, self.1) = (self.0 | ask.0 << position, self.1 | ask.1 << position);
+    }
+    #[inline(always)]
+    fn ones(self) -> W {
+        self.0
+    }
+    #[inline(always)]
+    fn conflicts(self) -> W {
+        self.0 & self.1
+    }
+}
+
+/// Keys added between two looks at the masks.
+const STRIDE: usize = 4;
+/// Indices tried on the first keys at once: one bit each in a word.
+const INDICES: u32 = u64::BITS;
+
+/// The bits 0 of the lanes that `set` has a bit for.
+fn lanes<W: Word>(set: u32, cells: u32) -> W {
+    let lanes = (0..W::BITS / cells).filter(|lane| set >> lane & 1 == 1);
+    lanes.fold(W::ZERO, |word, lane| word | W::ONE << (lane * cells))
+}
+
+/// The search over arrays of 2^`POSITION` cells.
+fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+    let (format, value_bits) = (params.format(), params.value_bits());
+    let last = marker(format) as u32;
+    let cells = 1u32 << POSITION;
+    let array_mask = (1u32 << cells) - 1;
+    let mut open = (1u32 << value_bits) - 1;
+    // Not zero in the arrays that are solved or do not exist, so that only open ones keep an index going.
+    let mut closed = lanes::<M::Word>(!open, cells);
+    let lows = lanes::<M::Word>(u32::MAX, cells);
+    let highs = lows << (cells - 1);
+
+    // What each key asks of cell 0; shifting by its position asks it of that cell in every array. The last stride is
+    // filled up with keys that ask nothing.
+    let nothing = M::new(M::Word::ZERO, M::Word::ZERO);
+    let mut asks: Vec<(u32, u32, M)> = Vec::with_capacity(keys.hashes.len().next_multiple_of(STRIDE));
+    for (&hash, &value) in keys.hashes.iter().zip(&keys.values) {
+        let (g1, g2) = family(hash, params.seed());
+        let value = u32::from(value);
+        asks.push((g1, g2, M::new(lanes(value & open, cells), lanes(!value & open, cells))));
+    }
+    asks.resize(asks.len().next_multiple_of(STRIDE), (0, 1, nothing));
+    let head_strides = if value_bits <= 2 { 2 } else { 3 };
+    let (head, tail) = asks.split_at(asks.len().min(head_strides * STRIDE));
+    let add = |masks: &mut M, keys: &[(u32, u32, M)], index: u32| {
+        for &(g1, g2, ask) in keys {
+            masks.add(ask, g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION));
+        }
+    };
+
+    let mut fields = [0; 8];
+    let (mut first, mut survivors) = (0, 0u64);
+    'index: loop {
+        // Where an index fails is a coin toss that no branch predictor guesses; so the first keys are tried on many
+        // indices without a branch, and only the few indices that survive go on.
+        while survivors == 0 {
+            if first >= last {
+                return None;
+            }
+            for lane in 0..INDICES.min(last - first) {
+                let mut masks = nothing;
+                add(&mut masks, head, first + lane);
+                let survives = (masks.conflicts() | closed).has_zero_lane(lows, highs);
+                survivors |= u64::from(survives) << lane;
+            }
+            first += INDICES;
+        }
+        let index = first - INDICES + survivors.trailing_zeros();
+        survivors &= survivors - 1;
+        let mut masks = nothing;
+        add(&mut masks, head, index);
+        for stride in tail.chunks_exact(STRIDE) {
+            if !(masks.conflicts() | closed).has_zero_lane(lows, highs) {
+                continue 'index;
+            }
+            add(&mut masks, stride, index);
+        }
+        for bit in 0..u32::from(value_bits) {
+            if open >> bit & 1 == 1 && masks.conflicts().bits_at(bit * cells) & array_mask == 0 {
+                let array = masks.ones().bits_at(bit * cells) & array_mask;
+                fields[bit as usize] = u64::from(index) | u64::from(array) << index_bits(format);
+                open &= !(1 << bit);
+                closed = closed | lanes(1 << bit, cells);
+            }
+        }
+        if open == 0 {
+            return Some(fields);
+        }
+    }
+}
+
+/// The value these fields give a key.
+pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
+    let (format, (g1, g2)) = (params.format(), family(hash, params.seed()));
+    let mut value = 0;
+    for (bit, field) in fields.iter().enumerate().take(params.value_bits().into()) {
+        let index = (field & marker(format)) as u32;
+        let position = g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - position_bits(format));
+        value |= ((field >> index_bits(format) >> position & 1) as u8) << bit;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::geometry::mix64;
+    use super::*;
+    use proptest::prelude::*;
+    use scalebricks_types::PartitionCount;
+
+    /// The definition, word for word: each value bit on its own, every index from 0, one cell at a time.
+    fn obvious(keys: &[(u64, u8)], params: &Params) -> Option<Fields> {
+        let format = params.format();
+        let mut fields = [0; 8];
+        for bit in 0..params.value_bits() {
+            fields[usize::from(bit)] = (0..marker(format) as u32).find_map(|index| {
+                let mut cells = vec![None; 1 << position_bits(format)];
+                for &(hash, value) in keys {
+                    let (g1, g2) = family(hash, params.seed());
+                    let h = g1.wrapping_add(index.wrapping_mul(g2));
+                    let cell = &mut cells[(h >> (32 - position_bits(format))) as usize];
+                    let want = value >> bit & 1;
+                    if *cell.get_or_insert(want) != want {
+                        return None;
+                    }
+                }
+                let array =
+                    cells.iter().rev().fold(0, |array, cell| array << 1 | u64::from(cell.unwrap_or(0)));
+                Some(array << index_bits(format) | u64::from(index))
+            })?;
+        }
+        Some(fields)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None,
+            ..ProptestConfig::default() })]
+        #[test]
+        fn equals_the_definition(n in 0usize..24, seed: u64, bits in 1u8..=8, format in 0usize..3) {
+            let n = if cfg!(miri) { n / 3 } else { n };
+            let params = Params::new(1, bits, PartitionCount::ONE).unwrap();
+            let format = [Format::Paper16x8, Format::Paper8x16, Format::Paper16x16][format];
+            let params = params.with_format(format).unwrap().with_seed(seed);
+            let keys: Vec<(u64, u8)> = (0..n as u64)
+                .map(|i| (mix64(seed ^ i), (mix64(!seed ^ i) as u32 & ((1 << bits) - 1)) as u8))
+                .collect();
+            let mut group = GroupKeys::default();
+            for &(hash, value) in &keys {
+                group.push(hash, value);
+            }
+            let solved = solve(&group, &params);
+            prop_assert_eq!(solved, obvious(&keys, &params));
+            for &(hash, value) in &keys {
+                let Some(fields) = solved else { break };
+                prop_assert_eq!(evaluate(&fields, hash, &params), value);
+            }
+        }
+    }
+}
