@@ -14,7 +14,8 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks there are, in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 4] = ["setsep-build", "setsep-lookup", "setsep-space", ALL];
+pub const NAMES: [&str; 7] =
+    ["setsep-build", "setsep-lookup", "setsep-update", "setsep-space", "fib", "gateway", ALL];
 
 /// Most keys of a benchmark.
 const MAX_KEYS: u64 = 1_000_000_000;
@@ -33,7 +34,10 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
 
   setsep-build   keys a second, from keys and values to a table
   setsep-lookup  keys a second, each key asked for once in random order
+  setsep-update  changes, inserts and deletes a second beside a reader, and ten full turnovers
   setsep-space   bits a key, fallback keys, fullest group
+  fib            the exact table: lookups and inserts at 95 % load
+  gateway        packets a second through a cluster, by architecture
   all            all of them";
 
 /// What `--structure` takes.
@@ -63,7 +67,7 @@ pub struct BenchArgs {
     #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(NAMES))]
     pub names: Vec<String>,
 
-    /// Keys in a table, as in 1M or 250k [default: by benchmark]
+    /// Keys in a table, flows of a gateway, as in 1M or 250k [default: by benchmark]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_keys)]
     pub keys: Vec<u64>,
 
@@ -79,7 +83,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
 
-    /// Keys a call [default: 64, for fib 32, 64 and 256]
+    /// Keys a call [default: 64; for fib 32, 64 and 256; for updates 65536]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_batch)]
     pub batch: Vec<usize>,
 
@@ -166,10 +170,8 @@ fn parse_batch(text: &str) -> Result<usize, QuantityError> {
 }
 
 fn parse_format(text: &str) -> Result<Format, String> {
-    let found = Format::ALL.into_iter().find(|&format| crate::formats::name(format) == text);
-    let paper = (text == "paper").then(Format::default);
-    found.or(paper).ok_or_else(|| {
-        let names: Vec<_> = Format::ALL.into_iter().map(crate::formats::name).collect();
+    Format::from_name(text).ok_or_else(|| {
+        let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
         format!("there is no such format: choose {}", names.join(", "))
     })
 }

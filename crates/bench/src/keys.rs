@@ -21,6 +21,14 @@ pub fn flow(number: u64) -> FlowKey {
     FlowKey::five_tuple_v4(src.into(), dst.into(), 17, ports as u16, (ports >> 16) as u16)
 }
 
+/// The same as the words an exact table takes.
+pub fn words(number: u64) -> [u64; 2] {
+    match flow(number) {
+        FlowKey::Short(key) => *key.words(),
+        FlowKey::Long(_) => unreachable!("flows are made of IPv4 addresses"),
+    }
+}
+
 /// Its hash: what every structure but the exact ones of flows is given as the key.
 pub fn hash(number: u64) -> KeyHash {
     HASHER.hash(&flow(number))
@@ -74,6 +82,12 @@ impl KeySet {
     pub fn question_flows(&self) -> Vec<FlowKey> {
         let order = Order::of(self.len() as u64);
         (0..self.len() as u64).into_par_iter().map(|place| flow(order.number(place))).collect()
+    }
+
+    /// The flow of each question as two words.
+    pub fn question_words(&self) -> Vec<[u64; 2]> {
+        let order = Order::of(self.len() as u64);
+        (0..self.len() as u64).into_par_iter().map(|place| words(order.number(place))).collect()
     }
 
     /// Keys and values as SetSep takes them.

@@ -19,7 +19,6 @@ pub mod bench;
 pub mod benches;
 pub mod contestants;
 pub mod error;
-pub mod formats;
 pub mod huge;
 pub mod keys;
 pub mod options;

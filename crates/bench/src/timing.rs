@@ -1,10 +1,9 @@
 //! What is timed: builds and lookups.
 
-use crate::contestants::{Mode, Questions, Table};
+use crate::contestants::{Forms, Mode, Questions, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use scalebricks_types::FlowKey;
 use std::sync::Barrier;
 use std::time::Instant;
 
@@ -40,7 +39,7 @@ pub fn lookup(
     table: &dyn Table,
     mode: Mode,
     set: &KeySet,
-    flows: &[FlowKey],
+    forms: &Forms,
     threads: usize,
     answers: &mut [u8],
 ) -> Result<f64, BenchError> {
@@ -54,12 +53,12 @@ pub fn lookup(
         let barrier = &barrier;
         let workers: Vec<_> = parts
             .map(|(number, (hashes, answers))| {
-                let flows = flows.get(number * share..number * share + hashes.len()).unwrap_or_default();
+                let (flows, words) = forms.part(number * share..number * share + hashes.len());
                 scope.spawn(move || {
                     pin::to_core(number);
                     barrier.wait();
                     let start = Instant::now();
-                    table.lookup(mode, Questions { hashes, flows }, answers);
+                    table.lookup(mode, Questions { hashes, flows, words }, answers);
                     (start, Instant::now())
                 })
             })
@@ -119,10 +118,12 @@ mod tests {
         let set = KeySet::new(100, 2);
         let mut answers = set.answers.clone();
         for threads in [1, 3, 200] {
-            assert!(lookup(&Liar(0), Mode::Loop, &set, &[], threads, &mut answers).unwrap() > 0.0);
+            assert!(
+                lookup(&Liar(0), Mode::Loop, &set, &Forms::default(), threads, &mut answers).unwrap() > 0.0
+            );
             check("liar", &set, &answers).unwrap();
         }
-        lookup(&Liar(1), Mode::Loop, &set, &[], 1, &mut answers).unwrap();
+        lookup(&Liar(1), Mode::Loop, &set, &Forms::default(), 1, &mut answers).unwrap();
         let error = check("liar", &set, &answers).unwrap_err();
         assert!(error.to_string().starts_with("liar answered"), "{error}");
     }

@@ -1,14 +1,14 @@
 //! `setsep-build`: from keys and values to a table.
 
 use crate::bench::Bench;
-use crate::contestants::{Build, Fill, Make, Mode, Product, Structure, Table};
+use crate::contestants::{Build, Fill, Forms, Make, Mode, Product, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::{formats, pin, timing};
+use crate::{pin, timing};
 
 /// The benchmark.
 #[derive(Debug)]
@@ -59,11 +59,11 @@ fn one(
     let set = KeySet::new(keys, value_bits);
     drop(busy);
     let contestants = contestants(session, &set, threads, structures);
-    let mut fills: Vec<Fill> = vec![Fill::default(); contestants.len()];
+    let mut fills: Vec<(Fill, u64)> = vec![(Fill::default(), 0); contestants.len()];
     let turns = contestants.iter().enumerate().map(|(number, contestant)| {
         let set = &set;
         let mut is_checked = false;
-        Turn::new(contestant.subject.clone(), Metric::BuildRate, move |fills: &mut Vec<Fill>| {
+        Turn::new(contestant.subject.clone(), Metric::BuildRate, move |fills: &mut Vec<(Fill, u64)>| {
             // Prepared anew: what a structure is built from is not kept for those whose turn is later.
             let mut prepared = contestant.structure.prepare(set, contestant.make)?;
             let (table, seconds) = build(prepared.as_mut(), contestant.make.threads)?;
@@ -72,7 +72,7 @@ fn one(
                 check(contestant.structure, table.as_ref(), set)?;
                 is_checked = true;
             }
-            fills[number] = table.fill();
+            fills[number] = (table.fill(), table.table_bytes());
             let rate = set.len() as f64 / seconds;
             Ok(Found { figures: vec![rate], table_bytes: Some(table.table_bytes()) })
         })
@@ -81,8 +81,11 @@ fn one(
     alternate(session, &mut fills, turns)?;
     // Equal keys give equal tables, whatever the threads and the instructions.
     let once = |make: Make| make.product == Product::Table && Some(&make.threads) == threads.first();
-    for (contestant, fill) in contestants.iter().zip(fills).filter(|(contestant, _)| once(contestant.make)) {
-        let subject = Subject { variant: None, threads: None, ..contestant.subject.clone() };
+    for (contestant, (fill, bytes)) in
+        contestants.iter().zip(fills).filter(|(contestant, _)| once(contestant.make))
+    {
+        let subject =
+            Subject { variant: None, threads: None, table_bytes: Some(bytes), ..contestant.subject.clone() };
         add_fill(session, &subject, fill);
     }
     Ok(())
@@ -112,7 +115,7 @@ fn contestants(
                     for isa in options.isas() {
                         for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
                             let subject = Subject {
-                                format: Some(formats::name(format)),
+                                format: Some(format.name()),
                                 variant: Some(format!("{isa}, {name}")),
                                 threads: Some(threads),
                                 ..base.clone()
@@ -148,9 +151,9 @@ pub fn build(
 
 /// Asks for every key once.
 fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
-    let flows = if table.asks_for_flows() { set.question_flows() } else { Vec::new() };
+    let forms = Forms::of(set, [table.form()]);
     let mut answers = vec![0; set.len()];
-    timing::lookup(table, Mode::Batch(64), set, &flows, 1, &mut answers)?;
+    timing::lookup(table, Mode::Batch(64), set, &forms, 1, &mut answers)?;
     timing::check(structure.name(), set, &answers)
 }
 

@@ -2,14 +2,13 @@
 
 use super::build::build;
 use crate::bench::Bench;
-use crate::contestants::{Make, Structure, Table};
+use crate::contestants::{Forms, Make, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
-use crate::{formats, pin, timing};
-use scalebricks_types::FlowKey;
+use crate::{pin, timing};
 
 /// The benchmark.
 #[derive(Debug)]
@@ -60,8 +59,7 @@ fn one(
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, value_bits);
     let contestants = contestants(session, &set, structures)?;
-    let asks_for_flows = contestants.iter().any(|contestant| contestant.table.asks_for_flows());
-    let flows = if asks_for_flows { set.question_flows() } else { Vec::new() };
+    let forms = Forms::of(&set, contestants.iter().map(|contestant| contestant.table.form()));
     drop(busy);
     let mut turns = Vec::new();
     for contestant in &contestants {
@@ -76,10 +74,10 @@ fn one(
                     batch: mode.batch(),
                     ..contestant.subject.clone()
                 };
-                let (set, flows): (&KeySet, &[FlowKey]) = (&set, &flows);
+                let (set, forms) = (&set, &forms);
                 turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
                     let table = contestant.table.as_ref();
-                    let rate = timing::lookup(table, mode, set, flows, threads, answers)?;
+                    let rate = timing::lookup(table, mode, set, forms, threads, answers)?;
                     timing::check(contestant.structure.name(), set, answers)?;
                     Ok(rate.into())
                 }));
@@ -107,7 +105,7 @@ fn contestants(
         if structure == Structure::SetSep {
             for format in options.formats() {
                 for isa in options.isas() {
-                    let format_name = Some(formats::name(format));
+                    let format_name = Some(format.name());
                     let subject =
                         Subject { format: format_name, variant: Some(isa.to_string()), ..subject.clone() };
                     made.push((subject, Make { format, isa, ..make }));

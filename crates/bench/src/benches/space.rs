@@ -4,7 +4,6 @@ use super::build::{add_fill, build};
 use crate::bench::Bench;
 use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
-use crate::formats;
 use crate::keys::KeySet;
 use crate::pin;
 use crate::row::{Metric, Subject};
@@ -39,7 +38,7 @@ impl Bench for SetSepSpace {
                     let (table, _) = build(prepared.as_mut(), make.threads)?;
                     drop(busy);
                     let subject = Subject {
-                        format: Some(formats::name(format)),
+                        format: Some(format.name()),
                         value_bits: Some(value_bits),
                         table_bytes: Some(table.table_bytes()),
                         ..session.subject(Structure::SetSep.name(), keys)

@@ -1,6 +1,6 @@
 //! The full copy: an exact table of flow keys, read as "which node?".
 
-use super::{Build, Mode, Questions, Table};
+use super::{Build, Form, Mode, Questions, Table};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use rayon::prelude::*;
@@ -44,8 +44,8 @@ impl Table for Copied {
         self.0.table_bytes() as u64
     }
 
-    fn asks_for_flows(&self) -> bool {
-        true
+    fn form(&self) -> Form {
+        Form::Flow
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {

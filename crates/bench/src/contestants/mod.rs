@@ -4,6 +4,7 @@
 //! where it offers that, else in a plain loop, in which the processor overlaps what it can.
 
 mod cuckoo;
+pub mod flows;
 mod full_copy;
 mod hash_map;
 mod packed;
@@ -20,6 +21,7 @@ use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
 use scalebricks_types::{FlowKey, KeyHash};
+use std::ops::Range;
 
 /// A structure that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,13 +201,54 @@ pub trait Build: Send {
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError>;
 }
 
-/// Questions, in the two forms that structures take.
+/// The form in which a structure takes keys, besides their hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The hash is the key.
+    Hash,
+    /// Flow keys.
+    Flow,
+    /// Flow keys as two words each.
+    Words,
+}
+
+/// Keys in the forms that structures take; empty where none of them does.
+#[derive(Debug, Clone, Default)]
+pub struct Forms {
+    flows: Vec<FlowKey>,
+    words: Vec<[u64; 2]>,
+}
+
+impl Forms {
+    /// The questions of `set` in these forms.
+    pub fn of(set: &KeySet, forms: impl IntoIterator<Item = Form>) -> Self {
+        let mut made = Self::default();
+        for form in forms {
+            if form == Form::Flow && made.flows.is_empty() {
+                made.flows = set.question_flows();
+            }
+            if form == Form::Words && made.words.is_empty() {
+                made.words = set.question_words();
+            }
+        }
+        made
+    }
+
+    /// Those at these places.
+    pub fn part(&self, places: Range<usize>) -> (&[FlowKey], &[[u64; 2]]) {
+        (self.flows.get(places.clone()).unwrap_or_default(), self.words.get(places).unwrap_or_default())
+    }
+}
+
+/// Questions, in the forms that structures take.
 #[derive(Debug, Clone, Copy)]
 pub struct Questions<'a> {
     /// The hashes.
     pub hashes: &'a [KeyHash],
-    /// The flows, for structures that ask for them; else nothing.
+    /// The flows, if asked for.
     pub flows: &'a [FlowKey],
+    /// Their words, if asked for.
+    pub words: &'a [[u64; 2]],
 }
 
 /// A structure that is there.
@@ -213,9 +256,9 @@ pub trait Table: Send + Sync {
     /// Bytes of memory it holds, all included.
     fn table_bytes(&self) -> u64;
 
-    /// Whether questions must come with their flows.
-    fn asks_for_flows(&self) -> bool {
-        false
+    /// The form in which it takes keys.
+    fn form(&self) -> Form {
+        Form::Hash
     }
 
     /// Answers all questions.

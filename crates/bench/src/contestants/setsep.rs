@@ -20,9 +20,7 @@ pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchErro
     let mut refused = None;
     for shift in 0..=8 {
         let partitions = PartitionCount::new(1 << shift).map_err(|e| BenchError::Usage(e.to_string()))?;
-        match Params::for_keys(keys, value_bits, partitions)
-            .and_then(|params| params.with_format(make.format))
-        {
+        match Params::for_keys_in(make.format, keys, value_bits, partitions) {
             Ok(params) => return Ok(params.with_seed(1)),
             Err(error) => refused = Some(error),
         }
