@@ -98,6 +98,14 @@ impl Format {
             }
     }
 
+    /// Most keys of a group that may have a solution: groups with more are unsolved by definition.
+    pub const fn group_slots(self) -> usize {
+        match self {
+            Self::Dense => 64,
+            _ => 32,
+        }
+    }
+
     /// The load a group should not pass while its buckets can still move elsewhere.
     pub(super) const fn target_load(self) -> u16 {
         match self {

@@ -54,6 +54,15 @@ impl Layout {
         }
     }
 
+    /// Stores the fields of a group; whether they differ from what was there.
+    pub(super) fn replace_group(self, words: &mut [u64], group: usize, fields: &Fields) -> bool {
+        let differs = self.group(words, group) != *fields;
+        if differs {
+            self.set_group(words, group, fields);
+        }
+        differs
+    }
+
     /// One bit a group: whether it is marked.
     pub(super) fn marks(self, words: &[u64]) -> u64 {
         (0..GROUPS).fold(0, |marks, group| {

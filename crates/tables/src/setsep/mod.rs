@@ -50,14 +50,16 @@
 
 mod arena;
 mod balance;
+mod batch;
 mod block;
 mod builder;
 mod control;
 mod epoch;
 mod format;
 mod geometry;
+mod held;
 mod image;
-mod journal;
+mod kernels;
 mod linear;
 mod ops;
 mod paper;
@@ -65,8 +67,10 @@ mod params;
 mod payload;
 mod query;
 mod reader;
+mod reshape;
 mod snapshot;
 mod solver;
+mod store;
 mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
@@ -81,4 +85,5 @@ pub use ops::{Full, Op, UpdateError};
 pub use params::{MAX_BLOCKS, Params, ParamsError};
 pub use query::{SetSep, TableStats};
 pub use reader::{SetSepPin, SetSepReader};
+pub use reshape::ReshapeError;
 pub use snapshot::SnapshotError;

@@ -141,7 +141,14 @@ impl SetSep {
         if !delta.follows(have)? {
             return Ok(Applied::Stale);
         }
-        let changes = PayloadReader::new(&self.params, delta.partition, &delta.payload)?;
+        let (fingerprint, mut changes) = PayloadReader::new(delta.partition, &self.params, &delta.payload)?;
+        if fingerprint != self.params.fingerprint() {
+            return Err(ApplyError::Malformed("made with other parameters"));
+        }
+        if changes.reshaping()?.is_some() {
+            return Err(ApplyError::Malformed("reshaping is not supported"));
+        }
+        changes.section(&self.params)?;
         // What the changed lists need, and what they gave back.
         let (mut lines, mut keys, mut old_lines, mut old_keys) = (0, 0, 0, 0);
         self.each_block(changes.clone(), writer, |_, change, _, old| {
@@ -193,7 +200,7 @@ impl SetSep {
             }
             act(spares, change, words, old);
         }
-        Ok(())
+        changes.end()
     }
 
     /// Whether these hashes lie in marked groups, and every marked group has one.

@@ -8,10 +8,11 @@
 //! Whoever reads trusts nothing: memory grows only as data arrives, and every structural rule is checked.
 
 use super::arena::Line;
-use super::block::{Block, Moves};
+use super::block::{self, Block, Moves};
 use super::control::SetSepControl;
 use super::geometry::GROUPS;
 use super::geometry::bucket_of;
+use super::held::Held;
 use super::image::{Layout, group_of};
 use super::params::{PARAMS_BYTES, Params, ParamsError};
 use super::query::{SetSep, lines_for};
@@ -231,18 +232,20 @@ impl SetSepControl {
     /// # Errors
     /// Those of the stream.
     pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
-        let mut sink = Sink::start(to, CONTROL_MAGIC, &self.params)?;
+        let mut sink = Sink::start(to, CONTROL_MAGIC, self.params())?;
         let mut buffer = Vec::new();
         sink.put_words(self.positions.iter().map(|position| position.0), &mut buffer)?;
-        let mine: Vec<u8> = self.first.iter().map(|first| first.is_some().into()).collect();
+        let mine: Vec<u8> = self.now.held.mine().into_iter().map(u8::from).collect();
         sink.put(&mine)?;
         let moves = [self.moves.single, self.moves.double, self.moves.rebalanced];
         sink.put_words(moves, &mut buffer)?;
-        for block in &self.blocks {
-            sink.put(&(block.keys.len() as u16).to_le_bytes())?; // at most a block's capacity
-            sink.put_words(block.keys.iter().copied(), &mut buffer)?;
-            sink.put(&block.values)?;
-            sink.put_words(block.words.iter().copied(), &mut buffer)?;
+        for slot in 0..self.now.held.store.len() {
+            let view = self.now.held.store.view(slot);
+            let keys = block::sorted_keys(&view, self.now.held.store.slots());
+            sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
+            sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
+            sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
+            sink.put_words(view.words.iter().copied(), &mut buffer)?;
         }
         sink.finish()
     }
@@ -266,19 +269,37 @@ impl SetSepControl {
         let mut buffer = Vec::new();
         let moves = source.words(3, &mut buffer)?;
         let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
-        let mut blocks = Vec::new();
-        let mut lines_used = vec![0; positions.len()];
-        for number in 0..params.blocks() {
-            if !mine[usize::from(params.partition_of_block(number).0)] {
-                continue;
-            }
-            let block = read_block(&mut source, &params, number, &mut buffer)?;
-            add_lines(&mut lines_used, &params, number, block.fallback_keys())?;
-            blocks.push(block);
+        let mut held = Held::new(params, &mine, false);
+        for slot in 0..held.store.len() {
+            let keys = read_block(&mut source, &params, held.number_of_slot(slot), &mut buffer)?;
+            held.store.make(slot);
+            fill(&mut held.block(slot), &keys);
+            let used = &mut held.lines_used;
+            add_lines(used, &params, keys.number, block::fallback_keys(held.store.view(slot).head))?;
         }
         source.finish()?;
-        Ok(Self::with_blocks(params, &mine, blocks, positions, moves))
+        Ok(Self::with_held(held, positions, moves))
     }
+}
+
+/// A block as it was read, and found consistent.
+struct ReadBlock {
+    number: u32,
+    keys: Vec<u64>,
+    values: Vec<u8>,
+    words: Vec<u64>,
+}
+
+/// Puts keys and bits into an empty block.
+fn fill(block: &mut Block<'_>, read: &ReadBlock) {
+    block.view.words.copy_from_slice(&read.words);
+    for (&hash, &value) in read.keys.iter().zip(&read.values) {
+        let (_, bucket) = bucket_of(hash, block.params.blocks());
+        block.append(block::group_in(&read.words, bucket), hash, value);
+        block.view.head.counts[bucket] += 1;
+    }
+    block.view.head.keys = read.keys.len() as u32; // at most a block's capacity
+    block.view.head.marks = Layout::of(block.params).marks(&read.words);
 }
 
 fn read_block<R: Read>(
@@ -286,7 +307,7 @@ fn read_block<R: Read>(
     params: &Params,
     number: u32,
     buffer: &mut Vec<u8>,
-) -> Result<Block, SnapshotError> {
+) -> Result<ReadBlock, SnapshotError> {
     let count = usize::from(u16::from_le_bytes(source.take()?));
     if count > params.format().block_capacity() {
         return corrupt("more keys than a block can hold");
@@ -315,7 +336,5 @@ fn read_block<R: Read>(
     if (0..GROUPS).any(|group| used >> group & 1 == 0 && layout.group(&words, group) != [0; 8]) {
         return corrupt("bits in a group without keys");
     }
-    let mut block = Block::with_keys(params, number, keys, values);
-    block.restore(params, words.into());
-    Ok(block)
+    Ok(ReadBlock { number, keys, values, words })
 }

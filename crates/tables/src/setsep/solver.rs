@@ -26,6 +26,7 @@ impl GroupKeys {
     }
 
     /// Adds a key.
+    #[cfg(test)]
     pub(super) fn push(&mut self, hash: u64, value: u8) {
         self.hashes.push(hash);
         self.values.push(value);
@@ -34,6 +35,9 @@ impl GroupKeys {
 
 /// The canonical fields of a group, or `None` if it has no solution.
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+    if keys.hashes.len() > params.format().group_slots() {
+        return None;
+    }
     match params.format() {
         Format::Linear | Format::Dense => linear::solve(keys, params),
         _ => paper::solve(keys, params),
@@ -72,5 +76,32 @@ pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     match params.format() {
         Format::Linear | Format::Dense => linear::evaluate(fields, hash, params),
         _ => paper::evaluate(fields, hash, params),
+    }
+}
+
+/// Solves groups many at a time.
+#[derive(Debug)]
+pub(super) struct Solver {
+    params: Params,
+    solved: Vec<(u32, Option<Fields>)>,
+    keys: GroupKeys,
+}
+
+impl Solver {
+    pub(super) fn new(params: &Params) -> Self {
+        Self { params: *params, solved: Vec::new(), keys: GroupKeys::default() }
+    }
+
+    /// Adds a group; its solution comes out of [`Self::drain`] under this tag.
+    pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
+        self.keys.clear();
+        self.keys.hashes.extend_from_slice(hashes);
+        self.keys.values.extend_from_slice(values);
+        self.solved.push((tag, solve(&self.keys, &self.params)));
+    }
+
+    /// Calls `sink` with the tag and the solution of each group that was pushed, in any order.
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<Fields>)) {
+        self.solved.drain(..).for_each(|(tag, fields)| sink(tag, fields));
     }
 }

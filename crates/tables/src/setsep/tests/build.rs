@@ -20,6 +20,40 @@ fn every_format_and_width_answers_every_key() {
 
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn a_table_alone_is_the_export_of_its_control_structure() {
+    for format in Format::ALL {
+        for (count, bits, partitions) in [(0, 2, 1), (1, 8, 4), (3000, 1, 2), (90_000, 2, 4), (90_000, 5, 1)]
+        {
+            let entries = entries(count, bits, 3);
+            let builder = SetSepBuilder::new(params_in(format, count, bits, partitions)).threads(2);
+            let (hashes, values): (Vec<_>, Vec<_>) = entries.iter().copied().unzip();
+            let table = builder.build_table(&hashes, &values).unwrap();
+            assert!(
+                bytes_of(&table) == bytes_of(&builder.build(&entries).unwrap().export()),
+                "{format}, {count}"
+            );
+        }
+    }
+}
+
+/// Keys that crowd into few blocks find no room in their stretch's region, and are built all the same.
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn crowded_keys_are_built_too() {
+    let params = params(400_000, 2, 1);
+    let crowd = |i: u64| (KeyHash::new(mix64(i) >> 7), (i & 3) as u8);
+    let entries: Vec<_> = (0..3500).map(crowd).collect();
+    let control = SetSepBuilder::new(params).threads(2).build(&entries).unwrap();
+    assert_answers(&Arc::new(control.export()), &entries);
+    let (hashes, values): (Vec<_>, Vec<_>) = entries.iter().copied().unzip();
+    assert!(
+        bytes_of(&SetSepBuilder::new(params).build_table(&hashes, &values).unwrap())
+            == bytes_of(&control.export())
+    );
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn the_order_of_keys_and_the_number_of_threads_do_not_matter() {
     let count = 20_000;
     let params = params(count, 2, 4);
