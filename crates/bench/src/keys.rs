@@ -68,14 +68,26 @@ impl KeySet {
         }
     }
 
+    /// Questions about as many other keys, to which all answer `missing`.
+    pub fn of_others(&self, missing: u8) -> Self {
+        let keys = self.len() as u64;
+        Self {
+            value_bits: self.value_bits,
+            hashes: Vec::new(),
+            values: Vec::new(),
+            questions: (keys..2 * keys).into_par_iter().map(hash).collect(),
+            answers: vec![missing; self.len()],
+        }
+    }
+
     /// How many.
     pub const fn len(&self) -> usize {
-        self.hashes.len()
+        self.questions.len()
     }
 
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
+        self.questions.is_empty()
     }
 
     /// The flow of each question.

@@ -1,14 +1,15 @@
 //! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library.
 
 use crate::bench::Bench;
-use crate::contestants::flows::{FlowMap, FlowTable, Flows};
+use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows};
 use crate::contestants::{Form, Forms, Mode, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
-use crate::timing;
+use crate::{pin, timing};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The benchmark.
 #[derive(Debug)]
@@ -29,8 +30,8 @@ const ALL_VALUE_BITS: u8 = 128;
 /// Of all keys, those that are taken out again.
 const REMOVED: usize = 16;
 
-/// Bytes a key of everything: keys, questions, and two of each table.
-const KEY_BYTES: u64 = 18 + 32 + 2 * (34 + 84);
+/// Bytes a key of everything: keys, questions in all forms, the FIB, and two of each table.
+const KEY_BYTES: u64 = 18 + 80 + 34 + 2 * (34 + 84);
 
 impl Bench for Fib {
     fn name(&self) -> &'static str {
@@ -47,52 +48,115 @@ impl Bench for Fib {
     }
 }
 
+/// What one table size is measured with.
+struct Keys {
+    set: KeySet,
+    forms: Forms,
+    others: KeySet,
+    other_forms: Forms,
+}
+
+/// The tables that are there all the time.
+struct Tables {
+    cuckoo: FlowTable,
+    fib: FlowFib,
+    map: FlowMap,
+}
+
 /// One table size.
 fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
-    let options = session.options();
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, VALUE_BITS);
-    let flows = Flows::new(&set);
-    let forms = Forms::of(&set, [Form::Words]);
-    let structures = options.structures(&[Structure::Cuckoo, Structure::HashBrown]);
-    let subject = |structure: Structure| Subject {
-        value_bits: Some(ALL_VALUE_BITS),
-        threads: Some(1),
-        ..session.subject(structure.name(), keys)
+    let others = set.of_others(u8::MAX);
+    let keys = Keys {
+        forms: Forms::of(&set, [Form::Words, Form::Flow]),
+        other_forms: Forms::of_others(&others),
+        set,
+        others,
     };
-    let table = FlowTable::new(set.len());
-    table.insert_run(&flows, 0..set.len())?;
-    let mut map = FlowMap::new(set.len());
-    map.insert(&flows, 0..set.len());
+    let flows = Flows::new(&keys.set);
+    let mut tables = Tables {
+        cuckoo: FlowTable::new(keys.set.len()),
+        fib: FlowFib::new(&flows)?,
+        map: FlowMap::new(keys.set.len()),
+    };
+    tables.cuckoo.insert_run(&flows, 0..keys.set.len())?;
+    tables.map.insert(&flows, 0..keys.set.len());
     drop(busy);
-
     let mut turns = Vec::new();
-    for structure in structures {
-        let (held, modes): (&dyn Table, Vec<Mode>) = if structure == Structure::Cuckoo {
-            (&table, options.batches(&[32, 64, 256]).into_iter().map(Mode::Batch).collect())
-        } else {
-            (&map, vec![Mode::Loop])
+    for structure in session.options().structures(&[Structure::Cuckoo, Structure::HashBrown]) {
+        let subject = Subject {
+            value_bits: Some(ALL_VALUE_BITS),
+            threads: Some(1),
+            ..session.subject(structure.name(), keys.set.len() as u64)
         };
-        let subject = Subject { table_bytes: Some(held.table_bytes()), ..subject(structure) };
-        for mode in modes {
-            let load = (structure == Structure::Cuckoo).then_some(LOAD);
-            let variant = Some(mode.name().to_owned());
-            let subject = Subject { variant, batch: mode.batch(), load, ..subject.clone() };
-            let (set, forms) = (&set, &forms);
-            turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
-                let rate = timing::lookup(held, mode, set, forms, 1, answers)?;
-                timing::check(structure.name(), set, answers)?;
-                Ok(rate.into())
-            }));
-        }
         if structure == Structure::Cuckoo {
-            turns.push(table_changes(&subject, &flows, &set, &forms, "single", FlowTable::insert_each));
-            turns.push(table_changes(&subject, &flows, &set, &forms, "one-writer", FlowTable::insert_run));
+            let subject = Subject { table_bytes: Some(tables.cuckoo.table_bytes()), ..subject };
+            let batches = session.options().batches(&[32, 64, 256]);
+            turns.extend(table_lookups(&subject, &tables, &keys, &flows, &batches));
+            turns.push(table_changes(&subject, &flows, &keys, "single", FlowTable::insert_each));
+            turns.push(table_changes(&subject, &flows, &keys, "one-writer", FlowTable::insert_run));
         } else {
-            turns.push(map_changes(&subject, &flows, &set, &forms));
+            let subject = Subject { table_bytes: Some(tables.map.table_bytes()), ..subject };
+            turns.push(lookups(&subject, None, &tables.map, Mode::Loop, (&keys.set, &keys.forms)));
+            turns.push(map_changes(&subject, &flows, &keys));
         }
     }
-    alternate(session, &mut vec![0; set.len()], turns)
+    alternate(session, &mut vec![0; keys.set.len()], turns)
+}
+
+/// Lookups in the cuckoo table: plain, of other keys, beside a writer, and by way of the FIB.
+fn table_lookups<'a>(
+    subject: &Subject,
+    tables: &'a Tables,
+    keys: &'a Keys,
+    flows: &'a Flows<'_>,
+    batches: &[usize],
+) -> Vec<Turn<'a, Vec<u8>>> {
+    let subject = Subject { load: Some(LOAD), ..subject.clone() };
+    let (held, others) = ((&keys.set, &keys.forms), (&keys.others, &keys.other_forms));
+    let mut turns = Vec::new();
+    for &batch in batches {
+        let mode = Mode::Batch(batch);
+        turns.push(lookups(&subject, None, &tables.cuckoo, mode, held));
+        turns.push(lookups(&subject, Some("missing"), &tables.cuckoo, mode, others));
+        turns.push(lookups(&subject, Some("partial-fib"), &tables.fib, mode, held));
+        let variant = Some("beside-writer".to_owned());
+        let subject = Subject { variant, batch: Some(batch), ..subject.clone() };
+        turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
+            let stop = AtomicBool::new(false);
+            let rate = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    pin::to_core(1);
+                    tables.cuckoo.rewrite(flows, &stop);
+                });
+                let rate = timing::lookup(&tables.cuckoo, mode, held.0, held.1, 1, answers);
+                stop.store(true, Ordering::Relaxed);
+                rate
+            })?;
+            timing::check("cuckoo", held.0, answers)?;
+            Ok(rate.into())
+        }));
+    }
+    turns
+}
+
+/// Lookups of all questions.
+fn lookups<'a>(
+    subject: &Subject,
+    variant: Option<&str>,
+    table: &'a dyn Table,
+    mode: Mode,
+    (set, forms): (&'a KeySet, &'a Forms),
+) -> Turn<'a, Vec<u8>> {
+    let variant = Some(variant.unwrap_or(mode.name()).to_owned());
+    let subject = Subject { variant, batch: mode.batch(), ..subject.clone() };
+    let structure = subject.structure.clone();
+    Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
+        let rate = timing::lookup(table, mode, set, forms, 1, answers)?;
+        timing::check(&structure, set, answers)?;
+        Ok(rate.into())
+    })
 }
 
 /// Adds the flows at some places.
@@ -102,8 +166,7 @@ type Insert = fn(&FlowTable, &Flows<'_>, std::ops::Range<usize>) -> Result<(), B
 fn table_changes<'a>(
     subject: &Subject,
     flows: &'a Flows<'_>,
-    set: &'a KeySet,
-    forms: &'a Forms,
+    Keys { set, forms, .. }: &'a Keys,
     variant: &str,
     insert: Insert,
 ) -> Turn<'a, Vec<u8>> {
@@ -144,8 +207,7 @@ fn table_changes<'a>(
 fn map_changes<'a>(
     subject: &Subject,
     flows: &'a Flows<'_>,
-    set: &'a KeySet,
-    forms: &'a Forms,
+    Keys { set, forms, .. }: &'a Keys,
 ) -> Turn<'a, Vec<u8>> {
     let subject = Subject { variant: Some("single".to_owned()), batch: Some(1), ..subject.clone() };
     let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)];

@@ -2,7 +2,7 @@
 
 use super::build::{add_fill, build};
 use crate::bench::Bench;
-use crate::contestants::{Make, Structure};
+use crate::contestants::{Make, Product, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
@@ -34,9 +34,7 @@ impl Bench for SetSepSpace {
                     session.check()?;
                     let busy = session.busy("building");
                     let make = Make { format, threads: pin::cores(), ..Make::table() };
-                    let mut prepared = Structure::SetSep.prepare(&set, make)?;
-                    let (table, _) = build(prepared.as_mut(), make.threads)?;
-                    drop(busy);
+                    let table = make_one(&set, make)?;
                     let subject = Subject {
                         format: Some(format.name()),
                         value_bits: Some(value_bits),
@@ -46,9 +44,19 @@ impl Bench for SetSepSpace {
                     let bits = table.table_bytes() as f64 * 8.0 / keys as f64;
                     session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(bits));
                     add_fill(session, &subject, table.fill());
+                    drop(table);
+                    session.check()?;
+                    let control = make_one(&set, Make { product: Product::Control, ..make })?;
+                    add_fill(session, &subject, control.fill());
+                    drop(busy);
                 }
             }
         }
         Ok(())
     }
+}
+
+fn make_one(set: &KeySet, make: Make) -> Result<Box<dyn Table>, BenchError> {
+    let mut prepared = Structure::SetSep.prepare(set, make)?;
+    Ok(build(prepared.as_mut(), make.threads)?.0)
 }

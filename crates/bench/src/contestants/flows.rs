@@ -5,11 +5,13 @@ use crate::contestants::hash_map::Given;
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use hashbrown::HashMap;
-use scalebricks_tables::FibError;
 use scalebricks_tables::cuckoo::CuckooTable;
+use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_tables::{Fib, FibError, KeyBatch};
 use scalebricks_types::KeyHash;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most keys a call.
 const MAX_BATCH: usize = 256;
@@ -92,6 +94,20 @@ impl FlowTable {
     }
 }
 
+impl FlowTable {
+    /// Gives the flows at some places, one after the other, the values they have, until `stop`.
+    pub fn rewrite(&self, flows: &Flows<'_>, stop: &AtomicBool) {
+        for place in (0..flows.set.len()).cycle() {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let (key, hash, value) = flows.at(place);
+            // None is missing; if one were, the readers would find it wrong.
+            let _ = self.0.update(key, hash, &value);
+        }
+    }
+}
+
 fn refused(error: FibError) -> BenchError {
     BenchError::of("cuckoo", error)
 }
@@ -114,6 +130,46 @@ impl Table for FlowTable {
             self.0.get_batch(words, hashes, values);
             for (answer, value) in answers.iter_mut().zip(values) {
                 *answer = value.map_or(u8::MAX, |[value, _]| value as u8); // a value of at most 8 bits
+            }
+        }
+    }
+}
+
+/// The FIB of a node, which has a table of such keys among others.
+pub struct FlowFib(PartialFib);
+
+impl FlowFib {
+    /// One with these flows in it.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn new(flows: &Flows<'_>) -> Result<Self, BenchError> {
+        let fib = PartialFib::new(FibConfig::new(keys::HASHER).short_keys(flows.set.len()));
+        for place in 0..flows.set.len() {
+            let (_, hash, value) = flows.at(place);
+            fib.insert(&keys::flow(place as u64), hash, value).map_err(refused)?;
+        }
+        Ok(Self(fib))
+    }
+}
+
+impl Table for FlowFib {
+    fn table_bytes(&self) -> u64 {
+        self.0.table_bytes() as u64
+    }
+
+    fn form(&self) -> Form {
+        Form::Flow
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+        let mut values = [None; MAX_BATCH];
+        let batches = questions.flows.chunks(batch).zip(questions.hashes.chunks(batch));
+        for ((flows, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
+            self.0.lookup_batch(KeyBatch::new(flows, hashes), &mut values);
+            for (answer, value) in answers.iter_mut().zip(&values) {
+                *answer = value.map_or(u8::MAX, |value| value[0] as u8); // a value of at most 8 bits
             }
         }
     }

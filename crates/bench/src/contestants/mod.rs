@@ -14,10 +14,10 @@ mod setsep;
 #[cfg(feature = "peers")]
 mod sux;
 
-pub use setsep::{SetSepTable, params};
+pub use setsep::params;
 
 use crate::error::BenchError;
-use crate::keys::KeySet;
+use crate::keys::{self, KeySet};
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
 use scalebricks_types::{FlowKey, KeyHash};
@@ -234,6 +234,12 @@ impl Forms {
         made
     }
 
+    /// The keys of [`KeySet::of_others`], as words.
+    pub fn of_others(set: &KeySet) -> Self {
+        let keys = set.len() as u64;
+        Self { flows: Vec::new(), words: (keys..2 * keys).map(keys::words).collect() }
+    }
+
     /// Those at these places.
     pub fn part(&self, places: Range<usize>) -> (&[FlowKey], &[[u64; 2]]) {
         (self.flows.get(places.clone()).unwrap_or_default(), self.words.get(places).unwrap_or_default())
@@ -270,7 +276,7 @@ pub trait Table: Send + Sync {
     }
 }
 
-/// How a SetSep table is filled.
+/// How a SetSep table is filled: each product knows its part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fill {
     /// Keys the fallback answers.

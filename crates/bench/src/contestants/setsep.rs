@@ -3,7 +3,7 @@
 use super::{Build, Fill, Make, Mode, Product, Questions, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use scalebricks_tables::setsep::{Params, SetSep, SetSepBuilder, SetSepReader};
+use scalebricks_tables::setsep::{Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
 use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
 
@@ -29,45 +29,38 @@ pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchErro
 }
 
 /// Keys and values, ready to be built from.
-pub struct Prepared {
-    params: Params,
-    make: Make,
+pub struct Prepared<'a> {
+    set: &'a KeySet,
+    product: Product,
+    /// Keeps memory from one build to the next.
+    builder: SetSepBuilder<'static>,
+    /// As pairs, where the product takes them so.
     entries: Vec<(KeyHash, u8)>,
 }
 
-impl Prepared {
-    pub fn new(set: &KeySet, make: Make) -> Result<Self, BenchError> {
+impl<'a> Prepared<'a> {
+    pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
         let params = params(set.len() as u64, set.value_bits, make)?;
-        Ok(Self { params, make, entries: set.entries() })
+        let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
+        let builder = SetSepBuilder::new(params).threads(make.threads);
+        Ok(Self { set, product: make.product, builder, entries })
     }
 }
 
-impl Build for Prepared {
+impl Build for Prepared<'_> {
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
-        let builder = SetSepBuilder::new(self.params).threads(self.make.threads);
+        let builder = &self.builder;
+        if self.product == Product::Table {
+            let table = builder.build_table(&self.set.hashes, &self.set.values);
+            return Ok(Box::new(SetSepTable(Arc::new(table.map_err(|error| BenchError::of(NAME, error))?))));
+        }
         let control = builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
-        Ok(match self.make.product {
-            Product::Table => {
-                let fill = fill(&control);
-                Box::new(SetSepTable { table: Arc::new(control.export()), fill })
-            }
-            Product::Control => Box::new(Control(control)),
-        })
+        Ok(Box::new(Control(control)))
     }
-}
-
-fn fill(control: &scalebricks_tables::setsep::SetSepControl) -> Fill {
-    let stats = control.stats();
-    Fill { fallback_keys: Some(stats.fallback_keys), max_group_load: Some(stats.max_group_load) }
 }
 
 /// The query structure.
-pub struct SetSepTable {
-    /// The table.
-    pub table: Arc<SetSep>,
-    /// How it is filled.
-    pub fill: Fill,
-}
+struct SetSepTable(Arc<SetSep>);
 
 /// Ways to ask it for so many keys a call.
 pub fn modes(batch: usize) -> Vec<Mode> {
@@ -76,11 +69,11 @@ pub fn modes(batch: usize) -> Vec<Mode> {
 
 impl Table for SetSepTable {
     fn table_bytes(&self) -> u64 {
-        self.table.stats().table_bytes as u64
+        self.0.stats().table_bytes as u64
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let mut reader = SetSepReader::new(Arc::clone(&self.table));
+        let mut reader = SetSepReader::new(Arc::clone(&self.0));
         match mode {
             Mode::OnePin => {
                 let pin = reader.pin();
@@ -103,16 +96,16 @@ impl Table for SetSepTable {
     }
 
     fn fill(&self) -> Fill {
-        self.fill
+        Fill { fallback_keys: Some(self.0.stats().fallback_keys), max_group_load: None }
     }
 }
 
 /// The control structure: asked for exact values, to check it.
-struct Control(scalebricks_tables::setsep::SetSepControl);
+struct Control(SetSepControl);
 
 impl Table for Control {
     fn table_bytes(&self) -> u64 {
-        self.0.stats().table_bytes as u64
+        self.0.control_bytes() as u64
     }
 
     fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
@@ -124,6 +117,6 @@ impl Table for Control {
     }
 
     fn fill(&self) -> Fill {
-        fill(&self.0)
+        Fill { fallback_keys: None, max_group_load: Some(self.0.stats().max_group_load) }
     }
 }

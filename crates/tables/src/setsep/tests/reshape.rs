@@ -39,7 +39,8 @@ fn every_step_leaves_every_answer_right_while_keys_come_and_go() {
                 for delta in control.batch(&ops).unwrap() {
                     assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
                 }
-                let refused = control.batch(&[Op::Remove(entry(turn + 1, 2, 0).0), Op::Remove(KeyHash::new(1))]);
+                let refused =
+                    control.batch(&[Op::Remove(entry(turn + 1, 2, 0).0), Op::Remove(KeyHash::new(1))]);
                 assert_eq!(refused, Err(UpdateError::Missing { op: 1 }));
                 let held: Vec<_> = control.iter().collect();
                 assert_answers(&replica, &held);
