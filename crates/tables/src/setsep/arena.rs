@@ -11,7 +11,7 @@
 
 use super::epoch::Epochs;
 use super::params::KEYS_PER_LINE;
-use super::sync::{AtomicU64, Ordering, yield_now};
+use super::sync::{Arc, AtomicU64, Ordering, yield_now};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
@@ -37,7 +37,7 @@ pub(super) struct Arena {
     index: Box<[AtomicU64]>,
     segments: [OnceLock<Box<[Line]>>; SEGMENTS],
     slot_lines: usize,
-    pub(super) epochs: Epochs,
+    epochs: Arc<Epochs>,
 }
 
 /// What only the writer knows: what is free, and what will be.
@@ -70,6 +70,7 @@ impl Arena {
         slot_lines: usize,
         spare: usize,
         line_limit: u32,
+        epochs: Arc<Epochs>,
     ) -> (Self, Spares) {
         let blocks = lines.len() / slot_lines;
         lines.reserve_exact(spare * slot_lines);
@@ -79,7 +80,7 @@ impl Arena {
             index: (0..blocks as u64).map(AtomicU64::new).collect(),
             segments: std::array::from_fn(|_| OnceLock::new()),
             slot_lines,
-            epochs: Epochs::new(),
+            epochs,
         };
         let spares = Spares {
             slots: (blocks as u32..(blocks + spare) as u32).rev().collect(), // at most 2^24 blocks
@@ -223,12 +224,11 @@ impl Arena {
         spares.retired.len() < before
     }
 
-    /// Bytes held: slots, index, fallback segments, reader cells.
+    /// Bytes held: slots, index, fallback segments.
     pub(super) fn bytes(&self) -> usize {
         let segments: usize = self.segments.iter().filter_map(OnceLock::get).map(|lines| lines.len()).sum();
         (self.lines.len() + segments) * size_of::<Line>()
             + self.index.len() * size_of::<AtomicU64>()
-            + self.epochs.readers() * 128
             + size_of::<Self>()
     }
 }
@@ -237,7 +237,6 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loom::sync::Arc;
 
     /// One block, one spare slot, two publications: a reader sees the halves of a block agree with each other and with
     /// the fallback list, however the threads interleave.
@@ -246,7 +245,8 @@ mod tests {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let (arena, mut spares) = Arena::new(vec![Line::new([0; 8])], 1, 1, 4);
+            let epochs = Arc::new(Epochs::new());
+            let (arena, mut spares) = Arena::new(vec![Line::new([0; 8])], 1, 1, 4, epochs);
             let arena = Arc::new(arena);
             let reader = {
                 let arena = Arc::clone(&arena);

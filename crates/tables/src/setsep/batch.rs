@@ -9,14 +9,15 @@
 use super::balance::Move;
 use super::block::{self, Moves, Refused};
 use super::control::SetSepControl;
+use super::face::lines_for;
 use super::geometry::GROUPS;
 use super::held::Held;
 use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::query::lines_for;
 use super::solver::{self, Fields, Solver};
+use crate::isa::Isa;
 use scalebricks_types::{Delta, PartitionId};
 use std::ops::Range;
 
@@ -71,8 +72,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn new(held: Held) -> Self {
-        let solver = Solver::new(&held.params);
+    pub(super) fn new(held: Held, isa: Isa) -> Self {
+        let solver = Solver::new(&held.params, isa);
         Self { held, solver, batch: Batch::default() }
     }
 

@@ -9,7 +9,9 @@ use super::params::Params;
 use super::payload::{PayloadWriter, Reshaping};
 use super::query::{SetSep, bits_per_key};
 use super::reshape::Next;
+use super::solver::Solver;
 use super::store::Head;
+use crate::isa::Isa;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 
 /// Sizes of a table as its control structure knows them.
@@ -68,13 +70,35 @@ impl SetSepControl {
     }
 
     pub(super) fn with_held(held: Held, positions: Vec<Position>, moves: Moves) -> Self {
-        let keys = (0..held.store.len()).map(|slot| u64::from(held.store.view(slot).head.keys)).sum();
-        Self { now: Shape::new(held), next: None, positions, moves, keys }
+        Self::from_parts(held, None, positions, moves)
     }
 
-    /// What the table was made with.
+    /// A control structure of what was read from a snapshot: in one shape, or in two.
+    pub(super) fn from_parts(
+        now: Held,
+        next: Option<(Held, Vec<u32>)>,
+        positions: Vec<Position>,
+        moves: Moves,
+    ) -> Self {
+        let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
+        let mut control = Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0 };
+        control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
+        control
+    }
+
+    /// What the table was made with; while it is being reshaped, the old shape.
     pub const fn params(&self) -> &Params {
         self.now.params()
+    }
+
+    /// The same with kernels of these instructions, or the best below them that this processor has. The bits it makes
+    /// do not depend on them.
+    pub fn with_isa(mut self, isa: Isa) -> Self {
+        self.now.solver = Solver::new(self.now.params(), isa);
+        if let Some(next) = &mut self.next {
+            next.shape.solver = Solver::new(next.shape.params(), isa);
+        }
+        self
     }
 
     /// Whether this structure is responsible for a partition.

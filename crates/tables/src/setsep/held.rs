@@ -1,11 +1,11 @@
 //! The blocks a control structure is responsible for, in one shape (one set of parameters).
 
 use super::block::{self, Block, group_in};
+use super::face::lines_for;
 use super::geometry::bucket_of;
 use super::image::Layout;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::query::lines_for;
 use super::store::{Store, View};
 use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;

@@ -108,6 +108,9 @@ pub(super) struct Rows {
     key: u64,
 }
 
+/// Keeps the row hash apart from whatever else a seed is mixed for.
+const ROW_KEY: u64 = 0x5E75_E9C0_4B1D_0F0F;
+
 /// Multipliers of the row hash: without pattern, odd where they must be.
 pub(super) const MULTIPLIER_32: u32 = 0x9E37_79B1;
 pub(super) const SEED_STEP_32: u32 = 0x78DD_E6E4;
@@ -118,7 +121,7 @@ pub(super) const FINAL_64: u64 = 0xD6E8_FEB8_6659_FD93;
 
 impl Rows {
     pub(super) const fn of(params: &Params) -> Self {
-        Self { shape: Shape::of(params), key: mix64(params.seed()) }
+        Self { shape: Shape::of(params), key: mix64(params.seed() ^ ROW_KEY) }
     }
 
     /// The row of a key under a seed, in the low `columns` bits.

@@ -1,15 +1,19 @@
 //! Lookups: the paper's three prefetched stages over a batch, or one key under a pin.
 
 use super::arena::Line;
+use super::brute::{self, Words};
 use super::epoch::Reader;
+use super::face::Face;
 use super::format::Format;
-use super::geometry::{CANDIDATES, bucket_of, family};
+use super::geometry::{CANDIDATES, Family, bucket_of};
 use super::image::CHOICE_WORDS;
 use super::linear::{Rows, Shape};
 use super::query::SetSep;
+use super::shapes::Shapes;
 use super::sync::Ordering;
 use crate::gpt::{GptReader, KeyBatch};
 use crate::prefetch::prefetch_read;
+use arc_swap::{ArcSwap, Cache};
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
 
@@ -25,6 +29,7 @@ const PIN_KEYS: usize = 256;
 #[derive(Debug)]
 pub struct SetSepReader {
     table: Arc<SetSep>,
+    shapes: Cache<Arc<ArcSwap<Shapes>>, Arc<Shapes>>,
     cell: Reader,
 }
 
@@ -32,15 +37,16 @@ pub struct SetSepReader {
 /// out of spare slots waits for it.
 #[derive(Debug)]
 pub struct SetSepPin<'a> {
-    table: &'a SetSep,
+    shapes: &'a Shapes,
     cell: &'a Reader,
 }
 
 impl SetSepReader {
     /// A reader for one thread.
     pub fn new(table: Arc<SetSep>) -> Self {
-        let cell = table.arena.epochs.register();
-        Self { table, cell }
+        let cell = table.epochs.register();
+        let shapes = Cache::new(Arc::clone(&table.shapes));
+        Self { table, shapes, cell }
     }
 
     /// The table it reads.
@@ -50,8 +56,8 @@ impl SetSepReader {
 
     /// Begins reading. Cost: one fence, paid once for all keys looked up under the pin.
     pub fn pin(&mut self) -> SetSepPin<'_> {
-        self.table.arena.epochs.pin(&self.cell);
-        SetSepPin { table: &self.table, cell: &self.cell }
+        self.table.epochs.pin(&self.cell);
+        SetSepPin { shapes: self.shapes.load(), cell: &self.cell }
     }
 
     /// The value of each key: right for keys of the table, arbitrary for others.
@@ -83,13 +89,20 @@ impl SetSepPin<'_> {
 
     #[inline]
     fn lookup(&self, hashes: &[KeyHash], values: &mut [u8]) {
+        if self.shapes.next.is_some() && hashes.len() > 1 {
+            values.iter_mut().zip(hashes).for_each(|(value, &hash)| *value = self.get(hash));
+            return;
+        }
+        let Some(first) = hashes.first() else { return };
+        let table = self.shapes.of(first.get());
         for (hashes, values) in hashes.chunks(WIDTH).zip(values.chunks_mut(WIDTH)) {
-            match self.table.params.format() {
-                Format::Linear => stages(self.table, hashes, values, linear::<32>),
-                Format::Dense => stages(self.table, hashes, values, linear::<64>),
-                Format::Paper16x8 => stages(self.table, hashes, values, searched::<16, 3>),
-                Format::Paper8x16 => stages(self.table, hashes, values, searched::<8, 4>),
-                Format::Paper16x16 => stages(self.table, hashes, values, searched::<16, 4>),
+            match table.params.format() {
+                Format::Linear => stages(table, hashes, values, linear::<32>),
+                Format::Dense => stages(table, hashes, values, linear::<64>),
+                Format::Paper16x8 => stages(table, hashes, values, searched::<16, 3>),
+                Format::Paper8x16 => stages(table, hashes, values, searched::<8, 4>),
+                Format::Paper16x16 => stages(table, hashes, values, searched::<16, 4>),
+                Format::Brute => stages(table, hashes, values, brute),
             }
         }
     }
@@ -102,11 +115,11 @@ impl Drop for SetSepPin<'_> {
 }
 
 /// The value a group gives a key, or `None` if the group is marked: table, its block's lines, the group's first bit, hash.
-type Evaluate = fn(&SetSep, &[Line], usize, u64) -> Option<u8>;
+type Evaluate = fn(&Face, &[Line], usize, u64) -> Option<u8>;
 
 /// Up to [`WIDTH`] keys.
 #[inline(always)]
-fn stages(table: &SetSep, hashes: &[KeyHash], values: &mut [u8], evaluate: Evaluate) {
+fn stages(table: &Face, hashes: &[KeyHash], values: &mut [u8], evaluate: Evaluate) {
     let (arena, blocks) = (&table.arena, table.params.blocks());
     let group_bits = table.params.group_bits();
     let mut indexes = [0; WIDTH];
@@ -144,7 +157,7 @@ fn window(lines: &[Line], at: usize) -> u64 {
 
 /// Groups of equations, fields of `WIDTH` bits.
 #[inline(always)]
-fn linear<const WIDTH: u32>(table: &SetSep, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
+fn linear<const WIDTH: u32>(table: &Face, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
     let (shape, rows) = (Shape::of(&table.params), Rows::of(&table.params));
     let mut fields = [0; 8];
     for (bit, field) in fields.iter_mut().enumerate().take(table.params.value_bits().into()) {
@@ -164,17 +177,17 @@ fn linear<const WIDTH: u32>(table: &SetSep, lines: &[Line], at: usize, hash: u64
 /// Groups of `INDEX` bits of index and 2^`POSITION` array cells.
 #[inline(always)]
 fn searched<const INDEX: u32, const POSITION: u32>(
-    table: &SetSep,
+    table: &Face,
     lines: &[Line],
     at: usize,
     hash: u64,
 ) -> Option<u8> {
     let marker = (1u32 << INDEX) - 1;
     let field_bits = INDEX + (1 << POSITION);
-    let (g1, g2) = family(hash, table.params.seed());
+    let family = Family::of(hash, table.params.seed());
     let bits = u32::from(table.params.value_bits());
     let cell = |field: u64| {
-        let position = g1.wrapping_add((field as u32 & marker).wrapping_mul(g2)) >> (32 - POSITION);
+        let position = family.position(field as u32 & marker, INDEX, POSITION);
         ((field >> INDEX >> position) & 1) as u8
     };
     let whole = window(lines, at);
@@ -194,9 +207,24 @@ fn searched<const INDEX: u32, const POSITION: u32>(
     Some(value)
 }
 
+/// Groups of the searched family of [`brute`].
+#[inline(always)]
+fn brute(table: &Face, lines: &[Line], at: usize, hash: u64) -> Option<u8> {
+    let words = Words::of(&table.params);
+    let first = window(lines, at);
+    if brute::is_marked(first) {
+        return None;
+    }
+    let mut value = brute::cell(first, words, hash);
+    for bit in 1..usize::from(table.params.value_bits()) {
+        value |= brute::cell(window(lines, at + bit * 24), words, hash) << bit;
+    }
+    Some(value)
+}
+
 /// The value of a key of a marked group: 0 if it is not in the list, as for any key that was never inserted.
 #[cold]
-fn in_fallback(table: &SetSep, index: u64, hash: u64) -> u8 {
+fn in_fallback(table: &Face, index: u64, hash: u64) -> u8 {
     let found = table.arena.fallback(index).find(|&(held, _)| held >= hash);
     found.filter(|&(held, _)| held == hash).map_or(0, |(_, value)| value)
 }

@@ -1,7 +1,7 @@
 //! Changing a table's shape while it is used: more blocks, other value bits, another seed or format.
 //!
-//! Blocks are ranges of the hash. So a block of the old shape becomes one block of the new, or `k` of them if there
-//! are to be `k` times as many, and no key changes its partition. The control structure converts a partition's blocks
+//! Blocks are ranges of the hash. So a block of the old shape becomes one block of the new, or `k` of them (up to four)
+//! if there are to be `k` times as many, and no key changes its partition. The control structure converts a partition's blocks
 //! in ascending order, a few at a time, each time by a delta that carries the new blocks whole and how far it has
 //! come; in between, updates go to whichever shape a key's block is in. A replica answers likewise
 //! (`super::shapes`). When all partitions are through, the old shape is dropped.
@@ -13,13 +13,13 @@ use super::balance;
 use super::batch::{Shape, groups};
 use super::block::{self, Block};
 use super::control::SetSepControl;
+use super::face::lines_for;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
 use super::held::Held;
 use super::image::set_choice;
 use super::ops::{Full, UpdateError};
 use super::params::Params;
 use super::payload::{PayloadWriter, Reshaping};
-use super::query::lines_for;
 use super::solver;
 use scalebricks_types::{Delta, PartitionId};
 
@@ -37,8 +37,8 @@ pub enum ReshapeError {
         /// Partitions asked for.
         to: u32,
     },
-    /// Every block becomes a whole number of blocks.
-    #[error("{to} blocks are no multiple of {from}")]
+    /// Every block becomes a whole number of blocks, at most four.
+    #[error("{to} blocks are not one to four times {from}")]
     Blocks {
         /// Blocks there are.
         from: u32,
@@ -47,13 +47,16 @@ pub enum ReshapeError {
     },
 }
 
+/// Most blocks that one block may become.
+const MAX_RATIO: u32 = 4;
+
 /// Whether a table of one shape can become one of another.
 pub(super) fn check(from: &Params, to: &Params) -> Result<(), ReshapeError> {
     if from.partitions() != to.partitions() {
         let (from, to) = (from.partitions().get(), to.partitions().get());
         return Err(ReshapeError::Partitions { from, to });
     }
-    if !to.blocks().is_multiple_of(from.blocks()) {
+    if !to.blocks().is_multiple_of(from.blocks()) || to.blocks() / from.blocks() > MAX_RATIO {
         return Err(ReshapeError::Blocks { from: from.blocks(), to: to.blocks() });
     }
     Ok(())
@@ -68,9 +71,18 @@ pub(super) struct Next {
 }
 
 impl Next {
+    pub(super) const fn new(shape: Shape, done: Vec<u32>) -> Self {
+        Self { shape, done }
+    }
+
     /// How far a partition has come.
     pub(super) fn reshaping(&self, partition: PartitionId) -> Reshaping {
         Reshaping { to: *self.shape.params(), done: self.done[usize::from(partition.0)] }
+    }
+
+    /// The same for every partition: blocks of the old shape that are in the new.
+    pub(super) fn all(&self) -> &[u32] {
+        &self.done
     }
 
     /// The place in the new shape of a hash that has this one in the old shape, if its block has been converted.
@@ -103,7 +115,7 @@ impl SetSepControl {
             return Err(ReshapeError::Busy);
         }
         check(self.params(), &to)?;
-        let shape = Shape::new(Held::new(to, &self.now.held.mine(), false));
+        let shape = Shape::new(Held::new(to, &self.now.held.mine(), false), self.now.solver.isa());
         self.next = Some(Next { shape, done: vec![0; self.positions.len()] });
         Ok(())
     }

@@ -3,10 +3,13 @@
 //! A group's bits are a function of its keys and their values alone (and of the table's parameters): of all solutions
 //! the canonical one is stored. [`solve`] is the definition that every kernel must equal bit for bit.
 
+use super::brute;
 use super::format::Format;
+use super::kernels::search::SearchSolver;
 use super::linear;
 use super::paper;
 use super::params::Params;
+use crate::isa::Isa;
 
 /// The bits of one group: one field a value bit; unused fields are 0.
 pub(super) type Fields = [u64; 8];
@@ -34,13 +37,15 @@ impl GroupKeys {
 }
 
 /// The canonical fields of a group, or `None` if it has no solution.
+///
+/// Asks anew for each group which instructions there are, about 20 ns: who solves many holds a [`SearchSolver`].
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     if keys.hashes.len() > params.format().group_slots() {
         return None;
     }
     match params.format() {
         Format::Linear | Format::Dense => linear::solve(keys, params),
-        _ => paper::solve(keys, params),
+        _ => SearchSolver::new(params, Isa::best()).solve(&keys.hashes, &keys.values),
     }
 }
 
@@ -75,29 +80,44 @@ pub(super) fn is_clean(fields: &Fields, params: &Params) -> bool {
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     match params.format() {
         Format::Linear | Format::Dense => linear::evaluate(fields, hash, params),
+        Format::Brute => brute::evaluate(fields, hash, params),
         _ => paper::evaluate(fields, hash, params),
     }
 }
 
-/// Solves groups many at a time.
+/// Solves groups many at a time, with the kernels of one level of instructions.
 #[derive(Debug)]
 pub(super) struct Solver {
     params: Params,
+    search: SearchSolver,
     solved: Vec<(u32, Option<Fields>)>,
     keys: GroupKeys,
+    isa: Isa,
 }
 
 impl Solver {
-    pub(super) fn new(params: &Params) -> Self {
-        Self { params: *params, solved: Vec::new(), keys: GroupKeys::default() }
+    /// A solver with the kernels of `isa`, or the best below it that there is.
+    pub(super) fn new(params: &Params, isa: Isa) -> Self {
+        let search = SearchSolver::new(params, isa);
+        Self { params: *params, search, solved: Vec::new(), keys: GroupKeys::default(), isa }
     }
 
-    /// Adds a group; its solution comes out of [`Self::drain`] under this tag.
+    /// The level of instructions asked for.
+    pub(super) const fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Adds a group of at most [`Format::group_slots`] keys; its solution comes out of [`Self::drain`] under this tag.
     pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
-        self.keys.clear();
-        self.keys.hashes.extend_from_slice(hashes);
-        self.keys.values.extend_from_slice(values);
-        self.solved.push((tag, solve(&self.keys, &self.params)));
+        let fields = if self.params.format().is_linear() {
+            self.keys.clear();
+            self.keys.hashes.extend_from_slice(hashes);
+            self.keys.values.extend_from_slice(values);
+            solve(&self.keys, &self.params)
+        } else {
+            self.search.solve(hashes, values)
+        };
+        self.solved.push((tag, fields));
     }
 
     /// Calls `sink` with the tag and the solution of each group that was pushed, in any order.

@@ -10,6 +10,7 @@ use super::super::store::{Span, Spilled};
 use super::BuildError;
 use super::deal::{Packing, STRETCH};
 use super::passes::Job;
+use crate::isa::Isa;
 use scalebricks_types::KeyHash;
 
 /// One worker's scratch.
@@ -29,11 +30,11 @@ pub(super) struct Assembler<'a> {
 }
 
 impl<'a> Assembler<'a> {
-    pub(super) fn new(params: &'a Params, packing: &'a Packing) -> Self {
+    pub(super) fn new(params: &'a Params, packing: &'a Packing, isa: Isa) -> Self {
         Self {
             params,
             packing,
-            solver: Solver::new(params),
+            solver: Solver::new(params, isa),
             keys: Vec::new(),
             buckets: Vec::new(),
             counts: vec![0; STRETCH * BUCKETS],

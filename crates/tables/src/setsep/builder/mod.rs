@@ -7,11 +7,13 @@ mod passes;
 use super::arena::Line;
 use super::block::{self, Moves};
 use super::control::SetSepControl;
+use super::face::lines_for;
 use super::held::Held;
 use super::ops::Full;
 use super::params::Params;
-use super::query::{SetSep, lines_for};
+use super::query::SetSep;
 use super::store::Store;
+use crate::isa::Isa;
 use deal::{Regions, STRETCH};
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
@@ -94,6 +96,7 @@ pub struct SetSepBuilder<'a> {
     progress: Option<Callback<'a>>,
     cancel: Option<&'a AtomicBool>,
     mine: Vec<bool>,
+    isa: Isa,
     regions: Arc<Mutex<Regions>>,
 }
 
@@ -110,12 +113,25 @@ impl<'a> SetSepBuilder<'a> {
     /// A builder for all partitions, with one thread.
     pub fn new(params: Params) -> Self {
         let mine = vec![true; params.partitions().get() as usize];
-        Self { params, threads: 1, progress: None, cancel: None, mine, regions: Arc::default() }
+        Self {
+            params,
+            threads: 1,
+            progress: None,
+            cancel: None,
+            mine,
+            isa: Isa::best(),
+            regions: Arc::default(),
+        }
     }
 
     /// Uses this many threads; 0 means one for each core.
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
+    }
+
+    /// Uses kernels of these instructions, or the best below them that this processor has. The bits are the same.
+    pub fn isa(self, isa: Isa) -> Self {
+        Self { isa, ..self }
     }
 
     /// Calls `progress` every few thousand keys, from any of the threads, several at once.
@@ -174,7 +190,7 @@ impl<'a> SetSepBuilder<'a> {
         held.count_lines();
         self.check_fallback(&held.lines_used)?;
         let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
-        Ok(SetSepControl::with_held(held, positions, Moves::default()))
+        Ok(SetSepControl::with_held(held, positions, Moves::default()).with_isa(self.isa))
     }
 
     /// Builds the query structure alone, for keys whose control structure is elsewhere, or nowhere. Partitions held are

@@ -74,7 +74,7 @@ impl<'a> Passes<'a> {
         let done = AtomicU64::new(0);
         let workers: Vec<()> = vec![(); self.threads];
         each(workers, |()| {
-            let mut assembler = Assembler::new(&self.builder.params, &self.packing);
+            let mut assembler = Assembler::new(&self.builder.params, &self.packing, self.builder.isa);
             let mut scratch = scratch();
             loop {
                 let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();

@@ -1,3 +1,5 @@
-//! What is written for particular processors. Each kernel has a portable twin that it equals bit for bit.
+//! What is written for particular processors: fast forms of what is defined elsewhere, for each level of
+//! [`Isa`](crate::isa::Isa). Each equals its portable twin bit for bit.
 
+pub(super) mod search;
 pub(super) mod stream;

@@ -83,16 +83,16 @@ fn golden_vectors() {
 }
 
 const GOLDEN: [(Format, u8, u32); 10] = [
-    (Format::Linear, 1, 0x4e03_a635),
-    (Format::Linear, 2, 0x803d_af26),
-    (Format::Linear, 8, 0x96ef_0794),
-    (Format::Dense, 2, 0x337c_7b86),
-    (Format::Paper16x8, 1, 0x21c2_0c56),
-    (Format::Paper16x8, 2, 0x7a12_bd27),
-    (Format::Paper8x16, 2, 0x24ff_0e88),
-    (Format::Paper8x16, 8, 0xeb19_5840),
-    (Format::Paper16x16, 2, 0x1271_5981),
-    (Format::Paper16x16, 8, 0xa47c_fb19),
+    (Format::Linear, 1, 0x126e_72ff),
+    (Format::Linear, 2, 0xef60_a1d0),
+    (Format::Linear, 8, 0x9cbf_1337),
+    (Format::Dense, 2, 0xc326_53e2),
+    (Format::Paper16x8, 1, 0xf7fd_983e),
+    (Format::Paper16x8, 2, 0xa941_027f),
+    (Format::Paper8x16, 2, 0xd70f_43e8),
+    (Format::Paper8x16, 8, 0x2e23_ac1c),
+    (Format::Paper16x16, 2, 0x25c4_9140),
+    (Format::Paper16x16, 8, 0xac62_c724),
 ];
 
 #[test]

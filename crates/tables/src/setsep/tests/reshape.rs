@@ -48,6 +48,12 @@ fn every_step_leaves_every_answer_right_while_keys_come_and_go() {
                 assert!(held.iter().step_by(11).all(|&(hash, value)| pin.get(hash) == value));
                 assert!(held.iter().step_by(13).all(|&(hash, value)| control.get(hash) == Some(value)));
                 assert!(bytes_of(&replica) == bytes_of(&control.export()), "{to:?}, turn {turn}");
+                if turn == 5 {
+                    let (bits, keys) = (bytes_of(&replica), control_bytes(&control));
+                    assert!(bytes_of(&SetSep::read_snapshot(&bits[..]).unwrap()) == bits);
+                    control = SetSepControl::read_snapshot(&keys[..]).unwrap();
+                    assert!(control_bytes(&control) == keys);
+                }
             }
             assert_eq!((*control.params(), replica.params()), (to, to));
             assert_eq!(control.len(), 9000);
