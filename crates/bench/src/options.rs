@@ -61,9 +61,9 @@ impl Options {
         self.batches.clone().unwrap_or_else(|| default.to_vec())
     }
 
-    /// The instructions asked for, else the ones SetSep uses: until it has kernels of its own for others, portable code.
+    /// The instructions asked for, else the best there are.
     pub fn isas(&self) -> Vec<Isa> {
-        self.isas.clone().unwrap_or_else(|| vec![Isa::Portable])
+        self.isas.clone().unwrap_or_else(|| vec![Isa::best()])
     }
 
     /// Those of `there` that were asked for; all of them if nothing was said.

@@ -47,7 +47,7 @@ impl Live {
     /// [`BenchError::Usage`] and [`BenchError::Structure`].
     pub fn new(set: KeySet, make: Make) -> Result<Self, BenchError> {
         let params = params(set.len() as u64, set.value_bits, make)?;
-        let builder = SetSepBuilder::new(params).threads(make.threads);
+        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
         let control = builder.build(&set.entries()).map_err(|error| BenchError::of(NAME, error))?;
         let table = Arc::new(control.export());
         let fresh = set.len() as u64;

@@ -4,11 +4,9 @@ use super::live::{Live, NAME, Pace, Scope};
 use crate::contestants::Make;
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::pin;
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
-use scalebricks_tables::setsep::Format;
 
 /// Times all keys are replaced.
 const TURNOVERS: usize = 10;
@@ -20,9 +18,8 @@ const BATCH: usize = 4096;
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, format: Format) -> Result<(), BenchError> {
+pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
     let keys = keys.min(session.options().pick(50_000, 1_000_000));
-    let make = Make { format, threads: pin::cores(), ..Make::table() };
     let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
     let bar = session.progress(TURNOVERS);
     let mut figures = Vec::new();
@@ -34,8 +31,8 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, format: Format)
     }
     bar.finish();
     let subject = Subject {
-        format: Some(format.name()),
-        variant: Some("turnover".to_owned()),
+        format: Some(make.format.name()),
+        variant: Some(format!("{}, turnover", make.isa)),
         value_bits: Some(value_bits),
         threads: Some(1),
         batch: Some(BATCH),

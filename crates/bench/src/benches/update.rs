@@ -11,7 +11,7 @@ use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
-use scalebricks_tables::setsep::{Format, SetSep, SetSepReader};
+use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::KeyHash;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -50,8 +50,11 @@ impl Bench for SetSepUpdate {
             }
             for value_bits in options.value_bits(&[2], &[2]) {
                 for format in options.formats() {
-                    one(session, keys, value_bits, format)?;
-                    turnover::run(session, keys, value_bits, format)?;
+                    for isa in options.isas() {
+                        let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
+                        one(session, keys, value_bits, make)?;
+                        turnover::run(session, keys, value_bits, make)?;
+                    }
                 }
             }
         }
@@ -60,14 +63,15 @@ impl Bench for SetSepUpdate {
 }
 
 /// One table.
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, format: Format) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
     let busy = session.busy("building");
     let set = KeySet::new(keys, value_bits);
     let asked = set.questions.clone();
-    let mut live = Live::new(set, Make { format, threads: pin::cores(), ..Make::table() })?;
+    let mut live = Live::new(set, make)?;
     drop(busy);
     let subject = Subject {
-        format: Some(format.name()),
+        format: Some(make.format.name()),
+        variant: Some(make.isa.to_string()),
         value_bits: Some(value_bits),
         threads: Some(1),
         table_bytes: Some(live.table().stats().table_bytes as u64),
@@ -84,7 +88,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, format: Format) -> 
         done.and(read)
     })?;
     live.check()?;
-    let variant = Some("beside updates".to_owned());
+    let variant = Some(format!("{}, beside updates", make.isa));
     let subject = Subject { variant, batch: Some(READER_BATCH), ..subject };
     session.add(subject, Metric::LookupRate, Summary::exact(read));
     Ok(())
@@ -107,8 +111,9 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
                 Pace::Single => 1,
                 Pace::Batched(batch) => batch.min(count),
             };
-            let variant =
-                if scope == Scope::Owner { format!("{name}, owner alone") } else { name.to_owned() };
+            let isa = subject.variant.as_deref().unwrap_or_default();
+            let alone = if scope == Scope::Owner { ", owner alone" } else { "" };
+            let variant = format!("{isa}, {name}{alone}");
             let subject = Subject { variant: Some(variant), batch: Some(batch), ..subject.clone() };
             turns.push(Turn::new(subject.clone(), Metric::UpdateRate, move |live: &mut Live| {
                 let places = live.window(count);

@@ -42,7 +42,7 @@ impl<'a> Prepared<'a> {
     pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
         let params = params(set.len() as u64, set.value_bits, make)?;
         let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
-        let builder = SetSepBuilder::new(params).threads(make.threads);
+        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
         Ok(Self { set, product: make.product, builder, entries })
     }
 }
