@@ -12,7 +12,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL="format clippy build tests msrv aarch64 deny loom miri fuzz packets"
+ALL="format clippy build tests peers msrv aarch64 deny loom miri fuzz packets"
 QUICK="format clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -66,7 +66,8 @@ stage_format() {
 stage_clippy() {
     cargo clippy --version >/dev/null 2>&1 || { skip 'no clippy (install with: rustup component add clippy)'; return; }
     if rustc --version | grep -qF "rustc $PINNED "; then
-        cargo clippy --workspace --all-targets --locked -- -D warnings
+        cargo clippy --workspace --all-targets --locked -- -D warnings &&
+            cargo clippy -p scalebricks-bench --features peers --all-targets --locked -- -D warnings
     else
         echo "clippy is not that of Rust $PINNED: what it warns of is shown and does not fail the run"
         cargo clippy --workspace --all-targets --locked
@@ -80,6 +81,9 @@ stage_build() {
 }
 
 stage_tests() { logged tests cargo test --workspace --locked; }
+
+# The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
+stage_peers() { logged peers cargo test --locked -p scalebricks -p scalebricks-bench --features scalebricks/peers --lib --test bench; }
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
 

@@ -1,25 +1,19 @@
 //! The command line.
 
-use crate::demo::config::DemoConfig;
-use crate::quantity;
+use crate::demo::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scalebricks_bench::{BenchArgs, args};
+use scalebricks_console::quantity;
 use scalebricks_dataplane::policy::MIN_MTU;
 use scalebricks_dataplane::{Architecture, Oversize, Policy};
 use scalebricks_types::{ClusterSize, IdError, KeyProfile};
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// Fewest and most nodes of a demonstration.
-const NODES: std::ops::RangeInclusive<i64> = 2..=64;
-
-/// Most flows of a synthetic run: each UE has an IPv4 address of its own in 10.0.0.0/8.
-const MAX_FLOWS: u64 = 16_000_000;
+const NODE_RANGE: std::ops::RangeInclusive<i64> = 2..=64;
 
 /// Most packets of a synthetic run, an architecture.
 const MAX_PACKETS: u64 = 1_000_000_000_000;
-
-/// The gateway's tunnel address: beside the base stations in 172.16.0.0/12, outside the UEs' 10.0.0.0/8.
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 255, 254);
 
 /// A cluster of ordinary servers that behaves as one stateful packet gateway.
 #[derive(Debug, Parser)]
@@ -36,6 +30,10 @@ pub enum Command {
     /// Forward packets through a cluster in this process, in four architectures, and check every packet
     #[command(long_about = DEMO_ABOUT, after_long_help = DEMO_EXAMPLES, after_help = "See --help for examples.")]
     Demo(DemoArgs),
+
+    /// Measure the tables beside other structures, every answer checked
+    #[command(long_about = args::ABOUT, after_long_help = args::EXAMPLES, after_help = "See --help for examples.")]
+    Bench(BenchArgs),
 }
 
 const DEMO_ABOUT: &str = "\
@@ -69,7 +67,7 @@ Exit status:
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Nodes in the cluster, 2 to 64
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(NODES))]
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = clap::value_parser!(u16).range(NODE_RANGE))]
     pub nodes: u16,
 
     /// Flows pinned to the nodes, up to 16M
@@ -229,8 +227,10 @@ mod tests {
     use clap::CommandFactory;
 
     fn demo(args: &[&str]) -> Result<DemoArgs, clap::Error> {
-        let Command::Demo(args) = Cli::try_parse_from([&["scalebricks", "demo"], args].concat())?.command;
-        Ok(args)
+        match Cli::try_parse_from([&["scalebricks", "demo"], args].concat())?.command {
+            Command::Demo(args) => Ok(args),
+            Command::Bench(_) => unreachable!("the word is demo"),
+        }
     }
 
     #[test]

@@ -20,23 +20,18 @@ pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
 
-use crate::atomic_file::{self, WriteFileError};
 use crate::cli::DemoArgs;
-use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
-use crate::output::Console;
 use crate::report::result::Report;
 use crate::report::svg::DrawError;
 use crate::report::{json, svg, table};
 use replayed::ReplayedError;
+use scalebricks_console::atomic_file::{self, WriteFileError};
+use scalebricks_console::interrupt::Interrupt;
+use scalebricks_console::output::Console;
+use scalebricks_console::status;
 use scalebricks_types::IdError;
 use std::path::Path;
 use synthetic::SyntheticError;
-
-/// Exit status of a run that lost or misdelivered packets, or failed.
-pub const EXIT_FAILURE: u8 = 1;
-
-/// Exit status of a run that was asked for what cannot be.
-pub const EXIT_USAGE: u8 = 2;
 
 /// Why a demonstration ended without a result.
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +71,10 @@ impl DemoError {
     /// The exit status that says so.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => EXIT_USAGE,
+            Self::Usage(_) => status::USAGE,
             Self::Synthetic(SyntheticError::Interrupted(_))
-            | Self::Replayed(ReplayedError::Interrupted(_)) => EXIT_INTERRUPTED,
-            _ => EXIT_FAILURE,
+            | Self::Replayed(ReplayedError::Interrupted(_)) => status::INTERRUPTED,
+            _ => status::FAILURE,
         }
     }
 }
@@ -102,7 +97,7 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
     keep(&args.svg, svg::render(&report)?.as_bytes(), console)?;
     console.result(&table::render(&report))?;
     tell_problems(&report, console);
-    Ok(if report.is_clean() { 0 } else { EXIT_FAILURE })
+    Ok(if report.is_clean() { status::SUCCESS } else { status::FAILURE })
 }
 
 fn keep(path: &Path, content: &[u8], console: &Console) -> Result<(), WriteFileError> {

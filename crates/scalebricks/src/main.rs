@@ -2,39 +2,48 @@
 
 #![forbid(unsafe_code)]
 
-mod atomic_file;
+mod bench;
 mod capacity;
 mod cli;
 mod demo;
-mod interrupt;
 mod ledger;
-mod memory;
-mod output;
-mod quantity;
 mod replay;
 mod report;
 
 use clap::Parser;
 use cli::{Cli, Command};
-use interrupt::Interrupt;
-use output::Console;
+use scalebricks_bench::huge::HugePages;
+use scalebricks_console::{Console, Interrupt, status};
 use std::process::ExitCode;
 
+/// Asks for huge pages once a benchmark wants them, so that no table is measured on larger pages than another.
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
+
 fn main() -> ExitCode {
-    let Cli { command: Command::Demo(args) } = Cli::parse();
-    let console = Console::new(args.quiet);
+    let command = Cli::parse().command;
+    let console = Console::new(match &command {
+        Command::Demo(args) => args.quiet,
+        Command::Bench(args) => args.quiet,
+    });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(error) => {
             console.error(&format!("cannot listen for Ctrl-C: {error}"));
-            return ExitCode::from(demo::EXIT_FAILURE);
+            return ExitCode::from(status::FAILURE);
         }
     };
-    match demo::run(&args, &console, &interrupt) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            console.error(&error.to_string());
-            ExitCode::from(error.exit_code())
+    let done = match command {
+        Command::Demo(args) => {
+            demo::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
-    }
+        Command::Bench(args) => {
+            bench::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
+        }
+    };
+    let code = done.unwrap_or_else(|(problem, code)| {
+        console.error(&problem);
+        code
+    });
+    ExitCode::from(code)
 }

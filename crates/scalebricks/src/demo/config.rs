@@ -1,10 +1,31 @@
 //! What a run was asked for, checked.
 
 use scalebricks_dataplane::{Architecture, Policy};
-use scalebricks_types::{ClusterSize, HashSeed};
+use scalebricks_types::{ClusterSize, HashSeed, IdError};
+use std::net::Ipv4Addr;
 
 /// Memory of a node for the capacity figure, bytes: 16 MiB, about what a server's last-level cache can spare.
 pub const CAPACITY_BUDGET_BYTES: usize = 16 << 20;
+
+/// Most flows of a synthetic run: each UE has an IPv4 address of its own in 10.0.0.0/8.
+pub const MAX_FLOWS: u64 = 16_000_000;
+
+/// The gateway's tunnel address: beside the base stations in 172.16.0.0/12, outside the UEs' 10.0.0.0/8.
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 255, 254);
+
+/// Nodes of a cluster where nothing was said.
+pub const NODES: u16 = 4;
+
+/// A synthetic run that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No such cluster.
+    #[error(transparent)]
+    Size(#[from] IdError),
+    /// Too many flows.
+    #[error("{0} flows are more than {MAX_FLOWS}")]
+    Flows(u64),
+}
 
 /// A checked configuration, shared by synthetic runs and replays.
 #[derive(Debug, Clone)]
@@ -28,6 +49,26 @@ pub struct DemoConfig {
 }
 
 impl DemoConfig {
+    /// A synthetic run of all architectures as the demo makes it where nothing else was said.
+    ///
+    /// # Errors
+    /// [`ConfigError::Flows`].
+    pub fn synthetic(flows: u64, packets: u64, threads: usize) -> Result<Self, ConfigError> {
+        if flows > MAX_FLOWS {
+            return Err(ConfigError::Flows(flows));
+        }
+        Ok(Self {
+            size: ClusterSize::new(usize::from(NODES))?,
+            architectures: Architecture::ALL.to_vec(),
+            policy: Policy { gateway_address: GATEWAY, ..Policy::default() },
+            threads,
+            seed: 1,
+            skew: false,
+            flows: flows as u32, // at most MAX_FLOWS
+            packets,
+        })
+    }
+
     /// The seed of the cluster's key hash.
     pub const fn hash_seed(&self) -> HashSeed {
         HashSeed::from_u64(self.seed)

@@ -2,11 +2,11 @@
 
 use super::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
 use crate::capacity;
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::output::{Console, Progress};
-use crate::quantity::count;
 use crate::replay::{self, ArchitectureRun, ReplayError, ReplayOptions, ReplayOutcome, Step};
 use crate::report::result::{ArchitectureResult, Footprint, Machine, Report, Speed};
+use scalebricks_console::interrupt::{Interrupt, Interrupted};
+use scalebricks_console::output::{Console, Progress};
+use scalebricks_console::quantity::count;
 use scalebricks_dataplane::Architecture;
 use scalebricks_dataplane::table_set::TableSetError;
 use std::path::Path;

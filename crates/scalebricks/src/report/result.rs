@@ -1,6 +1,7 @@
 //! What a run found, as it is written to JSON and drawn.
 
 use crate::ledger::Totals;
+use scalebricks_console::machine;
 use scalebricks_dataplane::{Architecture, Cluster, Node};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -184,14 +185,6 @@ impl Report {
 impl Machine {
     /// This one.
     pub fn here() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { cpu: cpu_model().unwrap_or_else(|| std::env::consts::ARCH.to_owned()), cores }
+        Self { cpu: machine::cpu(), cores: machine::cores() }
     }
-}
-
-/// The processor's name where Linux tells it.
-fn cpu_model() -> Option<String> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }

@@ -2,10 +2,10 @@
 
 use super::result::{ArchitectureResult, Report};
 use super::table::{ratio, table_bytes};
-use crate::quantity::{bytes, count, short_count};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use scalebricks_console::quantity::{bytes, count, short_count};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 

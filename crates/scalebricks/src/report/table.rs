@@ -1,8 +1,8 @@
 //! The report as one table for a terminal: a row a figure, a column an architecture.
 
 use super::result::{ArchitectureResult, Report};
-use crate::quantity::{bytes, count, short_count};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use scalebricks_console::quantity::{bytes, count, short_count};
 use std::collections::BTreeSet;
 
 /// The name of the architecture all others are compared with.

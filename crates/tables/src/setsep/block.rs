@@ -1,10 +1,12 @@
-//! One block of the control structure: its keys, where they go, and the bits that follow.
+//! One block of the control structure: where its keys go, and how they make room for each other.
+//!
+//! Keys and choices change operation by operation; groups are solved later, once for all operations of a batch.
 
-use super::balance::{self, Choices, Counts, Loads, group_under};
-use super::geometry::{BUCKETS, GROUPS, MEMBERS, bucket_of};
-use super::image::{Layout, set_choice};
+use super::balance::{self, Choices, Move, group_under};
+use super::geometry::{BUCKETS, GROUPS, bucket_of};
+use super::image::{choice, set_choice};
 use super::params::Params;
-use super::solver::{self, GroupKeys};
+use super::store::{Head, Spilled, View, ViewMut};
 
 /// How far above its target a group may stay before the whole block is balanced anew.
 const REBALANCE_ABOVE: u16 = 2;
@@ -20,20 +22,13 @@ pub struct Moves {
     pub rebalanced: u64,
 }
 
-/// A block with its keys. About 10 bytes a key and 1.4 KiB.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) number: u32,
-    /// Ascending, hence ordered by bucket.
-    pub(super) keys: Vec<u64>,
-    pub(super) values: Vec<u8>,
-    /// Where each bucket's keys begin, and the end.
-    starts: Box<[u16; BUCKETS + 1]>,
-    pub(super) choices: Choices,
-    pub(super) loads: Loads,
-    /// One bit a group: unsolved.
-    pub(super) marks: u64,
-    pub(super) words: Box<[u64]>,
+impl Moves {
+    /// Counts these too.
+    pub(super) const fn add(&mut self, more: Self) {
+        self.single += more.single;
+        self.double += more.double;
+        self.rebalanced += more.rebalanced;
+    }
 }
 
 /// Why a key cannot be changed.
@@ -44,197 +39,230 @@ pub(super) enum Refused {
     Full,
 }
 
-impl Block {
-    pub(super) fn empty(params: &Params, number: u32) -> Self {
-        Self {
-            number,
-            keys: Vec::new(),
-            values: Vec::new(),
-            starts: Box::new([0; BUCKETS + 1]),
-            choices: [0; BUCKETS],
-            loads: [0; GROUPS],
-            marks: 0,
-            words: vec![0; params.slot_words()].into(),
+/// A block with the parameters that say how to read it.
+#[derive(Debug)]
+pub(super) struct Block<'a> {
+    pub(super) params: &'a Params,
+    pub(super) view: ViewMut<'a>,
+    slots: usize,
+}
+
+/// The group of a bucket under these choices.
+#[inline]
+pub(super) fn group_in(words: &[u64], bucket: usize) -> usize {
+    group_under(bucket, choice(words, bucket))
+}
+
+/// Where in its group's row a hash is; from `slots` on, in the spill.
+#[inline]
+fn find(hashes: &[u64], head: &Head, group: usize, slots: usize, hash: u64) -> Option<usize> {
+    let load = usize::from(head.loads[group]);
+    let row = &hashes[group * slots..][..load.min(slots)];
+    if let Some(at) = row.iter().position(|&held| held == hash) {
+        return Some(at);
+    }
+    if load <= slots {
+        return None;
+    }
+    let spilled = head.spill.iter().position(|key| usize::from(key.group) == group && key.hash == hash);
+    spilled.map(|at| slots + at)
+}
+
+/// The value of a hash in a block.
+pub(super) fn get(view: &View<'_>, params: &Params, hash: u64) -> Option<u8> {
+    let group = group_in(view.words, bucket_of(hash, params.blocks()).1);
+    let slots = params.format().group_slots();
+    let at = find(view.hashes, view.head, group, slots, hash)?;
+    Some(if at < slots { view.values[group * slots + at] } else { view.head.spill[at - slots].value })
+}
+
+/// All keys of a group with their values, in no order.
+pub(super) fn group_keys<'a>(
+    view: &'a View<'_>,
+    slots: usize,
+    group: usize,
+) -> impl Iterator<Item = (u64, u8)> + 'a {
+    let load = usize::from(view.head.loads[group]);
+    let row = group * slots..group * slots + load.min(slots);
+    let spilled = view.head.spill.iter().filter(move |key| load > slots && usize::from(key.group) == group);
+    let held = view.hashes[row.clone()].iter().copied().zip(view.values[row].iter().copied());
+    held.chain(spilled.map(|key| (key.hash, key.value)))
+}
+
+/// All keys of a block with their values, ascending.
+pub(super) fn sorted_keys(view: &View<'_>, slots: usize) -> Vec<(u64, u8)> {
+    let mut keys: Vec<_> = (0..GROUPS).flat_map(|group| group_keys(view, slots, group)).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// The fallback list: the keys of marked groups with their values, ascending.
+pub(super) fn fallback(view: &View<'_>, slots: usize) -> Vec<(u64, u8)> {
+    let marked = (0..GROUPS).filter(|group| view.head.marks >> group & 1 == 1);
+    let mut keys: Vec<_> = marked.flat_map(|group| group_keys(view, slots, group)).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Keys that the fallback answers.
+pub(super) fn fallback_keys(head: &Head) -> usize {
+    let marked = (0..GROUPS).filter(|group| head.marks >> group & 1 == 1);
+    if head.marks == 0 { 0 } else { marked.map(|group| usize::from(head.loads[group])).sum() }
+}
+
+impl<'a> Block<'a> {
+    #[inline]
+    pub(super) const fn new(params: &'a Params, view: ViewMut<'a>) -> Self {
+        Self { params, view, slots: params.format().group_slots() }
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u64) -> usize {
+        bucket_of(hash, self.params.blocks()).1
+    }
+
+    /// Puts a key at the end of a group's row, uncounted in its bucket.
+    #[inline]
+    pub(super) fn append(&mut self, group: usize, hash: u64, value: u8) {
+        let load = usize::from(self.view.head.loads[group]);
+        self.view.head.loads[group] += 1;
+        if load < self.slots {
+            self.view.hashes[group * self.slots + load] = hash;
+            self.view.values[group * self.slots + load] = value;
+        } else {
+            self.view.head.spill.push(Spilled { group: group as u8, value, hash });
         }
     }
 
-    /// A block with these keys, ascending, different and its own, at most the format's capacity, but no bits yet.
-    pub(super) fn with_keys(params: &Params, number: u32, keys: Vec<u64>, values: Vec<u8>) -> Self {
-        let mut block = Self { keys, values, ..Self::empty(params, number) };
-        for &key in &block.keys {
-            block.starts[bucket_of(key, params.blocks()).1 + 1] += 1;
+    /// Takes the key at this place out of a group's row; the last one takes its place.
+    fn cut(&mut self, group: usize, at: usize) -> u8 {
+        let head = &mut *self.view.head;
+        head.loads[group] -= 1;
+        let load = usize::from(head.loads[group]);
+        if at >= self.slots {
+            return head.spill.swap_remove(at - self.slots).value;
         }
-        for bucket in 0..BUCKETS {
-            block.starts[bucket + 1] += block.starts[bucket];
+        let at = group * self.slots + at;
+        let value = self.view.values[at];
+        if load < self.slots {
+            let last = group * self.slots + load;
+            self.view.hashes[at] = self.view.hashes[last];
+            self.view.values[at] = self.view.values[last];
+        } else if let Some(spilled) = head.spill.iter().position(|key| usize::from(key.group) == group) {
+            let key = head.spill.swap_remove(spilled);
+            (self.view.hashes[at], self.view.values[at]) = (key.hash, key.value);
         }
-        block
+        value
     }
 
-    /// Balances the block and solves its groups, as a function of its keys alone.
-    pub(super) fn build(&mut self, params: &Params, scratch: &mut GroupKeys) {
-        self.choose(balance::balance(&self.counts()));
-        self.solve(params, u64::MAX, scratch);
-    }
-
-    /// Takes on bits that were solved before.
-    pub(super) fn restore(&mut self, params: &Params, words: Box<[u64]>) {
-        self.words = words;
-        self.choose(std::array::from_fn(|bucket| super::image::choice(&self.words, bucket)));
-        self.marks = Layout::of(params).marks(&self.words);
-    }
-
-    fn choose(&mut self, choices: Choices) {
-        self.choices = choices;
-        self.loads = balance::loads(&self.counts(), &choices);
-    }
-
-    fn counts(&self) -> Counts {
-        std::array::from_fn(|bucket| self.starts[bucket + 1] - self.starts[bucket])
-    }
-
-    fn range(&self, bucket: usize) -> std::ops::Range<usize> {
-        self.starts[bucket].into()..self.starts[bucket + 1].into()
-    }
-
-    /// Where a hash is (`Ok`), or would be inserted.
-    fn find(&self, bucket: usize, hash: u64) -> Result<usize, usize> {
-        let range = self.range(bucket);
-        let found = self.keys[range.clone()].binary_search(&hash);
-        found.map(|at| at + range.start).map_err(|at| at + range.start)
-    }
-
-    /// The value of a hash.
-    pub(super) fn get(&self, params: &Params, hash: u64) -> Option<u8> {
-        self.find(bucket_of(hash, params.blocks()).1, hash).ok().map(|at| self.values[at])
-    }
-
-    fn group(&self, bucket: usize) -> usize {
-        group_under(bucket, self.choices[bucket])
-    }
-
-    /// Adds a key without looking at loads; returns its bucket.
-    pub(super) fn put(&mut self, params: &Params, hash: u64, value: u8) -> Result<usize, Refused> {
-        let (_, bucket) = bucket_of(hash, params.blocks());
-        let Err(at) = self.find(bucket, hash) else { return Err(Refused::Exists) };
-        if self.keys.len() >= params.format().block_capacity() {
+    /// Adds a key without looking at loads; returns its group.
+    pub(super) fn put(&mut self, hash: u64, value: u8) -> Result<usize, Refused> {
+        let bucket = self.bucket(hash);
+        let group = group_in(self.view.words, bucket);
+        if find(self.view.hashes, self.view.head, group, self.slots, hash).is_some() {
+            return Err(Refused::Exists);
+        }
+        if self.view.head.keys as usize >= self.params.format().block_capacity() {
             return Err(Refused::Full);
         }
-        self.keys.insert(at, hash);
-        self.values.insert(at, value);
-        self.starts[bucket + 1..].iter_mut().for_each(|start| *start += 1);
-        self.loads[self.group(bucket)] += 1;
-        Ok(bucket)
+        self.append(group, hash, value);
+        self.view.head.keys += 1;
+        self.view.head.counts[bucket] += 1;
+        Ok(group)
     }
 
-    /// Adds a key and, if its group is now too full, moves buckets. Marks the groups to solve in `dirty`.
-    pub(super) fn insert(
+    /// Takes a key out; returns its value and group.
+    pub(super) fn take(&mut self, hash: u64) -> Result<(u8, usize), Refused> {
+        let bucket = self.bucket(hash);
+        let group = group_in(self.view.words, bucket);
+        let at = find(self.view.hashes, self.view.head, group, self.slots, hash).ok_or(Refused::Missing)?;
+        self.view.head.keys -= 1;
+        self.view.head.counts[bucket] -= 1;
+        Ok((self.cut(group, at), group))
+    }
+
+    /// Replaces a key's value; returns the old one and the group.
+    pub(super) fn set(&mut self, hash: u64, value: u8) -> Result<(u8, usize), Refused> {
+        let group = group_in(self.view.words, self.bucket(hash));
+        let at = find(self.view.hashes, self.view.head, group, self.slots, hash).ok_or(Refused::Missing)?;
+        let held = match at.checked_sub(self.slots) {
+            None => &mut self.view.values[group * self.slots + at],
+            Some(spilled) => &mut self.view.head.spill[spilled].value,
+        };
+        Ok((std::mem::replace(held, value), group))
+    }
+
+    /// Changes a bucket's choice and takes its keys along.
+    pub(super) fn move_bucket(&mut self, bucket: usize, to: u8) {
+        let from = group_in(self.view.words, bucket);
+        set_choice(self.view.words, bucket, to);
+        let to = group_under(bucket, to);
+        if from == to {
+            return;
+        }
+        let mut at = 0;
+        let mut left = self.view.head.counts[bucket];
+        while left > 0 {
+            let held = usize::from(self.view.head.loads[from]).min(self.slots);
+            if at < held {
+                let hash = self.view.hashes[from * self.slots + at];
+                if self.bucket(hash) != bucket {
+                    at += 1;
+                    continue;
+                }
+                let value = self.cut(from, at);
+                self.append(to, hash, value);
+            } else {
+                let blocks = self.params.blocks();
+                let of_bucket =
+                    |key: &Spilled| usize::from(key.group) == from && bucket_of(key.hash, blocks).1 == bucket;
+                let Some(spilled) = self.view.head.spill.iter().position(of_bucket) else { break };
+                let hash = self.view.head.spill[spilled].hash;
+                let value = self.cut(from, self.slots + spilled);
+                self.append(to, hash, value);
+            }
+            left -= 1;
+        }
+    }
+
+    /// Makes room in a group that has just grown, if it is too full. Says what moved, and where from, to `moved`; marks
+    /// the groups to solve in `dirty`.
+    pub(super) fn make_room(
         &mut self,
-        params: &Params,
-        hash: u64,
-        value: u8,
+        group: usize,
         dirty: &mut u64,
         moves: &mut Moves,
-    ) -> Result<(), Refused> {
-        let bucket = self.put(params, hash, value)?;
-        let group = self.group(bucket);
-        *dirty |= 1 << group;
-        let mean = self.keys.len().div_ceil(GROUPS) as u16; // at most a block's capacity / GROUPS
-        let target = params.format().target_load().max(mean + 1);
-        if self.loads[group] > target {
-            self.relieve(group, target, dirty, moves);
+        moved: &mut impl FnMut(Move),
+    ) {
+        let head = &*self.view.head;
+        let mean = head.keys.div_ceil(GROUPS as u32) as u16; // at most a block's capacity / GROUPS
+        let target = self.params.format().target_load().max(mean + 1);
+        if head.loads[group] <= target {
+            return;
         }
-        Ok(())
-    }
-
-    fn relieve(&mut self, group: usize, target: u16, dirty: &mut u64, moves: &mut Moves) {
-        let counts = self.counts();
-        if let Some((first, second)) = balance::relieve(&counts, &self.choices, &self.loads, group, target) {
+        let choices: Choices = std::array::from_fn(|bucket| choice(self.view.words, bucket));
+        if let Some((first, second)) = balance::relieve(&head.counts, &choices, &head.loads, group, target) {
             *if second.is_some() { &mut moves.double } else { &mut moves.single } += 1;
-            let mut choices = self.choices;
-            for (bucket, choice) in [Some(first), second].into_iter().flatten() {
-                choices[usize::from(bucket)] = choice;
+            for (bucket, to) in [Some(first), second].into_iter().flatten() {
+                self.change(bucket, to, dirty, moved);
             }
-            self.change_choices(choices, dirty);
-        } else if self.loads[group] > target + REBALANCE_ABOVE {
-            let choices = balance::balance(&counts);
-            if balance::max(&balance::loads(&counts, &choices)) < balance::max(&self.loads) {
+        } else if head.loads[group] > target + REBALANCE_ABOVE {
+            let fresh = balance::balance(&head.counts);
+            if balance::max(&balance::loads(&head.counts, &fresh)) < balance::max(&head.loads) {
                 moves.rebalanced += 1;
-                self.change_choices(choices, dirty);
-            }
-        }
-    }
-
-    fn change_choices(&mut self, choices: Choices, dirty: &mut u64) {
-        for (bucket, &choice) in choices.iter().enumerate() {
-            if choice != self.choices[bucket] && !self.range(bucket).is_empty() {
-                *dirty |= 1 << self.group(bucket) | 1 << group_under(bucket, choice);
-            }
-        }
-        self.choose(choices);
-    }
-
-    /// Replaces a key's value; returns the old one.
-    pub(super) fn update(
-        &mut self,
-        params: &Params,
-        hash: u64,
-        value: u8,
-        dirty: &mut u64,
-    ) -> Result<u8, Refused> {
-        let (_, bucket) = bucket_of(hash, params.blocks());
-        let at = self.find(bucket, hash).map_err(|_| Refused::Missing)?;
-        *dirty |= 1 << self.group(bucket);
-        Ok(std::mem::replace(&mut self.values[at], value))
-    }
-
-    /// Takes a key out; returns its value.
-    pub(super) fn remove(&mut self, params: &Params, hash: u64, dirty: &mut u64) -> Result<u8, Refused> {
-        let (_, bucket) = bucket_of(hash, params.blocks());
-        let at = self.find(bucket, hash).map_err(|_| Refused::Missing)?;
-        let group = self.group(bucket);
-        *dirty |= 1 << group;
-        self.keys.remove(at);
-        self.starts[bucket + 1..].iter_mut().for_each(|start| *start -= 1);
-        self.loads[group] -= 1;
-        Ok(self.values.remove(at))
-    }
-
-    /// Writes the choices, and solves the groups whose bit is set.
-    pub(super) fn solve(&mut self, params: &Params, groups: u64, scratch: &mut GroupKeys) {
-        let layout = Layout::of(params);
-        for (bucket, &choice) in self.choices.iter().enumerate() {
-            set_choice(&mut self.words, bucket, choice);
-        }
-        for group in (0..GROUPS).filter(|group| groups >> group & 1 == 1) {
-            scratch.clear();
-            for &(bucket, choice) in &MEMBERS[group] {
-                if self.choices[usize::from(bucket)] == choice {
-                    for at in self.range(bucket.into()) {
-                        scratch.push(self.keys[at], self.values[at]);
-                    }
+                for bucket in (0..BUCKETS).filter(|&bucket| choices[bucket] != fresh[bucket]) {
+                    self.change(bucket as u8, fresh[bucket], dirty, moved);
                 }
             }
-            let solved = solver::solve(scratch, params);
-            let fields = solved.unwrap_or(solver::marked(params));
-            layout.set_group(&mut self.words, group, &fields);
-            self.marks = self.marks & !(1 << group) | u64::from(solved.is_none()) << group;
         }
     }
 
-    /// Keys that the fallback answers.
-    pub(super) fn fallback_keys(&self) -> usize {
-        (0..GROUPS)
-            .filter(|group| self.marks >> group & 1 == 1)
-            .map(|group| usize::from(self.loads[group]))
-            .sum()
-    }
-
-    /// The fallback list: the keys of marked groups with their values, ascending.
-    pub(super) fn fallback(&self) -> Vec<(u64, u8)> {
-        if self.marks == 0 {
-            return Vec::new();
+    fn change(&mut self, bucket: u8, to: u8, dirty: &mut u64, moved: &mut impl FnMut(Move)) {
+        let at = usize::from(bucket);
+        moved((bucket, choice(self.view.words, at)));
+        if self.view.head.counts[at] > 0 {
+            *dirty |= 1 << group_in(self.view.words, at) | 1 << group_under(at, to);
         }
-        let marked = (0..BUCKETS).filter(|&bucket| self.marks >> self.group(bucket) & 1 == 1);
-        marked.flat_map(|bucket| self.range(bucket).map(|at| (self.keys[at], self.values[at]))).collect()
+        self.move_bucket(at, to);
     }
 }

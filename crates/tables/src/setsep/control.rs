@@ -1,15 +1,18 @@
 //! The control structure: the keys of the partitions a node is responsible for, and how updates become deltas.
 
 use super::arena::Line;
-use super::block::{Block, Moves, Refused};
-use super::geometry::{GROUPS, bucket_of};
-use super::image::Layout;
-use super::journal::Journal;
-use super::ops::{Full, Op, UpdateError};
+use super::batch::Shape;
+use super::block::{self, Moves};
+use super::face::Face;
+use super::held::Held;
+use super::ops::{Op, UpdateError};
 use super::params::Params;
-use super::payload::{BlockChange, PayloadWriter};
-use super::query::{SetSep, bits_per_key, lines_for};
-use super::solver::GroupKeys;
+use super::payload::{PayloadWriter, Reshaping};
+use super::query::{SetSep, bits_per_key};
+use super::reshape::Next;
+use super::solver::Solver;
+use super::store::Head;
+use crate::isa::Isa;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 
 /// Sizes of a table as its control structure knows them.
@@ -34,20 +37,18 @@ pub struct Stats {
 }
 
 /// The control structure of a SetSep table: keys (as hashes) with their values, and the bits they lead to. About
-/// 11 bytes a key.
+/// 14 bytes a key in the default format at its design load.
 ///
 /// Bits are a function of parameters, keys and bucket choices; choices follow from the counts of keys in each
 /// bucket, message by message. So equal histories give equal bits, however they were batched.
 #[derive(Debug)]
 pub struct SetSepControl {
-    pub(super) params: Params,
-    /// For each partition, where its blocks begin in `blocks`; `None` if it is held elsewhere.
-    pub(super) first: Vec<Option<u32>>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) now: Shape,
+    /// The shape it is on its way to, if it is.
+    pub(super) next: Option<Next>,
     pub(super) positions: Vec<Position>,
-    pub(super) lines_used: Vec<u32>,
     pub(super) moves: Moves,
-    scratch: GroupKeys,
+    pub(super) keys: u64,
 }
 
 impl SetSepControl {
@@ -65,42 +66,45 @@ impl SetSepControl {
                 *mine = true;
             }
         }
-        let each = params.blocks_per_partition();
-        let numbers = (0..params.blocks()).filter(|number| mine[(number / each) as usize]);
-        let blocks = numbers.map(|number| Block::empty(&params, number)).collect();
-        Self::with_blocks(params, &mine, blocks, vec![Position(0); mine.len()], Moves::default())
+        let positions = vec![Position(0); mine.len()];
+        Self::with_held(Held::new(params, &mine, true), positions, Moves::default())
     }
 
-    pub(super) fn with_blocks(
-        params: Params,
-        mine: &[bool],
-        blocks: Vec<Block>,
+    pub(super) fn with_held(held: Held, positions: Vec<Position>, moves: Moves) -> Self {
+        Self::from_parts(held, None, positions, moves)
+    }
+
+    /// A control structure of what was read from a snapshot: in one shape, or in two.
+    pub(super) fn from_parts(
+        now: Held,
+        next: Option<(Held, Vec<u32>)>,
         positions: Vec<Position>,
         moves: Moves,
     ) -> Self {
-        let mut next = 0;
-        let first = mine.iter().map(|&mine| {
-            let here = mine.then_some(next);
-            next += u32::from(mine) * params.blocks_per_partition();
-            here
-        });
-        let first = first.collect();
-        let mut lines_used = vec![0; mine.len()];
-        for block in &blocks {
-            let partition = params.partition_of_block(block.number);
-            lines_used[usize::from(partition.0)] += lines_for(block.fallback_keys());
-        }
-        Self { params, first, blocks, positions, lines_used, moves, scratch: GroupKeys::default() }
+        let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
+        let mut control = Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0 };
+        control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
+        control
     }
 
-    /// What the table was made with.
+    /// What the table was made with; while it is being reshaped, the old shape.
     pub const fn params(&self) -> &Params {
-        &self.params
+        self.now.params()
+    }
+
+    /// The same with kernels of these instructions, or the best below them that this processor has. The bits it makes
+    /// do not depend on them.
+    pub fn with_isa(mut self, isa: Isa) -> Self {
+        self.now.solver = Solver::new(self.now.params(), isa);
+        if let Some(next) = &mut self.next {
+            next.shape.solver = Solver::new(next.shape.params(), isa);
+        }
+        self
     }
 
     /// Whether this structure is responsible for a partition.
     pub fn holds(&self, partition: PartitionId) -> bool {
-        self.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
+        self.now.held.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
     }
 
     /// Where a partition's stream stands, if it is held here.
@@ -108,28 +112,42 @@ impl SetSepControl {
         self.holds(partition).then(|| self.positions[usize::from(partition.0)])
     }
 
-    /// Where in `blocks` the block of a hash is, or whose it is.
-    fn slot_of(&self, hash: u64) -> Result<usize, PartitionId> {
-        let (block, _) = bucket_of(hash, self.params.blocks());
-        let partition = self.params.partition_of_block(block);
-        let first = self.first[usize::from(partition.0)].ok_or(partition)?;
-        Ok((first + block % self.params.blocks_per_partition()) as usize)
-    }
-
     /// The value of a key: exact. `None` if it is not held here.
     pub fn get(&self, hash: KeyHash) -> Option<u8> {
-        let slot = self.slot_of(hash.get()).ok()?;
-        self.blocks[slot].get(&self.params, hash.get())
+        let (held, slot) = self.locate(hash.get())?;
+        block::get(&held.store.view(slot), &held.params, hash.get())
     }
 
-    /// All keys held, ascending, with their values.
-    pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u8)> + '_ {
-        self.blocks.iter().flat_map(move |block| {
-            block.keys.iter().zip(&block.values).map(|(&hash, &value)| (KeyHash::new(hash), value))
+    /// The shape and place of a hash's block, if it is held here.
+    fn locate(&self, hash: u64) -> Option<(&Held, usize)> {
+        let slot = self.now.held.slot_of(hash).ok()?;
+        match self.next.as_ref().filter(|next| next.is_done(&self.now.held, slot)) {
+            Some(next) => Some((&next.shape.held, next.shape.held.slot_of(hash).ok()?)),
+            None => Some((&self.now.held, slot)),
+        }
+    }
+
+    /// The blocks held, ascending by the hashes in them: shape and place.
+    fn blocks(&self) -> impl Iterator<Item = (&Held, usize)> {
+        let now = &self.now.held;
+        (0..now.store.len()).flat_map(move |slot| {
+            let next = self.next.as_ref().filter(|next| next.is_done(now, slot));
+            let (held, ratio) = next.map_or((now, 1), |next| {
+                (&next.shape.held, (next.shape.params().blocks() / now.params.blocks()) as usize)
+            });
+            (slot * ratio..(slot + 1) * ratio).map(move |slot| (held, slot))
         })
     }
 
-    /// Adds a key. Cost: one group solved (2 to 20 µs), two or three if buckets move.
+    /// All keys held, ascending, with their values. Cost: sorts block by block.
+    pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u8)> + '_ {
+        self.blocks().flat_map(|(held, slot)| {
+            let keys = block::sorted_keys(&held.store.view(slot), held.store.slots());
+            keys.into_iter().map(|(hash, value)| (KeyHash::new(hash), value))
+        })
+    }
+
+    /// Adds a key. Cost: one group solved, two or three if buckets move.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -159,154 +177,34 @@ impl SetSepControl {
         Ok(delta)
     }
 
-    /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
-    /// each partition touched, ascending; each of them advances by one position. The limit on fallback lines
-    /// is that of the state after the batch; all other checks are made operation by operation.
-    ///
-    /// Cost: each group that the batch touches is solved once.
-    ///
-    /// # Errors
-    /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
-    pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        let before = self.moves;
-        let mut journals = Vec::new();
-        match self.perform(ops, &mut journals).and_then(|()| self.settle(&mut journals)) {
-            Ok(()) => Ok(self.deltas(&journals)),
-            Err(error) => {
-                for journal in journals {
-                    let block = &mut self.blocks[journal.slot];
-                    journal.undo(&self.params, block);
-                }
-                self.moves = before;
-                Err(error)
-            }
-        }
-    }
-
-    /// Changes keys and choices, leaving a journal for each block touched, in ascending order.
-    fn perform(&mut self, ops: &[Op], journals: &mut Vec<Journal>) -> Result<(), UpdateError> {
-        let mut order = Vec::with_capacity(ops.len());
-        let mut first_error: Option<(usize, UpdateError)> = None;
-        for (op, change) in ops.iter().enumerate() {
-            let slot = self.slot_of(change.hash().get());
-            let value = change.value().filter(|&value| !self.params.is_value(value));
-            first_error = match (slot, value) {
-                (Err(partition), _) => Some((op, UpdateError::NotMine { op, partition })),
-                (_, Some(value)) => {
-                    Some((op, UpdateError::Value { op, value, bits: self.params.value_bits() }))
-                }
-                (Ok(slot), None) => {
-                    order.push((slot, op));
-                    continue;
-                }
-            };
-            break;
-        }
-        order.sort_unstable();
-        for run in order.chunk_by(|a, b| a.0 == b.0) {
-            let slot = run[0].0;
-            let block = &mut self.blocks[slot];
-            let mut journal = Journal::new(slot, block);
-            for &(_, op) in run {
-                if first_error.as_ref().is_some_and(|&(first, _)| first < op) {
-                    break;
-                }
-                let done = journal.perform(&self.params, block, ops[op], &mut self.moves);
-                let error = match done {
-                    Ok(()) => continue,
-                    Err(Refused::Exists) => UpdateError::Exists { op },
-                    Err(Refused::Missing) => UpdateError::Missing { op },
-                    Err(Refused::Full) => UpdateError::Full(Full::Block {
-                        block: block.number,
-                        need: block.keys.len() + 1,
-                        limit: self.params.format().block_capacity(),
-                    }),
-                };
-                first_error = Some((op, error));
-                break;
-            }
-            journals.push(journal);
-        }
-        first_error.map_or(Ok(()), |(_, error)| Err(error))
-    }
-
-    /// Solves what the journals say has changed, and checks the room for the fallback.
-    fn settle(&mut self, journals: &mut [Journal]) -> Result<(), UpdateError> {
-        for journal in &mut *journals {
-            self.blocks[journal.slot].solve(&self.params, journal.dirty, &mut self.scratch);
-        }
-        let partition_of =
-            |journal: &Journal| self.params.partition_of_block(self.blocks[journal.slot].number);
-        let mut totals = Vec::new();
-        for run in journals.chunk_by(|a, b| partition_of(a) == partition_of(b)) {
-            let partition = partition_of(&run[0]);
-            let before = run.iter().map(|journal| lines_for(journal.fallback_keys)).sum::<u32>();
-            let now = |journal: &Journal| lines_for(self.blocks[journal.slot].fallback_keys());
-            let others = self.lines_used[usize::from(partition.0)] - before;
-            let need = others + run.iter().map(now).sum::<u32>();
-            let limit = self.params.fallback_lines();
-            if need > limit {
-                return Err(Full::Fallback { partition, need, limit }.into());
-            }
-            totals.push((partition, need));
-        }
-        for (partition, need) in totals {
-            self.lines_used[usize::from(partition.0)] = need;
-        }
-        Ok(())
-    }
-
-    /// The deltas of what the journals say has changed.
-    fn deltas(&mut self, journals: &[Journal]) -> Vec<Delta> {
-        let partition_of =
-            |journal: &Journal| self.params.partition_of_block(self.blocks[journal.slot].number);
-        let mut deltas = Vec::new();
-        for run in journals.chunk_by(|a, b| partition_of(a) == partition_of(b)) {
-            let mut writer = PayloadWriter::new(&self.params, run.len() as u32); // at most all blocks
-            for journal in run {
-                writer.block(&journal.change(&self.params, &self.blocks[journal.slot]));
-            }
-            let partition = partition_of(&run[0]);
-            let previous = self.positions[usize::from(partition.0)];
-            let position = Position(previous.0 + 1);
-            self.positions[usize::from(partition.0)] = position;
-            deltas.push(Delta {
-                kind: TableKind::SetSep,
-                partition,
-                position,
-                previous,
-                payload: writer.finish(),
-            });
-        }
-        deltas
-    }
-
-    /// The blocks of a partition, if it is held here.
-    fn partition_blocks(&self, partition: PartitionId) -> Option<&[Block]> {
-        let first = (*self.first.get(usize::from(partition.0))?)? as usize;
-        Some(&self.blocks[first..first + self.params.blocks_per_partition() as usize])
+    /// The next delta of a partition's stream.
+    pub(super) fn advance(&mut self, partition: PartitionId, writer: PayloadWriter) -> Delta {
+        let at = &mut self.positions[usize::from(partition.0)];
+        let previous = *at;
+        *at = Position(previous.0 + 1);
+        Delta { kind: TableKind::SetSep, partition, position: *at, previous, payload: writer.finish() }
     }
 
     /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or
     /// is at position 0 itself, where an empty table already equals it.
     pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
-        let blocks = self.partition_blocks(partition)?;
+        let now = &self.now.held;
+        let first = (*now.first.get(usize::from(partition.0))?)?;
         let position = self.positions[usize::from(partition.0)];
         if position == Position(0) {
             return None;
         }
-        let layout = Layout::of(&self.params);
-        let mut writer = PayloadWriter::new(&self.params, self.params.blocks_per_partition());
-        for block in blocks {
-            let choices = block.choices.iter().enumerate().map(|(bucket, &choice)| (bucket as u8, choice));
-            let groups = (0..GROUPS).map(|group| (group as u8, layout.group(&block.words, group)));
-            writer.block(&BlockChange {
-                block: block.number,
-                whole: true,
-                choices: choices.collect(),
-                groups: groups.collect(),
-                fallback: Some(block.fallback()),
-            });
+        let whole = Reshaping { to: now.params, done: 0 };
+        let reshaping = self.next.as_ref().map_or(whole, |next| next.reshaping(partition));
+        let mut writer = PayloadWriter::new(&now.layout, Some(reshaping));
+        let each = now.params.blocks_per_partition();
+        writer.section(&now.params, each - reshaping.done);
+        (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));
+        if let Some(next) = &self.next {
+            let ratio = next.shape.params().blocks() / now.params.blocks();
+            writer.section(next.shape.params(), reshaping.done * ratio);
+            let new = first * ratio..(first + reshaping.done) * ratio;
+            new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot as usize));
         }
         let payload = writer.finish();
         Some(Delta { kind: TableKind::SetSep, partition, position, previous: Position(0), payload })
@@ -314,46 +212,77 @@ impl SetSepControl {
 
     /// The query structure of what is held here; partitions held elsewhere are empty in it, at position 0.
     pub fn export(&self) -> SetSep {
-        let mut lines = Vec::with_capacity(self.params.blocks() as usize * self.params.slot_words() / 8);
+        if self.next.is_some() {
+            return self.export_by_deltas();
+        }
+        let held = &self.now.held;
+        let zeros = vec![0; held.params.slot_words()];
+        let mut memory = Face::memory(&held.params);
+        let mut lines = memory.chunks_exact_mut(zeros.len() / 8);
         let mut lists = Vec::new();
-        let zeros = vec![0; self.params.slot_words()];
-        for partition in 0..self.params.partitions().get() {
-            let blocks = self.partition_blocks(PartitionId(partition as u16));
-            for at in 0..self.params.blocks_per_partition() as usize {
-                let block = blocks.map(|blocks| &blocks[at]);
-                let words = block.map_or(&zeros[..], |block| &block.words);
-                lines.extend(words.chunks_exact(8).map(|line| Line::new(std::array::from_fn(|i| line[i]))));
-                if let Some(block) = block.filter(|block| block.marks != 0) {
-                    lists.push((block.number, block.fallback()));
+        for first in &held.first {
+            for at in 0..held.params.blocks_per_partition() {
+                let view = first.map(|first| ((first + at) as usize, held.store.view((first + at) as usize)));
+                let words = view.as_ref().map_or(&zeros[..], |(_, view)| view.words);
+                for (line, words) in lines.next().into_iter().flatten().zip(words.as_chunks::<8>().0) {
+                    *line = Line::new(*words);
+                }
+                if let Some((slot, view)) = view.filter(|(_, view)| view.head.marks != 0) {
+                    lists.push((held.number_of_slot(slot), held.fallback(&view)));
                 }
             }
         }
-        let held = self.first.iter().zip(&self.positions);
-        let positions = held.map(|(first, &at)| if first.is_some() { at } else { Position(0) }).collect();
-        SetSep::with_lines(self.params, positions, lines, lists)
+        let positions = held.first.iter().zip(&self.positions);
+        let positions =
+            positions.map(|(first, &at)| if first.is_some() { at } else { Position(0) }).collect();
+        SetSep::with_memory(held.params, positions, memory, lists)
     }
 
-    /// Keys held. Cost: a pass over the blocks.
-    pub fn len(&self) -> u64 {
-        self.blocks.iter().map(|block| block.keys.len() as u64).sum()
+    /// The query structure of a table in two shapes.
+    fn export_by_deltas(&self) -> SetSep {
+        let table = SetSep::new(*self.params());
+        for &partition in &self.now.held.partitions {
+            if let Some(delta) = self.export_partition(partition)
+                && table.apply(&delta).is_err()
+            {
+                unreachable!("a control structure's own export applies to an empty table of its shape");
+            }
+        }
+        table
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &Head> {
+        self.blocks().map(|(held, slot)| held.store.view(slot).head)
+    }
+
+    /// Keys held.
+    pub const fn len(&self) -> u64 {
+        self.keys
     }
 
     /// Whether none are held.
-    pub fn is_empty(&self) -> bool {
-        self.blocks.iter().all(|block| block.keys.is_empty())
+    pub const fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// Bytes of memory held for keys, values and bits.
+    pub fn control_bytes(&self) -> usize {
+        self.now.held.store.bytes() + self.next.as_ref().map_or(0, |next| next.shape.held.store.bytes())
     }
 
     /// Sizes and counters. Cost: a pass over the blocks.
     pub fn stats(&self) -> Stats {
         let keys = self.len();
-        let lines: u32 = self.lines_used.iter().sum();
-        let table_bytes = self.blocks.len() * (self.params.slot_words() * 8 + 8) + lines as usize * 64;
+        let lines = |held: &Held| held.lines_used.iter().sum::<u32>() as usize * 64;
+        let blocks: usize = self.blocks().map(|(held, _)| held.params.slot_words() * 8 + 8).sum();
+        let next = self.next.as_ref().map_or(0, |next| lines(&next.shape.held));
+        let table_bytes = blocks + lines(&self.now.held) + next;
         Stats {
             keys,
-            fallback_keys: self.blocks.iter().map(|block| block.fallback_keys() as u64).sum(),
-            marked_groups: self.blocks.iter().map(|block| u64::from(block.marks.count_ones())).sum(),
-            max_group_load: self.blocks.iter().flat_map(|block| block.loads).max().unwrap_or(0),
-            max_block_keys: self.blocks.iter().map(|block| block.keys.len()).max().unwrap_or(0),
+            fallback_keys: self.heads().map(|head| block::fallback_keys(head) as u64).sum(),
+            marked_groups: self.heads().map(|head| u64::from(head.marks.count_ones())).sum(),
+            max_group_load: self.heads().flat_map(|head| head.loads).max().unwrap_or(0),
+            max_block_keys: self.heads().map(|head| head.keys as usize).max().unwrap_or(0),
             table_bytes,
             bits_per_key: bits_per_key(table_bytes, keys),
             moves: self.moves,

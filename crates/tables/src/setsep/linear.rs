@@ -13,7 +13,9 @@
 
 use super::geometry::mix64;
 use super::params::Params;
-use super::solver::{Fields, GroupKeys};
+use super::solver::Fields;
+#[cfg(test)]
+use super::solver::GroupKeys;
 
 /// How the bits of a group's fields are used.
 ///
@@ -55,6 +57,7 @@ impl Shape {
     }
 
     /// Most keys of a group that may have a solution: with more, kernels would need more rows than there are.
+    #[cfg(test)]
     pub(super) const fn most_keys(self) -> usize {
         self.width as usize
     }
@@ -113,6 +116,9 @@ pub(super) struct Rows {
     key: u64,
 }
 
+/// Keeps the row hash apart from whatever else a seed is mixed for.
+const ROW_KEY: u64 = 0x5E75_E9C0_4B1D_0F0F;
+
 /// Multipliers of the row hash: without pattern, odd where they must be.
 pub(super) const MULTIPLIER_32: u32 = 0x9E37_79B1;
 pub(super) const SEED_STEP_32: u32 = 0x78DD_E6E4;
@@ -123,26 +129,38 @@ pub(super) const FINAL_64: u64 = 0xD6E8_FEB8_6659_FD93;
 
 impl Rows {
     pub(super) const fn of(params: &Params) -> Self {
-        Self { shape: Shape::of(params), key: mix64(params.seed()) }
+        Self { shape: Shape::of(params), key: mix64(params.seed() ^ ROW_KEY) }
+    }
+
+    /// What a hash is xored with first: the table's seed, mixed.
+    pub(super) const fn key(self) -> u64 {
+        self.key
     }
 
     /// The row of a key under a seed, in the low `columns` bits.
     #[inline(always)]
     pub(super) const fn row(self, hash: u64, seed: u32) -> u64 {
+        self.row_in(self.shape, hash, seed)
+    }
+
+    /// The same, where the shape is known to the compiler.
+    #[inline(always)]
+    pub(super) const fn row_in(self, shape: Shape, hash: u64, seed: u32) -> u64 {
         let x = hash ^ self.key;
-        if self.shape.width == 32 {
+        if shape.width == 32 {
             let x = (x as u32).wrapping_mul(MULTIPLIER_32.wrapping_add(seed.wrapping_mul(SEED_STEP_32)));
             let x = (x ^ x >> 15).wrapping_mul(FINAL_32);
-            (x >> (32 - self.shape.columns)) as u64
+            (x >> (32 - shape.columns)) as u64
         } else {
             let x = x.wrapping_mul(MULTIPLIER_64.wrapping_add((seed as u64).wrapping_mul(SEED_STEP_64)));
             let x = (x ^ x >> 32).wrapping_mul(FINAL_64);
-            x >> (64 - self.shape.columns)
+            x >> (64 - shape.columns)
         }
     }
 }
 
 /// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`Shape::most_keys`].
+#[cfg(test)]
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     let (shape, rows) = (Shape::of(params), Rows::of(params));
     if keys.hashes.len() > shape.most_keys() {
@@ -157,6 +175,7 @@ pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
 }
 
 /// Gauss-Jordan elimination of (row, values) pairs; the vectors, or `None` on a contradiction.
+#[cfg(test)]
 fn eliminate(equations: &mut [(u64, u8)]) -> Option<Fields> {
     for at in 0..equations.len() {
         let (row, values) = equations[at];

@@ -50,18 +50,17 @@
 
 mod arena;
 mod balance;
+mod batch;
 mod block;
+mod brute;
 mod builder;
 mod control;
 mod epoch;
+mod face;
 mod format;
 mod geometry;
+mod held;
 mod image;
-mod journal;
-#[cfg_attr(
-    not(test),
-    allow(dead_code, unused_imports, reason = "for the builder and updates, which come next")
-)]
 mod kernels;
 mod linear;
 mod ops;
@@ -70,8 +69,11 @@ mod params;
 mod payload;
 mod query;
 mod reader;
+mod reshape;
+mod shapes;
 mod snapshot;
 mod solver;
+mod store;
 mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
@@ -86,4 +88,5 @@ pub use ops::{Full, Op, UpdateError};
 pub use params::{MAX_BLOCKS, Params, ParamsError};
 pub use query::{SetSep, TableStats};
 pub use reader::{SetSepPin, SetSepReader};
+pub use reshape::ReshapeError;
 pub use snapshot::SnapshotError;

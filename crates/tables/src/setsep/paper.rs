@@ -11,9 +11,9 @@
 //! [`solve`] is the reference that any other kernel must equal bit for bit.
 
 use super::format::Format;
-use super::geometry::family;
+use super::geometry::Family;
 use super::params::Params;
-use super::solver::{Fields, GroupKeys};
+use super::solver::Fields;
 use std::ops::{BitAnd, BitOr, Shl};
 
 /// Bits of the hash index.
@@ -27,7 +27,7 @@ pub(super) const fn index_bits(format: Format) -> u32 {
 /// Bits of the hash that name an array cell.
 pub(super) const fn position_bits(format: Format) -> u32 {
     match format {
-        Format::Paper16x8 => 3,
+        Format::Paper16x8 | Format::Brute => 3,
         _ => 4,
     }
 }
@@ -40,13 +40,13 @@ pub(super) const fn marker(format: Format) -> u64 {
 /// The canonical fields of a group, or `None` if some value bit has no index that works.
 ///
 /// Cost: for 16 keys, 8 cells and one value bit some 1,500 indices, most of them given up after 4 to 8 keys.
-pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+pub(super) fn solve(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     match (params.format(), params.value_bits()) {
-        (Format::Paper16x8, ..=4) => search::<Joint, 3>(keys, params),
-        (Format::Paper16x8, _) => search::<Apart<u64>, 3>(keys, params),
-        (_, ..=2) => search::<Joint, 4>(keys, params),
-        (_, ..=4) => search::<Apart<u64>, 4>(keys, params),
-        _ => search::<Apart<u128>, 4>(keys, params),
+        (Format::Paper16x8, ..=4) => search::<Joint, 3>(hashes, values, params),
+        (Format::Paper16x8, _) => search::<Apart<u64>, 3>(hashes, values, params),
+        (_, ..=2) => search::<Joint, 4>(hashes, values, params),
+        (_, ..=4) => search::<Apart<u64>, 4>(hashes, values, params),
+        _ => search::<Apart<u128>, 4>(hashes, values, params),
     }
 }
 
@@ -150,7 +150,7 @@ fn lanes<W: Word>(set: u32, cells: u32) -> W {
 }
 
 /// The search over arrays of 2^`POSITION` cells.
-fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, params: &Params) -> Option<Fields> {
+fn search<M: Masks, const POSITION: u32>(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     let (format, value_bits) = (params.format(), params.value_bits());
     let last = marker(format) as u32;
     let cells = 1u32 << POSITION;
@@ -164,18 +164,18 @@ fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, params: &Params) -> O
     // What each key asks of cell 0; shifting by its position asks it of that cell in every array. The last stride is
     // filled up with keys that ask nothing.
     let nothing = M::new(M::Word::ZERO, M::Word::ZERO);
-    let mut asks: Vec<(u32, u32, M)> = Vec::with_capacity(keys.hashes.len().next_multiple_of(STRIDE));
-    for (&hash, &value) in keys.hashes.iter().zip(&keys.values) {
-        let (g1, g2) = family(hash, params.seed());
+    let mut asks: Vec<(Family, M)> = Vec::with_capacity(hashes.len().next_multiple_of(STRIDE));
+    for (&hash, &value) in hashes.iter().zip(values) {
         let value = u32::from(value);
-        asks.push((g1, g2, M::new(lanes(value & open, cells), lanes(!value & open, cells))));
+        let ask = M::new(lanes(value & open, cells), lanes(!value & open, cells));
+        asks.push((Family::of(hash, params.seed()), ask));
     }
-    asks.resize(asks.len().next_multiple_of(STRIDE), (0, 1, nothing));
+    asks.resize(asks.len().next_multiple_of(STRIDE), (Family::of(0, 0), nothing));
     let head_strides = if value_bits <= 2 { 2 } else { 3 };
     let (head, tail) = asks.split_at(asks.len().min(head_strides * STRIDE));
-    let add = |masks: &mut M, keys: &[(u32, u32, M)], index: u32| {
-        for &(g1, g2, ask) in keys {
-            masks.add(ask, g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - POSITION));
+    let add = |masks: &mut M, keys: &[(Family, M)], index: u32| {
+        for &(family, ask) in keys {
+            masks.add(ask, family.position(index, index_bits(format), POSITION));
         }
     };
 
@@ -222,11 +222,11 @@ fn search<M: Masks, const POSITION: u32>(keys: &GroupKeys, params: &Params) -> O
 
 /// The value these fields give a key.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
-    let (format, (g1, g2)) = (params.format(), family(hash, params.seed()));
+    let (format, family) = (params.format(), Family::of(hash, params.seed()));
     let mut value = 0;
     for (bit, field) in fields.iter().enumerate().take(params.value_bits().into()) {
         let index = (field & marker(format)) as u32;
-        let position = g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - position_bits(format));
+        let position = family.position(index, index_bits(format), position_bits(format));
         value |= ((field >> index_bits(format) >> position & 1) as u8) << bit;
     }
     value
@@ -247,9 +247,10 @@ mod tests {
             fields[usize::from(bit)] = (0..marker(format) as u32).find_map(|index| {
                 let mut cells = vec![None; 1 << position_bits(format)];
                 for &(hash, value) in keys {
-                    let (g1, g2) = family(hash, params.seed());
-                    let h = g1.wrapping_add(index.wrapping_mul(g2));
-                    let cell = &mut cells[(h >> (32 - position_bits(format))) as usize];
+                    let upper = index > marker(format) as u32 / 2;
+                    let m = mix64(hash ^ params.seed()) >> if upper { 32 } else { 0 };
+                    let h = (m & 0xFFFF) + u64::from(index) * (m >> 16 & 0xFFFF);
+                    let cell = &mut cells[((h & 0x7FFF) >> (15 - position_bits(format))) as usize];
                     let want = value >> bit & 1;
                     if *cell.get_or_insert(want) != want {
                         return None;
@@ -275,11 +276,8 @@ mod tests {
             let keys: Vec<(u64, u8)> = (0..n as u64)
                 .map(|i| (mix64(seed ^ i), (mix64(!seed ^ i) as u32 & ((1 << bits) - 1)) as u8))
                 .collect();
-            let mut group = GroupKeys::default();
-            for &(hash, value) in &keys {
-                group.push(hash, value);
-            }
-            let solved = solve(&group, &params);
+            let (hashes, values): (Vec<u64>, Vec<u8>) = keys.iter().copied().unzip();
+            let solved = solve(&hashes, &values, &params);
             prop_assert_eq!(solved, obvious(&keys, &params));
             for &(hash, value) in &keys {
                 let Some(fields) = solved else { break };

@@ -99,6 +99,22 @@ impl Params {
         Self { format, fallback_lines, ..self }.check()
     }
 
+    /// The same with this many blocks, a multiple of the partitions, and the format's default room in the fallback.
+    ///
+    /// # Errors
+    /// [`ParamsError`].
+    pub fn with_blocks(self, blocks: u32) -> Result<Self, ParamsError> {
+        Self { blocks, ..self }.with_format(self.format)
+    }
+
+    /// The same with values of this many bits.
+    ///
+    /// # Errors
+    /// [`ParamsError`].
+    pub fn with_value_bits(self, value_bits: u8) -> Result<Self, ParamsError> {
+        Self { value_bits, ..self }.check()
+    }
+
     /// The same with another seed of the group hashes. All nodes share it.
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }

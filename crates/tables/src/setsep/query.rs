@@ -1,13 +1,16 @@
 //! The query structure: what every node holds, any number of threads read, and one writer changes by deltas.
 
-use super::arena::{Arena, Line, Spares, spare_slots};
-use super::geometry::GROUPS;
-use super::image::{CHOICE_WORDS, Layout, group_of, set_choice};
-use super::params::{KEYS_PER_LINE, Params};
-use super::payload::{BlockChange, PayloadReader};
+use super::arena::Line;
+use super::epoch::Epochs;
+use super::face::{Effect, Face, FaceWriter};
+use super::params::Params;
+use super::payload::{PayloadReader, Reshaping};
 use super::reader::SetSepReader;
-use super::solver::is_marked;
+use super::reshape;
+use super::shapes::Shapes;
+use super::sync::{Arc as Shared, Memory};
 use crate::gpt::{Gpt, GptReader};
+use arc_swap::ArcSwap;
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,25 +20,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// no keys but those of the fallback.
 #[derive(Debug)]
 pub struct SetSep {
-    pub(super) params: Params,
-    pub(super) layout: Layout,
-    pub(super) arena: Arena,
+    /// What readers see: one shape, or two while the table is being reshaped.
+    pub(super) shapes: Arc<ArcSwap<Shapes>>,
+    pub(super) epochs: Shared<Epochs>,
     writer: Mutex<Writer>,
 }
 
 /// What only whoever applies deltas needs.
 #[derive(Debug)]
 pub(super) struct Writer {
-    spares: Spares,
+    now: FaceWriter,
+    next: Option<FaceWriter>,
     pub(super) positions: Vec<Position>,
-    lines_used: Vec<u32>,
-    fallback_keys: u64,
-    words: Vec<u64>,
-    change: BlockChange,
 }
-
-/// One block of a table: its words and its fallback pairs.
-pub(super) type BlockState = (Vec<u64>, Vec<(u64, u8)>);
 
 /// Sizes of a [`SetSep`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,71 +56,111 @@ pub(super) fn bits_per_key(bytes: usize, keys: u64) -> f64 {
     bytes as f64 * 8.0 / keys.max(1) as f64
 }
 
-/// Fallback lines that this many keys of one block need.
-pub(super) fn lines_for(keys: usize) -> u32 {
-    keys.div_ceil(KEYS_PER_LINE) as u32 // at most a block's keys
+/// The fallback lists of some blocks.
+type Lists = Vec<(u32, Vec<(u64, u8)>)>;
+
+/// The blocks of one shape: their lines, and the fallback lists of some.
+pub(super) type Blocks = (Vec<Line>, Lists);
+
+/// What a payload changes, in which shapes.
+struct Plan {
+    shapes: Arc<Shapes>,
+    /// The shape that has to be begun first.
+    begun: Option<FaceWriter>,
+    /// Whether it has blocks of the old shape, of the new.
+    old: bool,
+    new: bool,
+    /// How far the partition is then.
+    done: u32,
+}
+
+/// These lines in a [`Face::memory`].
+fn memory_of(params: &Params, lines: Vec<Line>) -> Memory<Line> {
+    let mut memory = Face::memory(params);
+    memory.iter_mut().zip(lines).for_each(|(to, line)| *to = line);
+    memory
+}
+
+const fn malformed<T>(what: &'static str) -> Result<T, ApplyError> {
+    Err(ApplyError::Malformed(what))
 }
 
 impl SetSep {
     /// An empty table: every partition at position 0.
     pub fn new(params: Params) -> Self {
-        let lines =
-            (0..params.blocks() as usize * params.slot_words() / 8).map(|_| Line::new([0; 8])).collect();
-        let positions = vec![Position(0); params.partitions().get() as usize];
-        Self::with_lines(params, positions, lines, Vec::new())
+        let epochs = Shared::new(Epochs::new());
+        let face = Face::empty(params, Shared::clone(&epochs));
+        Self::with_face(face, epochs, vec![Position(0); params.partitions().get() as usize])
     }
 
-    /// A table of these lines, one slot a block, and the fallback lists of some blocks.
-    pub(super) fn with_lines(
+    /// A table of the blocks in a [`Face::memory`], and the fallback lists of some blocks.
+    pub(super) fn with_memory(
         params: Params,
         positions: Vec<Position>,
-        lines: Vec<Line>,
-        lists: Vec<(u32, Vec<(u64, u8)>)>,
+        memory: Memory<Line>,
+        lists: Lists,
     ) -> Self {
-        let layout = Layout::of(&params);
-        let limit = params.fallback_lines().saturating_mul(params.partitions().get());
-        let spare = spare_slots(params.blocks() as usize);
-        let (arena, mut spares) = Arena::new(lines, layout.words / 8, spare, limit);
-        let mut words = vec![0; layout.words];
-        let mut lines_used = vec![0; positions.len()];
-        let mut fallback_keys = 0;
-        for (block, pairs) in lists {
-            arena.copy_block(arena.index(block), &mut words);
-            arena.publish(&mut spares, block, &words, Some(&pairs));
-            lines_used[usize::from(params.partition_of_block(block).0)] += lines_for(pairs.len());
-            fallback_keys += pairs.len() as u64;
-        }
-        let change = BlockChange::default();
-        let writer = Mutex::new(Writer { spares, positions, lines_used, fallback_keys, words, change });
-        Self { params, layout, arena, writer }
+        let epochs = Shared::new(Epochs::new());
+        let face = Face::with_memory(params, memory, lists, Shared::clone(&epochs));
+        Self::with_face(face, epochs, positions)
     }
 
-    /// What the table was made with.
-    pub const fn params(&self) -> &Params {
-        &self.params
+    /// A table of what was read from a snapshot: lines and lists in one shape, or in two.
+    pub(super) fn from_parts(
+        params: Params,
+        (lines, lists): Blocks,
+        next: Option<(Params, Blocks, Vec<u32>)>,
+        positions: Vec<Position>,
+    ) -> Self {
+        let mut table = Self::with_memory(params, positions, memory_of(&params, lines), lists);
+        if let Some((to, (lines, lists), done)) = next {
+            let (face, writer) =
+                Face::with_memory(to, memory_of(&to, lines), lists, Shared::clone(&table.epochs));
+            let now = Arc::clone(&table.shapes.load().now);
+            table.shapes.store(Arc::new(Shapes::two(now, Arc::new(face), done)));
+            table.writer.get_mut().unwrap_or_else(PoisonError::into_inner).next = Some(writer);
+        }
+        table
+    }
+
+    fn with_face((face, now): (Face, FaceWriter), epochs: Shared<Epochs>, positions: Vec<Position>) -> Self {
+        let shapes = Arc::new(ArcSwap::from_pointee(Shapes::one(Arc::new(face))));
+        Self { shapes, epochs, writer: Mutex::new(Writer { now, next: None, positions }) }
+    }
+
+    /// The shape the table has; the old one while it is being reshaped.
+    pub fn params(&self) -> Params {
+        self.shapes.load().now.params
+    }
+
+    /// The shape it is on its way to, if it is being reshaped.
+    pub fn reshaping(&self) -> Option<Params> {
+        self.shapes.load().next.as_ref().map(|next| next.face.params)
     }
 
     pub(super) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sizes, from counters; reads no block.
-    pub fn stats(&self) -> TableStats {
-        TableStats { table_bytes: self.table_bytes(), fallback_keys: self.writer().fallback_keys }
+    /// The table in the hands of its control structure.
+    pub(super) fn own(&self) -> Own<'_> {
+        let writer = self.writer();
+        Own { shapes: self.shapes.load_full(), writer }
     }
 
-    /// Copies one block out. The caller holds the writer's lock, so that it stays.
-    pub(super) fn block_state(&self, block: u32) -> BlockState {
-        let index = self.arena.index(block);
-        let mut words = vec![0; self.layout.words];
-        self.arena.copy_block(index, &mut words);
-        (words, self.arena.fallback(index).collect())
+    /// Sizes, from counters; reads no block.
+    pub fn stats(&self) -> TableStats {
+        let writer = self.writer();
+        let next = writer.next.as_ref().map_or(0, |next| next.fallback_keys);
+        let fallback_keys = writer.now.fallback_keys + next;
+        drop(writer);
+        TableStats { table_bytes: self.table_bytes(), fallback_keys }
     }
 
     /// Applies one update: each changed block is copied, changed, and replaced by one store; readers do not wait.
     /// The whole payload is checked before anything is replaced.
     ///
-    /// Cost: two passes over the payload; about a block's size (450 bytes at 2-bit values) copied twice for each
+    /// Cost: two passes over the payload; about a block's size (650 bytes at 2-bit values) copied twice for each
     /// changed block. Waits only for readers that hold the last spare slots, at most one batch each; so a thread must
     /// not apply while it holds a [`SetSepPin`](super::SetSepPin) of the same table.
     ///
@@ -141,66 +178,135 @@ impl SetSep {
         if !delta.follows(have)? {
             return Ok(Applied::Stale);
         }
-        let changes = PayloadReader::new(&self.params, delta.partition, &delta.payload)?;
-        // What the changed lists need, and what they gave back.
-        let (mut lines, mut keys, mut old_lines, mut old_keys) = (0, 0, 0, 0);
-        self.each_block(changes.clone(), writer, |_, change, _, old| {
-            let Some(pairs) = &change.fallback else { return };
-            (lines, keys) = (lines + lines_for(pairs.len()), keys + pairs.len() as u64);
-            (old_lines, old_keys) = (old_lines + lines_for(old), old_keys + old as u64);
-        })?;
-        let lines = writer.lines_used[partition] - old_lines + lines;
-        if lines > self.params.fallback_lines() {
-            return Err(ApplyError::Full("more fallback lines than the parameters grant a partition"));
+        let shapes = self.shapes.load_full();
+        let (fingerprint, mut payload) =
+            PayloadReader::new(delta.partition, &shapes.now.params, &delta.payload)?;
+        let reshaping = payload.reshaping()?;
+        let mut plan = self.plan(shapes, fingerprint, reshaping, delta.partition)?;
+        let mut effects: [Option<Effect>; 2] = [None; 2];
+        let mut checked = payload.clone();
+        if plan.old {
+            effects[0] = Some(plan.shapes.now.check(&mut writer.now, delta.partition, &mut checked)?);
         }
-        self.each_block(changes, writer, |spares, change, words, _| {
-            self.arena.publish(spares, change.block, words, change.fallback.as_deref());
-        })?;
-        writer.lines_used[partition] = lines;
-        writer.fallback_keys = writer.fallback_keys - old_keys + keys;
+        if let Some(next) = plan.shapes.next.as_ref().filter(|_| plan.new)
+            && let Some(face_writer) = plan.begun.as_mut().or(writer.next.as_mut())
+        {
+            effects[1] = Some(next.face.check(face_writer, delta.partition, &mut checked)?);
+        }
+        checked.end()?;
+        // Nothing is refused from here on.
+        if let Some(begun) = plan.begun {
+            writer.next = Some(begun);
+            self.shapes.store(Arc::clone(&plan.shapes));
+        }
+        if let Some(effect) = effects[0] {
+            plan.shapes.now.publish(&mut writer.now, delta.partition, &mut payload, effect)?;
+        }
+        if let Some((next, face_writer)) = plan.shapes.next.as_ref().zip(writer.next.as_mut()) {
+            if let Some(effect) = effects[1] {
+                next.face.publish(face_writer, delta.partition, &mut payload, effect)?;
+            }
+            next.set_done(delta.partition, plan.done);
+        }
         writer.positions[partition] = delta.position;
+        if let Some(next) = plan.shapes.next.as_ref().filter(|next| next.all_done(&plan.shapes.now.params))
+            && let Some(next_writer) = writer.next.take()
+        {
+            writer.now = next_writer;
+            self.shapes.store(Arc::new(Shapes::one(Arc::clone(&next.face))));
+        }
         Ok(Applied::Advanced)
     }
 
-    /// Calls `act` with each changed block as it will be: spares, change, new words, old number of fallback keys.
-    fn each_block(
+    /// Which shapes a payload is about.
+    fn plan(
         &self,
-        mut changes: PayloadReader<'_>,
-        writer: &mut Writer,
-        mut act: impl FnMut(&mut Spares, &BlockChange, &[u64], usize),
-    ) -> Result<(), ApplyError> {
-        while changes.next(&mut writer.change)? {
-            let Writer { spares, words, change, .. } = writer;
-            let index = self.arena.index(change.block);
-            self.arena.copy_block(index, words);
-            for &(bucket, choice) in &change.choices {
-                set_choice(words, bucket.into(), choice);
-            }
-            for (group, fields) in &change.groups {
-                self.layout.set_group(words, (*group).into(), fields);
-            }
-            let old = if index >> 32 == 0 { 0 } else { self.arena.fallback(index).count() };
-            let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
-            let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
-            if old > 0 || marked || listed {
-                let consistent = match &change.fallback {
-                    Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
-                    None => self.lists_marked_groups(words, self.arena.fallback(index).map(|pair| pair.0)),
-                };
-                if !consistent {
-                    return Err(ApplyError::Malformed("the fallback list does not match the marked groups"));
-                }
-            }
-            act(spares, change, words, old);
+        shapes: Arc<Shapes>,
+        fingerprint: u32,
+        reshaping: Option<Reshaping>,
+        partition: PartitionId,
+    ) -> Result<Plan, ApplyError> {
+        let now = &shapes.now.params;
+        let each = now.blocks_per_partition();
+        let done = shapes.next.as_ref().map_or(0, |next| next.done(partition));
+        let plan = |shapes, begun, old, new, done| Ok(Plan { shapes, begun, old, new, done });
+        // All of it in one shape, which an export names.
+        let one = reshaping.is_none_or(|reshaping| reshaping.to.fingerprint() == fingerprint);
+        if one && fingerprint == shapes.now.layout.fingerprint {
+            return if done == 0 {
+                plan(shapes, None, true, false, 0)
+            } else {
+                malformed("back to the old shape")
+            };
         }
-        Ok(())
+        if shapes.next.as_ref().is_some_and(|next| one && fingerprint == next.face.layout.fingerprint) {
+            let known = done == each || reshaping.is_some();
+            return if known {
+                plan(shapes, None, false, true, each)
+            } else {
+                malformed("ahead of its reshaping")
+            };
+        }
+        let Some(Reshaping { to, done: upto }) = reshaping else {
+            return malformed("made with other parameters");
+        };
+        let upto = if one { each } else { upto };
+        if !one && fingerprint != shapes.now.layout.fingerprint || reshape::check(now, &to).is_err() {
+            return malformed("made with other parameters");
+        }
+        if upto < done || upto > each {
+            return malformed("reshaped backwards, or beyond its end");
+        }
+        match &shapes.next {
+            Some(next) if next.face.params != to => malformed("the last reshaping is not finished"),
+            Some(_) => plan(shapes, None, !one, true, upto),
+            None => {
+                let done = vec![0; to.partitions().get() as usize];
+                let (face, writer) = Face::empty(to, Shared::clone(&self.epochs));
+                let shapes = Arc::new(Shapes::two(Arc::clone(&shapes.now), Arc::new(face), done));
+                plan(shapes, Some(writer), !one, true, upto)
+            }
+        }
+    }
+}
+
+/// A table that its own control structure changes.
+pub(super) struct Own<'a> {
+    shapes: Arc<Shapes>,
+    writer: MutexGuard<'a, Writer>,
+}
+
+impl Own<'_> {
+    /// Whether a partition is at this position, and the table in these shapes.
+    pub(super) fn is_at(
+        &self,
+        partition: PartitionId,
+        at: Position,
+        shapes: (Params, Option<Params>),
+    ) -> bool {
+        let own = (self.shapes.now.params, self.shapes.next.as_ref().map(|next| next.face.params));
+        self.writer.positions.get(usize::from(partition.0)) == Some(&at) && own == shapes
     }
 
-    /// Whether these hashes lie in marked groups, and every marked group has one.
-    pub(super) fn lists_marked_groups(&self, words: &[u64], hashes: impl Iterator<Item = u64>) -> bool {
-        let listed =
-            hashes.fold(0u64, |listed, hash| listed | 1 << group_of(words, hash, self.params.blocks()));
-        listed == self.layout.marks(words)
+    /// Replaces a block of the old or the new shape.
+    pub(super) fn publish(
+        &mut self,
+        is_new: bool,
+        partition: PartitionId,
+        block: u32,
+        words: &[u64],
+        list: Option<&[(u64, u8)]>,
+    ) {
+        let Writer { now, next, .. } = &mut *self.writer;
+        match (is_new, &self.shapes.next, next) {
+            (true, Some(face), Some(writer)) => face.face.publish_own(writer, partition, block, words, list),
+            _ => self.shapes.now.publish_own(now, partition, block, words, list),
+        }
+    }
+
+    /// Says where a partition is now.
+    pub(super) fn advance(&mut self, partition: PartitionId, position: Position) {
+        self.writer.positions[usize::from(partition.0)] = position;
     }
 }
 
@@ -210,7 +316,7 @@ impl Gpt for SetSep {
     }
 
     fn partitions(&self) -> PartitionCount {
-        self.params.partitions()
+        self.params().partitions()
     }
 
     fn reader(self: Arc<Self>) -> Box<dyn GptReader> {
@@ -226,9 +332,9 @@ impl Gpt for SetSep {
     }
 
     fn table_bytes(&self) -> usize {
-        let partitions = self.params.partitions().get() as usize;
-        self.arena.bytes() + partitions * (size_of::<Position>() + size_of::<u32>())
+        let shapes = self.shapes.load();
+        let partitions = shapes.now.params.partitions().get() as usize;
+        let faces = shapes.now.arena.bytes() + shapes.next.as_ref().map_or(0, |next| next.face.arena.bytes());
+        faces + self.epochs.readers() * 128 + partitions * (size_of::<Position>() + size_of::<u32>())
     }
 }
-
-const _: () = assert!(CHOICE_WORDS * 64 == 512 && GROUPS == 64, "a slot is a whole number of cache lines");

@@ -1,42 +1,34 @@
 //! Finding a group's bits, and what they say about a key: one entry for all formats.
 //!
 //! A group's bits are a function of its keys and their values alone (and of the table's parameters): of all solutions
-//! the canonical one is stored. [`solve`] is the definition that every kernel must equal bit for bit.
+//! the canonical one is stored. `linear::solve`, `paper::solve` and `brute` define it; every kernel equals them bit for
+//! bit.
 
+use super::brute;
 use super::format::Format;
-use super::linear;
-use super::paper;
+use super::kernels::search::SearchSolver;
+use super::kernels::{LaneSolver, Single};
 use super::params::Params;
+use super::{linear, paper};
+use crate::isa::Isa;
 
 /// The bits of one group: one field a value bit; unused fields are 0.
 pub(super) type Fields = [u64; 8];
 
 /// The keys of one group and their values, in any order.
+#[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct GroupKeys {
     pub(super) hashes: Vec<u64>,
     pub(super) values: Vec<u8>,
 }
 
+#[cfg(test)]
 impl GroupKeys {
-    /// Forgets all keys, keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.hashes.clear();
-        self.values.clear();
-    }
-
     /// Adds a key.
     pub(super) fn push(&mut self, hash: u64, value: u8) {
         self.hashes.push(hash);
         self.values.push(value);
-    }
-}
-
-/// The canonical fields of a group, or `None` if it has no solution.
-pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
-    match params.format() {
-        Format::Linear | Format::Dense => linear::solve(keys, params),
-        _ => paper::solve(keys, params),
     }
 }
 
@@ -71,6 +63,69 @@ pub(super) fn is_clean(fields: &Fields, params: &Params) -> bool {
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     match params.format() {
         Format::Linear | Format::Dense => linear::evaluate(fields, hash, params),
+        Format::Brute => brute::evaluate(fields, hash, params),
         _ => paper::evaluate(fields, hash, params),
+    }
+}
+
+/// Solves groups many at a time, with the kernels of one level of instructions.
+#[derive(Debug)]
+pub(super) struct Solver {
+    kind: Kind,
+    single: Option<Single>,
+    isa: Isa,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Equations, side by side.
+    Lanes(LaneSolver),
+    /// Searched at once; the solutions wait for [`Solver::drain`].
+    Search(SearchSolver, Vec<(u32, Option<Fields>)>),
+}
+
+impl Solver {
+    /// A solver with the kernels of `isa`, or the best below it that there is.
+    pub(super) fn new(params: &Params, isa: Isa) -> Self {
+        let kind = if params.format().is_linear() {
+            Kind::Lanes(LaneSolver::new(params, isa))
+        } else {
+            Kind::Search(SearchSolver::new(params, isa), Vec::new())
+        };
+        Self { kind, single: Single::new(params, isa), isa }
+    }
+
+    /// The level of instructions asked for.
+    pub(super) const fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Adds a group of at most [`Format::group_slots`] keys; its solution comes out of [`Self::drain`] under this tag.
+    pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
+        match &mut self.kind {
+            Kind::Lanes(lanes) => lanes.push(tag, hashes, values),
+            Kind::Search(search, solved) => solved.push((tag, search.solve(hashes, values))),
+        }
+    }
+
+    /// The fast form for one group alone, where there is one; [`push`](Self::push) does as well, slower.
+    pub(super) const fn single(&self) -> Option<Single> {
+        self.single
+    }
+
+    /// Groups waiting. A few hundred still fit the caches.
+    pub(super) fn len(&self) -> usize {
+        match &self.kind {
+            Kind::Lanes(lanes) => lanes.len(),
+            Kind::Search(_, solved) => solved.len(),
+        }
+    }
+
+    /// Calls `sink` with the tag and the solution of each group that was pushed, in any order.
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<Fields>)) {
+        match &mut self.kind {
+            Kind::Lanes(lanes) => lanes.drain(sink),
+            Kind::Search(_, solved) => solved.drain(..).for_each(|(tag, fields)| sink(tag, fields)),
+        }
     }
 }

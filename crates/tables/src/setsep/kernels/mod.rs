@@ -1,4 +1,4 @@
-//! The work of building SetSep, done many groups or many attempts at a time.
+//! The work of building SetSep and of looking keys up, done many groups, attempts or keys at a time.
 //!
 //! A processor that adds two numbers in a cycle adds sixteen pairs in the same cycle, if told to. Each kernel here is
 //! a way to have many independent things to do at once:
@@ -6,7 +6,10 @@
 //! | kernel | side by side | definition it equals |
 //! |---|---|---|
 //! | `tile`, `lanes` | sixteen groups' systems of equations | `linear::solve` |
-//! | `balance` | sixteen attempts to balance one block | one attempt after another |
+//! | `single` | the equations of one group | `linear::solve` |
+//! | `balance` | sixteen attempts to balance a block | one attempt after another |
+//! | `search` | many hash functions for one group | `paper::solve`, `brute::solve` |
+//! | `lookup` | many keys | `solver::evaluate` |
 //!
 //! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
 //! give the same bits. `docs/kernels.md` tells why they work.
@@ -17,7 +20,11 @@ mod avx2;
 mod avx512;
 mod balance;
 mod lanes;
+pub(super) mod lookup;
 mod portable;
+pub(super) mod search;
+mod single;
+pub(super) mod stream;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -26,6 +33,7 @@ use crate::isa::Isa;
 
 pub(super) use balance::Balancer;
 pub(super) use lanes::Word;
+pub(super) use single::Single;
 pub(super) use tile::{LaneSolver, Tile};
 
 /// An [`Isa`] that this processor was seen to have: what makes it sound to call a kernel's fast form.

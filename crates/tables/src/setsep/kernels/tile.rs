@@ -7,8 +7,7 @@
 //! sixteen at a time from anywhere in the tile. When fewer than sixteen are left, the free lanes try later seeds of
 //! the same groups at once: the lowest that works is taken, as if they had been tried one after another.
 
-use super::super::geometry::mix64;
-use super::super::linear::Shape;
+use super::super::linear::{Rows, Shape};
 use super::super::params::Params;
 use super::super::solver::{self, Fields};
 use super::Present;
@@ -96,7 +95,7 @@ impl<W: Word> Tile<W> {
             present: Present::new(isa),
             shape: Shape::of(params),
             value_bits: params.value_bits().into(),
-            key: W::from_low(mix64(params.seed())),
+            key: W::from_low(Rows::of(params).key()),
             marked: solver::marked(params),
         };
         Self {
@@ -284,9 +283,14 @@ impl LaneSolver {
 
 fn queue<W: Word>(tile: &mut Tile<W>, group: usize, hashes: &[u64], values: &[u8]) {
     tile.grow(group + 1);
-    for (&hash, &value) in hashes.iter().zip(values) {
-        tile.push(group, hash, value);
+    let (batch, lane) = (group / LANES, group % LANES);
+    let rows = batch * W::ROWS..(batch + 1) * W::ROWS;
+    let places = tile.hashes[rows.clone()].iter_mut().zip(&mut tile.values[rows]);
+    for ((row, values_of), (&hash, &value)) in places.zip(hashes.iter().zip(values)) {
+        row[lane] = W::from_low(hash);
+        values_of[lane] = value;
     }
+    tile.loads[batch][lane] = hashes.len().min(255) as u8;
 }
 
 fn drain<W: Word>(

@@ -3,6 +3,7 @@
 mod build;
 mod model;
 mod replica;
+mod reshape;
 mod snapshots;
 mod stress;
 

@@ -114,7 +114,9 @@ proptest! {
                 (outcome, alone) => prop_assert!(false, "{outcome:?} but one by one {alone:?}"),
             }
             let blocks = |control: &SetSepControl| {
-                control.blocks.iter().map(|b| (b.keys.clone(), b.values.clone(), b.words.clone())).collect::<Vec<_>>()
+                let store = &control.now.held.store;
+                let words = |slot| store.view(slot).words.to_vec();
+                (control.iter().collect::<Vec<_>>(), (0..store.len()).map(words).collect::<Vec<_>>())
             };
             prop_assert_eq!(blocks(&singly), blocks(&batched));
         }
@@ -173,7 +175,11 @@ fn batches_move_the_same_buckets_as_single_operations() {
             for delta in batched.batch(batch).unwrap() {
                 let _ = replica.apply(&delta).unwrap();
             }
-            assert_eq!(singly.blocks[0].words, batched.blocks[0].words, "{format:?}, batch {round}");
+            assert_eq!(
+                singly.now.held.store.view(0).words,
+                batched.now.held.store.view(0).words,
+                "{format:?}, batch {round}"
+            );
         }
         assert_eq!(singly.stats(), batched.stats());
         assert!(singly.stats().moves.single > 0, "{format:?}: {:?}", singly.stats());

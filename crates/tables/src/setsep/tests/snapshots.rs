@@ -66,8 +66,8 @@ fn foreign_files_are_named() {
     assert!(matches!(SetSep::read_snapshot(&keys[..]), Err(SnapshotError::Magic)));
     assert!(matches!(SetSepControl::read_snapshot(&bits[..]), Err(SnapshotError::Magic)));
     let mut newer = bits.clone();
-    newer[8] = 2;
-    assert!(matches!(SetSep::read_snapshot(&newer[..]), Err(SnapshotError::Version(2))));
+    newer[8] = 3;
+    assert!(matches!(SetSep::read_snapshot(&newer[..]), Err(SnapshotError::Version(3))));
     let mut wide = bits;
     wide[13] = 9;
     assert!(matches!(
@@ -81,7 +81,7 @@ fn foreign_files_are_named() {
 fn a_wrong_value_under_a_right_checksum_is_noticed() {
     let control = SetSepBuilder::new(params(40, 1, 1)).build(&entries(40, 1, 1)).unwrap();
     let mut bytes = control_bytes(&control);
-    let values = 8 + 4 + 28 + 8 + 1 + 24 + 2 + 40 * 8;
+    let values = 8 + 4 + 28 + 1 + 8 + 1 + 24 + 2 + 40 * 8;
     bytes[values] ^= 1;
     let end = bytes.len() - 4;
     let sum = crc32fast::hash(&bytes[..end]);
@@ -95,7 +95,7 @@ fn a_wrong_value_under_a_right_checksum_is_noticed() {
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_promise_of_much_costs_nothing() {
     let huge = Params::new(1 << 24, 8, PartitionCount::new(1 << 16).unwrap()).unwrap();
-    let header = [b"SBSetSep", &1u32.to_le_bytes()[..], &huge.encode()].concat();
+    let header = [b"SBSetSep", &2u32.to_le_bytes()[..], &huge.encode()].concat();
     let table = SetSep::read_snapshot(header.chain(std::io::repeat(0).take(1 << 20)));
     assert!(matches!(table, Err(SnapshotError::Io(_))));
 }

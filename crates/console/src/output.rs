@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Least time between two plain lines of progress.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where words go.
+/// Where words go. Whoever has one may speak to the user, and nobody else: that is why its methods take `self`.
 #[derive(Debug)]
 pub struct Console {
     quiet: bool,
@@ -28,7 +28,6 @@ impl Console {
     ///
     /// # Errors
     /// Any other failure to write.
-    #[expect(clippy::unused_self, reason = "whoever has a console may print results, and nobody else")]
     pub fn result(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -47,7 +46,6 @@ impl Console {
     }
 
     /// Something went wrong, on standard error, quiet or not.
-    #[expect(clippy::unused_self, reason = "whoever has a console may report errors, and nobody else")]
     pub fn error(&self, text: &str) {
         say(&format!("error: {text}"));
     }

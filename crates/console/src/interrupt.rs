@@ -1,10 +1,8 @@
 //! Ctrl-C: the first asks for a clean stop, the second ends the process.
 
+use crate::status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Exit status of a run that was interrupted: 128 and the number of SIGINT.
-pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Whether the user wants to stop. Clones share the answer.
 #[derive(Debug, Clone, Default)]
@@ -25,10 +23,15 @@ impl Interrupt {
         let asked = interrupt.clone();
         ctrlc::set_handler(move || {
             if asked.0.swap(true, Ordering::Relaxed) {
-                std::process::exit(i32::from(EXIT_INTERRUPTED));
+                std::process::exit(i32::from(status::INTERRUPTED));
             }
         })?;
         Ok(interrupt)
+    }
+
+    /// The flag that is raised when the user wants to stop, for those who poll it.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
     }
 
     /// `Err` once the user wants to stop; long work asks between two steps.

@@ -1,0 +1,201 @@
+//! The command line of `scalebricks bench`.
+
+use crate::contestants::Structure;
+use crate::error::BenchError;
+use crate::options::Options;
+use crate::timing::Clock;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use scalebricks_console::quantity::{self, QuantityError};
+use scalebricks_tables::isa::Isa;
+use scalebricks_tables::setsep::Format;
+use std::path::PathBuf;
+
+/// What runs them all.
+pub const ALL: &str = "all";
+
+/// The benchmarks there are, in the order in which `all` runs them, and `all`.
+pub const NAMES: [&str; 7] =
+    ["setsep-build", "setsep-lookup", "setsep-update", "setsep-space", "fib", "gateway", ALL];
+
+/// Most keys of a benchmark.
+const MAX_KEYS: u64 = 1_000_000_000;
+
+/// Most keys a call.
+const MAX_BATCH: u64 = 1 << 20;
+
+/// Most threads.
+const MAX_THREADS: u64 = 1024;
+
+/// The command, in a few sentences.
+pub const ABOUT: &str = "\
+Measures the tables of ScaleBricks and the structures one might use in their place, in one process and in turn, on huge \
+pages and pinned threads, and checks every answer. Each figure is the median of five runs (three with --quick), with \
+the least and the most beside it. docs/benchmarks.md says how each is measured.
+
+  setsep-build   keys a second, from keys and values to a table
+  setsep-lookup  keys a second, each key asked for once in random order
+  setsep-update  changes, inserts and deletes a second beside a reader, and ten full turnovers
+  setsep-space   bits a key, fallback keys, fullest group
+  fib            the exact table: lookups and inserts at 95 % load
+  gateway        packets a second through a cluster, by architecture
+  all            all of them";
+
+/// What `--structure` takes.
+const STRUCTURES: &str =
+    "Structure to measure: setsep, full-copy, cuckoo, hashbrown, ptr_hash or sux [default: all]";
+
+/// Examples and exit statuses.
+pub const EXAMPLES: &str = "\
+Examples:
+  scalebricks bench all --quick --json out/bench.json
+      Everything in small: less than ten minutes on two cores.
+  scalebricks bench setsep-lookup --keys 1M,16M --value-bits 2 --batch 1,8,17,32,64,256
+      How much a batch is worth.
+  scalebricks bench setsep-build --format paper,linear --threads 1,2 --structure setsep
+      Two formats, one and two threads, without the others.
+  scalebricks bench setsep-update --keys 16M --svg out
+      With a picture for each kind of rate.
+
+Exit status:
+  0 measured, all answers right    1 a wrong answer, or the run failed
+  2 wrong usage                    130 interrupted";
+
+/// What a benchmark can be asked for.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Benchmarks to run
+    #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(NAMES))]
+    pub names: Vec<String>,
+
+    /// Keys in a table, flows of a gateway, as in 1M or 250k [default: by benchmark]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_keys)]
+    pub keys: Vec<u64>,
+
+    /// Bits of a value, 1 to 8 [default: by benchmark]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub value_bits: Vec<u8>,
+
+    /// Group format of SetSep [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_format)]
+    pub format: Vec<Format>,
+
+    /// Threads that do what is timed [default: 1, and for builds all cores]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_threads)]
+    pub threads: Vec<usize>,
+
+    /// Keys a call [default: 64; for fib 32, 64 and 256; for updates 65536]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_batch)]
+    pub batch: Vec<usize>,
+
+    /// Structure to measure [default: all there are]
+    #[arg(long, help = STRUCTURES, value_name = "NAME", value_delimiter = ',', value_parser = parse_structure)]
+    pub structure: Vec<Structure>,
+
+    /// Instructions SetSep may use: portable, avx2, avx512 or avx512-gfni [default: the best there are]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_isa)]
+    pub isa: Vec<Isa>,
+
+    /// What single threads are timed by: the wall clock, or the time they had a core, on a machine that others use
+    #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
+    pub clock: String,
+
+    /// Small tables and three runs
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Where the results go as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Directory for a picture of each benchmark's rates
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+
+    /// Tell nothing but the results and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl BenchArgs {
+    /// What was asked for.
+    pub fn options(&self) -> Options {
+        Options {
+            keys: some(&self.keys),
+            value_bits: some(&self.value_bits),
+            formats: some(&self.format),
+            threads: some(&self.threads),
+            batches: some(&self.batch),
+            isas: some(&self.isa),
+            structures: some(&self.structure),
+            quick: self.quick,
+        }
+    }
+
+    /// Whether this benchmark is to run.
+    pub fn wants(&self, name: &str) -> bool {
+        self.names.iter().any(|wanted| wanted == name || wanted == ALL)
+    }
+
+    /// What single threads are timed by.
+    pub fn clock(&self) -> Clock {
+        if self.clock == "cpu" { Clock::Cpu } else { Clock::Wall }
+    }
+
+    /// Refuses what this machine or this binary cannot do.
+    ///
+    /// # Errors
+    /// [`BenchError::Usage`].
+    pub fn validate(&self) -> Result<(), BenchError> {
+        if let Some(isa) = self.isa.iter().find(|isa| !isa.is_available()) {
+            let there: Vec<_> = Isa::available().map(Isa::name).collect();
+            return Err(BenchError::Usage(format!(
+                "this processor lacks {isa}; it has {}",
+                there.join(", ")
+            )));
+        }
+        if let Some(structure) = self.structure.iter().find(|structure| !structure.is_built_in()) {
+            let name = structure.name();
+            return Err(BenchError::Usage(format!("{name} was not built in: build with --features peers")));
+        }
+        Ok(())
+    }
+}
+
+/// Nothing said is `None`.
+fn some<T: Clone>(given: &[T]) -> Option<Vec<T>> {
+    (!given.is_empty()).then(|| given.to_vec())
+}
+
+fn parse_keys(text: &str) -> Result<u64, QuantityError> {
+    quantity::parse(text, 1..=MAX_KEYS)
+}
+
+fn parse_threads(text: &str) -> Result<usize, QuantityError> {
+    quantity::parse(text, 1..=MAX_THREADS).map(|threads| threads as usize) // at most MAX_THREADS
+}
+
+fn parse_batch(text: &str) -> Result<usize, QuantityError> {
+    quantity::parse(text, 1..=MAX_BATCH).map(|keys| keys as usize) // at most MAX_BATCH
+}
+
+fn parse_format(text: &str) -> Result<Format, String> {
+    Format::from_name(text).ok_or_else(|| {
+        let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
+        format!("there is no such format: choose {}", names.join(", "))
+    })
+}
+
+fn parse_structure(text: &str) -> Result<Structure, String> {
+    Structure::from_name(text).ok_or_else(|| {
+        let names: Vec<_> = Structure::ALL.into_iter().map(Structure::name).collect();
+        format!("there is no such structure: choose {}", names.join(", "))
+    })
+}
+
+fn parse_isa(text: &str) -> Result<Isa, String> {
+    Isa::from_name(text).ok_or_else(|| {
+        let names: Vec<_> = Isa::ALL.into_iter().map(Isa::name).collect();
+        format!("there are no such instructions: choose {}", names.join(", "))
+    })
+}

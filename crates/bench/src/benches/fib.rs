@@ -1,0 +1,224 @@
+//! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library.
+
+use crate::bench::Bench;
+use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows};
+use crate::contestants::{Form, Forms, Mode, Structure, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::rounds::{Found, Turn, alternate};
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::{pin, timing};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The benchmark.
+#[derive(Debug)]
+pub struct Fib;
+
+/// Load of the table when it is looked up.
+const LOAD: f64 = 0.95;
+
+/// Load below which inserts are easy.
+const EASY: f64 = 0.75;
+
+/// Bits of the part of the value that is checked: never all ones, which stand for "not there".
+const VALUE_BITS: u8 = 7;
+
+/// Bits of the whole value.
+const ALL_VALUE_BITS: u8 = 128;
+
+/// Of all keys, those that are taken out again.
+const REMOVED: usize = 16;
+
+/// Bytes a key of everything: keys, questions in all forms, the FIB, and two of each table.
+const KEY_BYTES: u64 = 18 + 80 + 34 + 2 * (34 + 84);
+
+impl Bench for Fib {
+    fn name(&self) -> &'static str {
+        "fib"
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
+        for keys in session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]) {
+            if session.fits(keys, KEY_BYTES)? {
+                one(session, keys)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one table size is measured with.
+struct Keys {
+    set: KeySet,
+    forms: Forms,
+    others: KeySet,
+    other_forms: Forms,
+}
+
+/// The tables that are there all the time.
+struct Tables {
+    cuckoo: FlowTable,
+    fib: FlowFib,
+    map: FlowMap,
+}
+
+/// One table size.
+fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
+    let busy = session.busy("making keys and tables");
+    let set = KeySet::new(keys, VALUE_BITS);
+    let others = set.of_others(u8::MAX);
+    let keys = Keys {
+        forms: Forms::of(&set, [Form::Words, Form::Flow]),
+        other_forms: Forms::of_others(&others),
+        set,
+        others,
+    };
+    let flows = Flows::new(&keys.set);
+    let mut tables = Tables {
+        cuckoo: FlowTable::new(keys.set.len()),
+        fib: FlowFib::new(&flows)?,
+        map: FlowMap::new(keys.set.len()),
+    };
+    tables.cuckoo.insert_run(&flows, 0..keys.set.len())?;
+    tables.map.insert(&flows, 0..keys.set.len());
+    drop(busy);
+    let mut turns = Vec::new();
+    for structure in session.options().structures(&[Structure::Cuckoo, Structure::HashBrown]) {
+        let subject = Subject {
+            value_bits: Some(ALL_VALUE_BITS),
+            threads: Some(1),
+            ..session.subject(structure.name(), keys.set.len() as u64)
+        };
+        if structure == Structure::Cuckoo {
+            let subject = Subject { table_bytes: Some(tables.cuckoo.table_bytes()), ..subject };
+            let batches = session.options().batches(&[32, 64, 256]);
+            turns.extend(table_lookups(&subject, &tables, &keys, &flows, &batches));
+            turns.push(table_changes(&subject, &flows, &keys, "single", FlowTable::insert_each));
+            turns.push(table_changes(&subject, &flows, &keys, "one-writer", FlowTable::insert_run));
+        } else {
+            let subject = Subject { table_bytes: Some(tables.map.table_bytes()), ..subject };
+            turns.push(lookups(&subject, None, &tables.map, Mode::Loop, (&keys.set, &keys.forms)));
+            turns.push(map_changes(&subject, &flows, &keys));
+        }
+    }
+    alternate(session, &mut vec![0; keys.set.len()], turns)
+}
+
+/// Lookups in the cuckoo table: plain, of other keys, beside a writer, and by way of the FIB.
+fn table_lookups<'a>(
+    subject: &Subject,
+    tables: &'a Tables,
+    keys: &'a Keys,
+    flows: &'a Flows<'_>,
+    batches: &[usize],
+) -> Vec<Turn<'a, Vec<u8>>> {
+    let subject = Subject { load: Some(LOAD), ..subject.clone() };
+    let (held, others) = ((&keys.set, &keys.forms), (&keys.others, &keys.other_forms));
+    let mut turns = Vec::new();
+    for &batch in batches {
+        let mode = Mode::Batch(batch);
+        turns.push(lookups(&subject, None, &tables.cuckoo, mode, held));
+        turns.push(lookups(&subject, Some("missing"), &tables.cuckoo, mode, others));
+        turns.push(lookups(&subject, Some("partial-fib"), &tables.fib, mode, held));
+        let variant = Some("beside-writer".to_owned());
+        let subject = Subject { variant, batch: Some(batch), ..subject.clone() };
+        turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
+            let stop = AtomicBool::new(false);
+            let rate = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    pin::to_core(1);
+                    tables.cuckoo.rewrite(flows, &stop);
+                });
+                let rate = timing::lookup(&tables.cuckoo, mode, held.0, held.1, 1, answers);
+                stop.store(true, Ordering::Relaxed);
+                rate
+            })?;
+            timing::check("cuckoo", held.0, answers)?;
+            Ok(rate.into())
+        }));
+    }
+    turns
+}
+
+/// Lookups of all questions.
+fn lookups<'a>(
+    subject: &Subject,
+    variant: Option<&str>,
+    table: &'a dyn Table,
+    mode: Mode,
+    (set, forms): (&'a KeySet, &'a Forms),
+) -> Turn<'a, Vec<u8>> {
+    let variant = Some(variant.unwrap_or(mode.name()).to_owned());
+    let subject = Subject { variant, batch: mode.batch(), ..subject.clone() };
+    let structure = subject.structure.clone();
+    Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
+        let rate = timing::lookup(table, mode, set, forms, 1, answers)?;
+        timing::check(&structure, set, answers)?;
+        Ok(rate.into())
+    })
+}
+
+/// Adds the flows at some places.
+type Insert = fn(&FlowTable, &Flows<'_>, std::ops::Range<usize>) -> Result<(), BenchError>;
+
+/// Fills a table of its own in two steps, checks it, and takes some keys out.
+fn table_changes<'a>(
+    subject: &Subject,
+    flows: &'a Flows<'_>,
+    Keys { set, forms, .. }: &'a Keys,
+    variant: &str,
+    insert: Insert,
+) -> Turn<'a, Vec<u8>> {
+    let row = |metric, variant: String, load| {
+        (Subject { variant: Some(variant), batch: Some(1), load: Some(load), ..subject.clone() }, metric)
+    };
+    let mut rows = vec![
+        row(Metric::InsertRate, format!("{variant}, 0 to {EASY}"), EASY),
+        row(Metric::InsertRate, format!("{variant}, {EASY} to {LOAD}"), LOAD),
+    ];
+    rows.extend((variant == "single").then(|| row(Metric::DeleteRate, variant.to_owned(), LOAD)));
+    let deletes = rows.len() > 2;
+    Turn::several(rows, move |answers: &mut Vec<u8>| {
+        let keys = set.len();
+        let table = FlowTable::new(keys);
+        #[expect(clippy::cast_sign_loss, reason = "a count of slots is not negative")]
+        let cut = ((table.slots() as f64 * EASY) as usize).min(keys);
+        let mut figures = Vec::new();
+        for places in [0..cut, cut..keys] {
+            let inserted = places.len() as f64;
+            let (done, seconds) = timing::pinned(|| insert(&table, flows, places))?;
+            done?;
+            figures.push(inserted / seconds);
+        }
+        timing::lookup(&table, Mode::Batch(64), set, forms, 1, answers)?;
+        timing::check("cuckoo", set, answers)?;
+        if deletes {
+            let removed = (keys / REMOVED).max(1).min(keys);
+            let (done, seconds) = timing::pinned(|| table.remove_each(flows, 0..removed))?;
+            done?;
+            figures.push(removed as f64 / seconds);
+        }
+        Ok(Found { figures, table_bytes: None })
+    })
+}
+
+/// Fills a map of its own, checks it, and takes some keys out.
+fn map_changes<'a>(
+    subject: &Subject,
+    flows: &'a Flows<'_>,
+    Keys { set, forms, .. }: &'a Keys,
+) -> Turn<'a, Vec<u8>> {
+    let subject = Subject { variant: Some("single".to_owned()), batch: Some(1), ..subject.clone() };
+    let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)];
+    Turn::several(rows, move |answers: &mut Vec<u8>| {
+        let keys = set.len();
+        let mut map = FlowMap::new(keys);
+        let ((), inserting) = timing::pinned(|| map.insert(flows, 0..keys))?;
+        timing::lookup(&map, Mode::Loop, set, forms, 1, answers)?;
+        timing::check("hashbrown", set, answers)?;
+        let removed = (keys / REMOVED).max(1).min(keys);
+        let ((), removing) = timing::pinned(|| map.remove(flows, 0..removed))?;
+        Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
+    })
+}

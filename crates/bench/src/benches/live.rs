@@ -1,0 +1,207 @@
+//! A SetSep table in use: the owner's control structure, the live table, and what both must answer.
+
+use crate::contestants::{Make, params};
+use crate::error::BenchError;
+use crate::keys::{self, KeySet};
+use crate::timing;
+use scalebricks_tables::setsep::{Op, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
+use scalebricks_types::{Applied, Delta};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Its name in errors.
+pub const NAME: &str = "setsep";
+
+/// Operations at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// One, its delta applied before the next.
+    Single,
+    /// So many, solved together.
+    Batched(usize),
+}
+
+/// What is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The owner's work, and that of one table that applies the deltas.
+    All,
+    /// The owner's work, and that on its own copy of the table, of a batch.
+    Own,
+    /// The owner's work: deltas are kept, and applied when the clock has stopped.
+    Owner,
+}
+
+/// A table in use.
+pub struct Live {
+    control: SetSepControl,
+    table: Arc<SetSep>,
+    /// Keys and answers as they are to be now, by place in the order of questions.
+    set: KeySet,
+    cursor: usize,
+    fresh: u64,
+}
+
+impl Live {
+    /// A table of the keys of `set`, built with as many threads as `make` says.
+    ///
+    /// # Errors
+    /// [`BenchError::Usage`] and [`BenchError::Structure`].
+    pub fn new(set: KeySet, make: Make) -> Result<Self, BenchError> {
+        let params = params(set.len() as u64, set.value_bits, make)?;
+        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
+        let control = builder.build(&set.entries()).map_err(|error| BenchError::of(NAME, error))?;
+        let table = Arc::new(control.export());
+        let fresh = set.len() as u64;
+        Ok(Self { control, table, set, cursor: 0, fresh })
+    }
+
+    /// The live table.
+    pub const fn table(&self) -> &Arc<SetSep> {
+        &self.table
+    }
+
+    /// The keys and answers as they are to be now.
+    pub const fn set(&self) -> &KeySet {
+        &self.set
+    }
+
+    /// The next `count` places, round and round.
+    pub fn window(&mut self, count: usize) -> Range<usize> {
+        if self.cursor + count > self.set.len() {
+            self.cursor = 0;
+        }
+        let from = self.cursor;
+        self.cursor += count;
+        from..self.cursor
+    }
+
+    /// Operations that give each key at these places another value.
+    pub fn changes(&mut self, places: Range<usize>) -> Vec<Op> {
+        let mask = u8::MAX >> (8 - self.set.value_bits);
+        let change = |place: usize| {
+            let value = self.set.answers[place].wrapping_add(1) & mask;
+            self.set.answers[place] = value;
+            Op::Update(self.set.questions[place], value)
+        };
+        places.map(change).collect()
+    }
+
+    /// Operations that take out the keys at these places.
+    pub fn removals(&self, places: Range<usize>) -> Vec<Op> {
+        self.set.questions[places].iter().map(|&hash| Op::Remove(hash)).collect()
+    }
+
+    /// Operations that put new keys, never seen before, at these places.
+    pub fn insertions(&mut self, places: Range<usize>) -> Vec<Op> {
+        let insert = |place: usize| {
+            let (hash, value) = (keys::hash(self.fresh), keys::value(self.fresh, self.set.value_bits));
+            self.fresh += 1;
+            self.set.questions[place] = hash;
+            self.set.answers[place] = value;
+            Op::Insert(hash, value)
+        };
+        places.map(insert).collect()
+    }
+
+    /// Performs the operations on a pinned thread; operations a second.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if one is refused, or a delta is.
+    pub fn perform(&mut self, ops: &[Op], pace: Pace, scope: Scope) -> Result<f64, BenchError> {
+        let mut kept = Vec::with_capacity(if scope == Scope::Owner { ops.len() } else { 0 });
+        let (done, seconds) = timing::pinned(|| match pace {
+            Pace::Single => ops.iter().try_for_each(|&op| self.pass(op, scope, &mut kept)),
+            Pace::Batched(batch) => {
+                ops.chunks(batch.max(1)).try_for_each(|ops| self.pass_batch(ops, scope, &mut kept))
+            }
+        })?;
+        done?;
+        kept.iter().try_for_each(|delta| self.apply(delta))?;
+        Ok(ops.len() as f64 / seconds)
+    }
+
+    fn pass(&mut self, op: Op, scope: Scope, kept: &mut Vec<Delta>) -> Result<(), BenchError> {
+        if scope == Scope::Own {
+            return self.pass_batch(&[op], scope, kept);
+        }
+        let delta = match op {
+            Op::Insert(hash, value) => self.control.insert(hash, value),
+            Op::Update(hash, value) => self.control.update(hash, value),
+            Op::Remove(hash) => self.control.remove(hash),
+        };
+        let delta = delta.map_err(|error| BenchError::of(NAME, error))?;
+        match scope {
+            Scope::All | Scope::Own => self.apply(&delta),
+            Scope::Owner => {
+                kept.push(delta);
+                Ok(())
+            }
+        }
+    }
+
+    fn pass_batch(&mut self, ops: &[Op], scope: Scope, kept: &mut Vec<Delta>) -> Result<(), BenchError> {
+        let deltas = match scope {
+            Scope::Own => self.control.batch_with(&self.table, ops),
+            Scope::All | Scope::Owner => self.control.batch(ops),
+        };
+        let deltas = deltas.map_err(|error| BenchError::of(NAME, error))?;
+        match scope {
+            Scope::Own => Ok(()),
+            Scope::All => deltas.iter().try_for_each(|delta| self.apply(delta)),
+            Scope::Owner => {
+                kept.extend(deltas);
+                Ok(())
+            }
+        }
+    }
+
+    fn apply(&self, delta: &Delta) -> Result<(), BenchError> {
+        match self.table.apply(delta) {
+            Ok(Applied::Advanced) => Ok(()),
+            Ok(Applied::Stale) => Err(BenchError::check(NAME, "a new delta was taken for an old one")),
+            Err(error) => Err(BenchError::of(NAME, error)),
+        }
+    }
+
+    /// Asks the live table for every key.
+    ///
+    /// # Errors
+    /// [`BenchError::Wrong`].
+    pub fn check(&self) -> Result<(), BenchError> {
+        let mut answers: Vec<u8> = self.set.answers.iter().map(|right| !right).collect();
+        SetSepReader::new(Arc::clone(&self.table)).lookup_batch(&self.set.questions, &mut answers);
+        timing::check(NAME, &self.set, &answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_arrive_and_what_does_not_is_found() {
+        let make = Make::table();
+        let mut live = Live::new(KeySet::new(3000, 2), make).unwrap();
+        live.check().unwrap();
+        for (pace, scope) in [
+            (Pace::Single, Scope::All),
+            (Pace::Batched(7), Scope::Owner),
+            (Pace::Single, Scope::Own),
+            (Pace::Batched(50), Scope::Own),
+        ] {
+            let places = live.window(100);
+            let ops = live.changes(places.clone());
+            live.perform(&ops, pace, scope).unwrap();
+            live.check().unwrap();
+            let ops = live.removals(places.clone());
+            live.perform(&ops, pace, scope).unwrap();
+            let ops = live.insertions(places);
+            live.perform(&ops, pace, scope).unwrap();
+            live.check().unwrap();
+        }
+        assert_eq!(live.window(2700), 0..2700, "begun anew");
+        let _ = live.changes(0..10);
+        assert!(matches!(live.check(), Err(BenchError::Wrong { key: 0, .. })));
+    }
+}

@@ -1,0 +1,126 @@
+//! `setsep-lookup`: every key asked for once.
+
+use super::build::build;
+use crate::bench::Bench;
+use crate::contestants::{Forms, Make, Structure, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::rounds::{Turn, alternate};
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::{pin, timing};
+
+/// The benchmark.
+#[derive(Debug)]
+pub struct SetSepLookup;
+
+/// Bytes a key that keys, questions and answers take, the flows of the questions included.
+const KEY_BYTES: u64 = 24 + 48;
+
+/// Bytes a key of the tables that stay while another is built, together.
+const TABLE_BYTES: u64 = 36 + 28 + 36;
+
+impl Bench for SetSepLookup {
+    fn name(&self) -> &'static str {
+        "setsep-lookup"
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
+        let options = session.options();
+        for keys in options.keys(&[1_000_000, 4_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
+            let structures = options.structures(&Structure::built_in());
+            let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
+            if !session.fits(keys, KEY_BYTES + TABLE_BYTES + most)? {
+                continue;
+            }
+            for value_bits in options.value_bits(&[2], &[2]) {
+                one(session, keys, value_bits, &structures)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A table, and what is known of it.
+struct Contestant {
+    structure: Structure,
+    subject: Subject,
+    table: Box<dyn Table>,
+}
+
+/// One table size.
+fn one(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    structures: &[Structure],
+) -> Result<(), BenchError> {
+    let options = session.options();
+    let busy = session.busy("making keys and tables");
+    let set = KeySet::new(keys, value_bits);
+    let contestants = contestants(session, &set, structures)?;
+    let forms = Forms::of(&set, contestants.iter().map(|contestant| contestant.table.form()));
+    drop(busy);
+    let mut turns = Vec::new();
+    for contestant in &contestants {
+        for mode in contestant.structure.modes(&options.batches(&[64])) {
+            for threads in options.threads(&[1], &[1]) {
+                let variant = contestant.subject.variant.as_ref();
+                let subject = Subject {
+                    variant: Some(
+                        variant.map_or(mode.name().to_owned(), |v| format!("{v}, {}", mode.name())),
+                    ),
+                    threads: Some(threads),
+                    batch: mode.batch(),
+                    ..contestant.subject.clone()
+                };
+                let (set, forms) = (&set, &forms);
+                turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
+                    let table = contestant.table.as_ref();
+                    let rate = timing::lookup(table, mode, set, forms, threads, answers)?;
+                    timing::check(contestant.structure.name(), set, answers)?;
+                    Ok(rate.into())
+                }));
+            }
+        }
+    }
+    alternate(session, &mut vec![0; set.len()], turns)
+}
+
+/// All tables of one size, built with all cores.
+fn contestants(
+    session: &Session<'_>,
+    set: &KeySet,
+    structures: &[Structure],
+) -> Result<Vec<Contestant>, BenchError> {
+    let options = session.options();
+    let mut contestants = Vec::new();
+    for &structure in structures {
+        let make = Make { threads: pin::cores(), ..Make::table() };
+        let subject = Subject {
+            value_bits: Some(set.value_bits),
+            ..session.subject(structure.name(), set.len() as u64)
+        };
+        let mut made = Vec::new();
+        if structure == Structure::SetSep {
+            for format in options.formats() {
+                for isa in options.isas() {
+                    let format_name = Some(format.name());
+                    let subject =
+                        Subject { format: format_name, variant: Some(isa.to_string()), ..subject.clone() };
+                    made.push((subject, Make { format, isa, ..make }));
+                }
+            }
+        } else {
+            made.push((subject, make));
+        }
+        for (subject, make) in made {
+            session.check()?;
+            let mut prepared = structure.prepare(set, make)?;
+            let (table, _) = build(prepared.as_mut(), make.threads)?;
+            let subject = Subject { table_bytes: Some(table.table_bytes()), ..subject };
+            contestants.push(Contestant { structure, subject, table });
+        }
+    }
+    Ok(contestants)
+}

@@ -1,0 +1,15 @@
+//! The benchmarks of the tables. A new one implements [`Bench`], is listed here, and named in [`crate::args::NAMES`].
+
+mod build;
+mod fib;
+mod live;
+mod lookup;
+mod space;
+mod turnover;
+mod update;
+
+use crate::bench::Bench;
+
+/// All of them, in the order in which they run.
+pub const ALL: [&dyn Bench; 5] =
+    [&build::SetSepBuild, &lookup::SetSepLookup, &update::SetSepUpdate, &space::SetSepSpace, &fib::Fib];

@@ -1,0 +1,59 @@
+//! Ten full turnovers: all keys of a table are replaced ten times over, and every answer must be right each time.
+
+use super::live::{Live, NAME, Pace, Scope};
+use crate::contestants::Make;
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+
+/// Times all keys are replaced.
+const TURNOVERS: usize = 10;
+
+/// Keys taken out at once, and then put in.
+const BATCH: usize = 4096;
+
+/// Replaces all keys of a table of at most so many, ten times; deletes and inserts a second, each a run.
+///
+/// # Errors
+/// [`BenchError::Wrong`] for any wrong answer.
+pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+    let keys = keys.min(session.options().pick(50_000, 1_000_000));
+    let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+    let bar = session.progress(TURNOVERS);
+    let mut figures = Vec::new();
+    for _ in 0..TURNOVERS {
+        session.check()?;
+        figures.push(turn(&mut live)?);
+        live.check()?;
+        bar.add(1);
+    }
+    bar.finish();
+    let subject = Subject {
+        format: Some(make.format.name()),
+        variant: Some(format!("{}, turnover", make.isa)),
+        value_bits: Some(value_bits),
+        threads: Some(1),
+        batch: Some(BATCH),
+        table_bytes: Some(live.table().stats().table_bytes as u64),
+        ..session.subject(NAME, keys)
+    };
+    session.add(subject, Metric::UpdateRate, Summary::of(&figures));
+    Ok(())
+}
+
+/// Replaces all keys once; operations a second.
+fn turn(live: &mut Live) -> Result<f64, BenchError> {
+    let keys = live.set().len();
+    let mut seconds = 0.0;
+    for from in (0..keys).step_by(BATCH) {
+        let places = from..(from + BATCH).min(keys);
+        let count = places.len() as f64;
+        let ops = live.removals(places.clone());
+        seconds += count / live.perform(&ops, Pace::Batched(BATCH), Scope::All)?;
+        let ops = live.insertions(places);
+        seconds += count / live.perform(&ops, Pace::Batched(BATCH), Scope::All)?;
+    }
+    Ok(2.0 * keys as f64 / seconds)
+}

@@ -1,0 +1,161 @@
+//! `setsep-update`: changes of values, inserts and deletes, from the owner to a live table with a reader beside.
+
+use super::live::{Live, Pace, Scope};
+use super::turnover;
+use crate::bench::Bench;
+use crate::contestants::{Make, Structure};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::pin;
+use crate::rounds::{Found, Turn, alternate};
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+use scalebricks_tables::setsep::{SetSep, SetSepReader};
+use scalebricks_types::KeyHash;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// The benchmark.
+#[derive(Debug)]
+pub struct SetSepUpdate;
+
+/// Bytes a key of keys, questions, the reader's copy of them, building and control structure.
+const KEY_BYTES: u64 = 18 + 8 + 40 + 16;
+
+/// Of all keys, those that one run changes.
+const SHARE: usize = 16;
+
+/// Operations a batch where nothing else was asked for.
+const BATCH: usize = 1 << 16;
+
+/// Keys the reader asks for in a call.
+const READER_BATCH: usize = 64;
+
+impl Bench for SetSepUpdate {
+    fn name(&self) -> &'static str {
+        "setsep-update"
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
+        let options = session.options();
+        if options.structures(&[Structure::SetSep]).is_empty() {
+            return Ok(());
+        }
+        for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
+            if !session.fits(keys, KEY_BYTES)? {
+                continue;
+            }
+            for value_bits in options.value_bits(&[2], &[2]) {
+                for format in options.formats() {
+                    for isa in options.isas() {
+                        let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
+                        one(session, keys, value_bits, make)?;
+                        turnover::run(session, keys, value_bits, make)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One table.
+fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+    let busy = session.busy("building");
+    let set = KeySet::new(keys, value_bits);
+    let asked = set.questions.clone();
+    let mut live = Live::new(set, make)?;
+    drop(busy);
+    let subject = Subject {
+        format: Some(make.format.name()),
+        variant: Some(make.isa.to_string()),
+        value_bits: Some(value_bits),
+        threads: Some(1),
+        table_bytes: Some(live.table().stats().table_bytes as u64),
+        ..session.subject(super::live::NAME, keys)
+    };
+    let turns = turns(session, &subject, live.set().len());
+    let stop = AtomicBool::new(false);
+    let table = Arc::clone(live.table());
+    let read = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read(table, &asked, &stop));
+        let done = alternate(session, &mut live, turns);
+        stop.store(true, Ordering::Relaxed);
+        let read = reader.join().map_err(|_| BenchError::check(super::live::NAME, "the reader has panicked"));
+        done.and(read)
+    })?;
+    live.check()?;
+    let variant = Some(format!("{}, beside updates", make.isa));
+    let subject = Subject { variant, batch: Some(READER_BATCH), ..subject };
+    session.add(subject, Metric::LookupRate, Summary::exact(read));
+    Ok(())
+}
+
+/// All that is measured of one table.
+fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<'a, Live>> {
+    let options = session.options();
+    let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
+    let mut paces = vec![Pace::Single];
+    paces.extend(options.batches(&[BATCH]).into_iter().filter(|&batch| batch > 1).map(Pace::Batched));
+    let mut turns = Vec::new();
+    for pace in paces {
+        for scope in [Scope::All, Scope::Own, Scope::Owner] {
+            if (pace, scope) == (Pace::Single, Scope::Own) {
+                continue; // single operations have no such call
+            }
+            let (name, count) = match pace {
+                Pace::Single => ("single", at_most(options.pick(BATCH / 8, BATCH))),
+                Pace::Batched(_) => ("batched", at_most(options.pick(BATCH / 2, 2 * BATCH))),
+            };
+            let batch = match pace {
+                Pace::Single => 1,
+                Pace::Batched(batch) => batch.min(count),
+            };
+            let isa = subject.variant.as_deref().unwrap_or_default();
+            let alone = match scope {
+                Scope::All => "",
+                Scope::Own => ", own table",
+                Scope::Owner => ", owner alone",
+            };
+            let variant = format!("{isa}, {name}{alone}");
+            let subject = Subject { variant: Some(variant), batch: Some(batch), ..subject.clone() };
+            turns.push(Turn::new(subject.clone(), Metric::UpdateRate, move |live: &mut Live| {
+                let places = live.window(count);
+                let ops = live.changes(places);
+                Ok(live.perform(&ops, pace, scope)?.into())
+            }));
+            let rows = vec![(subject.clone(), Metric::DeleteRate), (subject, Metric::InsertRate)];
+            turns.push(Turn::several(rows, move |live: &mut Live| {
+                let places = live.window(count);
+                let ops = live.removals(places.clone());
+                let deleting = live.perform(&ops, pace, scope)?;
+                let ops = live.insertions(places);
+                let inserting = live.perform(&ops, pace, scope)?;
+                Ok(Found { figures: vec![deleting, inserting], table_bytes: None })
+            }));
+        }
+    }
+    turns
+}
+
+/// Looks keys up until told to stop; keys a second.
+fn read(table: Arc<SetSep>, asked: &[KeyHash], stop: &AtomicBool) -> f64 {
+    pin::to_core(1);
+    let mut reader = SetSepReader::new(table);
+    let (mut answers, mut count) = ([0; READER_BATCH], 0_u64);
+    let start = Instant::now();
+    'all: loop {
+        for hashes in asked.chunks(READER_BATCH) {
+            reader.lookup_batch(hashes, &mut answers[..hashes.len()]);
+            black_box(&answers);
+            count += hashes.len() as u64;
+            if stop.load(Ordering::Relaxed) {
+                break 'all;
+            }
+        }
+    }
+    count as f64 / start.elapsed().as_secs_f64()
+}

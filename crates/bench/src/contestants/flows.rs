@@ -1,0 +1,229 @@
+//! Exact tables of flows: 16-byte keys, 16-byte values.
+
+use super::{Form, Mode, Questions, Table};
+use crate::contestants::hash_map::Given;
+use crate::error::BenchError;
+use crate::keys::{self, KeySet};
+use hashbrown::HashMap;
+use scalebricks_tables::cuckoo::CuckooTable;
+use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_tables::{Fib, FibError, KeyBatch};
+use scalebricks_types::KeyHash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Most keys a call.
+const MAX_BATCH: usize = 256;
+
+/// Keys an insert asks ahead for.
+const AHEAD: usize = 8;
+
+/// Seed of the table: no secret, the key hash is keyed.
+const SEED: u64 = 1;
+
+/// Flows to be filled in: keys, hashes and values, in the order of inserts.
+pub struct Flows<'a> {
+    set: &'a KeySet,
+    words: Vec<[u64; 2]>,
+}
+
+impl<'a> Flows<'a> {
+    /// Those of `set`.
+    pub fn new(set: &'a KeySet) -> Self {
+        Self { set, words: (0..set.len() as u64).map(keys::words).collect() }
+    }
+
+    fn at(&self, place: usize) -> (&[u64; 2], KeyHash, [u64; 2]) {
+        (&self.words[place], self.set.hashes[place], [self.set.values[place].into(), place as u64])
+    }
+}
+
+/// The cuckoo table.
+pub struct FlowTable(CuckooTable<2, 2>);
+
+impl FlowTable {
+    /// An empty one that `keys` keys fill to 95 %.
+    pub fn new(keys: usize) -> Self {
+        Self(CuckooTable::new(CuckooTable::<2, 2>::slots_for(keys), SEED, keys::HASHER))
+    }
+
+    /// Slots there are.
+    pub fn slots(&self) -> usize {
+        self.0.slots()
+    }
+
+    /// Adds the flows at these places, each by a call of its own.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn insert_each(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        for place in places {
+            let (key, hash, value) = flows.at(place);
+            self.0.insert(key, hash, &value).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the flows at these places as one writer, which asks ahead for memory.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn insert_run(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        let mut writer = self.0.write();
+        for place in places {
+            if let Some(&ahead) = flows.set.hashes.get(place + AHEAD) {
+                writer.prefetch(ahead);
+            }
+            let (key, hash, value) = flows.at(place);
+            writer.insert(key, hash, &value).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the flows at these places out again, each by a call of its own.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if one is not there.
+    pub fn remove_each(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        for place in places {
+            let (key, hash, _) = flows.at(place);
+            self.0.remove(key, hash).map_err(refused)?;
+        }
+        Ok(())
+    }
+}
+
+impl FlowTable {
+    /// Gives the flows at some places, one after the other, the values they have, until `stop`.
+    pub fn rewrite(&self, flows: &Flows<'_>, stop: &AtomicBool) {
+        for place in (0..flows.set.len()).cycle() {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let (key, hash, value) = flows.at(place);
+            // None is missing; if one were, the readers would find it wrong.
+            let _ = self.0.update(key, hash, &value);
+        }
+    }
+}
+
+fn refused(error: FibError) -> BenchError {
+    BenchError::of("cuckoo", error)
+}
+
+impl Table for FlowTable {
+    fn table_bytes(&self) -> u64 {
+        self.0.table_bytes() as u64
+    }
+
+    fn form(&self) -> Form {
+        Form::Words
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+        let mut values = [None; MAX_BATCH];
+        let batches = questions.words.chunks(batch).zip(questions.hashes.chunks(batch));
+        for ((words, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
+            let values = &mut values[..hashes.len()];
+            self.0.get_batch(words, hashes, values);
+            for (answer, value) in answers.iter_mut().zip(values) {
+                *answer = value.map_or(u8::MAX, |[value, _]| value as u8); // a value of at most 8 bits
+            }
+        }
+    }
+}
+
+/// The FIB of a node, which has a table of such keys among others.
+pub struct FlowFib(PartialFib);
+
+impl FlowFib {
+    /// One with these flows in it.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn new(flows: &Flows<'_>) -> Result<Self, BenchError> {
+        let fib = PartialFib::new(FibConfig::new(keys::HASHER).short_keys(flows.set.len()));
+        for place in 0..flows.set.len() {
+            let (_, hash, value) = flows.at(place);
+            fib.insert(&keys::flow(place as u64), hash, value).map_err(refused)?;
+        }
+        Ok(Self(fib))
+    }
+}
+
+impl Table for FlowFib {
+    fn table_bytes(&self) -> u64 {
+        self.0.table_bytes() as u64
+    }
+
+    fn form(&self) -> Form {
+        Form::Flow
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+        let mut values = [None; MAX_BATCH];
+        let batches = questions.flows.chunks(batch).zip(questions.hashes.chunks(batch));
+        for ((flows, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
+            self.0.lookup_batch(KeyBatch::new(flows, hashes), &mut values);
+            for (answer, value) in answers.iter_mut().zip(&values) {
+                *answer = value.map_or(u8::MAX, |value| value[0] as u8); // a value of at most 8 bits
+            }
+        }
+    }
+}
+
+/// A key with its hash, so that the map hashes no more than the table does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Hashed([u64; 2], KeyHash);
+
+impl Hash for Hashed {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.1.get());
+    }
+}
+
+/// The hash map of Rust's standard library.
+pub struct FlowMap(HashMap<Hashed, [u64; 2], BuildHasherDefault<Given>>);
+
+impl FlowMap {
+    /// An empty one with room for so many.
+    pub fn new(keys: usize) -> Self {
+        Self(HashMap::with_capacity_and_hasher(keys, BuildHasherDefault::default()))
+    }
+
+    /// Adds the flows at these places.
+    pub fn insert(&mut self, flows: &Flows<'_>, places: Range<usize>) {
+        for place in places {
+            let (&key, hash, value) = flows.at(place);
+            self.0.insert(Hashed(key, hash), value);
+        }
+    }
+
+    /// Takes the flows at these places out again.
+    pub fn remove(&mut self, flows: &Flows<'_>, places: Range<usize>) {
+        for place in places {
+            let (&key, hash, _) = flows.at(place);
+            self.0.remove(&Hashed(key, hash));
+        }
+    }
+}
+
+impl Table for FlowMap {
+    fn table_bytes(&self) -> u64 {
+        self.0.allocation_size() as u64
+    }
+
+    fn form(&self) -> Form {
+        Form::Words
+    }
+
+    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        for ((&key, &hash), answer) in questions.words.iter().zip(questions.hashes).zip(answers) {
+            *answer = self.0.get(&Hashed(key, hash)).map_or(u8::MAX, |value| value[0] as u8); // as above
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The full copy: an exact table of flow keys, read as "which node?".
+
+use super::{Build, Form, Mode, Questions, Table};
+use crate::error::BenchError;
+use crate::keys::{self, KeySet};
+use rayon::prelude::*;
+use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_tables::full_copy::FullCopy;
+use scalebricks_tables::{Fib, FibValue, Gpt, KeyBatch};
+use scalebricks_types::{FlowKey, NodeHint};
+use std::sync::Arc;
+
+/// Most keys a call.
+const MAX_BATCH: usize = 4096;
+
+/// Keys and values, ready to be built from.
+pub struct Prepared<'a> {
+    set: &'a KeySet,
+    flows: Vec<FlowKey>,
+}
+
+impl<'a> Prepared<'a> {
+    pub fn new(set: &'a KeySet) -> Self {
+        Self { set, flows: (0..set.len() as u64).into_par_iter().map(keys::flow).collect() }
+    }
+}
+
+impl Build for Prepared<'_> {
+    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
+        let fib = PartialFib::new(FibConfig::new(keys::HASHER).short_keys(self.flows.len()));
+        for ((flow, &hash), &value) in self.flows.iter().zip(&self.set.hashes).zip(&self.set.values) {
+            fib.insert(flow, hash, [value.into(), 0]).map_err(|error| BenchError::of("full-copy", error))?;
+        }
+        Ok(Box::new(Copied(Arc::new(FullCopy::new(Arc::new(fib), |value: FibValue| {
+            NodeHint::new(value[0] as u16) // a value of at most 8 bits
+        })))))
+    }
+}
+
+struct Copied(Arc<FullCopy>);
+
+impl Table for Copied {
+    fn table_bytes(&self) -> u64 {
+        self.0.table_bytes() as u64
+    }
+
+    fn form(&self) -> Form {
+        Form::Flow
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+        let mut reader = Arc::clone(&self.0).reader();
+        let mut hints = vec![NodeHint::NONE; batch];
+        let batches = questions.flows.chunks(batch).zip(questions.hashes.chunks(batch));
+        for ((flows, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
+            reader.lookup_batch(KeyBatch::new(flows, hashes), &mut hints);
+            for (answer, hint) in answers.iter_mut().zip(&hints) {
+                *answer = hint.get() as u8; // at most 8 bits; a miss is none of the values, or found out
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `PtrHash` (Groot Koerkamp, SEA 2025): a perfect hash function, here before an array of packed values. Its fastest
+//! preset, which numbers `n` keys within 1.01·n and whose authors recommend no further hashing of random keys.
+
+use super::packed::Packed;
+use super::{Build, Mode, Questions, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use ptr_hash::hash::NoHash;
+use ptr_hash::{FastPtrHash, PtrHashParams};
+
+/// Keys in flight, as its authors recommend.
+const AHEAD: usize = 32;
+
+type Function = FastPtrHash<NoHash, u64>;
+
+/// Keys and values, ready to be built from.
+pub struct Prepared<'a> {
+    set: &'a KeySet,
+    keys: Vec<u64>,
+}
+
+impl<'a> Prepared<'a> {
+    pub fn new(set: &'a KeySet) -> Self {
+        Self { set, keys: set.hashes.iter().map(|hash| hash.get()).collect() }
+    }
+}
+
+impl Build for Prepared<'_> {
+    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
+        let function = Function::try_new(&self.keys, PtrHashParams::default_fast())
+            .ok_or_else(|| BenchError::of("ptr_hash", "no function found in ten attempts"))?;
+        let mut values = Packed::new(function.max_index(), self.set.value_bits);
+        let mut given = self.set.values.iter();
+        function.index_stream::<AHEAD, _>(&self.keys).for_each(|place| {
+            if let Some(&value) = given.next() {
+                values.put(place, value);
+            }
+        });
+        Ok(Box::new(Filled { function, values }))
+    }
+}
+
+struct Filled {
+    function: Function,
+    values: Packed,
+}
+
+impl Filled {
+    /// As a stream: the function's own prefetching, and behind it a ring of places whose values are on their way.
+    fn stream(&self, questions: Questions<'_>, answers: &mut [u8]) {
+        let mut ring = [0; AHEAD];
+        let (mut asked, mut answers) = (0, answers.iter_mut());
+        let keys = questions.hashes.iter().map(|hash| hash.get());
+        self.function.index_stream::<AHEAD, _>(keys).for_each(|place| {
+            self.values.prefetch(place);
+            let before = std::mem::replace(&mut ring[asked % AHEAD], place);
+            asked += 1;
+            if asked > AHEAD
+                && let Some(answer) = answers.next()
+            {
+                *answer = self.values.get(before);
+            }
+        });
+        for (late, answer) in (asked.saturating_sub(AHEAD)..asked).zip(answers) {
+            *answer = self.values.get(ring[late % AHEAD]);
+        }
+    }
+
+    fn batches(&self, questions: Questions<'_>, answers: &mut [u8]) {
+        let (batches, rest) = questions.hashes.as_chunks::<AHEAD>();
+        let (answered, late) = answers.split_at_mut(batches.len() * AHEAD);
+        for (hashes, answers) in batches.iter().zip(answered.chunks_mut(AHEAD)) {
+            let places = self.function.index_batch::<AHEAD, _>(hashes.map(scalebricks_types::KeyHash::get));
+            for &place in &places {
+                self.values.prefetch(place);
+            }
+            for (answer, place) in answers.iter_mut().zip(places) {
+                *answer = self.values.get(place);
+            }
+        }
+        for (hash, answer) in rest.iter().zip(late) {
+            *answer = self.values.get(self.function.index(&hash.get()));
+        }
+    }
+}
+
+impl Table for Filled {
+    #[expect(clippy::cast_sign_loss, reason = "sizes are not negative")]
+    fn table_bytes(&self) -> u64 {
+        let (pilots, remap) = self.function.bits_per_element();
+        ((pilots + remap) * self.function.n() as f64 / 8.0) as u64 + self.values.bytes() as u64
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        match mode {
+            Mode::Batch(_) => self.batches(questions, answers),
+            _ => self.stream(questions, answers),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! SetSep.
+
+use super::{Build, Fill, Make, Mode, Product, Questions, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use scalebricks_tables::isa::Isa;
+use scalebricks_tables::setsep::{Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
+use scalebricks_types::{KeyHash, PartitionCount};
+use std::sync::Arc;
+
+/// Its name.
+const NAME: &str = "setsep";
+
+/// The parameters of a table for so many keys.
+///
+/// # Errors
+/// [`BenchError::Usage`] for parameters that make no table.
+pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
+    let usage = |error: scalebricks_tables::setsep::ParamsError| BenchError::Usage(error.to_string());
+    // A partition at its fullest must fit one delta: some more for large tables.
+    let mut refused = None;
+    for shift in 0..=8 {
+        let partitions = PartitionCount::new(1 << shift).map_err(|e| BenchError::Usage(e.to_string()))?;
+        match Params::for_keys_in(make.format, keys, value_bits, partitions) {
+            Ok(params) => return Ok(params.with_seed(1)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.map_or_else(|| BenchError::Usage("no partitions".to_owned()), usage))
+}
+
+/// Keys and values, ready to be built from.
+pub struct Prepared<'a> {
+    set: &'a KeySet,
+    make: Make,
+    /// Keeps memory from one build to the next.
+    builder: SetSepBuilder<'static>,
+    /// As pairs, where the product takes them so.
+    entries: Vec<(KeyHash, u8)>,
+}
+
+impl<'a> Prepared<'a> {
+    pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
+        let params = params(set.len() as u64, set.value_bits, make)?;
+        let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
+        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
+        Ok(Self { set, make, builder, entries })
+    }
+}
+
+impl Build for Prepared<'_> {
+    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
+        let builder = &self.builder;
+        if self.make.product == Product::Table {
+            let table = builder.build_table(&self.set.hashes, &self.set.values);
+            let table = Arc::new(table.map_err(|error| BenchError::of(NAME, error))?);
+            return Ok(Box::new(SetSepTable { table, isa: self.make.isa }));
+        }
+        let control = builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
+        Ok(Box::new(Control(control)))
+    }
+}
+
+/// The query structure.
+struct SetSepTable {
+    table: Arc<SetSep>,
+    /// What readers may use.
+    isa: Isa,
+}
+
+/// Ways to ask it for so many keys a call.
+pub fn modes(batch: usize) -> Vec<Mode> {
+    if batch > 1 { vec![Mode::Batch(batch)] } else { vec![Mode::OnePin, Mode::PinEach] }
+}
+
+impl Table for SetSepTable {
+    fn table_bytes(&self) -> u64 {
+        self.table.stats().table_bytes as u64
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        // Instructions that are not there leave the answers wrong, which is told.
+        let Some(mut reader) = SetSepReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
+        match mode {
+            Mode::OnePin => {
+                let pin = reader.pin();
+                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                    *answer = pin.get(hash);
+                }
+            }
+            Mode::PinEach | Mode::Loop => {
+                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                    *answer = reader.pin().get(hash);
+                }
+            }
+            Mode::Batch(batch) => {
+                for (hashes, answers) in questions.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
+                    reader.lookup_batch(hashes, answers);
+                }
+            }
+            Mode::Stream => reader.lookup_batch(questions.hashes, answers),
+        }
+    }
+
+    fn fill(&self) -> Fill {
+        Fill { fallback_keys: Some(self.table.stats().fallback_keys), max_group_load: None }
+    }
+}
+
+/// The control structure: asked for exact values, to check it.
+struct Control(SetSepControl);
+
+impl Table for Control {
+    fn table_bytes(&self) -> u64 {
+        self.0.control_bytes() as u64
+    }
+
+    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        for (&hash, answer) in questions.hashes.iter().zip(answers) {
+            if let Some(value) = self.0.get(hash) {
+                *answer = value;
+            }
+        }
+    }
+
+    fn fill(&self) -> Fill {
+        Fill { fallback_keys: None, max_group_load: Some(self.0.stats().max_group_load) }
+    }
+}

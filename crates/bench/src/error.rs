@@ -1,0 +1,100 @@
+//! Why a benchmark gave no result.
+
+use crate::svg::DrawError;
+use scalebricks_console::atomic_file::WriteFileError;
+use scalebricks_console::quantity::bytes;
+use scalebricks_console::{Interrupted, status};
+
+/// Why a benchmark gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The user wants to stop.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// A structure gave a wrong answer: its rate means nothing.
+    #[error("{structure} answered {got} for key {key} of {keys}, which is {want}")]
+    Wrong {
+        /// The structure.
+        structure: String,
+        /// Number of the key in the order of the questions.
+        key: usize,
+        /// Questions in all.
+        keys: usize,
+        /// The answer.
+        got: u8,
+        /// The right one.
+        want: u8,
+    },
+    /// Another check that failed.
+    #[error("{structure}: {problem}")]
+    Check {
+        /// The structure.
+        structure: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A structure could not be made or changed.
+    #[error("{structure}: {source}")]
+    Structure {
+        /// The structure.
+        structure: String,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The tables do not fit the memory.
+    #[error(
+        "{keys} keys need about {} of memory and {} are available: use fewer --keys or --structure",
+        bytes(*needed),
+        bytes(*available)
+    )]
+    Memory {
+        /// Keys asked for.
+        keys: u64,
+        /// What they would take, about.
+        needed: u64,
+        /// What there is.
+        available: u64,
+    },
+    /// Threads could not be started.
+    #[error("cannot start threads: {0}; try fewer with --threads")]
+    Threads(String),
+    /// A result file.
+    #[error(transparent)]
+    File(#[from] WriteFileError),
+    /// The JSON.
+    #[error("the results do not serialise: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A picture.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// Standard output.
+    #[error("cannot print the results: {0}")]
+    Print(#[from] std::io::Error),
+    /// A benchmark brought from outside this crate failed in its own way.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl BenchError {
+    /// A structure that could not be made or changed.
+    pub fn of(structure: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Structure { structure: structure.to_owned(), source: source.into() }
+    }
+
+    /// A check that failed.
+    pub fn check(structure: &str, problem: impl Into<String>) -> Self {
+        Self::Check { structure: structure.to_owned(), problem: problem.into() }
+    }
+
+    /// The exit status that says so.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Interrupted(_) => status::INTERRUPTED,
+            Self::Usage(_) | Self::Memory { .. } => status::USAGE,
+            _ => status::FAILURE,
+        }
+    }
+}

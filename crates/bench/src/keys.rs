@@ -1,0 +1,168 @@
+//! Keys of which everything is known: each has a number, and flow key, hash and value follow from it.
+
+use rayon::prelude::*;
+use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher};
+
+/// The hash of all benchmarks' keys.
+pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(1));
+
+/// A word for a number, without pattern; different numbers have different words.
+const fn mix(number: u64) -> u64 {
+    let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The flow of this number: a UDP five-tuple between random addresses.
+pub fn flow(number: u64) -> FlowKey {
+    let (addresses, ports) = (mix(number), mix(!number));
+    let (src, dst) = (addresses as u32, (addresses >> 32) as u32);
+    FlowKey::five_tuple_v4(src.into(), dst.into(), 17, ports as u16, (ports >> 16) as u16)
+}
+
+/// The same as the words an exact table takes.
+pub fn words(number: u64) -> [u64; 2] {
+    match flow(number) {
+        FlowKey::Short(key) => *key.words(),
+        FlowKey::Long(_) => unreachable!("flows are made of IPv4 addresses"),
+    }
+}
+
+/// Its hash: what every structure but the exact ones of flows is given as the key.
+pub fn hash(number: u64) -> KeyHash {
+    HASHER.hash(&flow(number))
+}
+
+/// Its value.
+pub const fn value(number: u64, value_bits: u8) -> u8 {
+    (mix(number ^ 0xA5A5_A5A5_0000_0000) >> (64 - value_bits as u32)) as u8
+}
+
+/// Keys, and the questions asked about them: every key once, in an order of its own.
+#[derive(Debug)]
+pub struct KeySet {
+    /// Bits of a value.
+    pub value_bits: u8,
+    /// The hash of each key, in the order in which tables are built.
+    pub hashes: Vec<KeyHash>,
+    /// The value of each.
+    pub values: Vec<u8>,
+    /// The hash of each key, in the order of the questions.
+    pub questions: Vec<KeyHash>,
+    /// The answer to each question.
+    pub answers: Vec<u8>,
+}
+
+impl KeySet {
+    /// Keys 0 to `keys`, with values of so many bits.
+    pub fn new(keys: u64, value_bits: u8) -> Self {
+        let numbers = || (0..keys).into_par_iter();
+        let order = Order::of(keys);
+        Self {
+            value_bits,
+            hashes: numbers().map(hash).collect(),
+            values: numbers().map(|number| value(number, value_bits)).collect(),
+            questions: numbers().map(|place| hash(order.number(place))).collect(),
+            answers: numbers().map(|place| value(order.number(place), value_bits)).collect(),
+        }
+    }
+
+    /// Questions about as many other keys, to which all answer `missing`.
+    pub fn of_others(&self, missing: u8) -> Self {
+        let keys = self.len() as u64;
+        Self {
+            value_bits: self.value_bits,
+            hashes: Vec::new(),
+            values: Vec::new(),
+            questions: (keys..2 * keys).into_par_iter().map(hash).collect(),
+            answers: vec![missing; self.len()],
+        }
+    }
+
+    /// How many.
+    pub const fn len(&self) -> usize {
+        self.questions.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.questions.is_empty()
+    }
+
+    /// The flow of each question.
+    pub fn question_flows(&self) -> Vec<FlowKey> {
+        let order = Order::of(self.len() as u64);
+        (0..self.len() as u64).into_par_iter().map(|place| flow(order.number(place))).collect()
+    }
+
+    /// The flow of each question as two words.
+    pub fn question_words(&self) -> Vec<[u64; 2]> {
+        let order = Order::of(self.len() as u64);
+        (0..self.len() as u64).into_par_iter().map(|place| words(order.number(place))).collect()
+    }
+
+    /// Keys and values as SetSep takes them.
+    pub fn entries(&self) -> Vec<(KeyHash, u8)> {
+        self.hashes.iter().copied().zip(self.values.iter().copied()).collect()
+    }
+}
+
+/// An order of `keys` numbers in which each comes once. Hashes have no pattern, so where a table is touched is random
+/// in any order; only the order of building must be a different one.
+#[derive(Debug, Clone, Copy)]
+pub struct Order {
+    keys: u64,
+    stride: u64,
+}
+
+impl Order {
+    /// Steps of about 0.618 times the whole, which visit every number as they share no factor with it.
+    pub fn of(keys: u64) -> Self {
+        let mut stride = (u128::from(keys) * 618 / 1000) as u64 | 1; // less than `keys`, or 1
+        while gcd(stride, keys) > 1 {
+            stride += 2;
+        }
+        Self { keys, stride }
+    }
+
+    /// The number at this place.
+    pub fn number(self, place: u64) -> u64 {
+        (u128::from(place) * u128::from(self.stride) % u128::from(self.keys.max(1))) as u64 // less than `keys`
+    }
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn every_key_is_asked_for_once_and_its_answer_is_its_value() {
+        for keys in [1, 2, 1000, 4096] {
+            let set = KeySet::new(keys, 3);
+            let held: HashMap<KeyHash, u8> = set.entries().into_iter().collect();
+            assert_eq!(held.len(), keys as usize);
+            let asked: HashMap<KeyHash, u8> =
+                set.questions.iter().copied().zip(set.answers.iter().copied()).collect();
+            assert_eq!(asked, held);
+            assert!(set.answers.iter().all(|&value| value < 8));
+            let flows = set.question_flows();
+            assert!(flows.iter().zip(&set.questions).all(|(flow, &hash)| HASHER.hash(flow) == hash));
+        }
+    }
+
+    #[test]
+    fn questions_come_in_another_order() {
+        let set = KeySet::new(1000, 1);
+        let same = set.hashes.iter().zip(&set.questions).filter(|(a, b)| a == b).count();
+        assert!(same < 10);
+    }
+}

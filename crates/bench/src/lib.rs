@@ -1,0 +1,38 @@
+//! Measures the tables beside other structures, in one process and in turn, and checks every answer.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`args`], [`options`] | what was asked for |
+//! | [`bench`], [`session`] | one benchmark, and what it is given |
+//! | [`benches`] | the benchmarks of the tables |
+//! | [`contestants`] | the structures they measure |
+//! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
+//! | [`row`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
+//!
+//! A benchmark is a [`Bench`]; the crate above may bring its own (the one of the gateway needs the demo). How each
+//! measures is in `docs/benchmarks.md`.
+
+#![deny(unsafe_code)]
+
+pub mod args;
+pub mod bench;
+pub mod benches;
+pub mod contestants;
+pub mod error;
+pub mod huge;
+pub mod keys;
+pub mod options;
+pub mod pin;
+pub mod rounds;
+pub mod row;
+pub mod session;
+pub mod stats;
+pub mod svg;
+pub mod table;
+pub mod timing;
+
+pub use args::BenchArgs;
+pub use bench::{Bench, run};
+pub use error::BenchError;
+pub use row::{Metric, Report, Row};
+pub use session::Session;

@@ -1,0 +1,77 @@
+//! What was asked for, checked, with what each benchmark takes where nothing was said.
+
+use crate::contestants::Structure;
+use scalebricks_tables::isa::Isa;
+use scalebricks_tables::setsep::Format;
+
+/// What was asked for. `None` leaves the choice to the benchmark.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Keys in a table, one measurement each.
+    pub keys: Option<Vec<u64>>,
+    /// Bits of a value.
+    pub value_bits: Option<Vec<u8>>,
+    /// Group formats of SetSep.
+    pub formats: Option<Vec<Format>>,
+    /// Threads that do what is timed.
+    pub threads: Option<Vec<usize>>,
+    /// Keys a call.
+    pub batches: Option<Vec<usize>>,
+    /// Instructions SetSep may use.
+    pub isas: Option<Vec<Isa>>,
+    /// Structures to measure.
+    pub structures: Option<Vec<Structure>>,
+    /// Small tables and few runs.
+    pub quick: bool,
+}
+
+impl Options {
+    /// Runs of each measurement.
+    pub const fn runs(&self) -> usize {
+        if self.quick { 3 } else { 5 }
+    }
+
+    /// One of two, by whether the run is to be quick.
+    pub fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// The sizes asked for, else one of these lists.
+    pub fn keys(&self, quick: &[u64], full: &[u64]) -> Vec<u64> {
+        self.keys.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
+    }
+
+    /// The value bits asked for, else one of these lists.
+    pub fn value_bits(&self, quick: &[u8], full: &[u8]) -> Vec<u8> {
+        self.value_bits.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
+    }
+
+    /// The formats asked for, else all.
+    pub fn formats(&self) -> Vec<Format> {
+        self.formats.clone().unwrap_or_else(|| Format::ALL.to_vec())
+    }
+
+    /// The numbers of threads asked for, else one of these lists.
+    pub fn threads(&self, quick: &[usize], full: &[usize]) -> Vec<usize> {
+        self.threads.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
+    }
+
+    /// The batch sizes asked for, else these.
+    pub fn batches(&self, default: &[usize]) -> Vec<usize> {
+        self.batches.clone().unwrap_or_else(|| default.to_vec())
+    }
+
+    /// The instructions asked for, else the best there are.
+    pub fn isas(&self) -> Vec<Isa> {
+        self.isas.clone().unwrap_or_else(|| vec![Isa::best()])
+    }
+
+    /// Those of `there` that were asked for; all of them if nothing was said.
+    pub fn structures(&self, there: &[Structure]) -> Vec<Structure> {
+        let wanted = |structure: &Structure| match &self.structures {
+            Some(asked) => asked.contains(structure),
+            None => true,
+        };
+        there.iter().copied().filter(wanted).collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! Threads that stay on one core.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use scalebricks_console::machine;
+
+/// Binds the calling thread to one of the cores it may use: the last but `number`, round and round, as the first is
+/// where a system puts its own work. A system that refuses leaves the thread free: measurements then vary more.
+pub fn to_core(number: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    cores.reverse();
+    let Some(core) = cores.get(number % cores.len().max(1)) else { return };
+    let mut one = CpuSet::new();
+    one.set(*core);
+    let _ = sched_setaffinity(None, &one);
+}
+
+/// Threads that can run at once.
+pub fn cores() -> usize {
+    machine::cores()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_has_one_core_and_others_keep_theirs() {
+        let before = sched_getaffinity(None).unwrap().count();
+        let pinned = std::thread::spawn(|| {
+            to_core(0);
+            sched_getaffinity(None).unwrap().count()
+        });
+        assert_eq!(pinned.join().unwrap(), 1);
+        assert_eq!(sched_getaffinity(None).unwrap().count(), before);
+    }
+}

@@ -1,0 +1,215 @@
+//! What was measured, as it is written to JSON.
+
+use crate::stats::Summary;
+use crate::timing::Clock;
+use scalebricks_console::machine;
+use serde::Serialize;
+use std::process::Command;
+
+/// What a row tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Keys built into a table.
+    BuildRate,
+    /// Keys looked up.
+    LookupRate,
+    /// Values changed, or keys replaced.
+    UpdateRate,
+    /// Keys added.
+    InsertRate,
+    /// Keys taken out.
+    DeleteRate,
+    /// Packets forwarded.
+    PacketRate,
+    /// Bits of memory a key takes.
+    BitsPerKey,
+    /// Keys that the fallback answers.
+    FallbackKeys,
+    /// Keys in the fullest group.
+    MaxGroupLoad,
+}
+
+impl Metric {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BuildRate => "build_rate",
+            Self::LookupRate => "lookup_rate",
+            Self::UpdateRate => "update_rate",
+            Self::InsertRate => "insert_rate",
+            Self::DeleteRate => "delete_rate",
+            Self::PacketRate => "packet_rate",
+            Self::BitsPerKey => "bits_per_key",
+            Self::FallbackKeys => "fallback_keys",
+            Self::MaxGroupLoad => "max_group_load",
+        }
+    }
+
+    /// Its unit.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::BitsPerKey => "bits",
+            Self::FallbackKeys | Self::MaxGroupLoad => "keys",
+            _ => "1/s",
+        }
+    }
+
+    /// Whether it counts things a second.
+    pub const fn is_rate(self) -> bool {
+        matches!(self.unit().as_bytes(), b"1/s")
+    }
+}
+
+/// What is measured: everything of a row but the figures. What does not apply is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct Subject {
+    /// The benchmark.
+    pub bench: &'static str,
+    /// The structure, or the architecture.
+    pub structure: String,
+    /// The group format of SetSep.
+    pub format: Option<&'static str>,
+    /// Instructions used, or mode of operation.
+    pub variant: Option<String>,
+    /// Keys in the table.
+    pub keys: u64,
+    /// Bits of a value.
+    pub value_bits: Option<u8>,
+    /// Threads that did what was timed.
+    pub threads: Option<usize>,
+    /// Keys or operations a call.
+    pub batch: Option<usize>,
+    /// Share of the slots in use.
+    pub load: Option<f64>,
+    /// Bytes of memory the table holds.
+    pub table_bytes: Option<u64>,
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What is measured.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// What the figure tells.
+    pub metric: Metric,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The median run.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+    /// How many runs.
+    pub runs: usize,
+}
+
+impl Row {
+    /// A row.
+    pub const fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
+        let Summary { median, min, max, runs } = figures;
+        Self { subject, metric, unit: metric.unit(), median, min, max, runs }
+    }
+}
+
+/// All that was measured, and where.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Cores, memory, kernel, transparent huge pages; and the clock, if it was not the wall clock.
+    pub machine: String,
+    /// The processor.
+    pub cpu: String,
+    /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
+    pub commit: String,
+    /// The figures.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// These rows, measured here.
+    pub fn here(rows: Vec<Row>) -> Self {
+        let clock = if Clock::chosen() == Clock::Cpu { ", single threads by CPU time" } else { "" };
+        let machine = machine::description() + clock;
+        Self { machine, cpu: machine::cpu(), commit: commit(), rows }
+    }
+
+    /// As an indented JSON document that ends in a newline.
+    ///
+    /// # Errors
+    /// What the serialiser says.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+/// The commit of the sources this was built from, asked when it runs: a build script would have to run at each commit.
+fn commit() -> String {
+    let asked = Command::new("git")
+        .args([
+            "-C",
+            env!("CARGO_MANIFEST_DIR"),
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .output();
+    let said = asked.ok().filter(|output| output.status.success());
+    let text = said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// The fields of a row, in the order of the documentation.
+    const FIELDS: [&str; 16] = [
+        "bench",
+        "structure",
+        "format",
+        "variant",
+        "keys",
+        "value_bits",
+        "threads",
+        "batch",
+        "load",
+        "table_bytes",
+        "metric",
+        "unit",
+        "median",
+        "min",
+        "max",
+        "runs",
+    ];
+
+    #[test]
+    fn the_names_are_the_documented_ones() {
+        let subject = Subject { bench: "fib", structure: "cuckoo".to_owned(), keys: 7, ..Subject::default() };
+        let rows = vec![Row::new(subject, Metric::InsertRate, Summary::exact(2.0))];
+        let text = Report::here(rows).json().unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        for name in ["machine", "cpu", "commit"] {
+            assert!(value[name].as_str().is_some_and(|text| !text.is_empty()), "{name}");
+        }
+        let row = value["rows"][0].as_object().unwrap();
+        assert_eq!(row.len(), FIELDS.len());
+        let places: Vec<usize> =
+            FIELDS.iter().map(|name| text.find(&format!("\"{name}\"")).unwrap()).collect();
+        assert!(places.is_sorted(), "{text}");
+        assert_eq!((&row["metric"], &row["unit"]), (&"insert_rate".into(), &"1/s".into()));
+        assert!(row["format"].is_null() && row["load"].is_null());
+    }
+
+    #[test]
+    fn metrics_are_named_once() {
+        for metric in [Metric::BuildRate, Metric::PacketRate, Metric::BitsPerKey, Metric::MaxGroupLoad] {
+            assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
+        }
+        assert!(Metric::LookupRate.is_rate() && !Metric::FallbackKeys.is_rate());
+    }
+}

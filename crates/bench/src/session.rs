@@ -1,0 +1,99 @@
+//! What a benchmark is given to work with.
+
+use crate::error::BenchError;
+use crate::options::Options;
+use crate::row::{Metric, Row, Subject};
+use crate::stats::Summary;
+use scalebricks_console::quantity::short_count;
+use scalebricks_console::{Busy, Console, Interrupt, Progress, memory};
+
+/// One benchmark under way: what was asked for, whom to tell, and the rows so far.
+#[derive(Debug)]
+pub struct Session<'a> {
+    bench: &'static str,
+    options: &'a Options,
+    console: &'a Console,
+    interrupt: &'a Interrupt,
+    rows: Vec<Row>,
+}
+
+impl<'a> Session<'a> {
+    /// For this benchmark.
+    pub const fn new(
+        bench: &'static str,
+        options: &'a Options,
+        console: &'a Console,
+        interrupt: &'a Interrupt,
+    ) -> Self {
+        Self { bench, options, console, interrupt, rows: Vec::new() }
+    }
+
+    /// What was asked for.
+    pub const fn options(&self) -> &'a Options {
+        self.options
+    }
+
+    /// Where words go. Results are printed from the rows.
+    pub const fn console(&self) -> &'a Console {
+        self.console
+    }
+
+    /// Whether the user wants to stop, for those who pass it on.
+    pub const fn interrupt(&self) -> &'a Interrupt {
+        self.interrupt
+    }
+
+    /// `Err` once the user wants to stop; asked between two steps.
+    ///
+    /// # Errors
+    /// [`BenchError::Interrupted`].
+    pub fn check(&self) -> Result<(), BenchError> {
+        Ok(self.interrupt.check()?)
+    }
+
+    /// A spinner for something that is not timed, until dropped.
+    pub fn busy(&self, doing: &'static str) -> Busy {
+        self.console.busy(self.bench, doing)
+    }
+
+    /// A bar of `total` steps.
+    pub fn progress(&self, total: usize) -> Progress {
+        self.console.progress(self.bench, total as u64)
+    }
+
+    /// A subject of this benchmark, to be filled in.
+    pub fn subject(&self, structure: &str, keys: u64) -> Subject {
+        Subject { bench: self.bench, structure: structure.to_owned(), keys, ..Subject::default() }
+    }
+
+    /// Keeps a result.
+    pub fn add(&mut self, subject: Subject, metric: Metric, figures: Summary) {
+        self.rows.push(Row::new(subject, metric, figures));
+    }
+
+    /// The rows so far.
+    pub fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+
+    /// Whether `keys` keys, which take about so many bytes, fit the memory. A size that nobody asked for by name is
+    /// left out with a note.
+    ///
+    /// # Errors
+    /// [`BenchError::Memory`] for a size that was asked for.
+    pub fn fits(&self, keys: u64, bytes_per_key: u64) -> Result<bool, BenchError> {
+        let needed = keys.saturating_mul(bytes_per_key);
+        match memory::available_bytes() {
+            Some(available) if needed > available => {
+                if self.options.keys.is_some() {
+                    return Err(BenchError::Memory { keys, needed, available });
+                }
+                let left_out =
+                    format!("{}: {} keys left out, too little memory", self.bench, short_count(keys));
+                self.console.note(&left_out);
+                Ok(false)
+            }
+            _ => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Several runs of one measurement, and what is told of them.
+
+/// Median, least and most of some runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// The middle one; of an even number, the mean of the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+    /// How many.
+    pub runs: usize,
+}
+
+impl Summary {
+    /// Of these figures, in any order; all zero of none.
+    pub fn of(figures: &[f64]) -> Self {
+        let mut sorted = figures.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
+        let last = sorted.len().saturating_sub(1);
+        Self {
+            median: f64::midpoint(at(last / 2), at(sorted.len() / 2)),
+            min: at(0),
+            max: at(last),
+            runs: sorted.len(),
+        }
+    }
+
+    /// Of a figure that does not vary.
+    pub const fn exact(figure: f64) -> Self {
+        Self { median: figure, min: figure, max: figure, runs: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        let three = Summary::of(&[3.0, 1.0, 2.0]);
+        assert_eq!(three, Summary { median: 2.0, min: 1.0, max: 3.0, runs: 3 });
+        let four = Summary::of(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!(four, Summary { median: 2.5, min: 1.0, max: 4.0, runs: 4 });
+        assert_eq!(Summary::of(&[5.0]), Summary::exact(5.0));
+        assert_eq!(Summary::of(&[]).runs, 0);
+    }
+}

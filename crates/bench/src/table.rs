@@ -1,0 +1,85 @@
+//! Rows as a table for a terminal.
+
+use crate::row::{Metric, Row};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use scalebricks_console::quantity::{bytes, short_count};
+
+/// One column: its head, and what it says of a row.
+type Column = (&'static str, fn(&Row) -> Option<String>);
+
+/// Columns that describe what was measured; those that say nothing of any row are left out.
+const COLUMNS: [Column; 9] = [
+    ("structure", |row| Some(row.subject.structure.clone())),
+    ("format", |row| row.subject.format.map(str::to_owned)),
+    ("variant", |row| row.subject.variant.clone()),
+    ("keys", |row| Some(short_count(row.subject.keys))),
+    ("bits", |row| row.subject.value_bits.map(|bits| bits.to_string())),
+    ("threads", |row| row.subject.threads.map(|threads| threads.to_string())),
+    ("batch", |row| row.subject.batch.map(|batch| batch.to_string())),
+    ("load", |row| row.subject.load.map(|load| format!("{load:.2}"))),
+    ("table", |row| row.subject.table_bytes.map(bytes)),
+];
+
+/// The rows of one benchmark as text, without a newline at the end.
+pub fn render(bench: &str, rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    let columns: Vec<Column> =
+        COLUMNS.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
+    let heads = columns.iter().map(|(head, _)| *head).chain(["metric", "median", "least to most"]);
+    table.set_header(heads);
+    for row in rows {
+        let cells = columns.iter().enumerate().map(|(place, (_, of))| {
+            let cell = Cell::new(of(row).unwrap_or_default());
+            if place < 3 { cell } else { cell.set_alignment(CellAlignment::Right) }
+        });
+        let spread = if row.runs > 1 {
+            format!("{} to {}", figure(row, row.min), figure(row, row.max))
+        } else {
+            String::new()
+        };
+        let tail = [
+            Cell::new(row.metric.name()),
+            Cell::new(figure(row, row.median)).set_alignment(CellAlignment::Right),
+            Cell::new(spread).set_alignment(CellAlignment::Right),
+        ];
+        table.add_row(cells.chain(tail));
+    }
+    format!("{bench}\n{table}")
+}
+
+/// A figure with its unit.
+pub fn figure(row: &Row, figure: f64) -> String {
+    match row.metric {
+        Metric::BitsPerKey => format!("{figure:.3}"),
+        Metric::FallbackKeys | Metric::MaxGroupLoad => format!("{figure:.0}"),
+        _ => format!("{}/s", rate(figure)),
+    }
+}
+
+/// A rate in at most four digits: `123 M`, `1.23 k`.
+#[expect(clippy::cast_sign_loss, reason = "a rate is not negative")]
+fn rate(figure: f64) -> String {
+    short_count(figure.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Subject;
+    use crate::stats::Summary;
+
+    #[test]
+    fn columns_without_content_are_left_out() {
+        let subject = Subject { structure: "sux".to_owned(), keys: 2_000_000, ..Subject::default() };
+        let rows = [
+            Row::new(subject.clone(), Metric::LookupRate, Summary::of(&[1.5e8, 1.4e8, 1.6e8])),
+            Row::new(subject, Metric::BitsPerKey, Summary::exact(3.5)),
+        ];
+        let text = render("setsep-lookup", &rows);
+        for want in ["sux", "2 M", "150 M/s", "140 M/s to 160 M/s", "3.500", "bits_per_key"] {
+            assert!(text.contains(want), "{want} is missing in\n{text}");
+        }
+        assert!(!text.contains("load") && !text.contains("batch"), "{text}");
+    }
+}

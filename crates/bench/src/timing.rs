@@ -1,0 +1,182 @@
+//! What is timed: builds and lookups.
+
+use crate::contestants::{Forms, Mode, Questions, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::pin;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What tells how long a single thread took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The time that passed.
+    Wall,
+    /// The time for which the thread had its core: for a machine that others use as well.
+    Cpu,
+}
+
+/// Whether single threads are timed by [`Clock::Cpu`].
+static BY_CPU: AtomicBool = AtomicBool::new(false);
+
+impl Clock {
+    /// Times single threads by this clock from now on.
+    pub fn choose(self) {
+        BY_CPU.store(self == Self::Cpu, Ordering::Relaxed);
+    }
+
+    /// The clock that was chosen.
+    pub fn chosen() -> Self {
+        if BY_CPU.load(Ordering::Relaxed) { Self::Cpu } else { Self::Wall }
+    }
+
+    fn now(self) -> Duration {
+        let id = match self {
+            Self::Wall => ClockId::Monotonic,
+            Self::Cpu => ClockId::ThreadCPUTime,
+        };
+        let time = clock_gettime(id);
+        // Neither part is negative: both clocks count from a start in the past.
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+/// Runs `work` here, and gives its result with the seconds that passed.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    timed_by(Clock::Wall, work)
+}
+
+fn timed_by<T>(clock: Clock, work: impl FnOnce() -> T) -> (T, f64) {
+    let start = clock.now();
+    let done = work();
+    (done, clock.now().saturating_sub(start).as_secs_f64())
+}
+
+/// Runs `work` on a thread of its own that stays on one core, and gives its result with the seconds it took by the
+/// clock that was chosen.
+///
+/// # Errors
+/// [`BenchError::Threads`] if the thread cannot be had.
+pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), BenchError> {
+    std::thread::scope(|scope| {
+        let spawned = std::thread::Builder::new().spawn_scoped(scope, || {
+            pin::to_core(0);
+            timed_by(Clock::chosen(), work)
+        });
+        let thread = spawned.map_err(|error| BenchError::Threads(error.to_string()))?;
+        thread.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
+    })
+}
+
+/// Asks all questions of `set`, cut into one part for each thread; keys a second, all threads together.
+///
+/// The answers are written over with wrong ones before, and checked after; neither is timed.
+///
+/// # Errors
+/// [`BenchError::Wrong`] for the first wrong answer; [`BenchError::Threads`].
+pub fn lookup(
+    table: &dyn Table,
+    mode: Mode,
+    set: &KeySet,
+    forms: &Forms,
+    threads: usize,
+    answers: &mut [u8],
+) -> Result<f64, BenchError> {
+    for (answer, right) in answers.iter_mut().zip(&set.answers) {
+        *answer = !right;
+    }
+    let share = set.len().div_ceil(threads).max(1);
+    let parts = set.questions.chunks(share).zip(answers.chunks_mut(share)).enumerate();
+    let barrier = Barrier::new(set.len().div_ceil(share));
+    let clock = if threads == 1 { Clock::chosen() } else { Clock::Wall };
+    let times: Result<Vec<(Duration, Duration)>, BenchError> = std::thread::scope(|scope| {
+        let barrier = &barrier;
+        let workers: Vec<_> = parts
+            .map(|(number, (hashes, answers))| {
+                let (flows, words) = forms.part(number * share..number * share + hashes.len());
+                scope.spawn(move || {
+                    pin::to_core(number);
+                    barrier.wait();
+                    let start = clock.now();
+                    table.lookup(mode, Questions { hashes, flows, words }, answers);
+                    (start, clock.now())
+                })
+            })
+            .collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    let times = times?;
+    let (Some(start), Some(end)) = (times.iter().map(|t| t.0).min(), times.iter().map(|t| t.1).max()) else {
+        return Ok(0.0);
+    };
+    Ok(set.len() as f64 / end.saturating_sub(start).as_secs_f64())
+}
+
+/// Compares answers with the right ones.
+///
+/// # Errors
+/// [`BenchError::Wrong`] for the first that differs.
+pub fn check(structure: &str, set: &KeySet, answers: &[u8]) -> Result<(), BenchError> {
+    let wrong = set.answers.iter().zip(answers).position(|(right, got)| right != got);
+    wrong.map_or(Ok(()), |key| {
+        Err(BenchError::Wrong {
+            structure: structure.to_owned(),
+            key,
+            keys: set.len(),
+            got: answers[key],
+            want: set.answers[key],
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers rightly all but a few.
+    struct Liar(usize);
+
+    impl Table for Liar {
+        fn table_bytes(&self) -> u64 {
+            0
+        }
+
+        fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+            let known = KeySet::new(100, 2);
+            for (hash, answer) in questions.hashes.iter().zip(answers).skip(self.0) {
+                let place = known.questions.iter().position(|asked| asked == hash).unwrap();
+                *answer = known.answers[place];
+            }
+        }
+    }
+
+    #[test]
+    fn both_clocks_go_forward() {
+        for clock in [Clock::Wall, Clock::Cpu] {
+            let (sum, seconds) =
+                timed_by(clock, || (0..2_000_000_u64).fold(0, |a, b| std::hint::black_box(a ^ b)));
+            assert!(sum < 1 << 21 && seconds > 0.0 && seconds < 60.0);
+        }
+        assert_eq!(Clock::chosen(), Clock::Wall);
+    }
+
+    #[test]
+    fn a_wrong_answer_is_found_and_so_is_a_missing_one() {
+        let set = KeySet::new(100, 2);
+        let mut answers = set.answers.clone();
+        for threads in [1, 3, 200] {
+            assert!(
+                lookup(&Liar(0), Mode::Loop, &set, &Forms::default(), threads, &mut answers).unwrap() > 0.0
+            );
+            check("liar", &set, &answers).unwrap();
+        }
+        lookup(&Liar(1), Mode::Loop, &set, &Forms::default(), 1, &mut answers).unwrap();
+        let error = check("liar", &set, &answers).unwrap_err();
+        assert!(error.to_string().starts_with("liar answered"), "{error}");
+    }
+}

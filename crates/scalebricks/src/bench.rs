@@ -1,0 +1,35 @@
+//! `scalebricks bench`: the benchmarks of the tables, and the one that needs a whole cluster.
+
+mod gateway;
+
+use gateway::Gateway;
+use scalebricks_bench::{Bench, BenchArgs, BenchError, benches};
+use scalebricks_console::{Console, Interrupt, status};
+
+/// Runs the benchmarks that were asked for; the exit status.
+///
+/// # Errors
+/// [`BenchError`] of the first that fails.
+pub fn run(args: &BenchArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, BenchError> {
+    scalebricks_bench::run(args, &all(), console, interrupt)?;
+    Ok(status::SUCCESS)
+}
+
+/// All benchmarks, in the order in which they run.
+fn all() -> Vec<&'static dyn Bench> {
+    benches::ALL.into_iter().chain([&Gateway as &dyn Bench]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_bench::args::{ABOUT, NAMES};
+
+    #[test]
+    fn the_names_of_the_command_line_are_those_of_the_benchmarks() {
+        let mut names: Vec<&str> = all().iter().map(|bench| bench.name()).collect();
+        names.push(scalebricks_bench::args::ALL);
+        assert_eq!(names, NAMES);
+        assert!(NAMES.iter().all(|name| ABOUT.contains(&format!("\n  {name} "))), "the help names all");
+    }
+}

@@ -1,0 +1,74 @@
+//! `gateway`: packets through a cluster in this process, by architecture. What the demo does, told as rows.
+
+use crate::demo::config::DemoConfig;
+use crate::demo::stopwatch::SLICES;
+use crate::demo::synthetic::{self, SyntheticError};
+use crate::report::result::ArchitectureResult;
+use scalebricks_bench::row::Subject;
+use scalebricks_bench::stats::Summary;
+use scalebricks_bench::{Bench, BenchError, Metric, Session};
+use scalebricks_console::machine;
+
+/// The benchmark.
+#[derive(Debug)]
+pub struct Gateway;
+
+/// Packets for each flow.
+const PACKETS_PER_FLOW: u64 = 5;
+
+/// Fewest packets: ten slices of several rounds, so that the first, which is not timed, leaves something.
+const MIN_PACKETS: u64 = 2_000_000;
+
+impl Bench for Gateway {
+    fn name(&self) -> &'static str {
+        "gateway"
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
+        let options = session.options();
+        for flows in options.keys(&[250_000], &[1_000_000]) {
+            for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
+                one(session, flows, threads)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One cluster size.
+fn one(session: &mut Session<'_>, flows: u64, threads: usize) -> Result<(), BenchError> {
+    let small = flows < 100_000;
+    let packets = if small { flows * PACKETS_PER_FLOW } else { (flows * PACKETS_PER_FLOW).max(MIN_PACKETS) };
+    let config = DemoConfig::synthetic(flows, packets, threads)
+        .map_err(|error| BenchError::Usage(format!("gateway: {error}")))?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| BenchError::Threads(error.to_string()))?;
+    let (console, interrupt) = (session.console(), session.interrupt());
+    let report =
+        pool.install(|| synthetic::run(&config, console, interrupt)).map_err(|error| match error {
+            SyntheticError::Interrupted(interrupted) => BenchError::Interrupted(interrupted),
+            SyntheticError::Memory { needed, available } => {
+                BenchError::Memory { keys: flows, needed, available }
+            }
+            other => BenchError::Other(Box::new(other)),
+        })?;
+    for result in &report.architectures {
+        if !result.is_clean() {
+            let problem = format!("{} packets lost, {} misdelivered", result.lost, result.misdelivered);
+            return Err(BenchError::check(result.name, problem));
+        }
+        let subject = Subject {
+            threads: Some(threads),
+            table_bytes: Some(result.gpt_bytes_per_node + result.fib_bytes_per_node),
+            ..session.subject(result.name, flows)
+        };
+        session.add(subject, Metric::PacketRate, rates(result));
+    }
+    Ok(())
+}
+
+/// The slices of the run as its runs; the first round of packets is in none.
+fn rates(result: &ArchitectureResult) -> Summary {
+    let [median, min, max] = [result.mpps_median, result.mpps_min, result.mpps_max].map(|mpps| mpps * 1e6);
+    Summary { median, min, max, runs: SLICES }
+}

@@ -1,0 +1,186 @@
+//! Runs each benchmark as a user would, with small tables, and checks what it says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn bench(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+        .arg("bench")
+        .args(args)
+        .current_dir(directory)
+        .output()
+        .expect("the binary starts")
+}
+
+/// Runs benchmarks that must succeed; the rows of their JSON.
+fn rows(args: &[&str]) -> Vec<Value> {
+    let directory = tempfile::tempdir().unwrap();
+    let args = [args, &["--json", "bench.json", "--svg", "pictures"]].concat();
+    let output = bench(directory.path(), &args);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {}\n{out}\n{err}", output.status);
+    let json = std::fs::read_to_string(directory.path().join("bench.json")).unwrap();
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let fields: BTreeSet<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(fields, ["commit", "cpu", "machine", "rows"].into());
+    assert!(report["machine"].as_str().unwrap().contains("core"), "{report}");
+    let rows = report["rows"].as_array().unwrap().clone();
+    rows.iter().for_each(check);
+    for row in &rows {
+        let (structure, metric) = (row["structure"].as_str().unwrap(), row["metric"].as_str().unwrap());
+        assert!(out.contains(structure) && out.contains(metric), "{row} is missing in\n{out}");
+    }
+    let mut pictures = std::fs::read_dir(directory.path().join("pictures")).unwrap();
+    assert!(pictures.next().is_some(), "no picture");
+    rows
+}
+
+/// What holds of every row.
+fn check(row: &Value) {
+    let figure = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"));
+    let (median, min, max) = (figure("median"), figure("min"), figure("max"));
+    assert!(min <= median && median <= max, "{row}");
+    assert!(row["runs"].as_u64().unwrap() >= 1 && row["keys"].as_u64().unwrap() > 0, "{row}");
+    let unit = match row["metric"].as_str().unwrap() {
+        "build_rate" | "lookup_rate" | "update_rate" | "insert_rate" | "delete_rate" | "packet_rate" => "1/s",
+        "bits_per_key" => "bits",
+        "fallback_keys" | "max_group_load" => "keys",
+        other => panic!("unknown metric {other}"),
+    };
+    assert_eq!(row["unit"], unit, "{row}");
+    assert!(unit != "1/s" || min > 0.0, "{row}");
+    assert_eq!(row.as_object().unwrap().len(), 16, "{row}");
+}
+
+/// Structures and metrics of these rows.
+fn pairs(rows: &[Value]) -> BTreeSet<(String, String)> {
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    rows.iter().map(|row| (text(row, "structure"), text(row, "metric"))).collect()
+}
+
+fn set(pairs: &[(&str, &str)]) -> BTreeSet<(String, String)> {
+    pairs.iter().map(|(structure, metric)| ((*structure).to_owned(), (*metric).to_owned())).collect()
+}
+
+/// The structures that `setsep-build` and `setsep-lookup` measure in this build.
+fn structures() -> Vec<&'static str> {
+    let mut structures = vec!["setsep", "full-copy", "cuckoo", "hashbrown"];
+    if cfg!(feature = "peers") {
+        structures.extend(["ptr_hash", "sux"]);
+    }
+    structures
+}
+
+#[test]
+fn builds_and_lookups() {
+    let rows = rows(&["setsep-build", "setsep-lookup", "--quick", "--keys", "20k", "--batch", "1,17"]);
+    let mut want = set(&[("setsep", "fallback_keys"), ("setsep", "max_group_load")]);
+    for structure in structures() {
+        want.extend(set(&[(structure, "build_rate"), (structure, "lookup_rate")]));
+    }
+    assert_eq!(pairs(&rows), want);
+    for row in &rows {
+        assert_eq!((row["keys"].as_u64(), row["value_bits"].as_u64()), (Some(20_000), Some(2)), "{row}");
+        assert_eq!(row["format"].is_null(), row["structure"] != "setsep", "{row}");
+        assert!(row["table_bytes"].as_u64().is_some_and(|bytes| bytes > 5_000), "{row}");
+    }
+    let batches: BTreeSet<_> = rows
+        .iter()
+        .filter(|row| row["structure"] == "setsep" && row["metric"] == "lookup_rate")
+        .map(|row| row["batch"].as_u64())
+        .collect();
+    assert_eq!(batches, [Some(1), Some(17)].into());
+}
+
+#[test]
+fn updates_and_turnovers() {
+    let rows = rows(&["setsep-update", "--quick", "--keys", "20k", "--format", "linear,paper"]);
+    let metrics = ["update_rate", "insert_rate", "delete_rate", "lookup_rate"];
+    assert_eq!(pairs(&rows), set(&metrics.map(|metric| ("setsep", metric))));
+    let turnovers: Vec<_> = rows
+        .iter()
+        .filter(|row| row["variant"].as_str().is_some_and(|variant| variant.ends_with("turnover")))
+        .collect();
+    assert_eq!(turnovers.len(), 2, "one a format");
+    assert!(turnovers.iter().all(|row| row["runs"] == 10));
+}
+
+#[test]
+fn space_and_fib() {
+    let rows = rows(&["setsep-space", "fib", "--quick", "--keys", "20k"]);
+    let metrics = ["bits_per_key", "fallback_keys", "max_group_load"];
+    let mut want = set(&metrics.map(|metric| ("setsep", metric)));
+    for structure in ["cuckoo", "hashbrown"] {
+        want.extend(set(&["lookup_rate", "insert_rate", "delete_rate"].map(|metric| (structure, metric))));
+    }
+    assert_eq!(pairs(&rows), want);
+    let bits = |row: &&Value| row["metric"] == "bits_per_key" && row["value_bits"] == 4;
+    assert!(rows.iter().filter(bits).all(|row| row["median"].as_f64().unwrap() > 4.0));
+}
+
+#[test]
+fn the_gateway() {
+    let rows = rows(&["gateway", "--quick", "--keys", "20k", "--threads", "1"]);
+    let names = ["full-duplication", "hash-partition", "vlb", "scalebricks"];
+    assert_eq!(pairs(&rows), set(&names.map(|name| (name, "packet_rate"))));
+}
+
+#[test]
+fn wishes_that_cannot_be_are_refused_with_a_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    for (args, reason) in [
+        (&[][..], "NAME"),
+        (&["setsep-bild"], "setsep-build"),
+        (&["fib", "--keys", "many"], "not a number"),
+        (&["fib", "--keys", "0"], "must be 1 to"),
+        (&["fib", "--value-bits", "9"], "9 is not in 1..=8"),
+        (&["fib", "--format", "cubic"], "choose linear"),
+        (&["fib", "--structure", "btree"], "choose setsep"),
+        (&["fib", "--isa", "mmx"], "choose portable"),
+        (&["gateway", "--keys", "17M"], "are more than"),
+        (&["setsep-space", "--keys", "1G"], "of memory"),
+    ] {
+        let output = bench(directory.path(), args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(reason), "{args:?}: {said}");
+    }
+    if !cfg!(feature = "peers") {
+        let output = bench(directory.path(), &["setsep-lookup", "--structure", "sux"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("--features peers"));
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("file"), "").unwrap();
+    let args = ["setsep-space", "--keys", "1k", "--quick", "--format", "linear", "--json", "file/bench.json"];
+    let output = bench(directory.path(), &args);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("file/bench.json"));
+}
+
+/// Ctrl-C in the middle of a long run.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_it_with_its_status() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+        .args(["bench", "setsep-space", "--keys", "300k", "--value-bits", "1,2,3,4,5,6,7,8"])
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let status = child.wait().unwrap();
+    assert!(matches!(status.code(), Some(130 | 0)), "{status}: interrupted, or done before");
+}

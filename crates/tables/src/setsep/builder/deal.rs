@@ -1,0 +1,159 @@
+//! The first pass of a build: every key goes to its *stretch* of sixteen blocks, so that the second pass works on one
+//! stretch at a time in the processor's own cache.
+//!
+//! Keys come in random order and go to hundreds of places. Each thread collects eight records a stretch, one cache
+//! line, before it writes them out past the caches: no line of the output is ever read in to be completed. A record is
+//! one word where it can be: the hash relative to its stretch's first, and the value in the bits so freed. Room is given
+//! for a little more than a stretch's fair share; what does not fit (keys not hashed well, or hostile) goes to a list.
+
+use super::super::kernels::stream;
+use crate::huge::HugeSlice;
+
+/// Blocks of a stretch.
+pub(super) const STRETCH: usize = 16;
+
+/// Where stretches lie in the hash range, and how a key becomes a record.
+#[derive(Debug)]
+pub(super) struct Packing {
+    /// The lowest hash of each stretch, or zeros if records are wide.
+    bases: Vec<u64>,
+    value_bits: u32,
+    wide: bool,
+}
+
+impl Packing {
+    /// Packing for stretches of a table's `blocks` blocks, all of them held or not.
+    pub(super) fn new(blocks: u32, value_bits: u8, all_held: bool) -> Self {
+        let stretches = (blocks as usize).div_ceil(STRETCH);
+        let base = |stretch: usize| (((stretch * STRETCH) as u128) << 64).div_ceil(blocks.into()) as u64;
+        // The widest relative hash, and the bits left above it for the value.
+        let widest = ((STRETCH as u128) << 64).div_ceil(blocks.into()).min(u128::from(u64::MAX)) as u64;
+        let wide = !all_held || widest.leading_zeros() < u32::from(value_bits);
+        let bases = (0..stretches).map(|stretch| if wide { 0 } else { base(stretch) }).collect();
+        Self { bases, value_bits: value_bits.into(), wide }
+    }
+
+    /// Words of a record: 1 or 2.
+    pub(super) const fn words(&self) -> usize {
+        1 + self.wide as usize
+    }
+
+    #[inline(always)]
+    fn pack(&self, stretch: usize, hash: u64, value: u8) -> u64 {
+        (hash - self.bases[stretch]) << self.value_bits | u64::from(value)
+    }
+
+    /// Calls `each` with the hash and value of every record.
+    #[inline(always)]
+    pub(super) fn unpack(&self, stretch: usize, records: &[u64], mut each: impl FnMut(u64, u8)) {
+        if self.wide {
+            for &[hash, value] in records.as_chunks::<2>().0 {
+                each(hash, value as u8);
+            }
+        } else {
+            let (base, mask) = (self.bases[stretch], (1u64 << self.value_bits) - 1);
+            for &record in records {
+                each(base + (record >> self.value_bits), (record & mask) as u8);
+            }
+        }
+    }
+}
+
+/// A cache line of records on its way out.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Pending([u64; 8]);
+
+/// The records of one thread: a region a stretch.
+#[derive(Debug)]
+pub(super) struct Dealt<'a> {
+    region: &'a mut [u64],
+    /// Words of each stretch's region, a multiple of 8.
+    room: usize,
+    pending: Vec<Pending>,
+    /// Words dealt to each stretch, those of the list not counted.
+    words: Vec<u32>,
+    /// What found no room: stretch, hash, value.
+    list: Vec<(u32, u64, u8)>,
+}
+
+/// Words of a region for the fair share of `keys` keys over `stretches`, and six standard deviations more.
+pub(super) fn room(keys: usize, stretches: usize, words: usize) -> usize {
+    let fair = keys.div_ceil(stretches.max(1));
+    ((fair + 6 * fair.isqrt() + 16) * words).next_multiple_of(8)
+}
+
+impl<'a> Dealt<'a> {
+    pub(super) fn new(region: &'a mut [u64], room: usize, stretches: usize) -> Self {
+        let (pending, words) = (vec![Pending([0; 8]); stretches], vec![0; stretches]);
+        Self { region, room, pending, words, list: Vec::new() }
+    }
+
+    /// Adds a key to a stretch.
+    #[inline(always)]
+    pub(super) fn deal(&mut self, packing: &Packing, stretch: usize, hash: u64, value: u8) {
+        if packing.wide {
+            if self.words[stretch] as usize + 2 > self.room {
+                self.list.push((stretch as u32, hash, value));
+                return;
+            }
+            self.word(stretch, hash);
+            self.word(stretch, value.into());
+        } else {
+            if self.words[stretch] as usize == self.room {
+                self.list.push((stretch as u32, hash, value));
+                return;
+            }
+            self.word(stretch, packing.pack(stretch, hash, value));
+        }
+    }
+
+    #[inline(always)]
+    fn word(&mut self, stretch: usize, word: u64) {
+        let at = self.words[stretch] as usize;
+        let pending = &mut self.pending[stretch].0;
+        pending[at % 8] = word;
+        self.words[stretch] += 1;
+        if at % 8 == 7 {
+            let to = stretch * self.room + at - 7;
+            if let Some(line) = self.region[to..].first_chunk_mut::<8>() {
+                stream::line(line, pending);
+            }
+        }
+    }
+
+    /// Writes out what is left.
+    pub(super) fn finish(&mut self) {
+        for (stretch, (pending, &dealt)) in self.pending.iter().zip(&self.words).enumerate() {
+            let rest = dealt as usize % 8;
+            let to = stretch * self.room + dealt as usize - rest;
+            self.region[to..to + rest].copy_from_slice(&pending.0[..rest]);
+        }
+        self.list.sort_unstable();
+        stream::finish();
+    }
+
+    /// The records of a stretch.
+    pub(super) fn records(&self, stretch: usize) -> &[u64] {
+        &self.region[stretch * self.room..][..self.words[stretch] as usize]
+    }
+
+    /// The keys of a stretch that found no room.
+    pub(super) fn listed(&self, stretch: usize) -> impl Iterator<Item = (u64, u8)> + '_ {
+        let first = self.list.partition_point(|entry| (entry.0 as usize) < stretch);
+        let run = self.list[first..].iter().take_while(move |entry| entry.0 as usize == stretch);
+        run.map(|&(_, hash, value)| (hash, value))
+    }
+}
+
+/// Memory for records, kept from one build to the next.
+#[derive(Debug, Default)]
+pub(super) struct Regions(Option<HugeSlice<u64>>);
+
+impl Regions {
+    /// This many words, of any content.
+    pub(super) fn words(&mut self, words: usize) -> &mut [u64] {
+        let memory = self.0.take().filter(|memory| memory.len() >= words);
+        &mut self.0.insert(memory.unwrap_or_else(|| HugeSlice::zeroed(words)))[..words]
+    }
+}

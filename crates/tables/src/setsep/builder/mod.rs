@@ -1,0 +1,261 @@
+//! Fresh builds from many keys at once, in two passes: [`deal`] and [`assemble`].
+
+mod assemble;
+mod deal;
+mod passes;
+
+use super::arena::Line;
+use super::block::Moves;
+use super::control::SetSepControl;
+use super::face::{Face, lines_for};
+use super::held::Held;
+use super::ops::Full;
+use super::params::Params;
+use super::query::SetSep;
+use super::store::Store;
+use crate::isa::Isa;
+use deal::{Regions, STRETCH};
+use passes::Passes;
+use scalebricks_types::{KeyHash, PartitionId, Position};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Why nothing was built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Two entries have the same hash.
+    #[error("two entries have the hash {:#018x}", .0.get())]
+    Duplicate(KeyHash),
+    /// A value does not fit the value bits.
+    #[error("value {value} has more than {bits} bits")]
+    Value {
+        /// The value.
+        value: u8,
+        /// [`Params::value_bits`].
+        bits: u8,
+    },
+    /// A key lies in a partition that is not to be built here.
+    #[error("{0:?} is not held here")]
+    NotMine(PartitionId),
+    /// Too many keys for the parameters.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The cancellation flag was raised.
+    #[error("cancelled")]
+    Cancelled,
+    /// The worker threads could not be started.
+    #[error("cannot start worker threads: {0}")]
+    Threads(String),
+}
+
+/// How far a build has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Keys placed and solved.
+    pub done_keys: u64,
+    /// Keys in all.
+    pub total_keys: u64,
+}
+
+type Callback<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// Keys and values to build from.
+trait Source: Sync {
+    fn len(&self) -> usize;
+    fn get(&self, at: usize) -> (u64, u8);
+}
+
+impl Source for [(KeyHash, u8)] {
+    fn len(&self) -> usize {
+        self.len()
+    }
+    #[inline(always)]
+    fn get(&self, at: usize) -> (u64, u8) {
+        (self[at].0.get(), self[at].1)
+    }
+}
+
+impl Source for (&[KeyHash], &[u8]) {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    fn get(&self, at: usize) -> (u64, u8) {
+        (self.0[at].get(), self.1[at])
+    }
+}
+
+/// Builds a [`SetSepControl`], or a [`SetSep`] alone, from keys: the same bits whatever the order of keys and the
+/// number of threads.
+///
+/// Memory for the keys on their way (9 bytes a key) is kept from one build to the next of the same builder.
+#[derive(Clone)]
+pub struct SetSepBuilder<'a> {
+    params: Params,
+    threads: usize,
+    progress: Option<Callback<'a>>,
+    cancel: Option<&'a AtomicBool>,
+    mine: Vec<bool>,
+    isa: Isa,
+    regions: Arc<Mutex<Regions>>,
+}
+
+impl std::fmt::Debug for SetSepBuilder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SetSepBuilder")
+            .field("params", &self.params)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> SetSepBuilder<'a> {
+    /// A builder for all partitions, with one thread.
+    pub fn new(params: Params) -> Self {
+        let mine = vec![true; params.partitions().get() as usize];
+        Self {
+            params,
+            threads: 1,
+            progress: None,
+            cancel: None,
+            mine,
+            isa: Isa::best(),
+            regions: Arc::default(),
+        }
+    }
+
+    /// Uses this many threads; 0 means one for each core.
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Uses kernels of these instructions, or the best below them that this processor has. The bits are the same.
+    pub fn isa(self, isa: Isa) -> Self {
+        Self { isa, ..self }
+    }
+
+    /// Calls `progress` every few thousand keys, from any of the threads, several at once.
+    pub fn progress(self, progress: Callback<'a>) -> Self {
+        Self { progress: Some(progress), ..self }
+    }
+
+    /// Gives up soon after the flag is raised.
+    pub fn cancel(self, flag: &'a AtomicBool) -> Self {
+        Self { cancel: Some(flag), ..self }
+    }
+
+    /// Builds for these partitions only.
+    pub fn partitions(mut self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
+        self.mine.fill(false);
+        for partition in partitions {
+            if let Some(mine) = self.mine.get_mut(usize::from(partition.0)) {
+                *mine = true;
+            }
+        }
+        self
+    }
+
+    /// As [`build`](Self::build), from an iterator; its items are collected first.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_from_iter(
+        &self,
+        entries: impl IntoIterator<Item = (KeyHash, u8)>,
+    ) -> Result<SetSepControl, BuildError> {
+        self.build(&entries.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Builds from keys and values. Every partition held is then at position 1.
+    ///
+    /// Cost: two passes over the keys and one solution a group, in parallel; the memory of the control structure.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build(&self, entries: &[(KeyHash, u8)]) -> Result<SetSepControl, BuildError> {
+        let mut held = Held::new(self.params, &self.mine, true);
+        let passes = Passes::new(self, &held);
+        let layout = held.layout;
+        let spans = held.store.spans(layout, STRETCH).collect();
+        passes.run(
+            entries,
+            spans,
+            || (),
+            |assembler, (), job, span| {
+                let keys = assembler.assemble(job, span)?;
+                assembler.check_duplicates(span)?;
+                Ok(keys)
+            },
+        )?;
+        held.count_lines();
+        self.check_fallback(&held.lines_used)?;
+        let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
+        Ok(SetSepControl::with_held(held, positions, Moves::default()).with_isa(self.isa))
+    }
+
+    /// Builds the query structure alone, for keys whose control structure is elsewhere, or nowhere. Partitions held are
+    /// at position 1. A key given twice with one value counts as one; with two values it is an error.
+    ///
+    /// Cost: as [`build`](Self::build), without the memory of the control structure, and faster.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn build_table(&self, hashes: &[KeyHash], values: &[u8]) -> Result<SetSep, BuildError> {
+        assert_eq!(hashes.len(), values.len(), "one value a key");
+        if self.mine.contains(&false) {
+            let entries: Vec<_> = hashes.iter().copied().zip(values.iter().copied()).collect();
+            return Ok(self.build(&entries)?.export());
+        }
+        let held = Held::new(self.params, &self.mine, false);
+        let slot_lines = self.params.slot_words() / 8;
+        let mut memory = Face::memory(&self.params);
+        let lines = &mut memory[..self.params.blocks() as usize * slot_lines];
+        let lists = Mutex::new(Vec::new());
+        let jobs = lines.chunks_mut(STRETCH * slot_lines).collect();
+        let scratch = || Store::empty(&self.params, STRETCH);
+        Passes::new(self, &held).run(&(hashes, values), jobs, scratch, |assembler, store, job, lines| {
+            let Some(mut span) = store.spans(held.layout, job.numbers.len()).next() else { return Ok(0) };
+            let (keys, marked) = assembler.assemble_bits(job, &mut span)?;
+            for (at, lines) in lines.chunks_mut(slot_lines).enumerate() {
+                for (line, words) in lines.iter_mut().zip(span.view(at).words.as_chunks::<8>().0) {
+                    *line = Line::new(*words);
+                }
+            }
+            marked.iter().try_for_each(|(_, list)| no_duplicate(list))?;
+            if !marked.is_empty() {
+                lists.lock().unwrap_or_else(PoisonError::into_inner).extend(marked);
+            }
+            Ok(keys)
+        })?;
+        let lists: Vec<(u32, Vec<(u64, u8)>)> = lists.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut used = vec![0; self.mine.len()];
+        for (number, list) in &lists {
+            used[usize::from(self.params.partition_of_block(*number).0)] += lines_for(list.len());
+        }
+        self.check_fallback(&used)?;
+        Ok(SetSep::with_memory(self.params, vec![Position(1); self.mine.len()], memory, lists))
+    }
+
+    fn check_fallback(&self, used: &[u32]) -> Result<(), BuildError> {
+        let limit = self.params.fallback_lines();
+        match used.iter().position(|&lines| lines > limit) {
+            Some(at) => {
+                Err(Full::Fallback { partition: PartitionId(at as u16), need: used[at], limit }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+/// An error if a hash is in a sorted list twice.
+fn no_duplicate(list: &[(u64, u8)]) -> Result<(), BuildError> {
+    let twice = list.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    twice.map_or(Ok(()), |pair| Err(BuildError::Duplicate(KeyHash::new(pair[0].0))))
+}

@@ -1,0 +1,154 @@
+//! The two passes, each by all threads.
+
+use super::assemble::Assembler;
+use super::deal::{Dealt, Packing, STRETCH, room};
+use super::{BuildError, Progress, SetSepBuilder, Source};
+use crate::setsep::held::Held;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Keys between two looks at the cancellation flag in the first pass.
+const KEYS_PER_LOOK: usize = 1 << 14;
+
+/// One stretch to build.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) stretch: usize,
+    /// The numbers of its blocks in the table.
+    pub(super) numbers: &'a [u32],
+    /// What each thread dealt in the first pass.
+    pub(super) dealt: &'a [Dealt<'a>],
+}
+
+/// A build at work.
+pub(super) struct Passes<'a> {
+    builder: &'a SetSepBuilder<'a>,
+    held: HeldPlaces,
+    /// The number of each held block, in the order of the store.
+    numbers: Vec<u32>,
+    packing: Packing,
+    threads: usize,
+}
+
+/// What the first pass needs to know of the blocks: it must not borrow the store that the second fills.
+struct HeldPlaces {
+    all: bool,
+    first: Vec<Option<u32>>,
+}
+
+impl<'a> Passes<'a> {
+    pub(super) fn new(builder: &'a SetSepBuilder<'a>, held: &Held) -> Self {
+        let threads = match builder.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let all = !builder.mine.contains(&false);
+        let params = &builder.params;
+        let blocks = if all { params.blocks() } else { held.store.len() as u32 }; // at most 2^24
+        let packing = Packing::new(blocks, params.value_bits(), all);
+        let numbers = (0..held.store.len()).map(|slot| held.number_of_slot(slot)).collect();
+        Self { builder, held: HeldPlaces { all, first: held.first.clone() }, numbers, packing, threads }
+    }
+
+    /// Deals the keys of `source`, then calls `act` for each stretch with one of `parts`, which are its output.
+    pub(super) fn run<S: Source + ?Sized, P: Send, C>(
+        &self,
+        source: &S,
+        parts: Vec<P>,
+        scratch: impl Fn() -> C + Sync,
+        act: impl Fn(&mut Assembler<'_>, &mut C, Job<'_>, &mut P) -> Result<usize, BuildError> + Sync,
+    ) -> Result<(), BuildError> {
+        let stretches = self.numbers.len().div_ceil(STRETCH);
+        let share = source.len().div_ceil(self.threads);
+        let room = room(share, stretches, self.packing.words());
+        let mut regions = self.builder.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = regions.words(self.threads * stretches * room);
+        let shares: Vec<_> = words.chunks_mut((stretches * room).max(1)).enumerate().collect();
+        let dealt = each(shares, |(at, region)| {
+            let mut dealt = Dealt::new(region, room, stretches);
+            let keys = (at * share).min(source.len())..((at + 1) * share).min(source.len());
+            self.deal(source, keys, &mut dealt).map(|()| dealt)
+        })?;
+        let jobs = Mutex::new(parts.into_iter().zip(self.numbers.chunks(STRETCH)).enumerate());
+        let done = AtomicU64::new(0);
+        let workers: Vec<()> = vec![(); self.threads];
+        each(workers, |()| {
+            let mut assembler = Assembler::new(&self.builder.params, &self.packing, self.builder.isa);
+            let mut scratch = scratch();
+            loop {
+                let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((stretch, (mut part, numbers))) = next else { return Ok(()) };
+                let job = Job { stretch, numbers, dealt: &dealt };
+                let keys = act(&mut assembler, &mut scratch, job, &mut part)? as u64;
+                let done_keys = done.fetch_add(keys, Ordering::Relaxed) + keys;
+                if let Some(progress) = self.builder.progress {
+                    progress(Progress { done_keys, total_keys: source.len() as u64 });
+                }
+                if self.builder.is_cancelled() {
+                    return Err(BuildError::Cancelled);
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn deal<S: Source + ?Sized>(
+        &self,
+        source: &S,
+        keys: std::ops::Range<usize>,
+        dealt: &mut Dealt<'_>,
+    ) -> Result<(), BuildError> {
+        let blocks = self.builder.params.blocks();
+        let mut wide = 0;
+        for start in keys.clone().step_by(KEYS_PER_LOOK) {
+            if self.builder.is_cancelled() {
+                return Err(BuildError::Cancelled);
+            }
+            for at in start..(start + KEYS_PER_LOOK).min(keys.end) {
+                let (hash, value) = source.get(at);
+                let block = ((u128::from(hash) * u128::from(blocks)) >> 64) as u32; // below `blocks`
+                let slot = if self.held.all { block } else { self.slot(block)? };
+                wide |= value;
+                dealt.deal(&self.packing, slot as usize / STRETCH, hash, value);
+            }
+        }
+        if !self.builder.params.is_value(wide) {
+            let bits = self.builder.params.value_bits();
+            let value = keys.map(|at| source.get(at).1).find(|&value| !self.builder.params.is_value(value));
+            return Err(BuildError::Value { value: value.unwrap_or(wide), bits });
+        }
+        dealt.finish();
+        Ok(())
+    }
+
+    fn slot(&self, block: u32) -> Result<u32, BuildError> {
+        let partition = self.builder.params.partition_of_block(block);
+        let first = self.held.first[usize::from(partition.0)].ok_or(BuildError::NotMine(partition))?;
+        Ok(first + block % self.builder.params.blocks_per_partition())
+    }
+}
+
+/// Calls `act` with each item on a thread of its own, one of them the caller's; the results in order, or the first error.
+fn each<T: Send, R: Send>(
+    items: Vec<T>,
+    act: impl Fn(T) -> Result<R, BuildError> + Sync,
+) -> Result<Vec<R>, BuildError> {
+    std::thread::scope(|scope| {
+        let mut items = items.into_iter();
+        let own = items.next();
+        let act = &act;
+        let helpers: Vec<_> = items
+            .map(|item| {
+                let spawned = std::thread::Builder::new().spawn_scoped(scope, move || act(item));
+                spawned.map_err(|error| BuildError::Threads(error.to_string()))
+            })
+            .collect();
+        let mut results: Vec<Result<R, BuildError>> = own.map(act).into_iter().collect();
+        for helper in helpers {
+            let joined = helper.map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            results.push(joined.flatten());
+        }
+        results.into_iter().collect()
+    })
+}

@@ -1,0 +1,197 @@
+//! The query structure in one shape: blocks that readers look keys up in, and how one writer changes them.
+
+use super::arena::{Arena, Line, Spares, spare_slots};
+use super::epoch::Epochs;
+use super::image::{Layout, group_of, set_choice};
+use super::linear::Rows;
+use super::params::{KEYS_PER_LINE, Params};
+use super::payload::{BlockChange, PayloadReader};
+use super::solver::is_marked;
+use super::sync::{Arc, Memory};
+use scalebricks_types::{ApplyError, PartitionId};
+
+/// What readers see of a table in one shape.
+#[derive(Debug)]
+pub(super) struct Face {
+    pub(super) params: Params,
+    pub(super) layout: Layout,
+    pub(super) arena: Arena,
+    /// The row hash of the linear formats.
+    pub(super) rows: Rows,
+}
+
+/// What only whoever changes a [`Face`] needs.
+#[derive(Debug)]
+pub(super) struct FaceWriter {
+    spares: Spares,
+    lines_used: Vec<u32>,
+    pub(super) fallback_keys: u64,
+    words: Vec<u64>,
+    change: BlockChange,
+}
+
+/// What a payload's section does to a partition's fallback.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effect {
+    lines: u32,
+    fallback_keys: u64,
+}
+
+/// One block of a table: its words and its fallback pairs.
+pub(super) type BlockState = (Vec<u64>, Vec<(u64, u8)>);
+
+/// Fallback lines that this many keys of one block need.
+pub(super) fn lines_for(keys: usize) -> u32 {
+    keys.div_ceil(KEYS_PER_LINE) as u32 // at most a block's keys
+}
+
+impl Face {
+    /// A face without keys.
+    pub(super) fn empty(params: Params, epochs: Arc<Epochs>) -> (Self, FaceWriter) {
+        Self::with_memory(params, Self::memory(&params), Vec::new(), epochs)
+    }
+
+    /// Zeroed lines for a face of these parameters: those of all its blocks, in their order, which the caller may
+    /// fill before it gives the memory to [`with_memory`](Self::with_memory), and some spare ones behind.
+    pub(super) fn memory(params: &Params) -> Memory<Line> {
+        let blocks = params.blocks() as usize;
+        Arena::memory(blocks, params.slot_words() / 8, spare_slots(blocks))
+    }
+
+    /// A face of the blocks in a [`memory`](Self::memory) made for the same parameters, and the fallback lists of some
+    /// of them.
+    pub(super) fn with_memory(
+        params: Params,
+        memory: Memory<Line>,
+        lists: Vec<(u32, Vec<(u64, u8)>)>,
+        epochs: Arc<Epochs>,
+    ) -> (Self, FaceWriter) {
+        let layout = Layout::of(&params);
+        let limit = params.fallback_lines().saturating_mul(params.partitions().get());
+        let spare = spare_slots(params.blocks() as usize);
+        let (arena, mut spares) = Arena::new(memory, layout.words / 8, spare, limit, epochs);
+        let mut words = vec![0; layout.words];
+        let mut lines_used = vec![0; params.partitions().get() as usize];
+        let mut fallback_keys = 0;
+        for (block, pairs) in lists {
+            arena.copy_block(arena.slot(block), &mut words);
+            arena.publish(&mut spares, block, &words, Some(&pairs));
+            lines_used[usize::from(params.partition_of_block(block).0)] += lines_for(pairs.len());
+            fallback_keys += pairs.len() as u64;
+        }
+        let change = BlockChange::default();
+        (
+            Self { params, layout, arena, rows: Rows::of(&params) },
+            FaceWriter { spares, lines_used, fallback_keys, words, change },
+        )
+    }
+
+    /// Copies one block out. The caller holds the writer's lock, so that it stays.
+    pub(super) fn block_state(&self, block: u32) -> BlockState {
+        let slot = self.arena.slot(block);
+        let mut words = vec![0; self.layout.words];
+        self.arena.copy_block(slot, &mut words);
+        (words, self.arena.fallback(slot).collect())
+    }
+
+    /// Checks a section of a payload, to its end, and what it would do to the fallback of its partition.
+    pub(super) fn check(
+        &self,
+        writer: &mut FaceWriter,
+        partition: PartitionId,
+        payload: &mut PayloadReader<'_>,
+    ) -> Result<Effect, ApplyError> {
+        let (mut lines, mut keys) = (writer.lines_used[usize::from(partition.0)], writer.fallback_keys);
+        self.each_block(payload, writer, false, |_, change, _, old| {
+            if let Some(pairs) = &change.fallback {
+                lines = lines - lines_for(old) + lines_for(pairs.len());
+                keys = keys - old as u64 + pairs.len() as u64;
+            }
+        })?;
+        if lines > self.params.fallback_lines() {
+            return Err(ApplyError::Full("more fallback lines than the parameters grant a partition"));
+        }
+        Ok(Effect { lines, fallback_keys: keys })
+    }
+
+    /// Publishes the blocks of a section that was checked.
+    pub(super) fn publish(
+        &self,
+        writer: &mut FaceWriter,
+        partition: PartitionId,
+        payload: &mut PayloadReader<'_>,
+        effect: Effect,
+    ) -> Result<(), ApplyError> {
+        self.each_block(payload, writer, true, |spares, change, words, _| {
+            self.arena.publish(spares, change.block, words, change.fallback.as_deref());
+        })?;
+        writer.lines_used[usize::from(partition.0)] = effect.lines;
+        writer.fallback_keys = effect.fallback_keys;
+        Ok(())
+    }
+
+    /// Publishes a block as its control structure has it, and its fallback list if it has or had one.
+    pub(super) fn publish_own(
+        &self,
+        writer: &mut FaceWriter,
+        partition: PartitionId,
+        block: u32,
+        words: &[u64],
+        list: Option<&[(u64, u8)]>,
+    ) {
+        if let Some(pairs) = list {
+            let old = self.arena.fallback(self.arena.slot(block)).count();
+            let lines = &mut writer.lines_used[usize::from(partition.0)];
+            *lines = *lines - lines_for(old) + lines_for(pairs.len());
+            writer.fallback_keys = writer.fallback_keys - old as u64 + pairs.len() as u64;
+        }
+        self.arena.publish(&mut writer.spares, block, words, list);
+    }
+
+    /// Calls `act` with each changed block as it will be: spares, change, new words (if `publishing`: what is published
+    /// has been checked before), old number of fallback keys.
+    fn each_block(
+        &self,
+        payload: &mut PayloadReader<'_>,
+        writer: &mut FaceWriter,
+        publishing: bool,
+        mut act: impl FnMut(&mut Spares, &BlockChange, &[u64], usize),
+    ) -> Result<(), ApplyError> {
+        payload.section(&self.params)?;
+        while payload.next(&mut writer.change)? {
+            let FaceWriter { spares, words, change, .. } = writer;
+            let slot = self.arena.slot(change.block);
+            let old = self.arena.fallback(slot).count();
+            let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
+            let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
+            let in_doubt = old > 0 || marked || listed;
+            if publishing || in_doubt {
+                self.arena.copy_block(slot, words);
+                for &(bucket, choice) in &change.choices {
+                    set_choice(words, bucket.into(), choice);
+                }
+                for (group, fields) in &change.groups {
+                    self.layout.set_group(words, (*group).into(), fields);
+                }
+            }
+            if in_doubt && !publishing {
+                let consistent = match &change.fallback {
+                    Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
+                    None => self.lists_marked_groups(words, self.arena.fallback(slot).map(|pair| pair.0)),
+                };
+                if !consistent {
+                    return Err(ApplyError::Malformed("the fallback list does not match the marked groups"));
+                }
+            }
+            act(spares, change, words, old);
+        }
+        Ok(())
+    }
+
+    /// Whether these hashes lie in marked groups, and every marked group has one.
+    fn lists_marked_groups(&self, words: &[u64], hashes: impl Iterator<Item = u64>) -> bool {
+        let listed =
+            hashes.fold(0u64, |listed, hash| listed | 1 << group_of(words, hash, self.params.blocks()));
+        listed == self.layout.marks(words)
+    }
+}

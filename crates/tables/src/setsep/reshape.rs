@@ -1,0 +1,287 @@
+//! Changing a table's shape while it is used: more blocks, other value bits, another seed or format.
+//!
+//! Blocks are ranges of the hash. So a block of the old shape becomes one block of the new, or `k` of them (up to four)
+//! if there are to be `k` times as many, and no key changes its partition. The control structure converts a partition's blocks
+//! in ascending order, a few at a time, each time by a delta that carries the new blocks whole and how far it has
+//! come; in between, updates go to whichever shape a key's block is in. A replica answers likewise
+//! (`super::shapes`). When all partitions are through, the old shape is dropped.
+//!
+//! What a step does is a function of the keys and the parameters: owners that reshape the same history by the same
+//! steps send the same bits.
+
+use super::balance;
+use super::batch::{Shape, groups};
+use super::block::{self, Block};
+use super::control::SetSepControl;
+use super::face::lines_for;
+use super::geometry::{BUCKETS, GROUPS, bucket_of};
+use super::held::Held;
+use super::image::set_choice;
+use super::ops::{Full, UpdateError};
+use super::params::Params;
+use super::payload::{PayloadWriter, Reshaping};
+use super::solver;
+use scalebricks_types::{Delta, PartitionId};
+
+/// Why a table cannot be given another shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReshapeError {
+    /// One at a time.
+    #[error("the table is being reshaped already")]
+    Busy,
+    /// The update streams stay as they are.
+    #[error("a table of {from} partitions cannot be reshaped to {to}")]
+    Partitions {
+        /// Partitions there are.
+        from: u32,
+        /// Partitions asked for.
+        to: u32,
+    },
+    /// Every block becomes a whole number of blocks, at most four.
+    #[error("{to} blocks are not one to four times {from}")]
+    Blocks {
+        /// Blocks there are.
+        from: u32,
+        /// Blocks asked for.
+        to: u32,
+    },
+}
+
+/// Most blocks that one block may become.
+const MAX_RATIO: u32 = 4;
+
+/// Whether a table of one shape can become one of another.
+pub(super) fn check(from: &Params, to: &Params) -> Result<(), ReshapeError> {
+    if from.partitions() != to.partitions() {
+        let (from, to) = (from.partitions().get(), to.partitions().get());
+        return Err(ReshapeError::Partitions { from, to });
+    }
+    if !to.blocks().is_multiple_of(from.blocks()) || to.blocks() / from.blocks() > MAX_RATIO {
+        return Err(ReshapeError::Blocks { from: from.blocks(), to: to.blocks() });
+    }
+    Ok(())
+}
+
+/// The shape a control structure is on its way to.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) shape: Shape,
+    /// For each partition, how many of its blocks are in the new shape: the first so many.
+    done: Vec<u32>,
+}
+
+impl Next {
+    pub(super) const fn new(shape: Shape, done: Vec<u32>) -> Self {
+        Self { shape, done }
+    }
+
+    /// How far a partition has come.
+    pub(super) fn reshaping(&self, partition: PartitionId) -> Reshaping {
+        Reshaping { to: *self.shape.params(), done: self.done[usize::from(partition.0)] }
+    }
+
+    /// The same for every partition: blocks of the old shape that are in the new.
+    pub(super) fn all(&self) -> &[u32] {
+        &self.done
+    }
+
+    /// The place in the new shape of a hash that has this one in the old shape, if its block has been converted.
+    #[inline]
+    pub(super) fn slot_of(&mut self, old: &Held, slot: usize, hash: u64) -> Option<(&mut Shape, usize)> {
+        if !self.is_done(old, slot) {
+            return None;
+        }
+        let slot = self.shape.held.slot_of(hash).ok()?;
+        Some((&mut self.shape, slot))
+    }
+
+    /// Whether a block of the old shape has been converted.
+    #[inline]
+    pub(super) fn is_done(&self, old: &Held, slot: usize) -> bool {
+        let partition = old.partition_of_slot(slot);
+        (slot as u32) % old.params.blocks_per_partition() < self.done[usize::from(partition.0)]
+    }
+}
+
+impl SetSepControl {
+    /// Begins to change the table's shape to these parameters: a multiple of the blocks, other value bits, another
+    /// seed or format. Nothing changes yet: the work is done by [`reshape_step`](Self::reshape_step). While it lasts,
+    /// values must fit both shapes.
+    ///
+    /// # Errors
+    /// [`ReshapeError`].
+    pub fn reshape(&mut self, to: Params) -> Result<(), ReshapeError> {
+        if self.next.is_some() {
+            return Err(ReshapeError::Busy);
+        }
+        check(self.params(), &to)?;
+        let shape = Shape::new(Held::new(to, &self.now.held.mine(), false), self.now.solver.isa());
+        self.next = Some(Next { shape, done: vec![0; self.positions.len()] });
+        Ok(())
+    }
+
+    /// The shape the table is on its way to, if it is being reshaped.
+    pub fn reshaping(&self) -> Option<&Params> {
+        self.next.as_ref().map(|next| next.shape.params())
+    }
+
+    /// Bits that a value may have now.
+    pub(super) fn value_bits(&self) -> u8 {
+        let now = self.params().value_bits();
+        self.reshaping().map_or(now, |next| now.min(next.value_bits()))
+    }
+
+    /// Converts the next blocks of a partition, up to `blocks` of them: a delta that carries them whole. `None` if
+    /// nothing is left to do there. After the last block of the last partition held, the old shape is gone.
+    ///
+    /// Cost: every key of the blocks placed anew, every group solved.
+    ///
+    /// # Errors
+    /// [`UpdateError::NotMine`]; [`UpdateError::Full`] if the new shape has no room for the keys, and
+    /// [`UpdateError::Value`] if a value has too many bits for it: nothing is then changed.
+    pub fn reshape_step(
+        &mut self,
+        partition: PartitionId,
+        blocks: u32,
+    ) -> Result<Option<Delta>, UpdateError> {
+        let held = &self.now.held;
+        let first = held.first.get(usize::from(partition.0)).copied().flatten();
+        let Some(first) = first else { return Err(UpdateError::NotMine { op: 0, partition }) };
+        let each = held.params.blocks_per_partition();
+        let Some(next) = &mut self.next else { return Ok(None) };
+        let from = next.done[usize::from(partition.0)];
+        let to = from.saturating_add(blocks).min(each);
+        if from == to {
+            return Ok(None);
+        }
+        let ratio = (next.shape.params().blocks() / held.params.blocks()) as usize;
+        let mut lines = next.shape.held.lines_used[usize::from(partition.0)];
+        for slot in first + from..first + to {
+            lines += convert(held, slot as usize, &mut next.shape, ratio)?;
+        }
+        let limit = next.shape.params().fallback_lines();
+        if lines > limit {
+            return Err(Full::Fallback { partition, need: lines, limit }.into());
+        }
+        let freed = (first + from..first + to)
+            .map(|slot| lines_for(block::fallback_keys(held.store.view(slot as usize).head)));
+        let freed: u32 = freed.sum();
+        next.shape.held.lines_used[usize::from(partition.0)] = lines;
+        next.done[usize::from(partition.0)] = to;
+        let mut writer = PayloadWriter::new(&held.layout, Some(next.reshaping(partition)));
+        writer.section(&held.params, 0);
+        let new = (first + from) as usize * ratio..(first + to) as usize * ratio;
+        writer.section(next.shape.params(), new.len() as u32); // at most 2^24
+        new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot));
+        self.now.held.lines_used[usize::from(partition.0)] -= freed;
+        let delta = self.advance(partition, writer);
+        self.drop_old();
+        Ok(Some(delta))
+    }
+
+    /// Frees what has been converted; ends the reshaping if that is all.
+    fn drop_old(&mut self) {
+        let Some(next) = self.next.take() else { return };
+        let old = &mut self.now.held;
+        let converted = (0..old.store.len()).step_by(old.params.blocks_per_partition() as usize);
+        let each = old.params.blocks_per_partition() as usize;
+        let done = |first: usize| next.done[usize::from(old.partition_of_slot(first).0)] as usize;
+        let below = converted.clone().map(done).take_while(|&done| done == each).count() * each;
+        if below == old.store.len() {
+            self.now = next.shape;
+            return;
+        }
+        let below = below + done(below);
+        old.store.free_below(below);
+        self.next = Some(next);
+    }
+
+    /// Keeps the table in shape for the keys it holds: begins to double its blocks when they are fuller than they
+    /// are made for, and while it is being reshaped, for whatever reason, converts a block. To be called after every
+    /// update, or every few: a bounded amount of work, and a delta if there was any. For control structures that hold
+    /// all partitions.
+    ///
+    /// # Errors
+    /// As [`reshape_step`](Self::reshape_step); and [`UpdateError::Full`] when the table cannot have more blocks.
+    pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
+        let params = *self.params();
+        let blocks = self.now.held.store.len() as u64;
+        if self.next.is_none() {
+            if self.keys <= blocks * params.format().keys_per_block() {
+                return Ok(None);
+            }
+            let Ok(doubled) = params.with_blocks(params.blocks() * 2) else { return Ok(None) };
+            if self.reshape(doubled).is_err() {
+                return Ok(None);
+            }
+        }
+        let Some(next) = &self.next else { return Ok(None) };
+        let each = params.blocks_per_partition();
+        let behind =
+            self.now.held.partitions.iter().find(|partition| next.done[usize::from(partition.0)] < each);
+        behind.copied().map_or(Ok(None), |partition| self.reshape_step(partition, 1))
+    }
+}
+
+/// Builds the blocks of the new shape that one of the old becomes; the fallback lines they need.
+fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u32, UpdateError> {
+    let new = &mut shape.held;
+    let bits = new.params.value_bits();
+    let (view, blocks) = (old.store.view(slot), new.params.blocks());
+    let first = slot * ratio;
+    let mut counts = vec![[0u16; BUCKETS]; ratio];
+    let number = new.number_of_slot(first);
+    let keys = || (0..GROUPS).flat_map(|group| block::group_keys(&view, old.store.slots(), group));
+    for (hash, value) in keys() {
+        let (block, bucket) = bucket_of(hash, blocks);
+        counts[(block - number) as usize][bucket] += 1;
+        if !new.params.is_value(value) {
+            return Err(UpdateError::Value { op: 0, value, bits });
+        }
+    }
+    for (at, counts) in counts.iter().enumerate() {
+        let need = counts.iter().map(|&count| usize::from(count)).sum();
+        let (block, limit) = (number + at as u32, new.params.format().block_capacity());
+        if need > limit {
+            return Err(Full::Block { block, need, limit }.into());
+        }
+        new.store.make(first + at);
+        let view = new.store.view_mut(first + at);
+        let choices = balance::balance(counts);
+        for (bucket, &choice) in choices.iter().enumerate() {
+            set_choice(view.words, bucket, choice);
+        }
+        *view.head = super::store::Head { keys: need as u32, counts: *counts, ..super::store::Head::empty() };
+    }
+    for (hash, value) in keys() {
+        let (block, bucket) = bucket_of(hash, blocks);
+        let view = new.store.view_mut(first + (block - number) as usize);
+        let group = block::group_in(view.words, bucket);
+        Block::new(&new.params, view).append(group, hash, value);
+    }
+    Ok((first..first + ratio).map(|slot| solve_all(shape, slot)).sum())
+}
+
+/// Solves all groups of a block; the fallback lines it needs.
+fn solve_all(shape: &mut Shape, slot: usize) -> u32 {
+    let Shape { held, solver, .. } = shape;
+    let (layout, slots, marked) = (held.layout, held.store.slots(), solver::marked(&held.params));
+    let view = held.store.view_mut(slot);
+    let mut marks = 0;
+    for group in 0..GROUPS {
+        let load = usize::from(view.head.loads[group]);
+        if load <= slots {
+            let row = group * slots..group * slots + load;
+            solver.push(group as u32, &view.hashes[row.clone()], &view.values[row]);
+        } else {
+            marks |= 1 << group;
+        }
+    }
+    solver.drain(|group, fields| match fields {
+        Some(fields) => layout.set_group(view.words, group as usize, &fields),
+        None => marks |= 1 << group,
+    });
+    groups(marks).for_each(|group| layout.set_group(view.words, group, &marked));
+    view.head.marks = marks;
+    lines_for(block::fallback_keys(view.head))
+}

@@ -1,0 +1,220 @@
+//! The keys of a control structure: for each group a row of slots for hashes and values, in no order.
+//!
+//! Blocks lie in chunks of 2 MiB of hashes, on huge pages, made and freed one at a time, so that a table can be reshaped
+//! block by block without a long stop and without holding everything twice. A group's keys beyond its slots are the
+//! block's *spill*: a group so full has no solution in any format.
+
+use super::balance::{Counts, Loads};
+use super::geometry::{BUCKETS, GROUPS};
+use super::image::Layout;
+use super::params::Params;
+use crate::huge::HugeSlice;
+
+/// Slots of all groups in a chunk: 2 MiB of hashes.
+const CHUNK_SLOTS: usize = (2 << 20) / size_of::<u64>();
+
+/// A key that found no slot in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spilled {
+    pub(super) group: u8,
+    pub(super) value: u8,
+    pub(super) hash: u64,
+}
+
+/// What is counted in a block.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    /// Keys in all.
+    pub(super) keys: u32,
+    /// One bit a group: unsolved.
+    pub(super) marks: u64,
+    /// Keys of each group, spilled ones included.
+    pub(super) loads: Loads,
+    /// Keys of each bucket.
+    pub(super) counts: Counts,
+    pub(super) spill: Vec<Spilled>,
+}
+
+impl Head {
+    pub(super) const fn empty() -> Self {
+        Self { keys: 0, marks: 0, loads: [0; GROUPS], counts: [0; BUCKETS], spill: Vec::new() }
+    }
+}
+
+/// A run of blocks.
+#[derive(Debug)]
+struct Chunk {
+    hashes: HugeSlice<u64>,
+    values: HugeSlice<u8>,
+    words: Vec<u64>,
+    heads: Vec<Head>,
+}
+
+/// One block's part of the store.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) head: &'a Head,
+    pub(super) hashes: &'a [u64],
+    pub(super) values: &'a [u8],
+    pub(super) words: &'a [u64],
+}
+
+/// One block's part of the store, to be changed.
+#[derive(Debug)]
+pub(super) struct ViewMut<'a> {
+    pub(super) head: &'a mut Head,
+    pub(super) hashes: &'a mut [u64],
+    pub(super) values: &'a mut [u8],
+    pub(super) words: &'a mut [u64],
+}
+
+/// The blocks of a control structure, numbered from 0.
+#[derive(Debug)]
+pub(super) struct Store {
+    chunks: Vec<Option<Chunk>>,
+    /// Slots of a group.
+    slots: usize,
+    chunk_blocks: usize,
+    words: usize,
+    blocks: usize,
+}
+
+impl Store {
+    /// A store of this many blocks, none of which has memory yet.
+    pub(super) fn absent(params: &Params, blocks: usize) -> Self {
+        let slots = params.format().group_slots();
+        let chunk_blocks = CHUNK_SLOTS / (slots * GROUPS);
+        let chunks = (0..blocks.div_ceil(chunk_blocks)).map(|_| None).collect();
+        Self { chunks, slots, chunk_blocks, words: params.slot_words(), blocks }
+    }
+
+    /// A store of this many empty blocks.
+    pub(super) fn empty(params: &Params, blocks: usize) -> Self {
+        let mut store = Self::absent(params, blocks);
+        (0..store.chunks.len()).for_each(|chunk| store.make_chunk(chunk));
+        store
+    }
+
+    fn make_chunk(&mut self, chunk: usize) {
+        let blocks = self.chunk_blocks.min(self.blocks - chunk * self.chunk_blocks);
+        self.chunks[chunk] = Some(Chunk {
+            hashes: HugeSlice::zeroed(blocks * self.slots * GROUPS),
+            values: HugeSlice::zeroed(blocks * self.slots * GROUPS),
+            words: vec![0; blocks * self.words],
+            heads: vec![Head::empty(); blocks],
+        });
+    }
+
+    /// Gives the chunk of a block memory if it has none: empty blocks.
+    pub(super) fn make(&mut self, block: usize) {
+        let chunk = block / self.chunk_blocks;
+        if self.chunks[chunk].is_none() {
+            self.make_chunk(chunk);
+        }
+    }
+
+    /// Frees the chunks that lie wholly below a block.
+    pub(super) fn free_below(&mut self, block: usize) {
+        let whole = if block == self.blocks { self.chunks.len() } else { block / self.chunk_blocks };
+        self.chunks[..whole]
+            .iter_mut()
+            .rev()
+            .take_while(|chunk| chunk.is_some())
+            .for_each(|chunk| *chunk = None);
+    }
+
+    /// Blocks there are.
+    pub(super) const fn len(&self) -> usize {
+        self.blocks
+    }
+
+    /// Slots of a group.
+    pub(super) const fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn bytes(&self) -> usize {
+        let bytes = |chunk: &Chunk| {
+            chunk.hashes.len() * 9 + chunk.words.len() * 8 + chunk.heads.len() * size_of::<Head>()
+        };
+        self.chunks.iter().flatten().map(bytes).sum()
+    }
+
+    /// A block that has memory.
+    #[inline]
+    pub(super) fn view(&self, block: usize) -> View<'_> {
+        let (chunk, at) = (block / self.chunk_blocks, block % self.chunk_blocks);
+        let Some(chunk) = &self.chunks[chunk] else { unreachable!("blocks in use have memory") };
+        let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
+        View {
+            head: &chunk.heads[at],
+            hashes: &chunk.hashes[keys.clone()],
+            values: &chunk.values[keys],
+            words: &chunk.words[at * self.words..][..self.words],
+        }
+    }
+
+    /// A block that has memory, to be changed.
+    #[inline]
+    pub(super) fn view_mut(&mut self, block: usize) -> ViewMut<'_> {
+        let (chunk, at) = (block / self.chunk_blocks, block % self.chunk_blocks);
+        let Some(chunk) = &mut self.chunks[chunk] else { unreachable!("blocks in use have memory") };
+        let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
+        ViewMut {
+            head: &mut chunk.heads[at],
+            hashes: &mut chunk.hashes[keys.clone()],
+            values: &mut chunk.values[keys],
+            words: &mut chunk.words[at * self.words..][..self.words],
+        }
+    }
+
+    /// Cuts all blocks into spans of `each` blocks (a divisor of a chunk's), for workers to fill side by side.
+    pub(super) fn spans(&mut self, layout: Layout, each: usize) -> impl Iterator<Item = Span<'_>> {
+        let (slots, words) = (self.slots, self.words);
+        self.chunks.iter_mut().flatten().flat_map(move |chunk| {
+            let rows = each * slots * GROUPS;
+            let keys = chunk.hashes.chunks_mut(rows).zip(chunk.values.chunks_mut(rows));
+            let rest = chunk.words.chunks_mut(each * words).zip(chunk.heads.chunks_mut(each));
+            keys.zip(rest).map(move |((hashes, values), (words_of, heads))| Span {
+                heads,
+                hashes,
+                values,
+                words: words_of,
+                slots,
+                layout,
+            })
+        })
+    }
+}
+
+/// Some blocks side by side.
+#[derive(Debug)]
+pub(super) struct Span<'a> {
+    pub(super) heads: &'a mut [Head],
+    pub(super) hashes: &'a mut [u64],
+    pub(super) values: &'a mut [u8],
+    words: &'a mut [u64],
+    pub(super) slots: usize,
+    pub(super) layout: Layout,
+}
+
+impl Span<'_> {
+    /// The words of a block.
+    #[inline]
+    pub(super) fn words_mut(&mut self, at: usize) -> &mut [u64] {
+        let words = self.layout.words;
+        &mut self.words[at * words..][..words]
+    }
+
+    /// A block of the span.
+    pub(super) fn view(&self, at: usize) -> View<'_> {
+        let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
+        View {
+            head: &self.heads[at],
+            hashes: &self.hashes[keys.clone()],
+            values: &self.values[keys],
+            words: &self.words[at * self.layout.words..][..self.layout.words],
+        }
+    }
+}

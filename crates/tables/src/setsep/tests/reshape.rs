@@ -1,0 +1,114 @@
+//! Another shape while the table is used: the same answers throughout, and in the end the bits of a fresh build.
+
+use super::*;
+use scalebricks_types::{Applied, PartitionId};
+
+fn targets(from: Params) -> Vec<Params> {
+    vec![
+        from.with_blocks(from.blocks() * 2).unwrap(),
+        from.with_value_bits(from.value_bits() + 1).unwrap(),
+        from.with_seed(77),
+        from.with_blocks(from.blocks() * 4).unwrap().with_value_bits(5).unwrap().with_seed(3),
+        from.with_format(Format::Dense).unwrap(),
+    ]
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn every_step_leaves_every_answer_right_while_keys_come_and_go() {
+    for format in [Format::Linear, Format::Paper8x16] {
+        let from = params_in(format, 9000, 2, 2);
+        for to in targets(from) {
+            let mut control = SetSepBuilder::new(from).build(&entries(9000, 2, 0)).unwrap();
+            let replica = Arc::new(control.export());
+            let mut reader = SetSepReader::new(Arc::clone(&replica));
+            control.reshape(to).unwrap();
+            assert_eq!(control.reshape(to), Err(ReshapeError::Busy));
+            let mut turn = 0;
+            while control.reshaping().is_some() {
+                turn += 1;
+                let partition = PartitionId((turn % 2) as u16);
+                if let Some(delta) = control.reshape_step(partition, 1).unwrap() {
+                    assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
+                }
+                let ops = [
+                    Op::Remove(entry(turn, 2, 0).0),
+                    Op::Insert(entry(turn, 2, 9).0, entry(turn, 2, 9).1),
+                    Op::Update(entry(turn + 4000, 2, 0).0, entry(turn + 4000, 2, 0).1 ^ 1),
+                ];
+                for delta in control.batch(&ops).unwrap() {
+                    assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
+                }
+                let refused =
+                    control.batch(&[Op::Remove(entry(turn + 1, 2, 0).0), Op::Remove(KeyHash::new(1))]);
+                assert_eq!(refused, Err(UpdateError::Missing { op: 1 }));
+                let held: Vec<_> = control.iter().collect();
+                assert_answers(&replica, &held);
+                let pin = reader.pin();
+                assert!(held.iter().step_by(11).all(|&(hash, value)| pin.get(hash) == value));
+                assert!(held.iter().step_by(13).all(|&(hash, value)| control.get(hash) == Some(value)));
+                assert!(bytes_of(&replica) == bytes_of(&control.export()), "{to:?}, turn {turn}");
+                if turn == 5 {
+                    let (bits, keys) = (bytes_of(&replica), control_bytes(&control));
+                    assert!(bytes_of(&SetSep::read_snapshot(&bits[..]).unwrap()) == bits);
+                    control = SetSepControl::read_snapshot(&keys[..]).unwrap();
+                    assert!(control_bytes(&control) == keys);
+                }
+            }
+            assert_eq!((*control.params(), replica.params()), (to, to));
+            assert_eq!(control.len(), 9000);
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn what_nobody_touches_meanwhile_becomes_a_fresh_build() {
+    let from = params(20_000, 2, 4);
+    for to in targets(from) {
+        let entries = entries(20_000, 2, 0);
+        let mut control = SetSepBuilder::new(from).build(&entries).unwrap();
+        control.reshape(to).unwrap();
+        for partition in [2, 0, 3, 1].map(PartitionId) {
+            while control.reshape_step(partition, 3).unwrap().is_some() {}
+        }
+        let fresh = SetSepBuilder::new(to).build(&entries).unwrap();
+        let words = |control: &SetSepControl| {
+            let store = &control.now.held.store;
+            (0..store.len()).map(|slot| store.view(slot).words.to_vec()).collect::<Vec<_>>()
+        };
+        assert!(words(&control) == words(&fresh), "{to:?}");
+        assert_eq!(control.stats(), fresh.stats());
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn growing_from_empty_one_key_at_a_time_crosses_doublings_unnoticed() {
+    let mut control = SetSepControl::new(params(1, 2, 1));
+    let replica = Arc::new(SetSep::new(*control.params()));
+    let count = 60_000;
+    for i in 0..count {
+        let (hash, value) = entry(i, 2, 0);
+        let _ = replica.apply(&control.insert(hash, value).unwrap()).unwrap();
+        if let Some(delta) = control.maintain().unwrap() {
+            let _ = replica.apply(&delta).unwrap();
+        }
+        if i % 5000 == 4999 {
+            assert_answers(&replica, &entries(i + 1, 2, 0));
+        }
+    }
+    assert!(control.params().blocks() >= 32, "{:?}", control.params());
+    assert_eq!(control.stats().fallback_keys, 0);
+    assert!(bytes_of(&replica) == bytes_of(&control.export()));
+}
+
+#[test]
+fn impossible_shapes_are_refused_by_name() {
+    let from = params(9000, 2, 2);
+    let mut control = SetSepControl::new(from);
+    let odd = from.with_blocks(from.blocks() + 2).unwrap();
+    assert!(matches!(control.reshape(odd), Err(ReshapeError::Blocks { .. })));
+    assert!(matches!(control.reshape(params(9000, 2, 4)), Err(ReshapeError::Partitions { from: 2, to: 4 })));
+    assert_eq!(control.reshaping(), None);
+}
