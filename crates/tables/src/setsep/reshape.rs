@@ -247,7 +247,7 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
         }
         new.store.make(first + at);
         let view = new.store.view_mut(first + at);
-        let choices = balance::balance(counts, new.params.seed(), block);
+        let choices = balance::balance(counts);
         for (bucket, &choice) in choices.iter().enumerate() {
             set_choice(view.words, bucket, choice);
         }
@@ -257,7 +257,7 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
         let (block, bucket) = bucket_of(hash, blocks);
         let view = new.store.view_mut(first + (block - number) as usize);
         let group = block::group_in(view.words, bucket);
-        Block::new(&new.params, block, view).append(group, hash, value);
+        Block::new(&new.params, view).append(group, hash, value);
     }
     Ok((first..first + ratio).map(|slot| solve_all(shape, slot)).sum())
 }
