@@ -24,6 +24,9 @@ use std::ops::Range;
 /// Operations whose memory is asked for ahead of the one at work.
 const AHEAD: usize = 8;
 
+/// Groups solved together: as many as stay in the cache.
+const QUEUE: usize = 512;
+
 /// A step back.
 #[derive(Debug, Clone, Copy)]
 enum Undo {
@@ -206,20 +209,18 @@ impl Batch {
             let view = held.store.view(touched.slot as usize);
             for group in groups(touched.dirty) {
                 let load = usize::from(view.head.loads[group]);
+                self.solutions.extend_from_slice(&marked[..bits]);
                 if load <= slots {
                     let row = group * slots..group * slots + load;
                     solver.push(tags, &view.hashes[row.clone()], &view.values[row]);
                 }
-                self.solutions.extend_from_slice(&marked[..bits]);
                 tags += 1;
             }
-        }
-        let solutions = &mut self.solutions;
-        solver.drain(|tag, fields| {
-            if let Some(fields) = fields {
-                solutions[tag as usize * bits..][..bits].copy_from_slice(&fields[..bits]);
+            if solver.len() >= QUEUE {
+                solve(solver, &mut self.solutions, bits);
             }
-        });
+        }
+        solve(solver, &mut self.solutions, bits);
         let needs = &mut self.needs;
         for touched in &mut self.touched {
             let head = held.store.view(touched.slot as usize).head;
@@ -289,6 +290,15 @@ impl Batch {
         first.retain_mut(|(bucket, held)| std::mem::replace(held, choice(words, (*bucket).into())) != *held);
         first
     }
+}
+
+/// Solves the groups that wait, and puts their solutions where their tags say.
+fn solve(solver: &mut Solver, solutions: &mut [u64], bits: usize) {
+    solver.drain(|tag, fields| {
+        if let Some(fields) = fields {
+            solutions[tag as usize * bits..][..bits].copy_from_slice(&fields[..bits]);
+        }
+    });
 }
 
 /// The groups of these bits, ascending.

@@ -54,6 +54,11 @@ impl Shape {
         (1 << (self.seed_bits * self.seed_fields)) - 1
     }
 
+    /// Most keys of a group that may have a solution: with more, kernels would need more rows than there are.
+    pub(super) const fn most_keys(self) -> usize {
+        self.width as usize
+    }
+
     /// The columns, as a mask.
     pub(super) const fn column_mask(self) -> u64 {
         (1 << self.columns) - 1
@@ -124,6 +129,11 @@ impl Rows {
         Self { shape: Shape::of(params), key: mix64(params.seed() ^ ROW_KEY) }
     }
 
+    /// What a hash is xored with first: the table's seed, mixed.
+    pub(super) const fn key(self) -> u64 {
+        self.key
+    }
+
     /// The row of a key under a seed, in the low `columns` bits.
     #[inline(always)]
     pub(super) const fn row(self, hash: u64, seed: u32) -> u64 {
@@ -140,9 +150,12 @@ impl Rows {
     }
 }
 
-/// The canonical fields of a group, or `None` if no seed has a solution.
+/// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`Shape::most_keys`].
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     let (shape, rows) = (Shape::of(params), Rows::of(params));
+    if keys.hashes.len() > shape.most_keys() {
+        return None;
+    }
     (0..shape.seeds()).find_map(|seed| {
         let equations =
             keys.hashes.iter().zip(&keys.values).map(|(&hash, &value)| (rows.row(hash, seed), value));

@@ -5,6 +5,7 @@
 
 use super::brute;
 use super::format::Format;
+use super::kernels::LaneSolver;
 use super::kernels::search::SearchSolver;
 use super::linear;
 use super::paper;
@@ -88,18 +89,27 @@ pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
 /// Solves groups many at a time, with the kernels of one level of instructions.
 #[derive(Debug)]
 pub(super) struct Solver {
-    params: Params,
-    search: SearchSolver,
-    solved: Vec<(u32, Option<Fields>)>,
-    keys: GroupKeys,
+    kind: Kind,
     isa: Isa,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Equations, side by side.
+    Lanes(LaneSolver),
+    /// Searched at once; the solutions wait for [`Solver::drain`].
+    Search(SearchSolver, Vec<(u32, Option<Fields>)>),
 }
 
 impl Solver {
     /// A solver with the kernels of `isa`, or the best below it that there is.
     pub(super) fn new(params: &Params, isa: Isa) -> Self {
-        let search = SearchSolver::new(params, isa);
-        Self { params: *params, search, solved: Vec::new(), keys: GroupKeys::default(), isa }
+        let kind = if params.format().is_linear() {
+            Kind::Lanes(LaneSolver::new(params, isa))
+        } else {
+            Kind::Search(SearchSolver::new(params, isa), Vec::new())
+        };
+        Self { kind, isa }
     }
 
     /// The level of instructions asked for.
@@ -109,19 +119,25 @@ impl Solver {
 
     /// Adds a group of at most [`Format::group_slots`] keys; its solution comes out of [`Self::drain`] under this tag.
     pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
-        let fields = if self.params.format().is_linear() {
-            self.keys.clear();
-            self.keys.hashes.extend_from_slice(hashes);
-            self.keys.values.extend_from_slice(values);
-            solve(&self.keys, &self.params)
-        } else {
-            self.search.solve(hashes, values)
-        };
-        self.solved.push((tag, fields));
+        match &mut self.kind {
+            Kind::Lanes(lanes) => lanes.push(tag, hashes, values),
+            Kind::Search(search, solved) => solved.push((tag, search.solve(hashes, values))),
+        }
+    }
+
+    /// Groups waiting. A few hundred still fit the caches.
+    pub(super) fn len(&self) -> usize {
+        match &self.kind {
+            Kind::Lanes(lanes) => lanes.len(),
+            Kind::Search(_, solved) => solved.len(),
+        }
     }
 
     /// Calls `sink` with the tag and the solution of each group that was pushed, in any order.
     pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<Fields>)) {
-        self.solved.drain(..).for_each(|(tag, fields)| sink(tag, fields));
+        match &mut self.kind {
+            Kind::Lanes(lanes) => lanes.drain(sink),
+            Kind::Search(_, solved) => solved.drain(..).for_each(|(tag, fields)| sink(tag, fields)),
+        }
     }
 }
