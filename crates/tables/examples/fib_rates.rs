@@ -1,16 +1,21 @@
-//! Rates of the cuckoo table beside the standard library's map, in one run: `cargo run --release --example fib_rates
-//! [thousands of keys] [runs]`. Medians, with the lowest and the highest run behind them.
+//! Rates of the cuckoo table beside the standard library's map (hashbrown), in one run, the contestants taking turns:
+//! `cargo run --release -p scalebricks-tables --example fib_rates -- [thousands of keys] [runs] [lookup|insert|grow]...`.
+//! Medians, with the lowest and the highest run behind them.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "a program that prints rates")]
 
 use scalebricks_tables::cuckoo::CuckooTable;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
-use scalebricks_tables::{Fib, FibError, FibValue, KeyBatch};
+use scalebricks_tables::{Fib, FibValue, KeyBatch};
 use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+type Table = CuckooTable<2, 2>;
+type Map = HashMap<Hashed, FibValue, BuildHasherDefault<Given>>;
+type Refused = Box<dyn std::error::Error>;
 
 /// The map is given the hash that the table is given: both hash at the edge.
 #[derive(Default)]
@@ -28,8 +33,17 @@ impl Hasher for Given {
     }
 }
 
-#[derive(PartialEq, Eq, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Hashed([u64; 2], KeyHash);
+
+/// Keys alone, as the table compares: the hash has chosen the place already.
+impl PartialEq for Hashed {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Hashed {}
 
 impl std::hash::Hash for Hashed {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -49,115 +63,51 @@ impl Random {
     }
 }
 
-/// Runs `work`, which says how many things it did; millions a second.
-fn rate(work: impl FnOnce() -> usize) -> f64 {
-    let start = Instant::now();
-    let done = black_box(work());
-    done as f64 / start.elapsed().as_secs_f64() / 1e6
+/// Keys with their hashes and values, in the order of insertion.
+struct Keys {
+    hasher: KeyHasher,
+    flows: Vec<FlowKey>,
+    words: Vec<[u64; 2]>,
+    hashes: Vec<KeyHash>,
+    values: Vec<FibValue>,
 }
 
-fn report(name: &str, mut rates: Vec<f64>) {
-    rates.sort_by(f64::total_cmp);
-    let (median, low, high) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
-    println!("{name:<46} {median:8.1} M/s  ({low:.1} to {high:.1})");
-}
-
-fn main() -> Result<(), FibError> {
-    let mut args = std::env::args().skip(1).map(|arg| arg.parse().unwrap_or(1));
-    let keys: usize = args.next().unwrap_or(1000) * 1000;
-    let runs = args.next().unwrap_or(7);
-    let hasher = KeyHasher::new(HashSeed::from_u64(1));
-    let mut random = Random(1);
-    let made: Vec<FlowKey> = (0..keys)
-        .map(|_| {
+impl Keys {
+    fn new(keys: usize) -> Self {
+        let hasher = KeyHasher::new(HashSeed::from_u64(1));
+        let mut random = Random(1);
+        let made = (0..keys).map(|_| {
             let (addresses, ports) = (random.next(), random.next());
             let (src, dst) = (addresses as u32, (addresses >> 32) as u32);
             FlowKey::five_tuple_v4(src.into(), dst.into(), 17, ports as u16, (ports >> 16) as u16)
-        })
-        .collect();
-    let words: Vec<[u64; 2]> = made.iter().map(words).collect();
-    let hashes: Vec<KeyHash> = made.iter().map(|key| hasher.hash(key)).collect();
-    println!("{keys} keys of 16 bytes, values of 16, load 0.95, {runs} runs");
-
-    insert_rates(&words, &hashes, hasher, runs);
-    let slots = keys * 100 / 95;
-    let table = CuckooTable::<2, 2>::new(slots, 1, hasher);
-    let fib = PartialFib::new(FibConfig::new(hasher).short_keys(keys));
-    let mut map = HashMap::with_capacity_and_hasher(keys, BuildHasherDefault::<Given>::default());
-    for ((key, &hash), flow) in words.iter().zip(&hashes).zip(&made) {
-        table.insert(key, hash, &[hash.get(), 1])?;
-        fib.insert(flow, hash, [hash.get(), 1])?;
-        map.insert(Hashed(*key, hash), [hash.get(), 1]);
-    }
-    let mut order: Vec<usize> = (0..keys).collect();
-    for i in (1..keys).rev() {
-        order.swap(i, (random.next() % (i as u64 + 1)) as usize);
-    }
-    let flows: Vec<FlowKey> = order.iter().map(|&i| made[i]).collect();
-    let words: Vec<[u64; 2]> = order.iter().map(|&i| words[i]).collect();
-    let hashes: Vec<KeyHash> = order.iter().map(|&i| hashes[i]).collect();
-    println!("bytes/key: table {:.1}", table.table_bytes() as f64 / keys as f64);
-
-    let all = |batch: usize| {
-        move |table: &CuckooTable<2, 2>, words: &[[u64; 2]], hashes: &[KeyHash]| {
-            let mut values = vec![None; batch];
-            let mut found = 0;
-            for (words, hashes) in words.chunks(batch).zip(hashes.chunks(batch)) {
-                let values = &mut values[..words.len()];
-                table.get_batch(words, hashes, values);
-                found += values.iter().flatten().count();
-            }
-            found
-        }
-    };
-    let (mut by_32, mut by_64, mut single, mut of_fib, mut of_map) = (vec![], vec![], vec![], vec![], vec![]);
-    let (mut missing, mut beside) = (vec![], vec![]);
-    let absent: Vec<[u64; 2]> = words.iter().map(|key| [key[0], !key[1]]).collect();
-    let absent_hashes: Vec<KeyHash> = hashes.iter().map(|hash| KeyHash::new(!hash.get())).collect();
-    for _ in 0..runs {
-        by_32.push(rate(|| all(32)(&table, &words, &hashes)));
-        by_64.push(rate(|| all(64)(&table, &words, &hashes)));
-        missing.push(rate(|| all(32)(&table, &absent, &absent_hashes) + keys));
-        single.push(rate(|| {
-            words.iter().zip(&hashes).filter(|(key, hash)| table.get(key, **hash).is_some()).count()
-        }));
-        of_fib.push(rate(|| {
-            let mut values: [Option<FibValue>; 32] = [None; 32];
-            let mut found = 0;
-            for (flows, hashes) in flows.chunks(32).zip(hashes.chunks(32)) {
-                fib.lookup_batch(KeyBatch::new(flows, hashes), &mut values);
-                found += values[..flows.len()].iter().flatten().count();
-            }
-            found
-        }));
-        of_map.push(rate(|| {
-            words
-                .iter()
-                .zip(&hashes)
-                .filter(|(key, hash)| map.get(&Hashed(**key, **hash)).is_some_and(|v| v[1] == 1))
-                .count()
-        }));
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut writer = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    let _ = table.update(&words[writer % keys], hashes[writer % keys], &[writer as u64, 1]);
-                    writer += 1;
-                }
-            });
-            beside.push(rate(|| all(32)(&table, &words, &hashes)));
-            stop.store(true, Ordering::Relaxed);
         });
+        Self::of(hasher, made.collect())
     }
-    report("lookup, batches of 32", by_32);
-    report("lookup, batches of 64", by_64);
-    report("lookup, batches of 32, none there", missing);
-    report("lookup, batches of 32, beside a busy writer", beside);
-    report("lookup, one by one", single);
-    report("lookup through the FIB, batches of 32", of_fib);
-    report("lookup, std HashMap with the hash given", of_map);
-    Ok(())
+
+    fn of(hasher: KeyHasher, flows: Vec<FlowKey>) -> Self {
+        let words = flows.iter().map(words).collect();
+        let hashes: Vec<KeyHash> = flows.iter().map(|key| hasher.hash(key)).collect();
+        let values = hashes.iter().map(|hash| [hash.get(), 1]).collect();
+        Self { hasher, flows, words, hashes, values }
+    }
+
+    fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    fn shuffled(&self) -> Self {
+        let mut flows = self.flows.clone();
+        let mut random = Random(2);
+        for i in (1..flows.len()).rev() {
+            flows.swap(i, (random.next() % (i as u64 + 1)) as usize);
+        }
+        Self::of(self.hasher, flows)
+    }
+
+    /// A table of fixed size that they fill to 95 %.
+    fn table(&self) -> Table {
+        Table::new(self.len() * 100 / 95, 1, self.hasher)
+    }
 }
 
 fn words(key: &FlowKey) -> [u64; 2] {
@@ -167,47 +117,218 @@ fn words(key: &FlowKey) -> [u64; 2] {
     }
 }
 
-fn insert_rates(words: &[[u64; 2]], hashes: &[KeyHash], hasher: KeyHasher, runs: usize) {
-    let keys = words.len();
-    let slots = keys * 100 / 95;
-    let cut = slots * 3 / 4;
-    let (mut to_75, mut to_95, mut in_one, mut of_map) = (vec![], vec![], vec![], vec![]);
+/// Measurements by name, in the order of their first appearance.
+#[derive(Default)]
+struct Rates(Vec<(String, Vec<f64>)>);
+
+impl Rates {
+    fn add(&mut self, name: &str, measured: f64) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, all)) => all.push(measured),
+            None => self.0.push((name.to_owned(), vec![measured])),
+        }
+    }
+
+    /// Millions a second of what `work` did, as it says.
+    fn rate(&mut self, name: &str, work: impl FnOnce() -> usize) {
+        let start = Instant::now();
+        let done = black_box(work());
+        self.add(name, done as f64 / start.elapsed().as_secs_f64() / 1e6);
+    }
+
+    fn report(self) {
+        for (name, mut all) in self.0 {
+            all.sort_by(f64::total_cmp);
+            println!("{name:<52} {:8.1}  ({:.1} to {:.1})", all[all.len() / 2], all[0], all[all.len() - 1]);
+        }
+    }
+}
+
+/// Looks all keys up in batches of this many; how many were there.
+fn look_up(table: &Table, words: &[[u64; 2]], hashes: &[KeyHash], batch: usize) -> usize {
+    let mut values = vec![None; batch];
+    let mut found = 0;
+    for (words, hashes) in words.chunks(batch).zip(hashes.chunks(batch)) {
+        let values = &mut values[..words.len()];
+        table.get_batch(words, hashes, values);
+        found += values.iter().flatten().count();
+    }
+    found
+}
+
+fn lookups(keys: &Keys, runs: usize) -> Result<(), Refused> {
+    let table = keys.table();
+    table.write().insert_all(&keys.words, &keys.hashes, &keys.values)?;
+    let mut map = Map::with_capacity_and_hasher(keys.len(), BuildHasherDefault::default());
+    map.extend(keys.words.iter().zip(&keys.hashes).map(|(&key, &hash)| (Hashed(key, hash), [hash.get(), 1])));
+    println!("bytes a key: {:.1}", table.table_bytes() as f64 / keys.len() as f64);
+    let fib = PartialFib::new(FibConfig::new(keys.hasher).short_keys(keys.len()));
+    for (flow, &hash) in keys.flows.iter().zip(&keys.hashes) {
+        fib.insert(flow, hash, [hash.get(), 1])?;
+    }
+    let keys = keys.shuffled();
+    let absent: Vec<[u64; 2]> = keys.words.iter().map(|key| [key[0], !key[1]]).collect();
+    let absent_hashes: Vec<KeyHash> = keys.hashes.iter().map(|hash| KeyHash::new(!hash.get())).collect();
+    let mut rates = Rates::default();
     for _ in 0..runs {
-        let table = CuckooTable::<2, 2>::new(slots, 1, hasher);
-        let insert = |from: usize, to: usize| {
-            for (key, &hash) in words[from..to].iter().zip(&hashes[from..to]) {
-                table.insert(key, hash, &[1, 2])?;
+        for batch in [32, 64, 256] {
+            let name = format!("lookup, batches of {batch}");
+            rates.rate(&name, || look_up(&table, &keys.words, &keys.hashes, batch));
+        }
+        rates.rate("lookup, std HashMap, the hash given", || {
+            let all = keys.words.iter().zip(&keys.hashes);
+            all.filter(|(key, hash)| map.get(&Hashed(**key, **hash)).is_some_and(|v| v[1] == 1)).count()
+        });
+        rates.rate("lookup, batches of 32, none there", || {
+            look_up(&table, &absent, &absent_hashes, 32) + keys.len()
+        });
+        rates.rate("lookup through the FIB, batches of 32", || {
+            let mut values: [Option<FibValue>; 32] = [None; 32];
+            let mut found = 0;
+            for (flows, hashes) in keys.flows.chunks(32).zip(keys.hashes.chunks(32)) {
+                fib.lookup_batch(KeyBatch::new(flows, hashes), &mut values);
+                found += values[..flows.len()].iter().flatten().count();
             }
-            Ok::<_, FibError>(to - from)
-        };
-        to_75.push(rate(|| insert(0, cut).unwrap_or(0)));
-        to_95.push(rate(|| insert(cut, keys).unwrap_or(0)));
-        assert_eq!(table.len(), keys);
-        let table = CuckooTable::<2, 2>::new(slots, 1, hasher);
-        in_one.push(rate(|| {
-            let mut writer = table.write();
-            for (i, (key, &hash)) in words.iter().zip(hashes).enumerate() {
-                if let Some(&ahead) = hashes.get(i + 8) {
-                    writer.prefetch(ahead);
+            found
+        });
+        let all = keys.words.iter().zip(&keys.hashes).take(1_000_000);
+        rates.rate("lookup, one by one", || {
+            all.filter(|(key, hash)| table.get(key, **hash).is_some()).count()
+        });
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let changes =
+                    keys.words.iter().zip(&keys.hashes).cycle().take_while(|_| !stop.load(Ordering::Relaxed));
+                for (key, &hash) in changes {
+                    let _ = table.update(key, hash, &[hash.get(), 1]);
                 }
-                if writer.insert(key, hash, &[1, 2]).is_err() {
-                    return i;
-                }
-            }
-            keys
-        }));
-        assert_eq!(table.len(), keys);
-        let mut map = HashMap::with_capacity_and_hasher(keys, BuildHasherDefault::<Given>::default());
-        of_map.push(rate(|| {
-            for (&key, &hash) in words.iter().zip(hashes) {
-                map.insert(Hashed(key, hash), [1u64, 2]);
+            });
+            rates.rate("lookup, batches of 32, beside a busy writer", || {
+                look_up(&table, &keys.words, &keys.hashes, 32)
+            });
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+    rates.report();
+    Ok(())
+}
+
+fn inserts(keys: &Keys, runs: usize) -> Result<(), Refused> {
+    let mut rates = Rates::default();
+    let cut = keys.len() * 75 / 95;
+    for _ in 0..runs {
+        let table = keys.table();
+        for (name, range) in
+            [("insert_all, load 0 to 0.75", 0..cut), ("insert_all, load 0.75 to 0.95", cut..keys.len())]
+        {
+            let start = Instant::now();
+            let (words, hashes) = (&keys.words[range.clone()], &keys.hashes[range.clone()]);
+            table.write().insert_all(words, hashes, &keys.values[range.clone()])?;
+            rates.add(name, range.len() as f64 / start.elapsed().as_secs_f64() / 1e6);
+        }
+        drop(table);
+        let mut map = Map::with_capacity_and_hasher(keys.len(), BuildHasherDefault::default());
+        rates.rate("insert, std HashMap of known size", || {
+            for ((&key, &hash), &value) in keys.words.iter().zip(&keys.hashes).zip(&keys.values) {
+                map.insert(Hashed(key, hash), value);
             }
             map.len()
-        }));
-        black_box(map.hasher().build_hasher().finish());
+        });
+        drop(map);
+        let table = keys.table();
+        let start = Instant::now();
+        for ((key, &hash), value) in keys.words.iter().zip(&keys.hashes).zip(&keys.values) {
+            table.insert(key, hash, value)?;
+        }
+        rates.add(
+            "insert, one call each, load 0 to 0.95",
+            keys.len() as f64 / start.elapsed().as_secs_f64() / 1e6,
+        );
     }
-    report("insert, load 0 to 0.75", to_75);
-    report("insert, load 0.75 to 0.95", to_95);
-    report("insert, load 0 to 0.95, asked 8 keys ahead", in_one);
-    report("insert, std HashMap of known size", of_map);
+    rates.report();
+    Ok(())
+}
+
+/// From empty to all keys, one at a time, and then by half again in steps with lookups between.
+fn growth(keys: &Keys, runs: usize) -> Result<(), Refused> {
+    let mut rates = Rates::default();
+    let shuffled = keys.shuffled();
+    for _ in 0..runs {
+        let table = Table::new(0, 1, keys.hasher);
+        let (mut slowest, mut slowest_begin) = (Duration::ZERO, Duration::ZERO);
+        let start = Instant::now();
+        for ((key, &hash), value) in keys.words.iter().zip(&keys.hashes).zip(&keys.values) {
+            let mut writer = table.write();
+            let growing = writer.is_growing();
+            let at = Instant::now();
+            writer.insert_growing(key, hash, value)?;
+            let took = at.elapsed();
+            let begun = !growing && writer.is_growing();
+            let most = if begun { &mut slowest_begin } else { &mut slowest };
+            *most = took.max(*most);
+        }
+        rates.add(
+            "from empty, growing, one by one, each one timed",
+            keys.len() as f64 / start.elapsed().as_secs_f64() / 1e6,
+        );
+        rates.add("slowest insert, us", slowest.as_secs_f64() * 1e6);
+        rates.add("slowest insert that allocates, us", slowest_begin.as_secs_f64() * 1e6);
+        drop(table);
+        let table = Table::new(0, 1, keys.hasher);
+        let start = Instant::now();
+        table.write().insert_all_growing(&keys.words, &keys.hashes, &keys.values)?;
+        rates.add(
+            "from empty, growing, insert_all_growing",
+            keys.len() as f64 / start.elapsed().as_secs_f64() / 1e6,
+        );
+        drop(table);
+
+        let table = keys.table();
+        let start = Instant::now();
+        table.write().insert_all(&keys.words, &keys.hashes, &keys.values)?;
+        rates.add(
+            "fresh, insert_all, load 0 to 0.95",
+            keys.len() as f64 / start.elapsed().as_secs_f64() / 1e6,
+        );
+        let mut writer = table.write();
+        let half = table.slots() / 8;
+        let start = Instant::now();
+        writer.grow_begin(table.slots() * 3 / 2)?;
+        rates.add("grow_begin, us", start.elapsed().as_secs_f64() * 1e6);
+        let start = Instant::now();
+        writer.grow_step(half)?;
+        rates.add("keys moved by growth", keys.len() as f64 / 2.0 / start.elapsed().as_secs_f64() / 1e6);
+        rates.rate("lookup while it grows, half moved, batches of 32", || {
+            look_up(&table, &shuffled.words, &shuffled.hashes, 32)
+        });
+        writer.grow_step(half + 1)?;
+        rates.rate("lookup after growth, batches of 32", || {
+            look_up(&table, &shuffled.words, &shuffled.hashes, 32)
+        });
+    }
+    rates.report();
+    Ok(())
+}
+
+fn main() -> Result<(), Refused> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Vec<usize> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
+    let keys = Keys::new(numbers.first().unwrap_or(&1000) * 1000);
+    let runs = *numbers.get(1).unwrap_or(&5);
+    let asked = |what: &str| args.len() <= numbers.len() || args.iter().any(|arg| arg == what);
+    println!(
+        "{} keys of 16 bytes, values of 16, load 0.95, {runs} runs; M/s unless said otherwise",
+        keys.len()
+    );
+    if asked("lookup") {
+        lookups(&keys, runs)?;
+    }
+    if asked("insert") {
+        inserts(&keys, runs)?;
+    }
+    if asked("grow") {
+        growth(&keys, runs)?;
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The GPT that holds every key: an exact copy of all flows at every node, the node in each flow's value.
 //!
-//! This is what a cluster has without `ScaleBricks`: 33.7 bytes a flow at every node instead of a few bits. In the full
+//! This is what a cluster has without `ScaleBricks`: 34.7 bytes a flow at every node instead of a few bits. In the full
 //! duplication of the paper's Figure 2 one table is both GPT and FIB, so this one shares a [`PartialFib`] rather than
 //! owning a table.
 

@@ -4,17 +4,29 @@
 /// Asks for the cache line that holds `target`, to be read soon. A hint: it changes nothing that can be observed.
 #[inline(always)]
 pub fn prefetch_read<T>(target: &T) {
+    prefetch(target);
+}
+
+/// [`prefetch_read`] of an item of a slice, without a check whether there is such an item.
+#[inline(always)]
+pub(crate) fn prefetch_item<T>(items: &[T], index: usize) {
+    prefetch(items.as_ptr().wrapping_add(index));
+}
+
+/// The hint for any address at all.
+#[inline(always)]
+fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHT0 never faults and never writes, whatever the address; this one is that of a live reference.
+    // SAFETY: PREFETCHT0 never faults and never writes, whatever the address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast::<i8>());
+        _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>());
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: PRFM is a hint with no architectural effect beyond the caches.
     unsafe {
-        core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) std::ptr::from_ref(target), options(nostack, preserves_flags, readonly));
+        core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    let _ = target;
+    let _ = address;
 }

@@ -7,18 +7,18 @@
 //!
 //! # Memory and cost
 //!
-//! | key words `K` | bytes a bucket | lines a hit touches | lines a miss touches | bytes a slot at 16-byte values |
+//! A slot has a *tag*, one byte of the key's hash, zero if the slot is empty. The tags of a bucket are one word, those of
+//! the table an array of their own that stays in the cache. A lookup reads the tags of its two buckets and goes to the
+//! slot whose tag agrees, where key and value lie side by side; one lookup in 35 of a key that is there, and one in 33 of
+//! one that is not, goes to a slot more in vain.
+//!
+//! | key, value | bytes a slot | bytes a key at load 0.95 | lines a hit touches | a miss |
 //! |---|---|---|---|---|
-//! | 1, 2 (16 bytes) | 64 | 2 buckets + 1 of values = 3 | 2 | 32 |
-//! | 3, 4 (32 bytes) | 128 | 2 + 1 for the rest of the key + 1 = 4 | 2 | 48 |
-//! | 5, 6 (40, 48 bytes) | 192 | 2 + 2 for the rest of the key + 1 = 5 | 2 | 64 |
+//! | 16 and 16 bytes | 32 + 1 | 34.7 | 1, and 2 of tags | 2 of tags |
+//! | 40 and 16 bytes | 64 + 1 | 68.4 | 1, and 2 of tags | 2 of tags |
 //!
-//! A key of more than two words does not fit a one-line bucket. Its bucket holds the first two words of its four keys
-//! in the first line; the others are touched only where those two agree (keys that share their first 16 bytes with a
-//! neighbour touch them more often). Values of up to 16 bytes lie within one line, in an array of their own by slot
-//! number. Beside that a lookup reads one version counter a bucket, of an array of at most 32 KiB.
-//!
-//! At load 0.95 a key of 16 bytes with a value of 16 takes 33.7 bytes, one of 40 bytes 67.4.
+//! A slot takes its key and value rounded up to 32 bytes. The tags of 8 M keys are 8.4 MB. Beside that a lookup reads
+//! the table's clock once a batch; only beside a writer, two stamps a key of an array of at most 32 KiB.
 //!
 //! # What a reader may see, and wait for
 //!
@@ -26,28 +26,39 @@
 //! values, never "absent" for a key that is only being moved. It takes no lock. It looks again if the writer changed
 //! one of its two stripes of buckets meanwhile, which takes the writer some ten stores; a writer that the operating
 //! system stops in just that span holds up the readers of these stripes (two of up to 4,096), which give their core
-//! away until it goes on. ADR 3 has the numbers.
+//! away until it goes on. ADR 3 has the numbers. While the table [grows](Writer::grow_begin), readers go on, and those of
+//! keys that have moved look twice; ADR 7 says why they miss none.
 //!
 //! Source: Zhou et al., "Scaling Up Clustered Network Appliances with `ScaleBricks`" (SIGCOMM 2015) §5.2; the optimistic
-//! reads are those of `MemC3` (NSDI 2013) and `CuckooSwitch` (`CoNEXT` 2013), with counters by bucket instead of by key.
+//! reads are those of `MemC3` (NSDI 2013) and `CuckooSwitch` (`CoNEXT` 2013), with counters by bucket instead of by
+//! key; tags are `MemC3`'s, kept apart from the keys.
 
 #[cfg(test)]
 mod stress;
 #[cfg(test)]
 mod tests;
 
+mod entry;
+mod growth;
+mod lookup;
+mod room;
 mod store;
+mod stores;
+mod tags;
 mod version;
 mod writer;
 
-pub use writer::Writer;
+pub use writer::{RunError, Writer};
 
 use crate::FibError;
 use arc_swap::ArcSwap;
+use crossbeam_utils::CachePadded;
+use lookup::UNIT;
 use scalebricks_types::{FlowKey, Key16, Key40, KeyHash, KeyHasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use store::{LANES, SLOTS, Store};
+use store::{SLOTS, Store};
+use stores::Stores;
 use writer::State;
 
 /// Most buckets of a table: 4 Gi slots. Slot numbers and the bucket choice work on 32 bits.
@@ -82,11 +93,14 @@ impl HashWords<5> for KeyHasher {
 /// Every call that names a key takes its hash as well, which must be the hasher's: of a key stored under another
 /// hash, no lookup is sure to find it (debug builds check).
 pub struct CuckooTable<const K: usize, const V: usize, H = KeyHasher> {
-    /// What readers read. A grown table is published here.
-    current: ArcSwap<Store<K, V>>,
+    /// What readers read.
+    current: ArcSwap<Stores<K, V>>,
+    /// Advanced after each store to `current`: what a reader that has found nothing looks at.
+    generation: CachePadded<AtomicU64>,
     /// The writer's state; holding it is being the writer. Readers never touch it.
     state: Mutex<State<K, V>>,
-    len: AtomicUsize,
+    /// Stored by the writer only.
+    len: CachePadded<AtomicUsize>,
     hasher: H,
 }
 
@@ -96,11 +110,12 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
     ///
     /// Cost: zeroes all of [`Self::table_bytes`].
     pub fn new(slots: usize, seed: u64, hasher: H) -> Self {
-        let store = Arc::new(Store::new(buckets_for(slots), seed));
+        let stores = Arc::new(Stores::of(Arc::new(Store::new(buckets_for(slots), seed))));
         Self {
-            current: ArcSwap::new(Arc::clone(&store)),
-            state: Mutex::new(State::new(store)),
-            len: AtomicUsize::new(0),
+            current: ArcSwap::new(Arc::clone(&stores)),
+            generation: CachePadded::new(AtomicU64::new(0)),
+            state: Mutex::new(State::new(stores)),
+            len: CachePadded::new(AtomicUsize::new(0)),
             hasher,
         }
     }
@@ -120,7 +135,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         };
         let mut buckets = (bytes / Store::<K, V>::bytes_for(1)).min(MAX_BUCKETS);
         while buckets > 0 && !fits(buckets) {
-            buckets -= 1; // at most 32 KiB / bucket size steps: the counters
+            buckets -= 1; // at most 32 KiB / bucket size steps: the stamps
         }
         buckets * SLOTS
     }
@@ -131,13 +146,18 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
     /// [`Self::get_batch`].
     #[inline]
     pub fn get(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
-        let store = self.current.load();
-        store.get(key, store.places(hash))
+        loop {
+            let generation = self.generation.load(Ordering::Acquire);
+            let stores = self.current.load();
+            let found = stores.all().find_map(|store| store.get(key, store.places(hash)));
+            if found.is_some() || self.generation.load(Ordering::Relaxed) == generation {
+                return found;
+            }
+        }
     }
 
-    /// The value of each key of a batch of any length, 32 at a time with all their memory accesses under way at once.
-    ///
-    /// A table that grows meanwhile is read in its old state until the call ends.
+    /// The value of each key of a batch of any length, with the memory accesses of many keys under way at once: batches
+    /// of 32 hide most of the wait for memory, those of 64 and more nearly all.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -145,10 +165,32 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
     pub fn get_batch(&self, keys: &[[u64; K]], hashes: &[KeyHash], values: &mut [Option<[u64; V]>]) {
         assert_eq!(keys.len(), hashes.len(), "one hash a key");
         assert_eq!(keys.len(), values.len(), "one answer a key");
-        let store = self.current.load();
-        let batches = keys.chunks(LANES).zip(hashes.chunks(LANES)).zip(values.chunks_mut(LANES));
-        for ((keys, hashes), values) in batches {
-            store.get_lanes(keys, hashes, values);
+        let generation = self.generation.load(Ordering::Acquire);
+        let stores = self.current.load();
+        let units = keys.chunks(UNIT).zip(hashes.chunks(UNIT)).zip(values.chunks_mut(UNIT));
+        for ((keys, hashes), values) in units {
+            let missed = stores.oldest.get_unit(keys, hashes, values);
+            if missed && (stores.growing() || self.generation.load(Ordering::Relaxed) != generation) {
+                self.get_moved(generation, &stores, keys, hashes, values);
+            }
+        }
+    }
+
+    /// Looks for the keys that were not in the oldest store: in the newer ones, and while the list of stores changes, in
+    /// the list of now. Why that misses none is said in [`growth`].
+    #[cold]
+    fn get_moved(
+        &self,
+        mut generation: u64,
+        stores: &Stores<K, V>,
+        keys: &[[u64; K]],
+        hashes: &[KeyHash],
+        values: &mut [Option<[u64; V]>],
+    ) {
+        let mut missed = stores.newer.iter().all(|store| store.get_missing(keys, hashes, values));
+        while missed && self.generation.load(Ordering::Relaxed) != generation {
+            generation = self.generation.load(Ordering::Acquire);
+            missed = self.current.load().all().all(|store| store.get_missing(keys, hashes, values));
         }
     }
 
@@ -158,7 +200,8 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         Writer::new(self, self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a key. Cost: two buckets, one value line; near full also a search over some buckets more.
+    /// Adds a key. Cost: the tags of two buckets, one slot; near full also a search over some buckets more. For a run of
+    /// keys, [`Writer::insert_all`] is several times as fast.
     ///
     /// # Errors
     /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; the table is then as it was.
@@ -182,10 +225,11 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         self.write().remove(key, hash)
     }
 
-    /// Moves all keys to a table of at least `slots` slots while readers go on: see [`Writer::grow`].
+    /// Moves all keys to a table of at least `slots` slots while readers go on: see [`Writer::grow`], and
+    /// [`Writer::grow_begin`] for doing so step by step.
     ///
     /// # Errors
-    /// [`FibError::Full`] if the keys do not fit that many slots; the table is then as it was.
+    /// [`FibError::Full`] if that is fewer slots than keys; the table is then as it was.
     pub fn grow(&self, slots: usize) -> Result<(), FibError> {
         self.write().grow(slots)
     }
@@ -207,14 +251,14 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         self.len() == 0
     }
 
-    /// Slots there are.
+    /// Slots there are; of a table that grows, those it is to have.
     pub fn slots(&self) -> usize {
-        self.current.load().slots()
+        self.current.load().newest().slots()
     }
 
-    /// Bytes of memory of keys, values and counters. While the table grows, the old and the new one are both there.
+    /// Bytes of memory of keys, values and stamps; while the table grows, of the old and the new one.
     pub fn table_bytes(&self) -> usize {
-        self.current.load().bytes()
+        self.current.load().all().map(|store| store.bytes()).sum()
     }
 }
 

@@ -118,6 +118,56 @@ fn nothing_is_lost_while_the_table_grows() {
     });
 }
 
+/// Growth and shrinking in single steps, with keys that come, change and go between the steps.
+#[test]
+fn nothing_is_missed_while_the_table_grows_in_steps() {
+    let table = CuckooTable::<2, 2, _>::new(SLOTS, 1, TestHasher);
+    let rounds = if cfg!(miri) { 2 } else { 40 };
+    beside_readers(&table, || {
+        let mut next = STAY;
+        for round in 1..=rounds {
+            let slots = if round % 2 == 1 { SLOTS * 3 / 2 } else { SLOTS };
+            table.write().grow_begin(slots).unwrap();
+            while !table.write().grow_step(if cfg!(miri) { 4 } else { 1 }).unwrap() {
+                let stays = key(next * 13 % STAY);
+                table.update(&stays, hash(&stays), &value(&stays, round)).unwrap();
+                let passing = key(next);
+                table.insert(&passing, hash(&passing), &value(&passing, round)).unwrap();
+                assert!(table.get(&passing, hash(&passing)).is_some(), "a reader that comes after finds it");
+                next += 1;
+                if next - STAY > 100 {
+                    let gone = key(next - 100);
+                    table.remove(&gone, hash(&gone)).unwrap();
+                }
+            }
+            assert_eq!(table.slots(), slots);
+        }
+    });
+}
+
+#[test]
+fn nothing_is_missed_while_the_table_grows_by_itself() {
+    let table = CuckooTable::<2, 2, _>::new(0, 1, TestHasher);
+    let n = STAY + if cfg!(miri) { 40 } else { 300_000 };
+    for key in (0..STAY).map(key) {
+        table.write().insert_growing(&key, hash(&key), &value(&key, 0)).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| read(&table, &stop))).collect();
+        for key in (STAY..n).map(key) {
+            table.write().insert_growing(&key, hash(&key), &value(&key, 0)).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 0);
+        }
+    });
+    assert!(
+        table.slots() < 2 * n as usize && (0..n).map(key).all(|key| table.get(&key, hash(&key)).is_some())
+    );
+}
+
 #[test]
 fn a_key_that_comes_and_goes_is_there_or_not() {
     let table = CuckooTable::<2, 2, _>::new(SLOTS, 1, TestHasher);

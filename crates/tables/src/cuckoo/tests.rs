@@ -38,6 +38,10 @@ enum Op {
     Batch(Vec<u64>),
     Iterate,
     Grow(usize),
+    GrowBegin(usize),
+    GrowStep(usize),
+    /// Inserted by a writer that grows by itself, as a run.
+    Run(Vec<u64>, u64),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -47,9 +51,12 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => (k.clone(), any::<u64>()).prop_map(|(k, v)| Op::Update(k, v)),
         3 => k.clone().prop_map(Op::Remove),
         3 => k.clone().prop_map(Op::Get),
-        1 => prop::collection::vec(k, 0..70).prop_map(Op::Batch),
+        1 => prop::collection::vec(k.clone(), 0..70).prop_map(Op::Batch),
         1 => Just(Op::Iterate),
         1 => (0usize..80).prop_map(Op::Grow),
+        1 => (0usize..120).prop_map(Op::GrowBegin),
+        4 => (0usize..6).prop_map(Op::GrowStep),
+        1 => (prop::collection::vec(k, 0..10), any::<u64>()).prop_map(|(ks, v)| Op::Run(ks, v)),
     ];
     prop::collection::vec(op, 0..if cfg!(miri) { 20 } else { 200 })
 }
@@ -103,13 +110,41 @@ fn check<const K: usize, const V: usize>(ops: &[Op]) -> Result<(), TestCaseError
             Op::Grow(slots) => {
                 let before = table.slots();
                 match table.grow(slots) {
-                    Ok(()) => prop_assert!(table.slots() >= slots),
+                    Ok(()) => prop_assert!(table.slots() >= slots && !table.write().is_growing()),
                     Err(FibError::Full { .. }) => prop_assert_eq!(table.slots(), before),
                     Err(other) => prop_assert!(false, "{}", other),
                 }
             }
+            Op::GrowBegin(slots) => {
+                let refused = slots.div_ceil(4).max(2) * 4 < plain.len();
+                prop_assert_eq!(table.write().grow_begin(slots).is_err(), refused);
+                prop_assert!(refused || table.slots() >= slots);
+            }
+            Op::GrowStep(buckets) => {
+                let before = table.slots();
+                let done = table.write().grow_step(buckets).unwrap();
+                prop_assert_eq!(done, !table.write().is_growing());
+                prop_assert!(table.slots() >= before);
+            }
+            Op::Run(ref ks, v) => {
+                let keys: Vec<[u64; K]> = ks.iter().map(|&k| key(k)).collect();
+                let hashes: Vec<KeyHash> = keys.iter().map(hash).collect();
+                let done = table.write().insert_all_growing(&keys, &hashes, &vec![[v; V]; keys.len()]);
+                let exists = keys.iter().position(|key| {
+                    let exists = plain.contains_key(key);
+                    plain.entry(*key).or_insert([v; V]);
+                    exists
+                });
+                prop_assert_eq!(
+                    done,
+                    exists.map_or(Ok(()), |at| Err(RunError { at, error: FibError::Exists }))
+                );
+            }
         }
         prop_assert_eq!(table.len(), plain.len());
+        let one = Store::<K, V>::bytes_for(table.slots().div_ceil(SLOTS))
+            + version::bytes_for(table.slots() / SLOTS);
+        prop_assert!(table.table_bytes() == one || table.write().is_growing() && table.table_bytes() > one);
     }
     Ok(())
 }
@@ -245,6 +280,36 @@ fn batches_of_every_length_equal_single_lookups() {
 }
 
 #[test]
+fn every_key_is_found_after_every_step_of_growth() {
+    let table = CuckooTable::<2, 2, _>::new(200, 3, TestHasher);
+    let n = 180;
+    let keys: Vec<_> = (0..n).map(key::<2>).collect();
+    let hashes: Vec<_> = keys.iter().map(hash).collect();
+    let values: Vec<_> = (0..n).map(|n| [n, n]).collect();
+    table.write().insert_all(&keys, &hashes, &values).unwrap();
+    // By half, to just enough, and to less than the keys need at first: that takes a third store.
+    for slots in [300, 200, 184] {
+        let bytes = table.table_bytes();
+        table.write().grow_begin(slots).unwrap();
+        let mut found = vec![None; keys.len()];
+        loop {
+            assert!(table.table_bytes() > bytes / 2);
+            table.get_batch(&keys, &hashes, &mut found);
+            assert!(found.iter().zip(&values).all(|(found, value)| *found == Some(*value)));
+            assert!(keys.iter().zip(&hashes).all(|(key, &hash)| table.get(key, hash).is_some()));
+            assert_eq!(table.get(&key(n), hash(&key::<2>(n))), None);
+            let mut seen = 0;
+            table.for_each(|key, value| seen += u64::from(key[1] == value[0] + 1));
+            assert_eq!(seen, n);
+            if table.write().grow_step(1).unwrap() {
+                break;
+            }
+        }
+        assert!(table.slots() >= slots);
+    }
+}
+
+#[test]
 fn inserting_with_growth_never_refuses() {
     let table = CuckooTable::<2, 1, _>::new(0, 0, TestHasher);
     let n = if cfg!(miri) { 40 } else { 20_000 };
@@ -264,7 +329,7 @@ fn memory_is_what_was_asked_for() {
     type Table = CuckooTable<2, 2, TestHasher>;
     let bytes = 1 << 20;
     let table = Table::new(Table::slots_within(bytes), 0, TestHasher);
-    assert!(table.table_bytes() <= bytes && table.table_bytes() > bytes - 128, "{}", table.table_bytes());
+    assert!(table.table_bytes() <= bytes && table.table_bytes() > bytes - 132, "{}", table.table_bytes());
     assert_eq!(Table::slots_within(100), 0);
-    assert_eq!(Table::new(4000, 0, TestHasher).table_bytes(), 1000 * (64 + 64) + 1024 * 8);
+    assert_eq!(Table::new(4000, 0, TestHasher).table_bytes(), 1000 * (4 * 32 + 4) + 1024 * 8);
 }

@@ -1,141 +1,137 @@
-//! The writer's side: inserts with their search for a chain of moves, updates, removals, growth.
+//! The writer's side: inserts, updates, removals. Growth is in [`super::growth`].
 
-use super::store::{Places, SLOTS, Slot, Store};
-use super::{CuckooTable, HashWords, buckets_for};
+use super::room::Room;
+use super::store::{Slot, Store};
+use super::stores::Stores;
+use super::{CuckooTable, HashWords};
 use crate::FibError;
 use scalebricks_types::KeyHash;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-/// Most buckets an insert looks at before it gives up: enough for a load of 0.97. The interpreter
-/// gets fewer, for its small tables.
-const MAX_SEARCH: usize = if cfg!(miri) { 64 } else { 2048 };
+/// Keys whose tags are asked for ahead of the one being written, in a run of inserts.
+const AHEAD: usize = 16;
 
-/// Fresh seeds tried by one growth. A second one is needed only where a table is asked to hold nearly its slots.
-const GROW_TRIES: u64 = 4;
-
-/// "No parent" in the search: the bucket is one of the new key's own.
-const ROOT: u32 = u32::MAX;
-
-/// A bucket reached in the search: by moving the key in `slot` of the parent's bucket to its other bucket.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    bucket: u32,
-    parent: u32,
-    slot: u32,
-}
+/// Keys whose entries are asked for ahead.
+const ENTRIES_AHEAD: usize = 8;
 
 /// What belongs to the writer alone.
 #[derive(Debug)]
 pub(super) struct State<const K: usize, const V: usize> {
-    store: Arc<Store<K, V>>,
-    /// The search queue, kept to not allocate for each insert.
-    steps: Vec<Step>,
-    moves: u64,
+    /// The list that readers see.
+    pub(super) stores: Arc<Stores<K, V>>,
+    /// Buckets of the oldest store that were moved to the newest.
+    pub(super) moved_buckets: usize,
+    /// Lists that readers may still hold.
+    pub(super) retired: Vec<Arc<Stores<K, V>>>,
+    pub(super) room: Room,
 }
 
 impl<const K: usize, const V: usize> State<K, V> {
-    pub(super) const fn new(store: Arc<Store<K, V>>) -> Self {
-        Self { store, steps: Vec::new(), moves: 0 }
+    pub(super) fn new(stores: Arc<Stores<K, V>>) -> Self {
+        Self { stores, moved_buckets: 0, retired: Vec::new(), room: Room::default() }
     }
+}
 
-    /// A free slot in one of these buckets, after moving other keys if need be; `None`, with nothing moved, if the
-    /// search ends without.
-    fn make_room(&mut self, places: Places, hasher: &impl HashWords<K>) -> Option<Slot> {
-        let store = &*self.store;
-        if let Some(slot) = store.free_slot(places.first).or_else(|| store.free_slot(places.second)) {
-            return Some(slot);
-        }
-        self.steps.clear();
-        for bucket in [places.first, places.second] {
-            self.steps.push(Step { bucket, parent: ROOT, slot: 0 });
-        }
-        let mut at = 0;
-        while let Some(&Step { bucket, .. }) = self.steps.get(at) {
-            if let Some(free) = store.free_slot(bucket) {
-                return Some(self.shift_chain(at, free));
-            }
-            for slot in 0..SLOTS as u32 {
-                if self.steps.len() == MAX_SEARCH {
-                    break;
-                }
-                let places = store.places(hasher.hash_words(&store.key(Slot { bucket, slot })));
-                let other = places.first ^ places.second ^ bucket;
-                store.prefetch_bucket(other);
-                self.steps.push(Step { bucket: other, parent: at as u32, slot }); // below MAX_SEARCH
-            }
-            at += 1;
-        }
-        None
-    }
-
-    /// Moves the keys on the way to step `at` one step each, the last one first, so that every key is in the table
-    /// all the time; gives the slot that this frees in one of the roots.
-    ///
-    /// No bucket comes twice on the way: breadth first, the way through its first visit is shorter and would have
-    /// been found before. So each key is still where the search saw it.
-    fn shift_chain(&mut self, mut at: usize, mut free: Slot) -> Slot {
-        loop {
-            let step = self.steps[at];
-            if step.parent == ROOT {
-                return free;
-            }
-            at = step.parent as usize;
-            let from = Slot { bucket: self.steps[at].bucket, slot: step.slot };
-            self.store.shift(from, free);
-            self.moves += 1;
-            free = from;
-        }
-    }
+/// A key of a run that was not added, and why. Those before it were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("key {at} of the run: {error}")]
+pub struct RunError {
+    /// Its place in the run.
+    pub at: usize,
+    /// Why.
+    #[source]
+    pub error: FibError,
 }
 
 /// The writer of a [`CuckooTable`]: there is one at a time. Readers see each change as it is made.
 pub struct Writer<'a, const K: usize, const V: usize, H> {
-    table: &'a CuckooTable<K, V, H>,
-    state: MutexGuard<'a, State<K, V>>,
+    pub(super) table: &'a CuckooTable<K, V, H>,
+    pub(super) state: MutexGuard<'a, State<K, V>>,
 }
 
 impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
-    pub(super) const fn new(table: &'a CuckooTable<K, V, H>, state: MutexGuard<'a, State<K, V>>) -> Self {
-        Self { table, state }
+    pub(super) fn new(table: &'a CuckooTable<K, V, H>, state: MutexGuard<'a, State<K, V>>) -> Self {
+        let mut writer = Self { table, state };
+        if !writer.state.retired.is_empty() {
+            writer.free_retired();
+        }
+        writer
     }
 
-    /// Asks for the buckets of a key that is written soon. A run of inserts that asks eight or so keys ahead does
+    /// Asks for the tags of a key that is written soon. A run of changes that asks sixteen or so keys ahead does
     /// not wait for memory.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
-        let store = &self.state.store;
-        store.prefetch(store.places(hash));
+        for store in self.state.stores.all() {
+            store.view().prefetch_tags(store.places(hash));
+        }
+    }
+
+    /// Asks for the memory that a change of this key will read and write: to be called when what [`Self::prefetch`] asked
+    /// for has come, eight or so keys ahead.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: KeyHash) {
+        for store in self.state.stores.all() {
+            let (view, places) = (store.view(), store.places(hash));
+            let candidates = view.candidates(places);
+            if !candidates.none() {
+                view.prefetch_entry(places.slot(candidates.lowest()).number());
+            }
+        }
+        let store = self.state.stores.newest();
+        let (view, places) = (store.view(), store.places(hash));
+        match store.free_slot(places) {
+            Some(slot) => view.prefetch_entry(slot.number()),
+            // The search for room will hash these keys.
+            None => [places.first, places.second].into_iter().for_each(|b| view.prefetch_entries_of(b)),
+        }
     }
 
     /// The value of a key.
     pub fn get(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
-        let store = &self.state.store;
-        store.find(key, store.places(hash)).map(|at| store.value(at))
+        self.find(key, hash).map(|(store, at)| store.value(at))
+    }
+
+    /// The store that holds a key, and where.
+    #[inline]
+    fn find(&self, key: &[u64; K], hash: KeyHash) -> Option<(&Store<K, V>, Slot)> {
+        self.state
+            .stores
+            .all()
+            .find_map(|store| Some((&**store, store.view().find(key, store.places(hash))?)))
     }
 
     /// Adds a key.
     ///
     /// # Errors
     /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; nothing has moved then.
+    #[inline]
     pub fn insert(&mut self, key: &[u64; K], hash: KeyHash, value: &[u64; V]) -> Result<(), FibError> {
         if *key == [0; K] {
             return Err(FibError::ZeroKey);
         }
         debug_assert_eq!(hash, self.table.hasher.hash_words(key), "the hash is the table's hasher's");
-        let places = self.state.store.places(hash);
-        if self.state.store.find(key, places).is_some() {
+        if self.find(key, hash).is_some() {
             return Err(FibError::Exists);
         }
-        let Some(slot) = self.state.make_room(places, &self.table.hasher) else {
+        let state = &mut *self.state;
+        let store = state.stores.newest();
+        let places = store.places(hash);
+        let Some(slot) = state.room.make(store, places, &self.table.hasher) else {
             return Err(self.full());
         };
-        self.state.store.put(slot, key, value);
-        self.table.len.fetch_add(1, Ordering::Relaxed);
+        store.put(slot, places.tag, key, value);
+        // Only the writer changes it: no locked addition.
+        self.table.len.store(self.table.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Adds a key, growing the table by half as often as it takes.
+    /// Adds a key to a table that grows by itself: by half, a few buckets with each key added, whenever it is filled
+    /// beyond [`DESIGN_LOAD_PERCENT`](super::DESIGN_LOAD_PERCENT).
+    ///
+    /// Cost: beside that of the insert, while the table grows, the moves of up to 16 keys; the insert that begins it
+    /// allocates.
     ///
     /// # Errors
     /// [`FibError::Exists`], [`FibError::ZeroKey`]; [`FibError::Full`] at [`MAX_BUCKETS`](super::MAX_BUCKETS).
@@ -147,15 +143,74 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
     ) -> Result<(), FibError> {
         loop {
             match self.insert(key, hash, value) {
+                Ok(()) => {
+                    self.grow_along();
+                    return Ok(());
+                }
                 Err(full @ FibError::Full { slots, .. }) => {
-                    self.grow(slots + slots / 2)?;
-                    if self.state.store.slots() <= slots {
+                    if !self.grow_by_half(slots) {
                         return Err(full);
                     }
                 }
-                done => return done,
+                Err(other) => return Err(other),
             }
         }
+    }
+
+    /// Adds a run of keys, in order, with the memory of those to come asked for ahead: several times as fast as one
+    /// call each on a table larger than the cache.
+    ///
+    /// # Errors
+    /// [`RunError`] for the first key that [`Self::insert`] refuses; those before it were added, those after were not.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn insert_all(
+        &mut self,
+        keys: &[[u64; K]],
+        hashes: &[KeyHash],
+        values: &[[u64; V]],
+    ) -> Result<(), RunError> {
+        self.run(keys, hashes, values, Self::insert)
+    }
+
+    /// [`Self::insert_all`] for a table that grows by itself, as [`Self::insert_growing`] does.
+    ///
+    /// # Errors
+    /// [`RunError`] for the first key that [`Self::insert_growing`] refuses.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn insert_all_growing(
+        &mut self,
+        keys: &[[u64; K]],
+        hashes: &[KeyHash],
+        values: &[[u64; V]],
+    ) -> Result<(), RunError> {
+        self.run(keys, hashes, values, Self::insert_growing)
+    }
+
+    #[inline(always)]
+    fn run(
+        &mut self,
+        keys: &[[u64; K]],
+        hashes: &[KeyHash],
+        values: &[[u64; V]],
+        insert: impl Fn(&mut Self, &[u64; K], KeyHash, &[u64; V]) -> Result<(), FibError>,
+    ) -> Result<(), RunError> {
+        assert_eq!(keys.len(), hashes.len(), "one hash a key");
+        assert_eq!(keys.len(), values.len(), "one value a key");
+        hashes.iter().take(AHEAD).for_each(|&hash| self.prefetch(hash));
+        for (at, ((key, &hash), value)) in keys.iter().zip(hashes).zip(values).enumerate() {
+            if let Some(&ahead) = hashes.get(at + AHEAD) {
+                self.prefetch(ahead);
+            }
+            if let Some(&ahead) = hashes.get(at + ENTRIES_AHEAD) {
+                self.prefetch_entry(ahead);
+            }
+            insert(self, key, hash, value).map_err(|error| RunError { at, error })?;
+        }
+        Ok(())
     }
 
     /// Replaces the value of a key and returns the old one.
@@ -163,8 +218,7 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
     /// # Errors
     /// [`FibError::Missing`].
     pub fn update(&mut self, key: &[u64; K], hash: KeyHash, value: &[u64; V]) -> Result<[u64; V], FibError> {
-        let store = &self.state.store;
-        let at = store.find(key, store.places(hash)).ok_or(FibError::Missing)?;
+        let (store, at) = self.find(key, hash).ok_or(FibError::Missing)?;
         let old = store.value(at);
         store.put_value(at, value);
         Ok(old)
@@ -175,61 +229,17 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
     /// # Errors
     /// [`FibError::Missing`].
     pub fn remove(&mut self, key: &[u64; K], hash: KeyHash) -> Result<[u64; V], FibError> {
-        let store = &self.state.store;
-        let at = store.find(key, store.places(hash)).ok_or(FibError::Missing)?;
+        let (store, at) = self.find(key, hash).ok_or(FibError::Missing)?;
         let old = store.value(at);
         store.clear(at);
-        self.table.len.fetch_sub(1, Ordering::Relaxed);
+        self.table.len.store(self.table.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         Ok(old)
-    }
-
-    /// Moves all keys to a table of at least `slots` slots (which may be fewer than there are) and lets readers go
-    /// over to it, batch by batch; none waits. Then waits for the last batch on the old table and frees that, so the
-    /// memory is never freed by a reader.
-    ///
-    /// Cost: one insert a key, and at the peak the memory of both tables.
-    ///
-    /// # Errors
-    /// [`FibError::Full`] if the keys do not fit that many slots; the table is then as it was.
-    pub fn grow(&mut self, slots: usize) -> Result<(), FibError> {
-        let buckets = buckets_for(slots);
-        if buckets * SLOTS < self.len() {
-            return Err(FibError::Full { len: self.len(), slots: buckets * SLOTS });
-        }
-        for attempt in 1..=GROW_TRIES {
-            let seed = self.state.store.seed().wrapping_add(attempt.wrapping_mul(0xD1B5_4A32_D192_ED03));
-            if let Some(store) = self.copy_to(buckets, seed) {
-                self.publish(store);
-                return Ok(());
-            }
-        }
-        Err(FibError::Full { len: self.len(), slots: buckets * SLOTS })
-    }
-
-    /// A new store with all keys in it, which nobody else knows yet; `None` if one found no place.
-    fn copy_to(&self, buckets: usize, seed: u64) -> Option<Arc<Store<K, V>>> {
-        let mut next = State::new(Arc::new(Store::new(buckets, seed)));
-        for (key, value) in self.state.store.entries() {
-            let places = next.store.places(self.table.hasher.hash_words(&key));
-            let slot = next.make_room(places, &self.table.hasher)?;
-            next.store.put(slot, &key, &value);
-        }
-        Some(next.store)
-    }
-
-    fn publish(&mut self, store: Arc<Store<K, V>>) {
-        let old = std::mem::replace(&mut self.state.store, Arc::clone(&store));
-        drop(self.table.current.swap(store));
-        // `swap` has turned every reader's hold on the old store into a counted one, and no new ones are made.
-        while Arc::strong_count(&old) > 1 {
-            std::thread::yield_now();
-        }
     }
 
     /// Calls `visit` with each key and value, in no order that means anything.
     pub fn for_each(&self, mut visit: impl FnMut([u64; K], [u64; V])) {
-        for (key, value) in self.state.store.entries() {
-            visit(key, value);
+        for store in self.state.stores.all() {
+            store.entries().for_each(|(key, value)| visit(key, value));
         }
     }
 
@@ -245,11 +255,11 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
 
     /// Keys moved to make room, since the table was made (not counting growth).
     pub fn moves(&self) -> u64 {
-        self.state.moves
+        self.state.room.moves
     }
 
-    fn full(&self) -> FibError {
-        FibError::Full { len: self.len(), slots: self.state.store.slots() }
+    pub(super) fn full(&self) -> FibError {
+        FibError::Full { len: self.len(), slots: self.state.stores.newest().slots() }
     }
 }
 

@@ -12,8 +12,11 @@ use std::sync::{Mutex, PoisonError};
 
 const NO_ROOM: ApplyError = ApplyError::Full("the exact table cannot hold the delta's keys: grow it");
 
-/// Keys asked for ahead of the one being written.
-const AHEAD: usize = 8;
+/// Keys whose tags are asked for ahead of the one being written.
+const AHEAD: usize = 16;
+
+/// Keys whose entries are asked for ahead.
+const ENTRIES_AHEAD: usize = 8;
 
 /// Where each partition's stream stands, and the lock under which deltas are applied one after the other.
 #[derive(Debug)]
@@ -121,6 +124,9 @@ impl PartialFib {
         for (i, ((key, value), &hash)) in ops.set.iter().zip(&hashes).enumerate() {
             if let Some(&ahead) = hashes.get(i + AHEAD) {
                 writer.prefetch(ahead);
+            }
+            if let Some(&ahead) = hashes.get(i + ENTRIES_AHEAD) {
+                writer.prefetch_entry(ahead);
             }
             if let Ok(old) = writer.update(key, hash, value) {
                 undo.push(Before::Present(*key, hash, old));

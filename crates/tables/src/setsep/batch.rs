@@ -16,6 +16,7 @@ use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
 use super::params::Params;
 use super::payload::PayloadWriter;
+use super::query::{Own, SetSep};
 use super::solver::{self, Fields, Solver};
 use crate::isa::Isa;
 use scalebricks_types::{Delta, PartitionId};
@@ -94,6 +95,17 @@ impl Shape {
 
     fn settle(&mut self) -> Result<(), Full> {
         self.batch.settle(&self.held, &mut self.solver)
+    }
+
+    fn copy_to(&self, own: &mut Own<'_>, is_new: bool) {
+        for touched in &self.batch.touched {
+            let slot = touched.slot as usize;
+            let view = self.held.store.view(slot);
+            let listed = touched.fallback_keys > 0 || touched.marks != 0;
+            let list = listed.then(|| self.held.fallback(&view));
+            let (partition, number) = (self.held.partition_of_slot(slot), self.held.number_of_slot(slot));
+            own.publish(is_new, partition, number, view.words, list.as_deref());
+        }
     }
 
     fn commit(&mut self, partition: PartitionId, writer: &mut PayloadWriter) {
@@ -364,6 +376,21 @@ impl SetSepControl {
     /// # Errors
     /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
     pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        self.batch_on(None, ops)
+    }
+
+    /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
+    /// the same shape: what the owner of a partition does to its own copy. Blocks are copied to it, not decoded from
+    /// the deltas; those are for the other nodes.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
+    /// nothing is then changed, and the table needs the deltas it missed.
+    pub fn batch_with(&mut self, table: &SetSep, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        self.batch_on(Some(table), ops)
+    }
+
+    fn batch_on(&mut self, table: Option<&SetSep>, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
         let refused = self.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
         let mut failed = self.now.perform(ops, limit);
@@ -372,7 +399,9 @@ impl SetSepControl {
             failed = next.shape.perform(ops, limit).or(failed);
         }
         let failed = failed.or(refused).map(|(_, error)| error);
-        if let Some(error) = failed.or_else(|| self.settle().err()) {
+        let own = table.map(SetSep::own);
+        let failed = failed.or_else(|| self.settle().err());
+        if let Some(error) = failed.or_else(|| self.out_of_step(own.as_ref())) {
             self.now.undo();
             if let Some(next) = &mut self.next {
                 next.shape.undo();
@@ -394,7 +423,33 @@ impl SetSepControl {
             touched.sort_unstable();
             touched.dedup();
         }
-        Ok(touched.into_iter().map(|partition| self.delta(partition)).collect())
+        let deltas: Vec<Delta> = touched.into_iter().map(|partition| self.delta(partition)).collect();
+        if let Some(mut own) = own {
+            self.copy_to(&mut own, &deltas);
+        }
+        Ok(deltas)
+    }
+
+    /// An error if a table is not where this structure is.
+    fn out_of_step(&self, own: Option<&Own<'_>>) -> Option<UpdateError> {
+        let own = own?;
+        let next = self.next.as_ref();
+        let needs =
+            self.now.batch.needs.iter().chain(next.into_iter().flat_map(|next| &next.shape.batch.needs));
+        let mut partitions = needs.map(|need| need.0);
+        let at = |partition: PartitionId| self.positions[usize::from(partition.0)];
+        let shapes = (*self.params(), next.map(|next| *next.shape.params()));
+        let found = partitions.find(|&partition| !own.is_at(partition, at(partition), shapes));
+        found.map(|partition| UpdateError::OutOfStep { partition })
+    }
+
+    /// Copies the blocks the batch has changed to the table.
+    fn copy_to(&self, own: &mut Own<'_>, deltas: &[Delta]) {
+        self.now.copy_to(own, false);
+        if let Some(next) = &self.next {
+            next.shape.copy_to(own, true);
+        }
+        deltas.iter().for_each(|delta| own.advance(delta.partition, delta.position));
     }
 
     /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere.

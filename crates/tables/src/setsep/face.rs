@@ -89,7 +89,7 @@ impl Face {
         payload: &mut PayloadReader<'_>,
     ) -> Result<Effect, ApplyError> {
         let (mut lines, mut keys) = (writer.lines_used[usize::from(partition.0)], writer.fallback_keys);
-        self.each_block(payload, writer, |_, change, _, old| {
+        self.each_block(payload, writer, false, |_, change, _, old| {
             if let Some(pairs) = &change.fallback {
                 lines = lines - lines_for(old) + lines_for(pairs.len());
                 keys = keys - old as u64 + pairs.len() as u64;
@@ -109,7 +109,7 @@ impl Face {
         payload: &mut PayloadReader<'_>,
         effect: Effect,
     ) -> Result<(), ApplyError> {
-        self.each_block(payload, writer, |spares, change, words, _| {
+        self.each_block(payload, writer, true, |spares, change, words, _| {
             self.arena.publish(spares, change.block, words, change.fallback.as_deref());
         })?;
         writer.lines_used[usize::from(partition.0)] = effect.lines;
@@ -117,28 +117,51 @@ impl Face {
         Ok(())
     }
 
-    /// Calls `act` with each changed block as it will be: spares, change, new words, old number of fallback keys.
+    /// Publishes a block as its control structure has it, and its fallback list if it has or had one.
+    pub(super) fn publish_own(
+        &self,
+        writer: &mut FaceWriter,
+        partition: PartitionId,
+        block: u32,
+        words: &[u64],
+        list: Option<&[(u64, u8)]>,
+    ) {
+        if let Some(pairs) = list {
+            let old = self.arena.fallback(self.arena.index(block)).count();
+            let lines = &mut writer.lines_used[usize::from(partition.0)];
+            *lines = *lines - lines_for(old) + lines_for(pairs.len());
+            writer.fallback_keys = writer.fallback_keys - old as u64 + pairs.len() as u64;
+        }
+        self.arena.publish(&mut writer.spares, block, words, list);
+    }
+
+    /// Calls `act` with each changed block as it will be: spares, change, new words (if `publishing`: what is published
+    /// has been checked before), old number of fallback keys.
     fn each_block(
         &self,
         payload: &mut PayloadReader<'_>,
         writer: &mut FaceWriter,
+        publishing: bool,
         mut act: impl FnMut(&mut Spares, &BlockChange, &[u64], usize),
     ) -> Result<(), ApplyError> {
         payload.section(&self.params)?;
         while payload.next(&mut writer.change)? {
             let FaceWriter { spares, words, change, .. } = writer;
             let index = self.arena.index(change.block);
-            self.arena.copy_block(index, words);
-            for &(bucket, choice) in &change.choices {
-                set_choice(words, bucket.into(), choice);
-            }
-            for (group, fields) in &change.groups {
-                self.layout.set_group(words, (*group).into(), fields);
-            }
             let old = if index >> 32 == 0 { 0 } else { self.arena.fallback(index).count() };
             let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
             let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
-            if old > 0 || marked || listed {
+            let in_doubt = old > 0 || marked || listed;
+            if publishing || in_doubt {
+                self.arena.copy_block(index, words);
+                for &(bucket, choice) in &change.choices {
+                    set_choice(words, bucket.into(), choice);
+                }
+                for (group, fields) in &change.groups {
+                    self.layout.set_group(words, (*group).into(), fields);
+                }
+            }
+            if in_doubt && !publishing {
                 let consistent = match &change.fallback {
                     Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
                     None => self.lists_marked_groups(words, self.arena.fallback(index).map(|pair| pair.0)),

@@ -26,10 +26,10 @@ pub(super) const fn mix64(z: u64) -> u64 {
 
 /// What every hash of the family `H_i = G1 + i·G2` of the searched formats is made of (paper §4.2).
 ///
-/// G1, G2 and their sums have 16 bits: as many functions as there are indices, and twice as many of them to a vector as
-/// 32 bits would allow. Two keys of a group in many thousand are so alike in both that hardly any function tells them
-/// apart, so the upper half of the indices has a G1 and a G2 of its own. G2 may be even: were it always odd, `H_i` and
-/// `H_(i+32768)` would differ in the top bit for every key, and half of the functions would be of no use.
+/// G1, G2 and their sums have 15 bits, half as many as there are indices, and fit lanes of 16: twice as many to a vector
+/// as 32 bits would allow. The upper half of the indices has a G1 and a G2 of its own, since two keys of a group in many
+/// thousand are so alike in both that hardly any function tells them apart. G2 may be even: were it always odd, `H_i`
+/// and `H_(i+16384)` would differ in the top bit for every key, and half of the functions would be of no use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Family(u64);
 
@@ -40,11 +40,11 @@ impl Family {
         Self(mix64(hash ^ seed))
     }
 
-    /// G1 and G2 of the lower (0) or upper (1) half of the indices, in the upper halves of words.
+    /// G1 and G2 of the lower (0) or upper (1) half of the indices, in the top bits of words.
     #[inline(always)]
     pub(super) const fn halves(self, upper: u32) -> (u32, u32) {
         let word = (self.0 >> (32 * upper)) as u32;
-        (word << 16, word & 0xFFFF_0000)
+        (word << 17, word >> 16 << 17)
     }
 
     /// The array cell of 2^`position_bits` that function `index` of 2^`index_bits` names: its top bits.

@@ -107,6 +107,6 @@ impl Held {
     /// Writes a block whole.
     pub(super) fn write_whole(&self, writer: &mut PayloadWriter, slot: usize) {
         let view = self.store.view(slot);
-        writer.whole_block(self.number_of_slot(slot), view.words, self.layout, &self.fallback(&view));
+        writer.whole_block(self.number_of_slot(slot), view.words, &self.layout, &self.fallback(&view));
     }
 }

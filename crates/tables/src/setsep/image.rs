@@ -13,41 +13,46 @@ pub(super) const CHOICE_WORDS: usize = BUCKETS * 2 / 64;
 pub(super) struct Layout {
     pub(super) params: Params,
     pub(super) words: usize,
+    /// Bits of a field.
+    width: u32,
+    /// Fields of a group.
+    fields: usize,
 }
 
 impl Layout {
     pub(super) const fn of(params: &Params) -> Self {
-        Self { params: *params, words: params.slot_words() }
+        let (width, fields) = (params.format().field_bits(), params.value_bits() as usize);
+        Self { params: *params, words: params.slot_words(), width, fields }
     }
 
-    const fn field_at(self, group: usize, bit: usize) -> usize {
-        let field = self.params.format().field_bits() as usize;
-        CHOICE_WORDS * 64 + (group * self.params.value_bits() as usize + bit) * field
+    #[inline(always)]
+    const fn field_at(&self, group: usize, bit: usize) -> usize {
+        CHOICE_WORDS * 64 + (group * self.fields + bit) * self.width as usize
     }
 
     /// The fields of a group.
-    pub(super) fn group(self, words: &[u64], group: usize) -> Fields {
+    #[inline]
+    pub(super) fn group(&self, words: &[u64], group: usize) -> Fields {
         let mut fields = [0; 8];
-        let width = self.params.format().field_bits();
-        for (bit, field) in fields.iter_mut().enumerate().take(usize::from(self.params.value_bits())) {
+        for (bit, field) in fields.iter_mut().enumerate().take(self.fields) {
             let at = self.field_at(group, bit);
             let (word, shift) = (at / 64, at % 64);
             let low = words[word] >> shift;
-            let high = if shift + width as usize > 64 { words[word + 1] << (64 - shift) } else { 0 };
-            *field = (low | high) & (u64::MAX >> (64 - width));
+            let high = if shift + self.width as usize > 64 { words[word + 1] << (64 - shift) } else { 0 };
+            *field = (low | high) & (u64::MAX >> (64 - self.width));
         }
         fields
     }
 
     /// Stores the fields of a group.
-    pub(super) fn set_group(self, words: &mut [u64], group: usize, fields: &Fields) {
-        let width = self.params.format().field_bits();
-        let mask = u64::MAX >> (64 - width);
-        for (bit, &field) in fields.iter().enumerate().take(usize::from(self.params.value_bits())) {
+    #[inline]
+    pub(super) fn set_group(&self, words: &mut [u64], group: usize, fields: &Fields) {
+        let mask = u64::MAX >> (64 - self.width);
+        for (bit, &field) in fields.iter().enumerate().take(self.fields) {
             let at = self.field_at(group, bit);
             let (word, shift) = (at / 64, at % 64);
             words[word] = words[word] & !(mask << shift) | field << shift;
-            if shift + width as usize > 64 {
+            if shift + self.width as usize > 64 {
                 let over = 64 - shift;
                 words[word + 1] = words[word + 1] & !(mask >> over) | field >> over;
             }
@@ -55,7 +60,8 @@ impl Layout {
     }
 
     /// Stores the fields of a group; whether they differ from what was there.
-    pub(super) fn replace_group(self, words: &mut [u64], group: usize, fields: &Fields) -> bool {
+    #[inline]
+    pub(super) fn replace_group(&self, words: &mut [u64], group: usize, fields: &Fields) -> bool {
         let differs = self.group(words, group) != *fields;
         if differs {
             self.set_group(words, group, fields);
@@ -64,7 +70,7 @@ impl Layout {
     }
 
     /// One bit a group: whether it is marked.
-    pub(super) fn marks(self, words: &[u64]) -> u64 {
+    pub(super) fn marks(&self, words: &[u64]) -> u64 {
         (0..GROUPS).fold(0, |marks, group| {
             marks | u64::from(is_marked(&self.group(words, group), &self.params)) << group
         })

@@ -87,6 +87,14 @@ pub enum UpdateError {
         /// [`Params::value_bits`](super::Params::value_bits).
         bits: u8,
     },
+    /// The table to be changed along is at another position, or in another shape.
+    #[error(
+        "the table is not where its control structure is in {partition:?}: apply the missing deltas first"
+    )]
+    OutOfStep {
+        /// A partition in which it is not.
+        partition: PartitionId,
+    },
     /// No room.
     #[error(transparent)]
     Full(#[from] Full),

@@ -250,7 +250,7 @@ mod tests {
                     let upper = index > marker(format) as u32 / 2;
                     let m = mix64(hash ^ params.seed()) >> if upper { 32 } else { 0 };
                     let h = (m & 0xFFFF) + u64::from(index) * (m >> 16 & 0xFFFF);
-                    let cell = &mut cells[((h & 0xFFFF) >> (16 - position_bits(format))) as usize];
+                    let cell = &mut cells[((h & 0x7FFF) >> (15 - position_bits(format))) as usize];
                     let want = value >> bit & 1;
                     if *cell.get_or_insert(want) != want {
                         return None;

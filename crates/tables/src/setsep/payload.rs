@@ -132,7 +132,7 @@ impl PayloadWriter {
     }
 
     /// Adds a block whole.
-    pub(super) fn whole_block(&mut self, block: u32, words: &[u64], layout: Layout, fallback: &[(u64, u8)]) {
+    pub(super) fn whole_block(&mut self, block: u32, words: &[u64], layout: &Layout, fallback: &[(u64, u8)]) {
         self.begin(block, true);
         (0..BUCKETS).for_each(|bucket| self.put(choice(words, bucket).into(), 2));
         (0..GROUPS).for_each(|group| self.put_fields(&layout.group(words, group)));

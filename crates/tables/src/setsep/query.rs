@@ -134,6 +134,12 @@ impl SetSep {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The table in the hands of its control structure.
+    pub(super) fn own(&self) -> Own<'_> {
+        let writer = self.writer();
+        Own { shapes: self.shapes.load_full(), writer }
+    }
+
     /// Sizes, from counters; reads no block.
     pub fn stats(&self) -> TableStats {
         let writer = self.writer();
@@ -253,6 +259,46 @@ impl SetSep {
                 plan(shapes, Some(writer), !one, true, upto)
             }
         }
+    }
+}
+
+/// A table that its own control structure changes.
+pub(super) struct Own<'a> {
+    shapes: Arc<Shapes>,
+    writer: MutexGuard<'a, Writer>,
+}
+
+impl Own<'_> {
+    /// Whether a partition is at this position, and the table in these shapes.
+    pub(super) fn is_at(
+        &self,
+        partition: PartitionId,
+        at: Position,
+        shapes: (Params, Option<Params>),
+    ) -> bool {
+        let own = (self.shapes.now.params, self.shapes.next.as_ref().map(|next| next.face.params));
+        self.writer.positions.get(usize::from(partition.0)) == Some(&at) && own == shapes
+    }
+
+    /// Replaces a block of the old or the new shape.
+    pub(super) fn publish(
+        &mut self,
+        is_new: bool,
+        partition: PartitionId,
+        block: u32,
+        words: &[u64],
+        list: Option<&[(u64, u8)]>,
+    ) {
+        let Writer { now, next, .. } = &mut *self.writer;
+        match (is_new, &self.shapes.next, next) {
+            (true, Some(face), Some(writer)) => face.face.publish_own(writer, partition, block, words, list),
+            _ => self.shapes.now.publish_own(now, partition, block, words, list),
+        }
+    }
+
+    /// Says where a partition is now.
+    pub(super) fn advance(&mut self, partition: PartitionId, position: Position) {
+        self.writer.positions[usize::from(partition.0)] = position;
     }
 }
 

@@ -1,11 +1,14 @@
 //! The second pass of a build: the keys of a stretch are counted, balanced, put into their groups, and solved.
 
 use super::super::balance::{self, Counts, group_under};
+use super::super::block;
 use super::super::geometry::{BUCKETS, GROUPS};
-use super::super::image::set_choice;
+use super::super::image::{CHOICE_WORDS, set_choice};
+use super::super::kernels::search::SearchSolver;
+use super::super::kernels::{Tile, Word};
 use super::super::ops::Full;
 use super::super::params::Params;
-use super::super::solver::{self, Solver};
+use super::super::solver;
 use super::super::store::{Span, Spilled};
 use super::BuildError;
 use super::deal::{Packing, STRETCH};
@@ -19,9 +22,13 @@ pub(super) struct Assembler<'a> {
     params: &'a Params,
     packing: &'a Packing,
     solver: Solver,
-    /// Keys of the stretch: hash and value.
-    keys: Vec<(u64, u8)>,
-    /// The bucket of each, counted through the stretch.
+    places: Places,
+}
+
+/// Where the keys of a stretch go.
+#[derive(Debug)]
+struct Places {
+    /// The bucket of each key, counted through the stretch.
     buckets: Vec<u16>,
     counts: Vec<u16>,
     /// The group of each bucket, counted through the stretch.
@@ -29,138 +36,102 @@ pub(super) struct Assembler<'a> {
     loads: Vec<u16>,
 }
 
+/// How groups are solved, with the fields of a stretch.
+#[derive(Debug)]
+enum Solver {
+    Linear(Tile<u32>, Vec<u32>),
+    Dense(Tile<u64>, Vec<u64>),
+    Search(SearchSolver),
+}
+
+/// A fallback list: block and pairs, ascending.
+pub(super) type List = (u32, Vec<(u64, u8)>);
+
 impl<'a> Assembler<'a> {
     pub(super) fn new(params: &'a Params, packing: &'a Packing, isa: Isa) -> Self {
-        Self {
-            params,
-            packing,
-            solver: Solver::new(params, isa),
-            keys: Vec::new(),
+        let solver = match (params.format().is_linear(), params.format().field_bits()) {
+            (true, u32::BITS) => Solver::Linear(Tile::new(params, isa), Vec::new()),
+            (true, _) => Solver::Dense(Tile::new(params, isa), Vec::new()),
+            (false, _) => Solver::Search(SearchSolver::new(params, isa)),
+        };
+        let places = Places {
             buckets: Vec::new(),
             counts: vec![0; STRETCH * BUCKETS],
             group_of: vec![0; STRETCH * BUCKETS],
             loads: vec![0; STRETCH * GROUPS],
-        }
-    }
-
-    /// Builds the blocks of a stretch; returns how many keys there were.
-    pub(super) fn assemble(&mut self, job: Job<'_>, span: &mut Span<'_>) -> Result<usize, BuildError> {
-        self.collect(job);
-        self.balance(job.numbers, span)?;
-        self.scatter(span);
-        self.solve(span);
-        Ok(self.keys.len())
-    }
-
-    /// Reads the stretch's records and counts the keys of each bucket.
-    fn collect(&mut self, Job { stretch, numbers, dealt }: Job<'_>) {
-        let buckets = u64::from(self.params.blocks()) * BUCKETS as u64;
-        let contiguous = numbers.last().map_or(0, |last| last - numbers[0] + 1) as usize == numbers.len();
-        let first = u64::from(numbers[0]) * BUCKETS as u64;
-        self.keys.clear();
-        self.buckets.clear();
-        self.counts.fill(0);
-        let Self { keys, buckets: places, counts, packing, .. } = self;
-        let mut add = |hash: u64, value: u8| {
-            let bucket = ((u128::from(hash) * u128::from(buckets)) >> 64) as u64;
-            let place = if contiguous {
-                bucket - first
-            } else {
-                let block =
-                    numbers.partition_point(|&number| u64::from(number) * (BUCKETS as u64) <= bucket) - 1;
-                block as u64 * BUCKETS as u64 + bucket % BUCKETS as u64
-            };
-            keys.push((hash, value));
-            places.push(place as u16); // at most STRETCH * BUCKETS
-            counts[place as usize] += 1;
         };
-        for dealt in dealt {
-            packing.unpack(stretch, dealt.records(stretch), &mut add);
-            dealt.listed(stretch).for_each(|(hash, value)| add(hash, value));
-        }
+        Self { params, packing, solver, places }
     }
 
-    /// Chooses a group for every bucket.
-    fn balance(&mut self, numbers: &[u32], span: &mut Span<'_>) -> Result<(), BuildError> {
-        let limit = self.params.format().block_capacity();
-        let blocks =
-            self.counts.as_chunks::<BUCKETS>().0.iter().zip(self.group_of.as_chunks_mut::<BUCKETS>().0);
-        for (at, ((counts, group_of), &number)) in blocks.zip(numbers).enumerate() {
-            let counts: &Counts = counts;
-            let need = counts.iter().map(|&count| usize::from(count)).sum();
-            if need > limit {
-                return Err(Full::Block { block: number, need, limit }.into());
+    /// Builds the blocks of a stretch with the keys in their rows; returns how many keys there were.
+    pub(super) fn assemble(&mut self, job: Job<'_>, span: &mut Span<'_>) -> Result<usize, BuildError> {
+        self.places.count(self.params, self.packing, job);
+        self.places.balance(self.params, job.numbers, span)?;
+        let (groups, bits) = (span.heads.len() * GROUPS, usize::from(self.params.value_bits()));
+        match &mut self.solver {
+            Solver::Linear(tile, fields) => {
+                tile.clear(groups);
+                self.places
+                    .scatter(self.packing, job, span, |group, hash, value| tile.push(group, hash, value));
+                solve_tile(tile, fields, bits, span, |fields, words| pack(fields, words));
             }
-            let choices = balance::balance(counts, self.params.seed(), number);
-            let words = span.words_mut(at);
-            for (bucket, &choice) in choices.iter().enumerate() {
-                set_choice(words, bucket, choice);
-                group_of[bucket] = (at * GROUPS + group_under(bucket, choice)) as u16;
+            Solver::Dense(tile, fields) => {
+                tile.clear(groups);
+                self.places
+                    .scatter(self.packing, job, span, |group, hash, value| tile.push(group, hash, value));
+                solve_tile(tile, fields, bits, span, |fields, words| words.copy_from_slice(fields));
             }
-            let head = &mut span.heads[at];
-            head.counts = *counts;
-            head.keys = need as u32; // at most a block's capacity
-            head.spill.clear();
+            Solver::Search(search) => {
+                self.places.scatter(self.packing, job, span, |_, _, _| ());
+                self.places.search(search, self.params, span);
+            }
         }
-        Ok(())
+        Ok(self.places.buckets.len())
     }
 
-    /// Puts every key into its group's row.
-    fn scatter(&mut self, span: &mut Span<'_>) {
-        self.loads.fill(0);
-        let slots = span.slots;
-        for (&(hash, value), &bucket) in self.keys.iter().zip(&self.buckets) {
-            let group = usize::from(self.group_of[usize::from(bucket)]);
-            let load = usize::from(self.loads[group]);
-            self.loads[group] += 1;
-            if load < slots {
-                span.hashes[group * slots + load] = hash;
-                span.values[group * slots + load] = value;
-            } else {
-                let spilled = Spilled { group: (group % GROUPS) as u8, value, hash };
-                span.heads[group / GROUPS].spill.push(spilled);
-            }
-        }
-        for (head, loads) in span.heads.iter_mut().zip(self.loads.as_chunks::<GROUPS>().0) {
-            head.loads = *loads;
-        }
-    }
-
-    fn solve(&mut self, span: &mut Span<'_>) {
-        let slots = span.slots;
-        for head in &mut *span.heads {
-            head.marks = 0;
-        }
+    /// Builds the blocks of a stretch, and no more of them than their bits: keys and fallback lists. Rows are used only
+    /// where a search needs them.
+    pub(super) fn assemble_bits(
+        &mut self,
+        job: Job<'_>,
+        span: &mut Span<'_>,
+    ) -> Result<(usize, Vec<List>), BuildError> {
+        let bits = usize::from(self.params.value_bits());
         let groups = span.heads.len() * GROUPS;
-        for (group, &load) in self.loads[..groups].iter().enumerate() {
-            let load = usize::from(load);
-            if load <= slots {
-                let row = group * slots..group * slots + load;
-                self.solver.push(group as u32, &span.hashes[row.clone()], &span.values[row]);
-            } else {
-                span.heads[group / GROUPS].marks |= 1 << (group % GROUPS);
+        match self.solver {
+            Solver::Search(_) => {
+                let keys = self.assemble(job, span)?;
+                let marked = (0..span.heads.len()).filter(|&at| span.heads[at].marks != 0);
+                let lists = marked.map(|at| (job.numbers[at], block::fallback(&span.view(at), span.slots)));
+                return Ok((keys, lists.collect()));
             }
+            Solver::Linear(..) | Solver::Dense(..) => {}
         }
-        let layout = span.layout;
-        self.solver.drain(|group, fields| {
-            let (block, group) = (group as usize / GROUPS, group as usize % GROUPS);
-            match fields {
-                Some(fields) => layout.set_group(span.words_mut(block), group, &fields),
-                None => span.heads[block].marks |= 1 << group,
+        self.places.count(self.params, self.packing, job);
+        self.places.balance(self.params, job.numbers, span)?;
+        let Self { packing, solver, places: Places { buckets, group_of, .. }, .. } = self;
+        let mut places = buckets.iter();
+        let mut group = || places.next().map_or(0, |&bucket| usize::from(group_of[usize::from(bucket)]));
+        match solver {
+            Solver::Linear(tile, fields) => {
+                tile.clear(groups);
+                each_key(packing, job, |hash, value| tile.push(group(), hash, value));
+                solve_tile(tile, fields, bits, span, |fields, words| pack(fields, words));
             }
-        });
-        let marked = solver::marked(self.params);
-        for at in 0..span.heads.len() {
-            let marks = span.heads[at].marks;
-            super::super::batch::groups(marks)
-                .for_each(|group| layout.set_group(span.words_mut(at), group, &marked));
+            Solver::Dense(tile, fields) => {
+                tile.clear(groups);
+                each_key(packing, job, |hash, value| tile.push(group(), hash, value));
+                solve_tile(tile, fields, bits, span, |fields, words| words.copy_from_slice(fields));
+            }
+            Solver::Search(_) => {}
         }
+        Ok((self.places.buckets.len(), self.places.lists(self.packing, job, span)))
     }
 
     /// An error if a key is there twice.
     pub(super) fn check_duplicates(&self, span: &Span<'_>) -> Result<(), BuildError> {
         let slots = span.slots;
-        for (group, &load) in self.loads[..span.heads.len() * GROUPS].iter().enumerate() {
+        for (group, &load) in self.places.loads[..span.heads.len() * GROUPS].iter().enumerate() {
             let row = &span.hashes[group * slots..][..usize::from(load).min(slots)];
             if let Some(twice) = twice(row) {
                 return Err(BuildError::Duplicate(KeyHash::new(twice)));
@@ -179,8 +150,160 @@ impl<'a> Assembler<'a> {
     }
 }
 
+impl Places {
+    /// The keys of marked groups, found by reading the records again: that is rare.
+    fn lists(&self, packing: &Packing, job: Job<'_>, span: &Span<'_>) -> Vec<List> {
+        let mut lists: Vec<List> = Vec::new();
+        for (at, head) in span.heads.iter().enumerate().filter(|(_, head)| head.marks != 0) {
+            let mut list = Vec::new();
+            let mut places = self.buckets.iter();
+            each_key(packing, job, |hash, value| {
+                let group =
+                    places.next().map_or(0, |&bucket| usize::from(self.group_of[usize::from(bucket)]));
+                if group / GROUPS == at && head.marks >> (group % GROUPS) & 1 == 1 {
+                    list.push((hash, value));
+                }
+            });
+            list.sort_unstable();
+            lists.push((job.numbers[at], list));
+        }
+        lists
+    }
+
+    /// Reads the stretch's records and counts the keys of each bucket.
+    fn count(&mut self, params: &Params, packing: &Packing, job: Job<'_>) {
+        let numbers = job.numbers;
+        let buckets = u64::from(params.blocks()) * BUCKETS as u64;
+        let contiguous = numbers.last().map_or(0, |last| last - numbers[0] + 1) as usize == numbers.len();
+        let first = u64::from(numbers[0]) * BUCKETS as u64;
+        self.buckets.clear();
+        self.counts.fill(0);
+        let Self { buckets: places, counts, .. } = self;
+        let mut add = |place: u64| {
+            places.push(place as u16); // below STRETCH * BUCKETS
+            counts[place as usize % (STRETCH * BUCKETS)] += 1;
+        };
+        let bucket = |hash: u64| ((u128::from(hash) * u128::from(buckets)) >> 64) as u64;
+        if contiguous {
+            each_key(packing, job, |hash, _| add(bucket(hash) - first));
+        } else {
+            each_key(packing, job, |hash, _| {
+                let bucket = bucket(hash);
+                let before = |&number: &u32| u64::from(number) * BUCKETS as u64 <= bucket;
+                let block = numbers.partition_point(before) - 1;
+                add(block as u64 * BUCKETS as u64 + bucket % BUCKETS as u64);
+            });
+        }
+    }
+
+    /// Chooses a group for every bucket.
+    fn balance(&mut self, params: &Params, numbers: &[u32], span: &mut Span<'_>) -> Result<(), BuildError> {
+        let limit = params.format().block_capacity();
+        let blocks =
+            self.counts.as_chunks::<BUCKETS>().0.iter().zip(self.group_of.as_chunks_mut::<BUCKETS>().0);
+        for (at, ((counts, group_of), &number)) in blocks.zip(numbers).enumerate() {
+            let counts: &Counts = counts;
+            let need = counts.iter().map(|&count| usize::from(count)).sum();
+            if need > limit {
+                return Err(Full::Block { block: number, need, limit }.into());
+            }
+            let choices = balance::balance(counts, params.seed(), number);
+            let words = span.words_mut(at);
+            for (bucket, &choice) in choices.iter().enumerate() {
+                set_choice(words, bucket, choice);
+                group_of[bucket] = (at * GROUPS + group_under(bucket, choice)) as u16;
+            }
+            let head = &mut span.heads[at];
+            head.counts = *counts;
+            head.keys = need as u32; // at most a block's capacity
+            head.marks = 0;
+            head.spill.clear();
+        }
+        Ok(())
+    }
+
+    /// Puts every key into its group's row, and shows it to `also`.
+    fn scatter(
+        &mut self,
+        packing: &Packing,
+        job: Job<'_>,
+        span: &mut Span<'_>,
+        mut also: impl FnMut(usize, u64, u8),
+    ) {
+        self.loads.fill(0);
+        let slots = span.slots;
+        let Self { buckets, group_of, loads, .. } = self;
+        let mut places = buckets.iter();
+        each_key(packing, job, |hash, value| {
+            let group = places.next().map_or(0, |&bucket| usize::from(group_of[usize::from(bucket)]));
+            let load = usize::from(loads[group]);
+            loads[group] += 1;
+            if load < slots {
+                span.hashes[group * slots + load] = hash;
+                span.values[group * slots + load] = value;
+            } else {
+                let spilled = Spilled { group: (group % GROUPS) as u8, value, hash };
+                span.heads[group / GROUPS].spill.push(spilled);
+            }
+            also(group, hash, value);
+        });
+        for (head, loads) in span.heads.iter_mut().zip(self.loads.as_chunks::<GROUPS>().0) {
+            head.loads = *loads;
+        }
+    }
+
+    fn search(&self, search: &SearchSolver, params: &Params, span: &mut Span<'_>) {
+        let (slots, layout) = (span.slots, span.layout);
+        let marked = solver::marked(params);
+        for (group, &load) in self.loads[..span.heads.len() * GROUPS].iter().enumerate() {
+            let load = usize::from(load);
+            let row = group * slots..group * slots + load.min(slots);
+            let solved = (load <= slots).then(|| search.solve(&span.hashes[row.clone()], &span.values[row]));
+            let (block, group) = (group / GROUPS, group % GROUPS);
+            let fields = solved.flatten();
+            span.heads[block].marks |= u64::from(fields.is_none()) << group;
+            layout.set_group(span.words_mut(block), group, &fields.unwrap_or(marked));
+        }
+    }
+}
+
 /// A hash that is in the row twice. Cost: all pairs, without a branch for each.
 fn twice(row: &[u64]) -> Option<u64> {
     let same = |at: usize| row[..at].iter().fold(0, |same, &hash| same | u8::from(hash == row[at]));
     (1..row.len()).find(|&at| same(at) != 0).map(|at| row[at])
+}
+
+/// Calls `each` with every key of a stretch and its value.
+#[inline(always)]
+fn each_key(packing: &Packing, job: Job<'_>, mut each: impl FnMut(u64, u8)) {
+    for dealt in job.dealt {
+        packing.unpack(job.stretch, dealt.records(job.stretch), &mut each);
+        dealt.listed(job.stretch).for_each(|(hash, value)| each(hash, value));
+    }
+}
+
+/// Solves the groups of a tile and makes their fields the blocks' words.
+fn solve_tile<W: Word>(
+    tile: &mut Tile<W>,
+    fields: &mut Vec<W>,
+    bits: usize,
+    span: &mut Span<'_>,
+    pack: impl Fn(&[W], &mut [u64]),
+) {
+    fields.resize(span.heads.len() * GROUPS * bits, W::default());
+    tile.solve(fields);
+    for (at, fields) in fields.chunks_exact(GROUPS * bits).enumerate() {
+        pack(fields, &mut span.words_mut(at)[CHOICE_WORDS..]);
+    }
+    for &group in tile.unsolved() {
+        let group = group as usize;
+        span.heads[group / GROUPS].marks |= 1 << (group % GROUPS);
+    }
+}
+
+/// Two fields to a word.
+fn pack(fields: &[u32], words: &mut [u64]) {
+    for (word, &[low, high]) in words.iter_mut().zip(fields.as_chunks::<2>().0) {
+        *word = u64::from(low) | u64::from(high) << 32;
+    }
 }

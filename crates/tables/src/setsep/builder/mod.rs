@@ -5,7 +5,7 @@ mod deal;
 mod passes;
 
 use super::arena::Line;
-use super::block::{self, Moves};
+use super::block::Moves;
 use super::control::SetSepControl;
 use super::face::lines_for;
 use super::held::Held;
@@ -218,17 +218,15 @@ impl<'a> SetSepBuilder<'a> {
         let scratch = || Store::empty(&self.params, STRETCH);
         Passes::new(self, &held).run(&(hashes, values), jobs, scratch, |assembler, store, job, lines| {
             let Some(mut span) = store.spans(held.layout, job.numbers.len()).next() else { return Ok(0) };
-            let keys = assembler.assemble(job, &mut span)?;
-            for (at, (&number, lines)) in job.numbers.iter().zip(lines.chunks_mut(slot_lines)).enumerate() {
-                let view = span.view(at);
-                for (line, words) in lines.iter_mut().zip(view.words.as_chunks::<8>().0) {
+            let (keys, marked) = assembler.assemble_bits(job, &mut span)?;
+            for (at, lines) in lines.chunks_mut(slot_lines).enumerate() {
+                for (line, words) in lines.iter_mut().zip(span.view(at).words.as_chunks::<8>().0) {
                     *line = Line::new(*words);
                 }
-                if view.head.marks != 0 {
-                    let list = block::fallback(&view, span.slots);
-                    no_duplicate(&list)?;
-                    lists.lock().unwrap_or_else(PoisonError::into_inner).push((number, list));
-                }
+            }
+            marked.iter().try_for_each(|(_, list)| no_duplicate(list))?;
+            if !marked.is_empty() {
+                lists.lock().unwrap_or_else(PoisonError::into_inner).extend(marked);
             }
             Ok(keys)
         })?;

@@ -149,7 +149,7 @@ fn read_block<R: Read>(
     if !keys.is_sorted_by(|a, b| a < b) || !keys.iter().all(in_place) {
         return corrupt("keys out of order or out of their block");
     }
-    if !clean_groups(&words, layout) {
+    if !clean_groups(&words, &layout) {
         return corrupt("a group that no one stores");
     }
     let mut used = 0u64;

@@ -174,7 +174,7 @@ const fn corrupt<T>(what: &'static str) -> Result<T, SnapshotError> {
 }
 
 /// Whether every group's bits are ones that someone could have stored.
-fn clean_groups(words: &[u64], layout: Layout) -> bool {
+fn clean_groups(words: &[u64], layout: &Layout) -> bool {
     (0..GROUPS).all(|group| is_clean(&layout.group(words, group), &layout.params))
 }
 

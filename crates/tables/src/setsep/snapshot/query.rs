@@ -94,7 +94,7 @@ fn read_blocks<R: Read>(
         let words = source.words(layout.words, &mut buffer)?;
         let fallback = read_fallback(source, params, block)?;
         let in_groups = |marks: u64, pair: &(u64, u8)| marks | 1 << group_of(&words, pair.0, params.blocks());
-        if !clean_groups(&words, layout) || fallback.iter().fold(0, in_groups) != layout.marks(&words) {
+        if !clean_groups(&words, &layout) || fallback.iter().fold(0, in_groups) != layout.marks(&words) {
             return corrupt("a group that no one stores, or a fallback list that does not match the groups");
         }
         add_lines(&mut lines_used, params, block, fallback.len())?;

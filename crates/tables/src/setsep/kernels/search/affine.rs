@@ -1,11 +1,13 @@
 //! The family of `brute` with GFNI and VBMI: one instruction tells a key's positions under all 64 halves.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports)] // intrinsics by the dozen
 
 use super::meet::{Asks, Kernel, Keys};
 use super::x86::Gfni;
 use crate::setsep::brute::{HALVES, MOST_KEYS, multiplier};
 use crate::setsep::linear::FINAL_32;
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 /// Keys whose words are affine maps. Exists only where there is a [`Gfni`]: the reason that every block here is safe.
 #[derive(Debug, Clone, Copy)]
@@ -21,11 +23,13 @@ pub(super) struct Affine {
 /// Places of a list: its keys, and copies up to the length of the other list.
 const ROOM: usize = MOST_KEYS + 16;
 
+/// A number for each key.
+type Places = MaybeUninit<[u32; ROOM]>;
+
 /// The words of the keys of one half, and for each value bit all ones where a key has it.
 struct List<const BITS: usize> {
-    words: [u32; ROOM],
-    ones: [[u32; ROOM]; BITS],
-    len: usize,
+    words: Places,
+    ones: [Places; BITS],
 }
 
 impl Affine {
@@ -76,12 +80,16 @@ impl Affine {
         }
     }
 
-    /// The keys in these lanes, close together, with copies of one of them behind.
+    /// The keys in these lanes, close together, and copies of one of them up to `len`, at most `ROOM`.
     #[inline(always)]
-    fn list<const BITS: usize>(words: [__m512i; 2], lanes: [__mmask16; 2], bits: [u32; BITS]) -> List<BITS> {
+    fn list<const BITS: usize>(
+        words: [__m512i; 2],
+        lanes: [__mmask16; 2],
+        len: usize,
+        bits: [u32; BITS],
+    ) -> List<BITS> {
         let first = lanes[0].count_ones() as usize;
-        let len = first + lanes[1].count_ones() as usize;
-        let mut list = List { words: [0; ROOM], ones: [[0; ROOM]; BITS], len };
+        let mut list = List { words: Places::uninit(), ones: [Places::uninit(); BITS] };
         // SAFETY: the proof.
         unsafe {
             let low = _mm512_maskz_compress_epi32(lanes[0], words[0]);
@@ -90,30 +98,44 @@ impl Affine {
             let copies = _mm512_broadcastd_epi32(_mm512_castsi512_si128(any));
             let low = _mm512_mask_compress_epi32(copies, lanes[0], words[0]);
             let high = _mm512_mask_compress_epi32(copies, lanes[1], words[1]);
-            store(&mut list.words, first, [low, high, copies]);
+            store(&mut list.words, first, len, [low, high, copies]);
             for (ones, bit) in list.ones.iter_mut().zip(bits) {
                 let to_sign = _mm_cvtsi32_si128((31 - bit).cast_signed());
-                store(ones, first, [filled(low, to_sign), filled(high, to_sign), filled(copies, to_sign)]);
+                let [low, high, copies] =
+                    [filled(low, to_sign), filled(high, to_sign), filled(copies, to_sign)];
+                store(ones, first, len, [low, high, copies]);
             }
         }
         list
     }
 }
 
-/// Writes `low` and, `first` places on, `high`; in all other places `copies`.
+/// Writes `low` and, `first` places on, `high`; behind them `copies`. All places below `len` are written.
 ///
 /// # Safety
-/// The processor has what a [`Gfni`] proves.
+/// The processor has what a [`Gfni`] proves; `first` is at most 16 and `len` at most `ROOM`.
 #[inline(always)]
-unsafe fn store(to: &mut [u32; ROOM], first: usize, [low, high, copies]: [__m512i; 3]) {
-    let to = to.as_mut_ptr();
-    // SAFETY: the caller's; 16 of `ROOM` places are written at 0, 16, 32, and at `first`, which is at most 16.
+unsafe fn store(to: &mut Places, first: usize, len: usize, [low, high, copies]: [__m512i; 3]) {
+    let to = to.as_mut_ptr().cast::<u32>();
+    // SAFETY: the caller's; 16 of `ROOM` = 48 places are written at 0, 16, 32, and at `first`.
     unsafe {
-        _mm512_storeu_si512(to.wrapping_add(16).cast(), copies);
-        _mm512_storeu_si512(to.wrapping_add(32).cast(), copies);
+        if len > first + 16 {
+            _mm512_storeu_si512(to.wrapping_add(16).cast(), copies);
+            _mm512_storeu_si512(to.wrapping_add(32).cast(), copies);
+        }
         _mm512_storeu_si512(to.cast(), low);
-        _mm512_storeu_si512(to.wrapping_add(first.min(16)).cast(), high);
+        _mm512_storeu_si512(to.wrapping_add(first).cast(), high);
     }
+}
+
+/// A place as often as a vector has room for it.
+///
+/// # Safety
+/// The processor has what a [`Gfni`] proves; the place was written.
+#[inline(always)]
+unsafe fn place(of: &Places, at: usize) -> __m512i {
+    // SAFETY: the caller's.
+    unsafe { _mm512_set1_epi32(of.as_ptr().cast::<i32>().wrapping_add(at).read()) }
 }
 
 /// All bits of a lane like the one that `to_sign` shifts to the top.
@@ -156,7 +178,7 @@ impl Asks for Bytes {
         // SAFETY: made by an `Affine`.
         unsafe {
             let byte = _mm512_permutexvar_epi8(_mm512_set1_epi8(half as i8), self.ones);
-            _mm_cvtsi128_si32(_mm512_castsi512_si128(byte)) as u8
+            _mm_cvtsi128_si32(_mm512_castsi512_si128(byte)).cast_unsigned() as u8
         }
     }
 }
@@ -166,7 +188,7 @@ impl Kernel for Affine {
 
     #[inline(always)]
     fn evaluate<const BITS: usize>(self, _: &Keys, retry: u32, bits: [u32; BITS]) -> [[Bytes; BITS]; 2] {
-        // SAFETY: the proof.
+        // SAFETY: the proof; `list` writes all places that are read.
         unsafe {
             let words = self.words(retry);
             let halves: [u8; 64] = std::array::from_fn(|half| (half as u32 | HALVES) as u8);
@@ -175,21 +197,24 @@ impl Kernel for Affine {
             let cells: [u8; 64] = std::array::from_fn(|position| 1 << (position % 8));
             let cells = _mm512_loadu_si512(cells.as_ptr().cast());
             let firsts = [_mm512_movepi32_mask(words[0]), _mm512_movepi32_mask(words[1])];
-            let lists = [
-                Self::list(words, [self.some[0] & firsts[0], self.some[1] & firsts[1]], bits),
-                Self::list(words, [self.some[0] & !firsts[0], self.some[1] & !firsts[1]], bits),
+            let lanes = [
+                [self.some[0] & firsts[0], self.some[1] & firsts[1]],
+                [self.some[0] & !firsts[0], self.some[1] & !firsts[1]],
             ];
+            let count = |lanes: [__mmask16; 2]| lanes[0].count_ones() + lanes[1].count_ones();
+            let counts = [count(lanes[0]), count(lanes[1])];
+            let pairs = counts[0].max(counts[1]).div_ceil(2) as usize; // at most 16
+            let lists =
+                [Self::list(words, lanes[0], 2 * pairs, bits), Self::list(words, lanes[1], 2 * pairs, bits)];
             let none = _mm512_setzero_si512();
             let mut asks = [[Bytes { zeros: none, ones: none }; BITS]; 2];
-            let longest = lists[0].len.max(lists[1].len).min(MOST_KEYS);
-            for pair in 0..longest.div_ceil(2) {
+            for pair in 0..pairs {
                 for at in [2 * pair, 2 * pair + 1] {
                     for (list, asks) in lists.iter().zip(&mut asks) {
-                        let map = _mm512_set1_epi32(list.words[at].cast_signed());
-                        let position = _mm512_gf2p8affine_epi64_epi8::<0>(halves, map);
+                        let position = _mm512_gf2p8affine_epi64_epi8::<0>(halves, place(&list.words, at));
                         let cell = _mm512_permutexvar_epi8(position, cells);
                         for (asks, ones) in asks.iter_mut().zip(&list.ones) {
-                            let one = _mm512_set1_epi32(ones[at].cast_signed());
+                            let one = place(ones, at);
                             // a OR (b AND c), a OR (b AND NOT c)
                             asks.ones = _mm512_ternarylogic_epi32::<0xF8>(asks.ones, cell, one);
                             asks.zeros = _mm512_ternarylogic_epi32::<0xF4>(asks.zeros, cell, one);
@@ -197,8 +222,8 @@ impl Kernel for Affine {
                     }
                 }
             }
-            for (list, asks) in lists.iter().zip(&mut asks) {
-                let used = if list.len == 0 { 0 } else { 0xFFFF };
+            for (count, asks) in counts.into_iter().zip(&mut asks) {
+                let used = if count == 0 { 0 } else { 0xFFFF };
                 for asks in asks {
                     asks.zeros = _mm512_maskz_mov_epi32(used, asks.zeros);
                     asks.ones = _mm512_maskz_mov_epi32(used, asks.ones);

@@ -21,21 +21,21 @@ pub(super) trait Lanes: Copy {
     type Vector: Copy;
     /// Bytes of a vector: indices tried at once.
     const LANES: u32;
-    /// The same number in all lanes.
-    fn splat(self, x: u16) -> Self::Vector;
+    /// The same two 16-bit numbers in all pairs of lanes.
+    fn splat(self, twice: u32) -> Self::Vector;
     /// 0, 2, 4 and so on.
     fn evens(self) -> Self::Vector;
-    /// A table for `lookup`.
+    /// A table from four bits to a byte.
     fn table(self, table: [u8; 16]) -> Self::Vector;
     /// Sums of 16 bits.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Low halves of products of 16 bits.
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The top four bits of each sum in a byte: those of `even` in even bytes, of `odd` in odd ones.
-    fn nibbles(self, even: Self::Vector, odd: Self::Vector) -> Self::Vector;
-    /// The table's byte for each nibble.
-    fn lookup(self, table: Self::Vector, at: Self::Vector) -> Self::Vector;
+    /// The upper half of each sum, as `lookup` wants it: of `even` in even bytes, of `odd` in odd ones.
+    fn tops(self, even: Self::Vector, odd: Self::Vector) -> Self::Vector;
+    /// The table's byte for the top four of each sum's lower 15 bits.
+    fn lookup(self, table: Self::Vector, tops: Self::Vector) -> Self::Vector;
     /// The lanes in which the two have no bit in common.
     fn disjoint(self, a: Self::Vector, b: Self::Vector) -> u64;
     /// One lane.
@@ -43,7 +43,6 @@ pub(super) trait Lanes: Copy {
 }
 
 /// A vector form of [`paper::solve`].
-#[cfg(target_arch = "x86_64")]
 pub(super) fn solve(form: Form, hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     if hashes.len() > MOST_KEYS {
         return paper::solve(hashes, values, params);
@@ -59,13 +58,11 @@ pub(super) fn solve(form: Form, hashes: &[u64], values: &[u8], params: &Params) 
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn with_avx2(proof: super::Avx2, hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     all_bits(proof, hashes, values, params)
 }
 
-#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi1,bmi2,popcnt")]
 fn with_avx512(proof: super::Avx512, hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     all_bits(proof, hashes, values, params)
@@ -96,51 +93,49 @@ fn all_bits<M: Lanes>(machine: M, hashes: &[u64], values: &[u8], params: &Params
     Some(fields)
 }
 
-/// The keys of a group, sorted by the value bits that are searched.
+/// The keys of a group, sorted by the value bits that are searched. All numbers have 15 bits and stand in a word twice,
+/// so that two are added at once and one load fills a vector.
 struct Sorted<V, const CLASSES: usize> {
     /// `i · G2` for the even lanes `i`.
     evens: [V; MOST_KEYS],
     /// `G2`, by which odd lanes differ from even ones.
-    odds: [u16; MOST_KEYS],
+    odds: [u32; MOST_KEYS],
     /// `G1 + i · G2` of the first index `i` in hand.
-    bases: [u16; MOST_KEYS],
+    bases: [u32; MOST_KEYS],
     /// What to add to get to the next vector of indices.
-    steps: [u16; MOST_KEYS],
+    steps: [u32; MOST_KEYS],
     /// Where the keys of each value end.
     ends: [usize; CLASSES],
 }
 
+/// The top 15 bits of a word, twice.
+const fn twice(word: u32) -> u32 {
+    (word >> 17) * 0x1_0001
+}
+
 impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
     #[inline(always)]
-    fn new<M: Lanes<Vector = V>>(
-        machine: M,
-        group: Group<'_>,
-        class: impl Fn(u8) -> usize,
-        index: u32,
-    ) -> Self {
-        let upper = u32::from(index != 0);
+    fn new<M: Lanes<Vector = V>>(machine: M, group: Group<'_>, first: u8, index: u32) -> Self {
         let mut places = [0; CLASSES];
         for &value in group.values {
-            places[class(value)] += 1;
+            places[usize::from(value >> first) % CLASSES] += 1;
         }
         let mut begin = 0;
         for place in &mut places {
             begin += std::mem::replace(place, begin);
         }
-        let zeros = [0; MOST_KEYS];
         let evens = [machine.splat(0); MOST_KEYS];
+        let zeros = [0; MOST_KEYS];
         let mut sorted = Self { evens, odds: zeros, bases: zeros, steps: zeros, ends: [0; CLASSES] };
         for (&hash, &value) in group.hashes.iter().zip(group.values) {
-            let (g1, g2) = Family::of(hash, group.params.seed()).halves(upper);
-            let place = &mut places[class(value)];
+            let (g1, g2) = Family::of(hash, group.params.seed()).halves(u32::from(index != 0));
+            let place = &mut places[usize::from(value >> first) % CLASSES];
             let at = *place % MOST_KEYS;
             *place += 1;
-            sorted.bases[at] = (g1.wrapping_add(index.wrapping_mul(g2)) >> 16) as u16;
-            sorted.odds[at] = (g2 >> 16) as u16;
-        }
-        for at in 0..group.hashes.len().min(MOST_KEYS) {
-            sorted.evens[at] = machine.mul(machine.evens(), machine.splat(sorted.odds[at]));
-            sorted.steps[at] = sorted.odds[at].wrapping_mul(M::LANES as u16);
+            sorted.odds[at] = twice(g2);
+            sorted.bases[at] = twice(g1.wrapping_add(index.wrapping_mul(g2)));
+            sorted.steps[at] = twice(g2.wrapping_mul(M::LANES));
+            sorted.evens[at] = machine.mul(machine.evens(), machine.splat(twice(g2)));
         }
         sorted.ends = places;
         sorted
@@ -151,7 +146,7 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
     fn named<M: Lanes<Vector = V>, const BYTES: usize>(
         &self,
         machine: M,
-        tables: [V; BYTES],
+        tables: &[M::Vector; BYTES],
     ) -> [[V; BYTES]; CLASSES] {
         let mut at = 0;
         let mut named = [[machine.splat(0); BYTES]; CLASSES];
@@ -160,9 +155,9 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
             while at < end.min(MOST_KEYS) {
                 let even = machine.add(self.evens[at], machine.splat(self.bases[at]));
                 let odd = machine.add(even, machine.splat(self.odds[at]));
-                let position = machine.nibbles(even, odd);
-                for (all, &table) in all.iter_mut().zip(&tables) {
-                    *all = machine.or(*all, machine.lookup(table, position));
+                let tops = machine.tops(even, odd);
+                for (all, &table) in all.iter_mut().zip(tables) {
+                    *all = machine.or(*all, machine.lookup(table, tops));
                 }
                 at += 1;
             }
@@ -175,7 +170,7 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
     #[inline(always)]
     fn advance(&mut self) {
         for (base, step) in self.bases.iter_mut().zip(&self.steps) {
-            *base = base.wrapping_add(*step);
+            *base = (*base + *step) & 0x7FFF_7FFF;
         }
     }
 }
@@ -201,16 +196,15 @@ fn pass<M: Lanes, const BITS: usize, const CLASSES: usize, const BYTES: usize>(
     fields: &mut Fields,
 ) -> Option<()> {
     let last = marker(group.params.format()) as u32;
-    let mut tables = [machine.splat(0); BYTES];
+    let mut tables = [machine.table([0; 16]); BYTES];
     for (byte, table) in tables.iter_mut().enumerate() {
         *table = machine.table(cells(BYTES, byte));
     }
     let mut open = (1_usize << BITS) - 1;
     for half in [0..last.div_ceil(2), last.div_ceil(2)..last] {
-        let class = |value: u8| usize::from(value >> first) % CLASSES;
-        let mut keys = Sorted::<M::Vector, CLASSES>::new(machine, group, class, half.start);
+        let mut keys = Sorted::<M::Vector, CLASSES>::new(machine, group, first, half.start);
         for index in half.step_by(M::LANES as usize) {
-            let named = keys.named(machine, tables);
+            let named = keys.named(machine, &tables);
             for bit in 0..BITS {
                 let (zeros, ones) = asks::<M, CLASSES, BYTES>(machine, &named, bit);
                 let mut works = u64::MAX;

@@ -9,6 +9,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod affine;
+#[cfg(target_arch = "x86_64")]
 mod candidates;
 mod meet;
 mod sliced;

@@ -1,5 +1,6 @@
 //! Vectors of x86-64, behind proofs that the processor has them.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports)] // intrinsics by the dozen
 
 use super::candidates::Lanes;
 use super::sliced::Cells;
@@ -7,7 +8,7 @@ use crate::isa::Isa;
 use std::arch::x86_64::*;
 
 macro_rules! proofs {
-    ($($(#[$doc:meta])* $name:ident)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $isa:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         pub(super) struct $name(());
@@ -15,27 +16,18 @@ macro_rules! proofs {
         impl $name {
             /// The proof, if it is true.
             pub(super) fn new() -> Option<Self> {
-                Isa::$name.is_available().then_some(Self(()))
+                Isa::$isa.is_available().then_some(Self(()))
             }
         }
     )*};
 }
 proofs! {
     /// Proof that this processor has [`Isa::Avx2`].
-    Avx2
+    Avx2 = Avx2;
     /// Proof that this processor has [`Isa::Avx512`].
-    Avx512
-}
-
-/// Proof that this processor has [`Isa::Avx512Gfni`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Gfni(());
-
-impl Gfni {
-    /// The proof, if it is true.
-    pub(super) fn new() -> Option<Self> {
-        Isa::Avx512Gfni.is_available().then_some(Self(()))
-    }
+    Avx512 = Avx512;
+    /// Proof that this processor has [`Isa::Avx512Gfni`].
+    Gfni = Avx512Gfni;
 }
 
 // SAFETY, of all blocks below: `self` exists only where `new` found that the processor has the instructions.
@@ -45,9 +37,9 @@ impl Lanes for Avx512 {
     const LANES: u32 = 64;
 
     #[inline(always)]
-    fn splat(self, x: u16) -> __m512i {
+    fn splat(self, twice: u32) -> __m512i {
         // SAFETY: as above.
-        unsafe { _mm512_set1_epi16(x as i16) }
+        unsafe { _mm512_set1_epi32(twice.cast_signed()) }
     }
     #[inline(always)]
     fn evens(self) -> __m512i {
@@ -76,11 +68,11 @@ impl Lanes for Avx512 {
         unsafe { _mm512_or_si512(a, b) }
     }
     #[inline(always)]
-    fn nibbles(self, even: __m512i, odd: __m512i) -> __m512i {
+    fn tops(self, even: __m512i, odd: __m512i) -> __m512i {
         // SAFETY: as above.
         unsafe {
-            let (even, odd) = (_mm512_srli_epi16::<12>(even), _mm512_srli_epi16::<4>(odd));
-            _mm512_ternarylogic_epi32::<0xEC>(_mm512_set1_epi16(0x0F00), even, odd) // a AND c, OR b
+            let (even, odd) = (_mm512_srli_epi16::<11>(even), _mm512_srli_epi16::<3>(odd));
+            _mm512_ternarylogic_epi32::<0xEC>(_mm512_set1_epi32(0xFF00_FF00_u32.cast_signed()), even, odd) // a AND c, OR b
         }
     }
     #[inline(always)]
@@ -107,9 +99,9 @@ impl Lanes for Avx2 {
     const LANES: u32 = 32;
 
     #[inline(always)]
-    fn splat(self, x: u16) -> __m256i {
+    fn splat(self, twice: u32) -> __m256i {
         // SAFETY: as above.
-        unsafe { _mm256_set1_epi16(x as i16) }
+        unsafe { _mm256_set1_epi32(twice.cast_signed()) }
     }
     #[inline(always)]
     fn evens(self) -> __m256i {
@@ -138,11 +130,11 @@ impl Lanes for Avx2 {
         unsafe { _mm256_or_si256(a, b) }
     }
     #[inline(always)]
-    fn nibbles(self, even: __m256i, odd: __m256i) -> __m256i {
+    fn tops(self, even: __m256i, odd: __m256i) -> __m256i {
         // SAFETY: as above.
         unsafe {
-            let (even, odd) = (_mm256_srli_epi16::<12>(even), _mm256_srli_epi16::<4>(odd));
-            _mm256_or_si256(even, _mm256_and_si256(odd, _mm256_set1_epi16(0x0F00)))
+            let (even, odd) = (_mm256_srli_epi16::<11>(even), _mm256_srli_epi16::<3>(odd));
+            _mm256_or_si256(even, _mm256_and_si256(odd, _mm256_set1_epi32(0xFF00_FF00_u32.cast_signed())))
         }
     }
     #[inline(always)]
@@ -266,7 +258,7 @@ impl Cells for Avx2 {
             let to_sign = _mm_cvtsi32_si128((63 - candidate).cast_signed());
             let low = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_sll_epi64(cells[0], to_sign)));
             let high = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_sll_epi64(cells[1], to_sign)));
-            (low | high << 4) as u8
+            (low | high << 4).cast_unsigned() as u8
         }
     }
 }

@@ -1,0 +1,66 @@
+//! One slot: a key and its value, as words that readers and the writer share.
+#![allow(unsafe_code)]
+
+use crate::huge::Zeroable;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A key and its value. Of 16 bytes each, they are half a line, and never lie across two.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub(super) struct Entry<const K: usize, const V: usize> {
+    key: [AtomicU64; K],
+    value: [AtomicU64; V],
+}
+
+// SAFETY: atomics of zero are valid, and so is the padding.
+unsafe impl<const K: usize, const V: usize> Zeroable for Entry<K, V> {}
+
+#[inline(always)]
+fn load<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {
+    std::array::from_fn(|word| words[word].load(Ordering::Relaxed))
+}
+
+#[inline(always)]
+fn store<const N: usize>(words: &[AtomicU64; N], new: &[u64; N]) {
+    for (word, &new) in words.iter().zip(new) {
+        word.store(new, Ordering::Relaxed);
+    }
+}
+
+impl<const K: usize, const V: usize> Entry<K, V> {
+    /// Whether this is the key's entry; without branches.
+    #[inline(always)]
+    pub(super) fn is_of(&self, key: &[u64; K]) -> bool {
+        self.key.iter().zip(key).fold(0, |differ, (word, key)| differ | word.load(Ordering::Relaxed) ^ key)
+            == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn value(&self) -> [u64; V] {
+        load(&self.value)
+    }
+
+    /// Word by word into place: an array that is returned goes over the stack.
+    #[inline(always)]
+    pub(super) fn copy_value(&self, to: &mut Option<[u64; V]>) {
+        for (to, word) in to.get_or_insert([0; V]).iter_mut().zip(&self.value) {
+            *to = word.load(Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn key(&self) -> [u64; K] {
+        load(&self.key)
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, key: &[u64; K], value: &[u64; V]) {
+        store(&self.key, key);
+        self.set_value(value);
+    }
+
+    #[inline(always)]
+    pub(super) fn set_value(&self, value: &[u64; V]) {
+        store(&self.value, value);
+    }
+}
