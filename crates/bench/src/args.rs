@@ -3,6 +3,7 @@
 use crate::contestants::Structure;
 use crate::error::BenchError;
 use crate::options::Options;
+use crate::timing::Clock;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use scalebricks_console::quantity::{self, QuantityError};
@@ -95,6 +96,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_isa)]
     pub isa: Vec<Isa>,
 
+    /// What single threads are timed by: the wall clock, or the time they had a core, on a machine that others use
+    #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
+    pub clock: String,
+
     /// Small tables and three runs
     #[arg(long)]
     pub quick: bool,
@@ -130,6 +135,11 @@ impl BenchArgs {
     /// Whether this benchmark is to run.
     pub fn wants(&self, name: &str) -> bool {
         self.names.iter().any(|wanted| wanted == name || wanted == ALL)
+    }
+
+    /// What single threads are timed by.
+    pub fn clock(&self) -> Clock {
+        if self.clock == "cpu" { Clock::Cpu } else { Clock::Wall }
     }
 
     /// Refuses what this machine or this binary cannot do.

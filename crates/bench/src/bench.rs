@@ -34,6 +34,7 @@ pub fn run(
 ) -> Result<(), BenchError> {
     args.validate()?;
     HugePages::turn_on();
+    args.clock().choose();
     let options = args.options();
     let mut rows = Vec::new();
     for bench in benches.iter().filter(|bench| args.wants(bench.name())) {

@@ -1,6 +1,7 @@
 //! What was measured, as it is written to JSON.
 
 use crate::stats::Summary;
+use crate::timing::Clock;
 use scalebricks_console::machine;
 use serde::Serialize;
 use std::process::Command;
@@ -116,7 +117,7 @@ impl Row {
 /// All that was measured, and where.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Cores, memory, kernel, transparent huge pages.
+    /// Cores, memory, kernel, transparent huge pages; and the clock, if it was not the wall clock.
     pub machine: String,
     /// The processor.
     pub cpu: String,
@@ -129,7 +130,9 @@ pub struct Report {
 impl Report {
     /// These rows, measured here.
     pub fn here(rows: Vec<Row>) -> Self {
-        Self { machine: machine::description(), cpu: machine::cpu(), commit: commit(), rows }
+        let clock = if Clock::chosen() == Clock::Cpu { ", single threads by CPU time" } else { "" };
+        let machine = machine::description() + clock;
+        Self { machine, cpu: machine::cpu(), commit: commit(), rows }
     }
 
     /// As an indented JSON document that ends in a newline.
