@@ -37,15 +37,18 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawE
     }
 }
 
-/// A file name and an SVG document for each benchmark and kind of figure.
+/// A file name and an SVG document for each of `benches` and kind of figure.
 ///
 /// # Errors
 /// [`DrawError`] if the drawing library refuses.
-pub fn render(report: &Report) -> Result<Vec<(String, String)>, DrawError> {
+pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>, DrawError> {
     let mut kinds: Vec<(&str, Metric)> = Vec::new();
     for row in &report.rows {
         let kind = (row.subject.bench, row.metric);
-        if (row.metric.is_rate() || row.metric == Metric::BitsPerKey) && !kinds.contains(&kind) {
+        if benches.contains(&row.subject.bench)
+            && (row.metric.is_rate() || row.metric == Metric::BitsPerKey)
+            && !kinds.contains(&kind)
+        {
             kinds.push(kind);
         }
     }
@@ -150,7 +153,7 @@ mod tests {
             Subject { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Subject::default() };
         let row = |metric| Row::new(subject.clone(), metric, Summary::exact(3e6));
         let rows = vec![row(Metric::LookupRate), row(Metric::InsertRate), row(Metric::MaxGroupLoad)];
-        let pictures = render(&Report::here(rows)).unwrap();
+        let pictures = render(&Report::here(rows), &["fib"]).unwrap();
         let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["fib-lookup-rate.svg", "fib-insert-rate.svg"]);
         let document = &pictures[0].1;
@@ -160,6 +163,6 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_no_error() {
-        assert!(render(&Report::here(Vec::new())).unwrap().is_empty());
+        assert!(render(&Report::here(Vec::new()), &[]).unwrap().is_empty());
     }
 }

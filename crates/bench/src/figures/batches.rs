@@ -19,9 +19,8 @@ const KEY_BYTES: u64 = 24 + 40 + 2;
 const BATCHES: [usize; 5] = [1, 8, 17, 32, 64];
 
 const QUICK: [u64; 4] = [500_000, 1_000_000, 2_000_000, 4_000_000];
-const FULL: [u64; 8] = [
-    500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 32_000_000, 64_000_000,
-];
+const FULL: [u64; 8] =
+    [500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 32_000_000, 64_000_000];
 
 /// A run asks at least so many keys: a small table several times.
 const LEAST_ASKED: usize = 8_000_000;
@@ -119,6 +118,7 @@ impl Table for Repeated<'_> {
 }
 
 /// The rows from `first` on, as charts and a table.
+#[expect(clippy::cast_sign_loss, reason = "a number of keys is not negative")]
 fn show(session: &mut Session<'_>, first: usize) {
     let rows = session.rows()[first..].to_vec();
     let distinct = |of: fn(&Subject) -> usize| {
@@ -139,8 +139,12 @@ fn show(session: &mut Session<'_>, first: usize) {
             1 => "Lookups by keys a call, 2-bit values, one thread".to_owned(),
             _ => format!("Lookups by keys a call, 2-bit values, {threads} threads"),
         };
-        let mut chart =
-            Chart::new(name, &title, ("keys in the table", Scale::Doublings), ("million keys a second", Scale::Linear));
+        let mut chart = Chart::new(
+            name,
+            &title,
+            ("keys in the table", Scale::Doublings),
+            ("million keys a second", Scale::Linear),
+        );
         for (number, format) in formats(session).into_iter().enumerate() {
             let of = |batch: usize| {
                 let rows = rows.iter().filter(move |row| {
@@ -164,7 +168,8 @@ fn show(session: &mut Session<'_>, first: usize) {
             for (place, single) in columns.first().into_iter().flatten().enumerate() {
                 let mut cells =
                     vec![format.name().to_owned(), threads.to_string(), short_count(single.x as u64)];
-                let rates: Vec<Point> = columns.iter().filter_map(|points| points.get(place).copied()).collect();
+                let rates: Vec<Point> =
+                    columns.iter().filter_map(|points| points.get(place).copied()).collect();
                 cells.extend(rates.iter().map(with_spread));
                 let best = rates.iter().map(|point| point.y).fold(0.0, f64::max);
                 cells.push(format!("{:.2}×", best / single.y));

@@ -27,8 +27,20 @@ const TOLD: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
 /// Bytes a key that building takes.
 const KEY_BYTES: u64 = 24 + 40;
 
-/// What flows are counted with.
+/// A way to lay out a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    FullCopies,
+    HashPartition,
+    /// ScaleBricks by the paper's formula.
+    Formula,
+    /// ScaleBricks with the bits of a table.
+    Table,
+}
+
+/// How flows are counted.
 struct Count<'a> {
+    layout: Layout,
     name: String,
     mark: Mark,
     colour: usize,
@@ -43,9 +55,12 @@ struct Count<'a> {
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let formats = session.options().formats();
     let most = cluster::value_bits(NODES);
-    let mut gpt_bits: Vec<(Format, Vec<f64>)> = formats.into_iter().map(|format| (format, Vec::new())).collect();
-    let keys = session.options().keys(&[500_000], &[4_000_000]).first().copied().unwrap_or(500_000);
-    session.fits(keys, KEY_BYTES)?;
+    let mut gpt_bits: Vec<(Format, Vec<f64>)> =
+        formats.into_iter().map(|format| (format, Vec::new())).collect();
+    let keys = session.options().keys(&[1_000_000], &[4_000_000]).first().copied().unwrap_or(1_000_000);
+    if !session.fits(keys, KEY_BYTES)? {
+        return Ok(());
+    }
     for value_bits in 1..=most {
         let set = KeySet::new(keys, value_bits);
         for (format, bits) in &mut gpt_bits {
@@ -114,19 +129,25 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
         x,
         ("times as many", Scale::Linear),
     );
-    // Both ways to count, without the two that need no picture.
-    for (count, what) in counts.iter().map(|c| (c, "64-bit entries")).chain(real.iter().map(|c| (c, "real entries"))) {
-        if count.name.starts_with("hash") || count.name.starts_with("full") || (what == "real entries" && count.name.starts_with("by")) {
-            continue;
-        }
-        let mark = if what == "real entries" { Mark::Line } else { Mark::Dashes };
+    for (count, what, mark) in counts
+        .iter()
+        .map(|count| (count, "64-bit entries", Mark::Dashes))
+        .chain(real.iter().map(|count| (count, "real entries", Mark::Line)))
+        .filter(|(count, ..)| is_told(count))
+    {
         let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, gain(count, nodes)));
-        chart.series.push(Series::new(format!("{}, {what}", count.name), mark, count.colour, points.collect()));
+        chart.series.push(Series::new(
+            format!("{}, {what}", count.name),
+            mark,
+            count.colour,
+            points.collect(),
+        ));
     }
     session.show(chart);
     tabulate(session, &counts, &real, entry_bits);
 }
 
+#[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
 fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>], entry_bits: f64) {
     let mut heads = vec!["nodes".to_owned()];
     let with = |count: &Count<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
@@ -153,10 +174,14 @@ fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>],
     session.tabulate(sheet);
 }
 
-/// Whether the page's table has a column for it: full copies are 1, hash partitioning is the number of nodes.
+/// Whether its gain is told: that of full copies is 1, that of hash partitioning the number of nodes, and the formula
+/// is about the paper's entries.
 fn is_told(count: &Count<'_>) -> bool {
-    let formula = count.name.starts_with("by the formula");
-    (formula && count.entry_bits < paper::ENTRY_BITS + 0.5) || count.name.starts_with("SetSep")
+    match count.layout {
+        Layout::FullCopies | Layout::HashPartition => false,
+        Layout::Formula => count.entry_bits <= paper::ENTRY_BITS,
+        Layout::Table => true,
+    }
 }
 
 /// Flows over those of full copies.
@@ -167,7 +192,8 @@ fn gain(count: &Count<'_>, nodes: usize) -> f64 {
 /// All ways to lay out a cluster, with entries of one size.
 fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<Count<'a>> {
     let memory = NODE_BYTES as f64 * 8.0;
-    let count = |name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| Count {
+    let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| Count {
+        layout,
         name: name.to_owned(),
         mark,
         colour,
@@ -176,15 +202,29 @@ fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<Count<
     };
     let of = move |bits: f64, nodes| cluster::scalebricks(memory, entry_bits, bits, nodes);
     let mut counts = vec![
-        count("full copies", Mark::Line, 7, Box::new(move |_| cluster::full_copy(memory, entry_bits))),
         count(
+            Layout::FullCopies,
+            "full copies",
+            Mark::Line,
+            7,
+            Box::new(move |_| cluster::full_copy(memory, entry_bits)),
+        ),
+        count(
+            Layout::HashPartition,
             "hash partitioning",
             Mark::Dashes,
             7,
             Box::new(move |nodes| cluster::hash_partition(memory, entry_bits, nodes)),
         ),
-        count("by the formula", Mark::Line, 1, Box::new(move |nodes| of(cluster::ideal_gpt_bits(nodes), nodes))),
         count(
+            Layout::Formula,
+            "by the formula",
+            Mark::Line,
+            1,
+            Box::new(move |nodes| of(cluster::ideal_gpt_bits(nodes), nodes)),
+        ),
+        count(
+            Layout::Formula,
             "by the formula, whole bits",
             Mark::Dashes,
             1,
@@ -194,7 +234,13 @@ fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<Count<
     for (format, colour) in [(Format::Paper16x8, 5), (Format::Linear, 0), (Format::Dense, 2)] {
         if let Some((_, bits)) = gpt_bits.iter().find(|(held, _)| *held == format) {
             let name = format!("SetSep {format}");
-            counts.push(count(&name, Mark::Line, colour, Box::new(move |nodes| of(measured(bits, nodes), nodes))));
+            counts.push(count(
+                Layout::Table,
+                &name,
+                Mark::Line,
+                colour,
+                Box::new(move |nodes| of(measured(bits, nodes), nodes)),
+            ));
         }
     }
     counts

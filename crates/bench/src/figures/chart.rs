@@ -4,6 +4,7 @@ use super::exhibit::{Axis, Chart, Mark, Scale, Series};
 use crate::row::Report;
 use crate::svg::{CARD, DrawError, FAINT, INK, TRACK, bold, style};
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use scalebricks_console::quantity::short_count;
@@ -83,7 +84,11 @@ fn draw_axes(area: &Area<'_>, across: &Axis, up: &Axis, x: &Span, y: &Span) -> R
         [(FRAME.0, FRAME.2), (FRAME.0, FRAME.3), (FRAME.1, FRAME.3)],
         FAINT.stroke_width(1),
     ))?;
-    area.draw_text(&across.label, &style(13, FAINT, HPos::Center), ((FRAME.0 + FRAME.1) / 2, FRAME.3 + 40))?;
+    area.draw_text(
+        &across.label,
+        &style(13, FAINT, HPos::Center),
+        (FRAME.0.midpoint(FRAME.1), FRAME.3 + 40),
+    )?;
     area.draw_text(&up.label, &style(13, FAINT, HPos::Left), (28, FRAME.2 - 14))?;
     Ok(())
 }
@@ -110,6 +115,8 @@ struct Span {
     /// Ends, as the scale counts: decades and doublings are logarithms.
     from: f64,
     to: f64,
+    /// Where labels begin: those of doublings at the least value.
+    anchor: f64,
     pixels: (i32, i32),
 }
 
@@ -119,14 +126,15 @@ impl Span {
         let (least, most) =
             counted.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         if least > most {
-            return Self { scale, from: 0.0, to: 1.0, pixels };
+            return Self { scale, from: 0.0, to: 1.0, anchor: 0.0, pixels };
         }
         let (from, to) = match scale {
             Scale::Linear => (0.0, most.max(f64::MIN_POSITIVE) * 1.04),
             Scale::Decades => (least.floor(), most.ceil()),
             Scale::Doublings => (least - 0.2, most + 0.2),
         };
-        Self { scale, from, to: if to > from { to } else { from + 1.0 }, pixels }
+        let anchor = if scale == Scale::Doublings { least } else { 0.0 };
+        Self { scale, from, to: if to > from { to } else { from + 1.0 }, anchor, pixels }
     }
 
     fn pixel(&self, value: f64) -> i32 {
@@ -141,8 +149,8 @@ impl Span {
             Scale::Linear => round_step((self.to - self.from) / 8.0),
             _ => ((self.to - self.from) / MOST_TICKS as f64).ceil().max(1.0),
         };
-        let first = (self.from / step).ceil() as i64; // a few dozen at most
-        let place = |number: i64| number as f64 * step;
+        let first = ((self.from - self.anchor) / step).ceil() as i64; // a few dozen at most
+        let place = |number: i64| self.anchor + number as f64 * step;
         let places = (first..).map(place).take_while(|&at| at <= self.to + step * 1e-9);
         let value = |at: f64| match self.scale {
             Scale::Linear => at,
@@ -164,7 +172,11 @@ fn count(scale: Scale, value: f64) -> f64 {
 /// 1, 2 or 5 times a power of ten, and no less than `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|digit| digit * decade).find(|&step| step >= least).unwrap_or(10.0 * decade)
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|digit| digit * decade)
+        .find(|&step| step >= least)
+        .unwrap_or(10.0 * decade)
 }
 
 /// A number on an axis.
@@ -192,6 +204,7 @@ mod tests {
         assert_eq!(labels(Scale::Decades, &[2.0, 30_000.0]), ["1", "10", "100", "1 k", "10 k", "100 k"]);
         assert_eq!(labels(Scale::Decades, &[0.02, 0.5]), ["0.01", "0.1", "1"]);
         assert_eq!(labels(Scale::Doublings, &[1.0, 8.0]), ["1", "2", "4", "8"]);
+        assert_eq!(labels(Scale::Doublings, &[5e5, 2e6]), ["500 k", "1 M", "2 M"]);
         assert_eq!(labels(Scale::Linear, &[]).first().map(String::as_str), Some("0"));
     }
 

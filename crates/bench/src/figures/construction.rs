@@ -107,9 +107,8 @@ fn one(
     let first = session.rows().len();
     alternate(session, &mut fills, turns)?;
     let rows = session.rows()[first..].iter();
-    let rates: Vec<Summary> = rows
-        .map(|row| Summary { median: row.median, min: row.min, max: row.max, runs: row.runs })
-        .collect();
+    let rates: Vec<Summary> =
+        rows.map(|row| Summary { median: row.median, min: row.min, max: row.max, runs: row.runs }).collect();
     let built = all.into_iter().zip(fills).zip(rates);
     let built = built.map(|(((format, threads), (fallback, bytes)), rate)| Built {
         format,
@@ -135,7 +134,19 @@ fn one(
 fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
     let mut sheet = Sheet::new(
         "table-1",
-        &["format", "value bits", "threads", "paper, M keys/s", "here, M keys/s", "least to most", "ratio", "fallback, paper", "fallback here", "bits a key, paper", "bits a key here"],
+        &[
+            "format",
+            "value bits",
+            "threads",
+            "paper, M keys/s",
+            "here, M keys/s",
+            "least to most",
+            "ratio",
+            "fallback, paper",
+            "fallback here",
+            "bits a key, paper",
+            "bits a key here",
+        ],
     );
     let mut chart = Chart::new(
         "table-1",
@@ -146,6 +157,13 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
     let papers = paper::CONSTRUCTION.iter().filter(|row| row.threads == 1 && row.format == Format::Paper16x8);
     let points = papers.map(|row| Point::exact(row.value_bits, row.mkeys_per_second)).collect();
     chart.series.push(Series::new("the paper's 16+8", Mark::Dotted, 7, points));
+    for (name, format, colour) in
+        [("the paper's 8+16", Format::Paper8x16, 1), ("the paper's 16+16", Format::Paper16x16, 2)]
+    {
+        let rows = paper::CONSTRUCTION.iter().filter(|row| row.format == format);
+        let points = rows.map(|row| Point::exact(row.value_bits, row.mkeys_per_second)).collect();
+        chart.series.push(Series::new(name, Mark::Dots, colour, points));
+    }
     let mut order: Vec<&Built> = made.iter().collect();
     order.sort_by_key(|of| (Format::ALL.iter().position(|&format| format == of.format), of.threads));
     for of in &order {
@@ -162,7 +180,9 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
             format!("{millions:.1}"),
             format!("{:.1} to {:.1}", of.rate.min / 1e6, of.rate.max / 1e6),
             paper.map_or_else(String::new, |row| format!("{:.0}×", millions / row.mkeys_per_second)),
-            paper.and_then(|row| row.fallback).map_or_else(String::new, |share| format!("{:.2} %", share * 100.0)),
+            paper
+                .and_then(|row| row.fallback)
+                .map_or_else(String::new, |share| format!("{:.2} %", share * 100.0)),
             share(of.fallback, keys),
             if is_paper_size { paper::bits_per_key(of.value_bits).to_string() } else { String::new() },
             format!("{:.2}", of.bits_per_key),
@@ -224,9 +244,9 @@ mod tests {
         let rows = session.rows();
         assert_eq!(rows.iter().filter(|row| row.metric == Metric::BuildRate).count(), 5);
         let fallback = |format: Format| {
-            let found = rows.iter().find(|row| {
-                row.metric == Metric::FallbackKeys && row.subject.format == Some(format.name())
-            });
+            let found = rows
+                .iter()
+                .find(|row| row.metric == Metric::FallbackKeys && row.subject.format == Some(format.name()));
             found.unwrap().median / 20_000.0
         };
         assert!(fallback(Format::Paper16x8) < 0.01);

@@ -111,7 +111,7 @@ impl Chart {
 /// A table of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sheet {
-    /// Name of its place in the page, and of its file.
+    /// Name of its place in the page, and of its file before `.table.csv`.
     pub name: &'static str,
     /// Heads of the columns.
     pub heads: Vec<String>,
@@ -134,15 +134,18 @@ impl Sheet {
 
     /// As CSV, cells as they are printed.
     pub fn csv(&self) -> String {
-        let line =
-            |cells: &Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
+        let line = |cells: &Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
         line(&self.heads) + &self.rows.iter().map(line).collect::<String>()
     }
 }
 
 /// A CSV field.
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 /// All that is shown of some benchmarks.
@@ -164,7 +167,9 @@ impl Exhibits {
     /// Their data files: name and content.
     pub fn csv(&self) -> Vec<(String, String)> {
         let charts = self.charts.iter().map(|chart| (format!("{}.csv", chart.name), chart.csv()));
-        charts.chain(self.sheets.iter().map(|sheet| (format!("{}.csv", sheet.name), sheet.csv()))).collect()
+        charts
+            .chain(self.sheets.iter().map(|sheet| (format!("{}.table.csv", sheet.name), sheet.csv())))
+            .collect()
     }
 }
 
@@ -188,6 +193,6 @@ mod tests {
         assert_eq!(sheet.markdown(), "| a | b |\n|---|---|\n| 1 | 2,5 |\n");
         assert_eq!(sheet.csv(), "a,b\n1,\"2,5\"\n");
         let exhibits = Exhibits { charts: Vec::new(), sheets: vec![sheet] };
-        assert_eq!(exhibits.csv()[0].0, "s.csv");
+        assert_eq!(exhibits.csv()[0].0, "s.table.csv");
     }
 }

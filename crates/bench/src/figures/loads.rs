@@ -61,7 +61,9 @@ pub fn direct(hashes: &[KeyHash], keys_per_group: u64) -> Loads {
         filled[scaled(*hash, groups)] += 1;
     }
     let mut loads = Loads::default();
-    filled.into_iter().for_each(|load| loads.add(load, 1));
+    for load in filled {
+        loads.add(load, 1);
+    }
     loads
 }
 
@@ -137,7 +139,9 @@ mod tests {
     fn every_group_serves_equally_many_buckets() {
         let mut served = [0; GROUPS];
         for row in candidates() {
-            row.into_iter().for_each(|group| served[usize::from(group)] += 1);
+            for group in row {
+                served[usize::from(group)] += 1;
+            }
             assert!((1..4).all(|at| !row[..at].contains(&row[at])));
         }
         assert_eq!(served, [16; GROUPS]);

@@ -124,12 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn groups_fail_as_often_as_they_should() {
+        let want = theory::failures(21, 1, 8, 65_535.0);
+        let (share, error) = measured(1_500, |number| {
+            u64::from(!Group::new(number, 21, 1).one_function(Functions::Tables, 8).1)
+        });
+        agrees("21 keys at 16+8", (share, error), want);
+    }
+
+    #[test]
     fn several_values_in_one_function_or_in_several() {
-        let one =
-            measured(600, |number| Group::new(number, 16, 2).one_function(Functions::Wide, 20).0);
+        let one = measured(600, |number| Group::new(number, 16, 2).one_function(Functions::Wide, 20).0);
         agrees("one function", one, theory::iterations(16, 2, 20).unwrap());
-        let several =
-            measured(600, |number| Group::new(number, 16, 2).one_a_bit(Functions::Wide, 10, 2).0);
+        let several = measured(600, |number| Group::new(number, 16, 2).one_a_bit(Functions::Wide, 10, 2).0);
         agrees("one a bit", several, 2.0 * theory::iterations(16, 1, 10).unwrap());
     }
 

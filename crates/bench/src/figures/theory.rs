@@ -22,11 +22,9 @@ pub fn compositions(keys: u32, value_bits: u8) -> Vec<Composition> {
     let mut found = Vec::new();
     partition(keys, keys, values, &mut Vec::new(), &mut |counts| {
         let each: f64 = counts.iter().map(|&count| factorial(count)).product();
-        let mut same: f64 = factorial(values - counts.len() as u32);
-        for run in counts.chunk_by(|a, b| a == b) {
-            same *= factorial(run.len() as u32);
-        }
-        let ways = factorial(keys) / each * (factorial(values) / same);
+        let same: f64 = counts.chunk_by(|a, b| a == b).map(|run| factorial(run.len() as u32)).product();
+        let named: f64 = (0..counts.len() as u32).map(|taken| f64::from(values - taken)).product();
+        let ways = factorial(keys) / each * (named / same);
         let probability = ways / f64::from(values).powi(keys.cast_signed());
         found.push(Composition { counts: counts.to_vec(), probability });
     });
@@ -67,7 +65,7 @@ pub fn chance(counts: &[u32], cells: u32) -> f64 {
         }
         taken = next;
     }
-    taken.iter().sum()
+    taken.iter().sum::<f64>().min(1.0) // rounding may carry a certainty above 1
 }
 
 /// Stirling numbers of the second kind: in how many ways `n` things part into 0, 1, … `n` heaps.
@@ -169,6 +167,7 @@ mod tests {
         assert!((580.0..580.3).contains(&iterations(16, 1, 8).unwrap()));
         assert_eq!(index_bits(16, 1, 8, 1e-6), Some(14));
         assert_eq!(index_bits(16, 1, 16, 1e-6), Some(10));
+        assert!((2..=30).all(|cells| index_bits(16, 1, cells, 1e-6).is_some()));
         // Loads that a 16-bit index still carries, and that it does not.
         let failing = |keys| failures(keys, 1, 8, 65_535.0);
         assert!(failing(16) < 1e-38 && failing(19) < 2e-6);
