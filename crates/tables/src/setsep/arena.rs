@@ -1,23 +1,27 @@
 //! Where readers find blocks, and how a block is replaced under them.
 //!
-//! Blocks lie in fixed slots of whole cache lines. One *index word* a block names its slot (low half) and the first
-//! line of its fallback list (high half, plus one; 0 for none). What an index word leads to is never written while
-//! it can be reached: the writer fills a free slot and free lines, then stores the index word (release). A reader
-//! loads it (acquire) and sees the whole new block, or the whole old one. Old memory waits in a queue until
+//! Blocks lie in fixed slots of whole cache lines. One *index word* of 32 bits a block names its slot, and beside each
+//! slot, in an array of its own that only keys of marked groups touch, lies its *head*: the first line of the block's
+//! fallback list plus one, 0 for none. What an index word leads to (slot, head, lines) is never written while it can
+//! be reached: the writer fills a free slot with its head, and free lines, then stores the index word (release). A
+//! reader loads it (acquire) and sees the whole new block, or the whole old one. Old memory waits in a queue until
 //! [`super::epoch`] says that no reader can still be in it.
+//!
+//! So what a pinned reader reaches through an index word it loaded is, until it unpins, memory that no one writes:
+//! all writes to it happen before the store that the load saw, or after the unpinning. Kernels rely on that.
 //!
 //! Fallback lines come in segments that are added when needed and double in size, so an empty fallback costs
 //! nothing; lines given back are used again.
 
 use super::epoch::Epochs;
 use super::params::KEYS_PER_LINE;
-use super::sync::{Arc, AtomicU64, Ordering, yield_now};
+use super::sync::{Arc, AtomicU32, AtomicU64, Memory, Ordering, yield_now};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 /// One cache line.
-#[derive(Debug)]
-#[repr(align(64))]
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub(super) struct Line(pub(super) [AtomicU64; 8]);
 
 impl Line {
@@ -26,6 +30,11 @@ impl Line {
     }
 }
 
+#[cfg(not(loom))]
+#[allow(unsafe_code, reason = "one promise about one type")]
+// SAFETY: eight words for which zero is a valid value, and nothing between or behind them: they fill the alignment.
+unsafe impl crate::huge::Zeroable for Line {}
+
 /// Lines in the first segment of fallback lines; each further one has twice as many.
 const FIRST_SEGMENT: u32 = if cfg!(loom) { 2 } else { 64 };
 const SEGMENTS: usize = 26;
@@ -33,8 +42,11 @@ const SEGMENTS: usize = 26;
 /// What readers see.
 #[derive(Debug)]
 pub(super) struct Arena {
-    lines: Box<[Line]>,
-    index: Box<[AtomicU64]>,
+    lines: Memory<Line>,
+    /// The slot of each block.
+    index: Memory<AtomicU32>,
+    /// The fallback list of the block in each slot.
+    heads: Memory<AtomicU32>,
     segments: [OnceLock<Box<[Line]>>; SEGMENTS],
     slot_lines: usize,
     epochs: Arc<Epochs>,
@@ -63,27 +75,36 @@ pub(super) fn spare_slots(blocks: usize) -> usize {
 }
 
 impl Arena {
-    /// The arena of the blocks in `lines`, `slot_lines` each, and the writer's view of it, with at most `line_limit`
-    /// fallback lines in use.
+    /// Zeroed lines for this many blocks of `slot_lines` each, and behind them for the spare slots.
+    pub(super) fn memory(blocks: usize, slot_lines: usize, spare: usize) -> Memory<Line> {
+        Memory::zeroed((blocks + spare) * slot_lines)
+    }
+
+    /// The arena of the blocks in `lines`, `slot_lines` each, the last `spare` of them free, and the writer's view of it,
+    /// with at most `line_limit` fallback lines in use.
     pub(super) fn new(
-        mut lines: Vec<Line>,
+        lines: Memory<Line>,
         slot_lines: usize,
         spare: usize,
         line_limit: u32,
         epochs: Arc<Epochs>,
     ) -> (Self, Spares) {
-        let blocks = lines.len() / slot_lines;
-        lines.reserve_exact(spare * slot_lines);
-        lines.extend((0..spare * slot_lines).map(|_| Line::new([0; 8])));
+        let slots = lines.len() / slot_lines;
+        let blocks = slots.saturating_sub(spare);
+        let mut index = Memory::zeroed(blocks);
+        for (cell, slot) in index.iter_mut().zip(0..) {
+            *cell = AtomicU32::new(slot);
+        }
         let arena = Self {
-            lines: lines.into_boxed_slice(),
-            index: (0..blocks as u64).map(AtomicU64::new).collect(),
+            lines,
+            index,
+            heads: Memory::zeroed(slots),
             segments: std::array::from_fn(|_| OnceLock::new()),
             slot_lines,
             epochs,
         };
         let spares = Spares {
-            slots: (blocks as u32..(blocks + spare) as u32).rev().collect(), // at most 2^24 blocks
+            slots: (blocks as u32..slots as u32).rev().collect(), // at most 2^24 blocks and 1/128 more
             lines: Vec::new(),
             fresh_line: 0,
             // Old and new lists of a partition may exist side by side, and as much again may wait for readers.
@@ -93,22 +114,28 @@ impl Arena {
         (arena, spares)
     }
 
-    /// The index word of a block. While the caller is pinned (or holds the writer's lock), what it leads to stays.
+    /// The slot of a block. While the caller is pinned (or holds the writer's lock), what it leads to stays.
     #[inline(always)]
-    pub(super) fn index(&self, block: u32) -> u64 {
+    pub(super) fn slot(&self, block: u32) -> u32 {
         self.index[block as usize].load(Ordering::Acquire)
     }
 
-    /// The lines of the block an index word leads to.
+    /// The lines of the block in a slot.
     #[inline(always)]
-    pub(super) fn block(&self, index: u64) -> &[Line] {
-        let start = (index as u32) as usize * self.slot_lines;
+    pub(super) fn block(&self, slot: u32) -> &[Line] {
+        let start = slot as usize * self.slot_lines;
         &self.lines[start..start + self.slot_lines]
     }
 
-    /// Copies the words of the block an index word leads to.
-    pub(super) fn copy_block(&self, index: u64, words: &mut [u64]) {
-        for (word, cell) in words.iter_mut().zip(self.block(index).iter().flat_map(|line| &line.0)) {
+    /// The slots of all blocks, and the lines of all slots: for kernels.
+    #[inline(always)]
+    pub(super) fn parts(&self) -> (&[AtomicU32], &[Line]) {
+        (&self.index, &self.lines)
+    }
+
+    /// Copies the words of the block in a slot.
+    pub(super) fn copy_block(&self, slot: u32, words: &mut [u64]) {
+        for (word, cell) in words.iter_mut().zip(self.block(slot).iter().flat_map(|line| &line.0)) {
             *word = cell.load(Ordering::Relaxed);
         }
     }
@@ -122,18 +149,19 @@ impl Arena {
         &lines[(at - size) as usize]
     }
 
-    /// The fallback list an index word leads to: lines of up to six (hash, value) pairs in ascending order.
+    /// The fallback list of the block in a slot: lines of up to six (hash, value) pairs in ascending order.
     ///
     /// A line: the number of the next line plus one (0 for none); six values, a byte each, and their count; the six
     /// hashes.
-    fn fallback_lines(&self, index: u64) -> impl Iterator<Item = (u32, &Line)> + '_ {
-        let follow = |link: u64| (link as u32).checked_sub(1).map(|number| (number, self.line(number)));
-        std::iter::successors(follow(index >> 32), move |(_, line)| follow(line.0[0].load(Ordering::Relaxed)))
+    fn fallback_lines(&self, slot: u32) -> impl Iterator<Item = (u32, &Line)> + '_ {
+        let follow = |link: u32| link.checked_sub(1).map(|number| (number, self.line(number)));
+        let head = self.heads[slot as usize].load(Ordering::Relaxed);
+        std::iter::successors(follow(head), move |(_, line)| follow(line.0[0].load(Ordering::Relaxed) as u32))
     }
 
-    /// The fallback pairs of the block an index word leads to, ascending by hash.
-    pub(super) fn fallback(&self, index: u64) -> impl Iterator<Item = (u64, u8)> + '_ {
-        self.fallback_lines(index).flat_map(|(_, line)| {
+    /// The fallback pairs of the block in a slot, ascending by hash.
+    pub(super) fn fallback(&self, slot: u32) -> impl Iterator<Item = (u64, u8)> + '_ {
+        self.fallback_lines(slot).flat_map(|(_, line)| {
             let values = line.0[1].load(Ordering::Relaxed);
             let count = (values >> 48) as usize;
             (0..count.min(KEYS_PER_LINE))
@@ -150,14 +178,18 @@ impl Arena {
         words: &[u64],
         fallback: Option<&[(u64, u8)]>,
     ) {
-        let old = self.index(block);
+        let old = self.slot(block);
         let slot = self.free_slot(spares);
-        let cells = self.block(u64::from(slot)).iter().flat_map(|line| &line.0);
+        let cells = self.block(slot).iter().flat_map(|line| &line.0);
         cells.zip(words).for_each(|(cell, &word)| cell.store(word, Ordering::Relaxed));
-        let list = fallback.map_or(old >> 32, |pairs| self.write_list(spares, pairs));
-        self.index[block as usize].store(list << 32 | u64::from(slot), Ordering::Release);
+        let head = match fallback {
+            Some(pairs) => self.write_list(spares, pairs),
+            None => self.heads[old as usize].load(Ordering::Relaxed),
+        };
+        self.heads[slot as usize].store(head, Ordering::Relaxed);
+        self.index[block as usize].store(slot, Ordering::Release);
         let tag = self.epochs.retire();
-        spares.retired.push_back((tag, Place::Slot(old as u32)));
+        spares.retired.push_back((tag, Place::Slot(old)));
         if fallback.is_some() {
             let lines = self.fallback_lines(old);
             spares.retired.extend(lines.map(|(number, _)| (tag, Place::Line(number))));
@@ -165,18 +197,18 @@ impl Arena {
     }
 
     /// Writes pairs to free lines; the first line's number plus one, or 0 if there are no pairs.
-    fn write_list(&self, spares: &mut Spares, pairs: &[(u64, u8)]) -> u64 {
+    fn write_list(&self, spares: &mut Spares, pairs: &[(u64, u8)]) -> u32 {
         let mut next = 0;
         for chunk in pairs.chunks(KEYS_PER_LINE).rev() {
             let number = self.free_line(spares);
             let line = self.line(number);
             let values = chunk.iter().rev().fold(0, |values, &(_, value)| values << 8 | u64::from(value));
-            line.0[0].store(next, Ordering::Relaxed);
+            line.0[0].store(next.into(), Ordering::Relaxed);
             line.0[1].store(values | (chunk.len() as u64) << 48, Ordering::Relaxed);
             for (cell, &(hash, _)) in line.0[2..].iter().zip(chunk) {
                 cell.store(hash, Ordering::Relaxed);
             }
-            next = u64::from(number) + 1;
+            next = number + 1;
         }
         next
     }
@@ -228,7 +260,7 @@ impl Arena {
     pub(super) fn bytes(&self) -> usize {
         let segments: usize = self.segments.iter().filter_map(OnceLock::get).map(|lines| lines.len()).sum();
         (self.lines.len() + segments) * size_of::<Line>()
-            + self.index.len() * size_of::<AtomicU64>()
+            + (self.index.len() + self.heads.len()) * size_of::<AtomicU32>()
             + size_of::<Self>()
     }
 }
@@ -246,7 +278,7 @@ mod tests {
         model.preemption_bound = Some(3);
         model.check(|| {
             let epochs = Arc::new(Epochs::new());
-            let (arena, mut spares) = Arena::new(vec![Line::new([0; 8])], 1, 1, 4, epochs);
+            let (arena, mut spares) = Arena::new(Arena::memory(1, 1, 1), 1, 1, 4, epochs);
             let arena = Arc::new(arena);
             let reader = {
                 let arena = Arc::clone(&arena);
@@ -254,11 +286,11 @@ mod tests {
                     let cell = arena.epochs.register();
                     for _ in 0..2 {
                         arena.epochs.pin(&cell);
-                        let index = arena.index(0);
-                        let words = &arena.block(index)[0].0;
+                        let slot = arena.slot(0);
+                        let words = &arena.block(slot)[0].0;
                         let first = words[0].load(Ordering::Relaxed);
                         assert_eq!(first, words[1].load(Ordering::Relaxed));
-                        let listed = arena.fallback(index).next();
+                        let listed = arena.fallback(slot).next();
                         assert_eq!(listed, (first > 0).then_some((first, first as u8)));
                         cell.unpin();
                     }

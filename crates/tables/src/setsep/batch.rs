@@ -2,8 +2,9 @@
 //!
 //! 1. The operations are put in the order of their blocks (and within a block in their own), so that a block's memory
 //!    is fetched once, and fetched ahead.
-//! 2. They are carried out on keys and choices, leaving a way back.
-//! 3. The groups they touched are solved, many at a time, into a list.
+//! 2. They are carried out on keys and choices, leaving a way back, block by block.
+//! 3. The groups they touched in a block are handed on while they are in the cache, and solved, many at a time, into a
+//!    list.
 //! 4. If everything fits, the list becomes the blocks' bits, and what differs becomes deltas; else all is undone.
 
 use super::balance::Move;
@@ -19,14 +20,21 @@ use super::payload::PayloadWriter;
 use super::query::{Own, SetSep};
 use super::solver::{self, Fields, Solver};
 use crate::isa::Isa;
+use crate::prefetch::prefetch_read;
 use scalebricks_types::{Delta, PartitionId};
 use std::ops::Range;
 
-/// Operations whose memory is asked for ahead of the one at work.
+/// Operations whose keys are asked for ahead of the one at work.
 const AHEAD: usize = 8;
 
+/// Operations whose block's choices are: they say where the keys are.
+const FAR_AHEAD: usize = 24;
+
+/// Operations that are themselves, for they are met in the order of their blocks.
+const FARTHEST_AHEAD: usize = 40;
+
 /// Groups solved together: as many as stay in the cache.
-const QUEUE: usize = 512;
+const QUEUE: usize = 256;
 
 /// A step back.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +94,7 @@ impl Shape {
     }
 
     fn perform(&mut self, ops: &[Op], limit: usize) -> Option<(usize, UpdateError)> {
-        self.batch.perform(&mut self.held, ops, limit)
+        self.batch.perform(&mut self.held, &mut self.solver, ops, limit)
     }
 
     fn undo(&mut self) {
@@ -94,7 +102,7 @@ impl Shape {
     }
 
     fn settle(&mut self) -> Result<(), Full> {
-        self.batch.settle(&self.held, &mut self.solver)
+        self.batch.settle(&self.held)
     }
 
     fn copy_to(&self, own: &mut Own<'_>, is_new: bool) {
@@ -130,7 +138,13 @@ impl Batch {
     }
 
     /// Carries out the operations on keys and choices. The first error by place in the batch, if any is before `limit`.
-    fn perform(&mut self, held: &mut Held, ops: &[Op], limit: usize) -> Option<(usize, UpdateError)> {
+    fn perform(
+        &mut self,
+        held: &mut Held,
+        solver: &mut Solver,
+        ops: &[Op],
+        limit: usize,
+    ) -> Option<(usize, UpdateError)> {
         sort(&mut self.order, &mut self.spare);
         let mut first_error: Option<(usize, UpdateError)> = None;
         let mut at = 0;
@@ -145,6 +159,12 @@ impl Batch {
                 marks: 0,
             };
             while let Some(&entry) = self.order.get(at).filter(|&&entry| (entry >> 32) as usize == slot) {
+                if let Some(&ahead) = self.order.get(at + FARTHEST_AHEAD) {
+                    prefetch_read(&ops[ahead as u32 as usize]);
+                }
+                if let Some(&ahead) = self.order.get(at + FAR_AHEAD) {
+                    held.prefetch_choices((ahead >> 32) as usize);
+                }
                 if let Some(&ahead) = self.order.get(at + AHEAD) {
                     held.prefetch((ahead >> 32) as usize, ops[ahead as u32 as usize].hash().get());
                 }
@@ -158,9 +178,30 @@ impl Batch {
                 }
             }
             touched.undo.end = self.undo.len() as u32;
+            self.ask(held, solver, &mut touched);
             self.touched.push(touched);
         }
+        solve(solver, &mut self.solutions, held.params.value_bits().into());
         first_error
+    }
+
+    /// Asks for the solutions of a block's changed groups, while their keys are in the cache.
+    fn ask(&mut self, held: &Held, solver: &mut Solver, touched: &mut Touched) {
+        let bits = usize::from(held.params.value_bits());
+        let (slots, marked) = (held.store.slots(), solver::marked(&held.params));
+        let view = held.store.view(touched.slot as usize);
+        touched.solutions = (self.solutions.len() / bits) as u32;
+        for (tag, group) in (touched.solutions..).zip(groups(touched.dirty)) {
+            let load = usize::from(view.head.loads[group]);
+            self.solutions.extend_from_slice(&marked[..bits]);
+            if load <= slots {
+                let row = group * slots..group * slots + load;
+                solver.push(tag, &view.hashes[row.clone()], &view.values[row]);
+            }
+        }
+        if solver.len() >= QUEUE {
+            solve(solver, &mut self.solutions, bits);
+        }
     }
 
     fn one(&mut self, held: &mut Held, slot: usize, op: Op, dirty: &mut u64) -> Result<(), Refused> {
@@ -209,30 +250,9 @@ impl Batch {
         }
     }
 
-    /// Solves the groups that have changed, and checks the room for those without solution: for each partition
-    /// touched, the fallback lines it needs.
-    fn settle(&mut self, held: &Held, solver: &mut Solver) -> Result<(), Full> {
+    /// Checks the room for the groups without solution: for each partition touched, the fallback lines it needs.
+    fn settle(&mut self, held: &Held) -> Result<(), Full> {
         let bits = usize::from(held.params.value_bits());
-        let slots = held.store.slots();
-        let marked = solver::marked(&held.params);
-        let mut tags = 0;
-        for touched in &mut self.touched {
-            touched.solutions = tags;
-            let view = held.store.view(touched.slot as usize);
-            for group in groups(touched.dirty) {
-                let load = usize::from(view.head.loads[group]);
-                self.solutions.extend_from_slice(&marked[..bits]);
-                if load <= slots {
-                    let row = group * slots..group * slots + load;
-                    solver.push(tags, &view.hashes[row.clone()], &view.values[row]);
-                }
-                tags += 1;
-            }
-            if solver.len() >= QUEUE {
-                solve(solver, &mut self.solutions, bits);
-            }
-        }
-        solve(solver, &mut self.solutions, bits);
         let needs = &mut self.needs;
         for touched in &mut self.touched {
             let head = held.store.view(touched.slot as usize).head;

@@ -3,6 +3,7 @@
 use super::arena::Line;
 use super::batch::Shape;
 use super::block::{self, Moves};
+use super::face::Face;
 use super::held::Held;
 use super::ops::{Op, UpdateError};
 use super::params::Params;
@@ -216,13 +217,16 @@ impl SetSepControl {
         }
         let held = &self.now.held;
         let zeros = vec![0; held.params.slot_words()];
-        let mut lines = Vec::with_capacity(held.params.blocks() as usize * zeros.len() / 8);
+        let mut memory = Face::memory(&held.params);
+        let mut lines = memory.chunks_exact_mut(zeros.len() / 8);
         let mut lists = Vec::new();
         for first in &held.first {
             for at in 0..held.params.blocks_per_partition() {
                 let view = first.map(|first| ((first + at) as usize, held.store.view((first + at) as usize)));
                 let words = view.as_ref().map_or(&zeros[..], |(_, view)| view.words);
-                lines.extend(words.chunks_exact(8).map(|line| Line::new(std::array::from_fn(|i| line[i]))));
+                for (line, words) in lines.next().into_iter().flatten().zip(words.as_chunks::<8>().0) {
+                    *line = Line::new(*words);
+                }
                 if let Some((slot, view)) = view.filter(|(_, view)| view.head.marks != 0) {
                     lists.push((held.number_of_slot(slot), held.fallback(&view)));
                 }
@@ -231,7 +235,7 @@ impl SetSepControl {
         let positions = held.first.iter().zip(&self.positions);
         let positions =
             positions.map(|(first, &at)| if first.is_some() { at } else { Position(0) }).collect();
-        SetSep::with_lines(held.params, positions, lines, lists)
+        SetSep::with_memory(held.params, positions, memory, lists)
     }
 
     /// The query structure of a table in two shapes.

@@ -3,10 +3,11 @@
 use super::arena::{Arena, Line, Spares, spare_slots};
 use super::epoch::Epochs;
 use super::image::{Layout, group_of, set_choice};
+use super::linear::Rows;
 use super::params::{KEYS_PER_LINE, Params};
 use super::payload::{BlockChange, PayloadReader};
 use super::solver::is_marked;
-use super::sync::Arc;
+use super::sync::{Arc, Memory};
 use scalebricks_types::{ApplyError, PartitionId};
 
 /// What readers see of a table in one shape.
@@ -15,6 +16,8 @@ pub(super) struct Face {
     pub(super) params: Params,
     pub(super) layout: Layout,
     pub(super) arena: Arena,
+    /// The row hash of the linear formats.
+    pub(super) rows: Rows,
 }
 
 /// What only whoever changes a [`Face`] needs.
@@ -45,40 +48,50 @@ pub(super) fn lines_for(keys: usize) -> u32 {
 impl Face {
     /// A face without keys.
     pub(super) fn empty(params: Params, epochs: Arc<Epochs>) -> (Self, FaceWriter) {
-        let lines = params.blocks() as usize * params.slot_words() / 8;
-        Self::with_lines(params, (0..lines).map(|_| Line::new([0; 8])).collect(), Vec::new(), epochs)
+        Self::with_memory(params, Self::memory(&params), Vec::new(), epochs)
     }
 
-    /// A face of these lines, one slot a block, and the fallback lists of some blocks.
-    pub(super) fn with_lines(
+    /// Zeroed lines for a face of these parameters: those of all its blocks, in their order, which the caller may
+    /// fill before it gives the memory to [`with_memory`](Self::with_memory), and some spare ones behind.
+    pub(super) fn memory(params: &Params) -> Memory<Line> {
+        let blocks = params.blocks() as usize;
+        Arena::memory(blocks, params.slot_words() / 8, spare_slots(blocks))
+    }
+
+    /// A face of the blocks in a [`memory`](Self::memory) made for the same parameters, and the fallback lists of some
+    /// of them.
+    pub(super) fn with_memory(
         params: Params,
-        lines: Vec<Line>,
+        memory: Memory<Line>,
         lists: Vec<(u32, Vec<(u64, u8)>)>,
         epochs: Arc<Epochs>,
     ) -> (Self, FaceWriter) {
         let layout = Layout::of(&params);
         let limit = params.fallback_lines().saturating_mul(params.partitions().get());
         let spare = spare_slots(params.blocks() as usize);
-        let (arena, mut spares) = Arena::new(lines, layout.words / 8, spare, limit, epochs);
+        let (arena, mut spares) = Arena::new(memory, layout.words / 8, spare, limit, epochs);
         let mut words = vec![0; layout.words];
         let mut lines_used = vec![0; params.partitions().get() as usize];
         let mut fallback_keys = 0;
         for (block, pairs) in lists {
-            arena.copy_block(arena.index(block), &mut words);
+            arena.copy_block(arena.slot(block), &mut words);
             arena.publish(&mut spares, block, &words, Some(&pairs));
             lines_used[usize::from(params.partition_of_block(block).0)] += lines_for(pairs.len());
             fallback_keys += pairs.len() as u64;
         }
         let change = BlockChange::default();
-        (Self { params, layout, arena }, FaceWriter { spares, lines_used, fallback_keys, words, change })
+        (
+            Self { params, layout, arena, rows: Rows::of(&params) },
+            FaceWriter { spares, lines_used, fallback_keys, words, change },
+        )
     }
 
     /// Copies one block out. The caller holds the writer's lock, so that it stays.
     pub(super) fn block_state(&self, block: u32) -> BlockState {
-        let index = self.arena.index(block);
+        let slot = self.arena.slot(block);
         let mut words = vec![0; self.layout.words];
-        self.arena.copy_block(index, &mut words);
-        (words, self.arena.fallback(index).collect())
+        self.arena.copy_block(slot, &mut words);
+        (words, self.arena.fallback(slot).collect())
     }
 
     /// Checks a section of a payload, to its end, and what it would do to the fallback of its partition.
@@ -127,7 +140,7 @@ impl Face {
         list: Option<&[(u64, u8)]>,
     ) {
         if let Some(pairs) = list {
-            let old = self.arena.fallback(self.arena.index(block)).count();
+            let old = self.arena.fallback(self.arena.slot(block)).count();
             let lines = &mut writer.lines_used[usize::from(partition.0)];
             *lines = *lines - lines_for(old) + lines_for(pairs.len());
             writer.fallback_keys = writer.fallback_keys - old as u64 + pairs.len() as u64;
@@ -147,13 +160,13 @@ impl Face {
         payload.section(&self.params)?;
         while payload.next(&mut writer.change)? {
             let FaceWriter { spares, words, change, .. } = writer;
-            let index = self.arena.index(change.block);
-            let old = if index >> 32 == 0 { 0 } else { self.arena.fallback(index).count() };
+            let slot = self.arena.slot(change.block);
+            let old = self.arena.fallback(slot).count();
             let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
             let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
             let in_doubt = old > 0 || marked || listed;
             if publishing || in_doubt {
-                self.arena.copy_block(index, words);
+                self.arena.copy_block(slot, words);
                 for &(bucket, choice) in &change.choices {
                     set_choice(words, bucket.into(), choice);
                 }
@@ -164,7 +177,7 @@ impl Face {
             if in_doubt && !publishing {
                 let consistent = match &change.fallback {
                     Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
-                    None => self.lists_marked_groups(words, self.arena.fallback(index).map(|pair| pair.0)),
+                    None => self.lists_marked_groups(words, self.arena.fallback(slot).map(|pair| pair.0)),
                 };
                 if !consistent {
                     return Err(ApplyError::Malformed("the fallback list does not match the marked groups"));

@@ -76,6 +76,14 @@ impl Held {
         Block::new(&self.params, number, self.store.view_mut(slot))
     }
 
+    /// Asks for a block's choices and counters.
+    #[inline]
+    pub(super) fn prefetch_choices(&self, slot: usize) {
+        let view = self.store.view(slot);
+        view.words[..8].first().into_iter().for_each(prefetch_read);
+        prefetch_read(view.head);
+    }
+
     /// Asks for the memory that an operation on this hash will read.
     #[inline]
     pub(super) fn prefetch(&self, slot: usize, hash: u64) {

@@ -13,7 +13,9 @@
 
 use super::geometry::mix64;
 use super::params::Params;
-use super::solver::{Fields, GroupKeys};
+use super::solver::Fields;
+#[cfg(test)]
+use super::solver::GroupKeys;
 
 /// How the bits of a group's fields are used.
 ///
@@ -55,6 +57,7 @@ impl Shape {
     }
 
     /// Most keys of a group that may have a solution: with more, kernels would need more rows than there are.
+    #[cfg(test)]
     pub(super) const fn most_keys(self) -> usize {
         self.width as usize
     }
@@ -137,20 +140,27 @@ impl Rows {
     /// The row of a key under a seed, in the low `columns` bits.
     #[inline(always)]
     pub(super) const fn row(self, hash: u64, seed: u32) -> u64 {
+        self.row_in(self.shape, hash, seed)
+    }
+
+    /// The same, where the shape is known to the compiler.
+    #[inline(always)]
+    pub(super) const fn row_in(self, shape: Shape, hash: u64, seed: u32) -> u64 {
         let x = hash ^ self.key;
-        if self.shape.width == 32 {
+        if shape.width == 32 {
             let x = (x as u32).wrapping_mul(MULTIPLIER_32.wrapping_add(seed.wrapping_mul(SEED_STEP_32)));
             let x = (x ^ x >> 15).wrapping_mul(FINAL_32);
-            (x >> (32 - self.shape.columns)) as u64
+            (x >> (32 - shape.columns)) as u64
         } else {
             let x = x.wrapping_mul(MULTIPLIER_64.wrapping_add((seed as u64).wrapping_mul(SEED_STEP_64)));
             let x = (x ^ x >> 32).wrapping_mul(FINAL_64);
-            x >> (64 - self.shape.columns)
+            x >> (64 - shape.columns)
         }
     }
 }
 
 /// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`Shape::most_keys`].
+#[cfg(test)]
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     let (shape, rows) = (Shape::of(params), Rows::of(params));
     if keys.hashes.len() > shape.most_keys() {
@@ -165,6 +175,7 @@ pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
 }
 
 /// Gauss-Jordan elimination of (row, values) pairs; the vectors, or `None` on a contradiction.
+#[cfg(test)]
 fn eliminate(equations: &mut [(u64, u8)]) -> Option<Fields> {
     for at in 0..equations.len() {
         let (row, values) = equations[at];

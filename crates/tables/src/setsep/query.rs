@@ -8,7 +8,7 @@ use super::payload::{PayloadReader, Reshaping};
 use super::reader::SetSepReader;
 use super::reshape;
 use super::shapes::Shapes;
-use super::sync::Arc as Shared;
+use super::sync::{Arc as Shared, Memory};
 use crate::gpt::{Gpt, GptReader};
 use arc_swap::ArcSwap;
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
@@ -74,6 +74,13 @@ struct Plan {
     done: u32,
 }
 
+/// These lines in a [`Face::memory`].
+fn memory_of(params: &Params, lines: Vec<Line>) -> Memory<Line> {
+    let mut memory = Face::memory(params);
+    memory.iter_mut().zip(lines).for_each(|(to, line)| *to = line);
+    memory
+}
+
 const fn malformed<T>(what: &'static str) -> Result<T, ApplyError> {
     Err(ApplyError::Malformed(what))
 }
@@ -86,15 +93,15 @@ impl SetSep {
         Self::with_face(face, epochs, vec![Position(0); params.partitions().get() as usize])
     }
 
-    /// A table of these lines, one slot a block, and the fallback lists of some blocks.
-    pub(super) fn with_lines(
+    /// A table of the blocks in a [`Face::memory`], and the fallback lists of some blocks.
+    pub(super) fn with_memory(
         params: Params,
         positions: Vec<Position>,
-        lines: Vec<Line>,
+        memory: Memory<Line>,
         lists: Lists,
     ) -> Self {
         let epochs = Shared::new(Epochs::new());
-        let face = Face::with_lines(params, lines, lists, Shared::clone(&epochs));
+        let face = Face::with_memory(params, memory, lists, Shared::clone(&epochs));
         Self::with_face(face, epochs, positions)
     }
 
@@ -105,9 +112,10 @@ impl SetSep {
         next: Option<(Params, Blocks, Vec<u32>)>,
         positions: Vec<Position>,
     ) -> Self {
-        let mut table = Self::with_lines(params, positions, lines, lists);
+        let mut table = Self::with_memory(params, positions, memory_of(&params, lines), lists);
         if let Some((to, (lines, lists), done)) = next {
-            let (face, writer) = Face::with_lines(to, lines, lists, Shared::clone(&table.epochs));
+            let (face, writer) =
+                Face::with_memory(to, memory_of(&to, lines), lists, Shared::clone(&table.epochs));
             let now = Arc::clone(&table.shapes.load().now);
             table.shapes.store(Arc::new(Shapes::two(now, Arc::new(face), done)));
             table.writer.get_mut().unwrap_or_else(PoisonError::into_inner).next = Some(writer);

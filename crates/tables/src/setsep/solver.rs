@@ -1,52 +1,34 @@
 //! Finding a group's bits, and what they say about a key: one entry for all formats.
 //!
 //! A group's bits are a function of its keys and their values alone (and of the table's parameters): of all solutions
-//! the canonical one is stored. [`solve`] is the definition that every kernel must equal bit for bit.
+//! the canonical one is stored. `linear::solve`, `paper::solve` and `brute` define it; every kernel equals them bit for
+//! bit.
 
 use super::brute;
 use super::format::Format;
 use super::kernels::LaneSolver;
 use super::kernels::search::SearchSolver;
-use super::linear;
-use super::paper;
 use super::params::Params;
+use super::{linear, paper};
 use crate::isa::Isa;
 
 /// The bits of one group: one field a value bit; unused fields are 0.
 pub(super) type Fields = [u64; 8];
 
 /// The keys of one group and their values, in any order.
+#[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct GroupKeys {
     pub(super) hashes: Vec<u64>,
     pub(super) values: Vec<u8>,
 }
 
+#[cfg(test)]
 impl GroupKeys {
-    /// Forgets all keys, keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.hashes.clear();
-        self.values.clear();
-    }
-
     /// Adds a key.
-    #[cfg(test)]
     pub(super) fn push(&mut self, hash: u64, value: u8) {
         self.hashes.push(hash);
         self.values.push(value);
-    }
-}
-
-/// The canonical fields of a group, or `None` if it has no solution.
-///
-/// Asks anew for each group which instructions there are, about 20 ns: who solves many holds a [`SearchSolver`].
-pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
-    if keys.hashes.len() > params.format().group_slots() {
-        return None;
-    }
-    match params.format() {
-        Format::Linear | Format::Dense => linear::solve(keys, params),
-        _ => SearchSolver::new(params, Isa::best()).solve(&keys.hashes, &keys.values),
     }
 }
 

@@ -3,13 +3,44 @@
 #[cfg(loom)]
 pub(super) use loom::sync::{
     Arc, Mutex,
-    atomic::{AtomicU64, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(super) use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU64, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
+
+/// Zeroed memory of atomics: on huge pages, but not under the model checker, whose atomics are more than their bits.
+#[cfg(not(loom))]
+pub(super) use crate::huge::HugeSlice as Memory;
+#[cfg(loom)]
+pub(super) use modelled::Memory;
+
+#[cfg(loom)]
+mod modelled {
+    #[derive(Debug)]
+    pub(in crate::setsep) struct Memory<T>(Box<[T]>);
+
+    impl<T: Default> Memory<T> {
+        pub(in crate::setsep) fn zeroed(len: usize) -> Self {
+            Self((0..len).map(|_| T::default()).collect())
+        }
+    }
+
+    impl<T> std::ops::Deref for Memory<T> {
+        type Target = [T];
+        fn deref(&self) -> &[T] {
+            &self.0
+        }
+    }
+
+    impl<T> std::ops::DerefMut for Memory<T> {
+        fn deref_mut(&mut self) -> &mut [T] {
+            &mut self.0
+        }
+    }
+}
 
 /// Lets other threads run while waiting for them.
 pub(super) fn yield_now() {

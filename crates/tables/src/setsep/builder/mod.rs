@@ -7,7 +7,7 @@ mod passes;
 use super::arena::Line;
 use super::block::Moves;
 use super::control::SetSepControl;
-use super::face::lines_for;
+use super::face::{Face, lines_for};
 use super::held::Held;
 use super::ops::Full;
 use super::params::Params;
@@ -211,8 +211,8 @@ impl<'a> SetSepBuilder<'a> {
         }
         let held = Held::new(self.params, &self.mine, false);
         let slot_lines = self.params.slot_words() / 8;
-        let mut lines: Vec<Line> = Vec::new();
-        lines.resize_with(self.params.blocks() as usize * slot_lines, || Line::new([0; 8]));
+        let mut memory = Face::memory(&self.params);
+        let lines = &mut memory[..self.params.blocks() as usize * slot_lines];
         let lists = Mutex::new(Vec::new());
         let jobs = lines.chunks_mut(STRETCH * slot_lines).collect();
         let scratch = || Store::empty(&self.params, STRETCH);
@@ -236,7 +236,7 @@ impl<'a> SetSepBuilder<'a> {
             used[usize::from(self.params.partition_of_block(*number).0)] += lines_for(list.len());
         }
         self.check_fallback(&used)?;
-        Ok(SetSep::with_lines(self.params, vec![Position(1); self.mine.len()], lines, lists))
+        Ok(SetSep::with_memory(self.params, vec![Position(1); self.mine.len()], memory, lists))
     }
 
     fn check_fallback(&self, used: &[u32]) -> Result<(), BuildError> {

@@ -1,4 +1,4 @@
-//! The work of building SetSep, done many groups or many attempts at a time.
+//! The work of building SetSep and of looking keys up, done many groups, attempts or keys at a time.
 //!
 //! A processor that adds two numbers in a cycle adds sixteen pairs in the same cycle, if told to. Each kernel here is
 //! a way to have many independent things to do at once:
@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `tile`, `lanes` | sixteen groups' systems of equations | `linear::solve` |
 //! | `search` | many hash functions for one group | `paper::solve`, `brute::solve` |
+//! | `lookup` | many keys | `solver::evaluate` |
 //!
 //! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
 //! give the same bits. `docs/kernels.md` tells why they work.
@@ -16,6 +17,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod lanes;
+pub(super) mod lookup;
 mod portable;
 pub(super) mod search;
 pub(super) mod stream;

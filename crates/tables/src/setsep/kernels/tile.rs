@@ -283,9 +283,14 @@ impl LaneSolver {
 
 fn queue<W: Word>(tile: &mut Tile<W>, group: usize, hashes: &[u64], values: &[u8]) {
     tile.grow(group + 1);
-    for (&hash, &value) in hashes.iter().zip(values) {
-        tile.push(group, hash, value);
+    let (batch, lane) = (group / LANES, group % LANES);
+    let rows = batch * W::ROWS..(batch + 1) * W::ROWS;
+    let places = tile.hashes[rows.clone()].iter_mut().zip(&mut tile.values[rows]);
+    for ((row, values_of), (&hash, &value)) in places.zip(hashes.iter().zip(values)) {
+        row[lane] = W::from_low(hash);
+        values_of[lane] = value;
     }
+    tile.loads[batch][lane] = hashes.len().min(255) as u8;
 }
 
 fn drain<W: Word>(

@@ -1,0 +1,264 @@
+//! Lookups with AVX2: eight keys a vector, up to four vectors at a time, in the steps of the AVX-512 form.
+//!
+//! Groups of 64-bit fields need 64-bit products, for which AVX2 has no instruction: they are looked up in the portable
+//! form, compiled for a processor that counts bits.
+#![allow(unsafe_code)]
+
+use super::portable::{Linear, stages};
+use super::{Batch, Blocks, PARITIES, one};
+use crate::setsep::format::Format;
+use crate::setsep::geometry::OFFSETS;
+use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
+use crate::setsep::reader::FacePin;
+use scalebricks_types::KeyHash;
+use std::arch::x86_64::*;
+
+/// Keys in a vector of 32-bit lanes.
+const LANES: usize = 8;
+/// Tails up to this long are looked up one key at a time.
+const SHORT: usize = 3;
+
+type Keys = [KeyHash; LANES];
+
+/// The kernel for this format and values of this many bits, if it is one of these.
+pub(super) fn batch(format: Format, bits: u8) -> Option<Batch> {
+    Some(match (format, bits) {
+        (Format::Linear, 1) => run::<1>,
+        (Format::Linear, 2) => run::<2>,
+        (Format::Linear, 3) => run::<3>,
+        (Format::Linear, 4) => run::<4>,
+        (Format::Linear, 5) => run::<5>,
+        (Format::Linear, 6) => run::<6>,
+        (Format::Linear, 7) => run::<7>,
+        (Format::Linear, 8) => run::<8>,
+        (Format::Dense, 1) => dense::<1>,
+        (Format::Dense, 2) => dense::<2>,
+        (Format::Dense, 4) => dense::<4>,
+        (Format::Dense, _) => dense::<0>,
+        _ => return None,
+    })
+}
+
+/// The portable form, with an instruction to count bits.
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn dense<const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+    stages::<Linear<64, L>>(pin, hashes, values);
+}
+
+/// Any number of keys: four vectors, two, one, and the tail.
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn run<const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+    let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
+    let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
+    for (keys, out) in fours.iter().zip(out_fours) {
+        vectors::<L, 4>(pin, keys, out);
+    }
+    let ((twos, keys), (out_twos, out)) = (keys.as_chunks(), out.as_chunks_mut());
+    for (keys, out) in twos.iter().zip(out_twos) {
+        vectors::<L, 2>(pin, keys, out);
+    }
+    for (keys, out) in keys.iter().zip(out) {
+        vectors::<L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
+    }
+    if rest.len() <= SHORT {
+        for (hash, value) in rest.iter().zip(tail) {
+            *value = one(pin, hash.get());
+        }
+    } else {
+        let (mut keys, mut out) = ([KeyHash::new(0); LANES], [0; LANES]);
+        keys[..rest.len()].copy_from_slice(rest);
+        vectors::<L, 1>(pin, &[keys], std::array::from_mut(&mut out));
+        tail.copy_from_slice(&out[..rest.len()]);
+    }
+}
+
+/// All three steps for `V` vectors.
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn vectors<const L: usize, const V: usize>(
+    pin: FacePin<'_>,
+    keys: &[Keys; V],
+    values: &mut [[u8; LANES]; V],
+) {
+    let (blocks, count) = (Blocks::of(pin), pin.face().params.blocks());
+    let (mut bucket, mut base) = ([_mm256_setzero_si256(); V], [_mm256_setzero_si256(); V]);
+    for v in 0..V {
+        bucket[v] = buckets(&keys[v], count);
+        let numbers = lanes(_mm256_srli_epi32::<8>(bucket[v]));
+        // SAFETY: numbers of blocks: scaled hashes are below the number of all buckets.
+        let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
+        base[v] = _mm256_mullo_epi32(slots, splat(2 * (8 + 32 * L as u32)));
+    }
+    let mut group = bucket;
+    for v in 0..V {
+        group[v] = groups(&blocks, bucket[v], base[v]);
+    }
+    for v in 0..V {
+        let marked = answer::<L>(&blocks, &keys[v], base[v], group[v], &mut values[v]);
+        if marked != 0 {
+            correct(pin, &keys[v], &mut values[v], marked);
+        }
+    }
+}
+
+/// Lanes as an array.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lanes(vector: __m256i) -> [u32; LANES] {
+    let mut lanes = [0; LANES];
+    // SAFETY: 32 bytes for 32 bytes.
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), vector) };
+    lanes
+}
+
+/// A vector of lanes made one by one: without a detour through memory, which would have to wait for the stores.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn vector(lane: impl Fn(usize) -> u32) -> __m256i {
+    let l = |i| lane(i).cast_signed();
+    _mm256_setr_epi32(l(0), l(1), l(2), l(3), l(4), l(5), l(6), l(7))
+}
+
+/// The same of 64-bit lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn vector64(lane: impl Fn(usize) -> u64) -> __m256i {
+    let l = |i| lane(i).cast_signed();
+    _mm256_setr_epi64x(l(0), l(1), l(2), l(3))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn splat(lane: u32) -> __m256i {
+    _mm256_set1_epi32(lane.cast_signed())
+}
+
+/// The hashes, four a vector.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(keys: &Keys) -> [__m256i; 2] {
+    let start = keys.as_ptr().cast::<__m256i>();
+    // SAFETY: eight hashes are, transparently, eight words: two vectors.
+    unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] }
+}
+
+/// The low halves of eight words, or their high ones.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn halves<const HIGH: bool>([low, high]: [__m256i; 2]) -> __m256i {
+    let (low, high) = (_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+    let mixed =
+        if HIGH { _mm256_shuffle_ps::<0xDD>(low, high) } else { _mm256_shuffle_ps::<0x88>(low, high) };
+    _mm256_permute4x64_epi64::<0xD8>(_mm256_castps_si256(mixed))
+}
+
+/// The bucket of each key, counted through all blocks: (hash x blocks x 256) >> 64, exactly.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn buckets(keys: &Keys, blocks: u32) -> __m256i {
+    let blocks = _mm256_set1_epi64x(blocks.into());
+    halves::<false>(load(keys).map(|hashes| {
+        let high = _mm256_mul_epu32(_mm256_srli_epi64::<32>(hashes), blocks);
+        let low = _mm256_srli_epi64::<32>(_mm256_mul_epu32(hashes, blocks));
+        _mm256_srli_epi64::<24>(_mm256_add_epi64(high, low))
+    }))
+}
+
+/// The group that each key's bucket chose. Places, here and below, are those of 32-bit words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn groups(blocks: &Blocks<'_>, buckets: __m256i, bases: __m256i) -> __m256i {
+    let bucket = _mm256_and_si256(buckets, splat(255));
+    let at = lanes(_mm256_add_epi32(bases, _mm256_srli_epi32::<4>(bucket)));
+    // SAFETY: sixteen 32-bit words of choices are at the start of each block.
+    let choices = vector(|i| unsafe { blocks.half(at[i] as usize) });
+    let shift = _mm256_and_si256(_mm256_add_epi32(bucket, bucket), splat(30));
+    let choice = _mm256_and_si256(_mm256_srlv_epi32(choices, shift), splat(3));
+    let quarter = _mm256_and_si256(_mm256_srli_epi32::<4>(bucket), splat(12));
+    // The other three bytes of a lane ask for the zero that a set top bit means.
+    let entry = _mm256_or_si256(_mm256_or_si256(quarter, choice), splat(0x8080_8000));
+    let offsets = _mm256_broadcastsi128_si256(offsets());
+    let group = _mm256_add_epi32(bucket, _mm256_shuffle_epi8(offsets, entry));
+    _mm256_and_si256(group, splat(63))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn offsets() -> __m128i {
+    // SAFETY: 16 bytes of 16.
+    unsafe { _mm_loadu_si128(OFFSETS.as_ptr().cast()) }
+}
+
+/// The values of eight keys, and which of them are in marked groups.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn answer<const L: usize>(
+    blocks: &Blocks<'_>,
+    keys: &Keys,
+    bases: __m256i,
+    groups: __m256i,
+    values: &mut [u8; LANES],
+) -> u8 {
+    let shape = const { Shape::new(32, L as u32) };
+    let first = _mm256_add_epi32(bases, splat(16));
+    let at = lanes(_mm256_add_epi32(first, _mm256_mullo_epi32(groups, splat(L as u32))));
+    let mut fields = [_mm256_setzero_si256(); L];
+    for bit in (0..L - 1).step_by(2) {
+        // SAFETY: two of the group's fields.
+        let pair = |i: usize| unsafe { blocks.pair(at[i] as usize + bit) };
+        let pairs = [vector64(pair), vector64(|i| pair(i + 4))];
+        (fields[bit], fields[bit + 1]) = (halves::<false>(pairs), halves::<true>(pairs));
+    }
+    if L % 2 == 1 {
+        // SAFETY: the group's last field.
+        fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
+    }
+    let mut seeds = _mm256_setzero_si256();
+    for part in (0..shape.seed_fields as usize).rev() {
+        let above = _mm256_srlv_epi32(fields[part], splat(shape.columns));
+        let bits = _mm256_and_si256(above, splat((1 << shape.seed_bits) - 1));
+        seeds = _mm256_or_si256(_mm256_sllv_epi32(seeds, splat(shape.seed_bits)), bits);
+    }
+    let row = rows(halves::<false>(load(keys)), seeds, blocks.rows, 32 - shape.columns);
+    let mut value = _mm256_setzero_si256();
+    for field in fields.into_iter().rev() {
+        let parity = _mm256_and_si256(parity(_mm256_and_si256(field, row)), splat(1));
+        value = _mm256_or_si256(_mm256_add_epi32(value, value), parity);
+    }
+    for (value, lane) in values.iter_mut().zip(lanes(value)) {
+        *value = lane as u8;
+    }
+    let marked = _mm256_cmpeq_epi32(seeds, splat(shape.seeds()));
+    _mm256_movemask_ps(_mm256_castsi256_ps(marked)) as u8
+}
+
+/// [`Rows::row`] of eight keys, of which only the low halves count.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn rows(lows: __m256i, seeds: __m256i, rows: Rows, shift: u32) -> __m256i {
+    let x = _mm256_xor_si256(lows, splat(rows.key() as u32));
+    let step = _mm256_mullo_epi32(seeds, splat(SEED_STEP_32));
+    let x = _mm256_mullo_epi32(x, _mm256_add_epi32(step, splat(MULTIPLIER_32)));
+    let x = _mm256_xor_si256(x, _mm256_srli_epi32::<15>(x));
+    _mm256_srlv_epi32(_mm256_mullo_epi32(x, splat(FINAL_32)), splat(shift))
+}
+
+/// The parity of each lane, in its lowest bit.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn parity(x: __m256i) -> __m256i {
+    let x = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
+    let x = _mm256_xor_si256(x, _mm256_srli_epi32::<8>(x));
+    let x = _mm256_xor_si256(x, _mm256_srli_epi32::<4>(x));
+    _mm256_srlv_epi32(splat(PARITIES), _mm256_and_si256(x, splat(15)))
+}
+
+/// Looks the keys of marked groups, a bit each, up again.
+#[cold]
+#[inline(never)]
+fn correct(pin: FacePin<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u8) {
+    for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
+        if marked >> i & 1 == 1 {
+            *value = one(pin, hash.get());
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Lookups with AVX-512: sixteen keys a vector, up to four vectors at a time.
+//!
+//! The three steps of a lookup, each done for all vectors before the next:
+//!
+//! 1. *Where?* The hash scaled to the number of blocks is, by two 32-bit multiplications in each 64-bit lane, the number
+//!    of its bucket; the upper bits are the block, whose slot is loaded from the index, key by key.
+//! 2. *Which group?* One gather brings the words of choices; the 16 offsets of the candidate groups are one vector,
+//!    so the candidate is a permutation of it and an addition.
+//! 3. *What value?* The fields are loaded one key after another and put together into vectors: a gather would keep
+//!    the processor from running ahead while one of its lines is on the way. Row, AND and parity are arithmetic.
+//!
+//! No step asks for lines in advance: within the 64 keys of a call the processor finds by itself all loads of a step,
+//! because there is so little else between them, and prefetches only cost it room. A vector with a key of a marked
+//! group is rare; its keys are looked up in the fallback one by one.
+//!
+//! [`counting`] has an instruction that counts bits for the parity, [`folding`] does without.
+#![allow(unsafe_code)]
+
+use super::{Batch, Blocks, PARITIES, one};
+use crate::setsep::format::Format;
+use crate::setsep::geometry::OFFSETS;
+use crate::setsep::linear::{
+    FINAL_32, FINAL_64, MULTIPLIER_32, MULTIPLIER_64, Rows, SEED_STEP_32, SEED_STEP_64, Shape,
+};
+use crate::setsep::reader::FacePin;
+use scalebricks_types::KeyHash;
+use std::arch::x86_64::*;
+
+/// Keys in a vector of 32-bit lanes.
+const LANES: usize = 16;
+/// Tails up to this long are looked up one key at a time.
+const SHORT: usize = 4;
+
+type Keys = [KeyHash; LANES];
+
+/// Lanes as an array.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn lanes(vector: __m512i) -> [u32; LANES] {
+    let mut lanes = [0; LANES];
+    // SAFETY: 64 bytes for 64 bytes.
+    unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), vector) };
+    lanes
+}
+
+/// A vector of lanes made one by one: without a detour through memory, which would have to wait for the stores.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn vector(lane: impl Fn(usize) -> u32) -> __m512i {
+    let l = |i| lane(i).cast_signed();
+    _mm512_setr_epi32(
+        l(0),
+        l(1),
+        l(2),
+        l(3),
+        l(4),
+        l(5),
+        l(6),
+        l(7),
+        l(8),
+        l(9),
+        l(10),
+        l(11),
+        l(12),
+        l(13),
+        l(14),
+        l(15),
+    )
+}
+
+/// The same of 64-bit lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn vector64(lane: impl Fn(usize) -> u64) -> __m512i {
+    let l = |i| lane(i).cast_signed();
+    _mm512_setr_epi64(l(0), l(1), l(2), l(3), l(4), l(5), l(6), l(7))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn splat(lane: u32) -> __m512i {
+    _mm512_set1_epi32(lane.cast_signed())
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn splat64(lane: u64) -> __m512i {
+    _mm512_set1_epi64(lane.cast_signed())
+}
+
+/// The hashes, eight a vector.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn load(keys: &Keys) -> [__m512i; 2] {
+    let start = keys.as_ptr().cast::<__m512i>();
+    // SAFETY: sixteen hashes are, transparently, sixteen words: two vectors.
+    unsafe { [_mm512_loadu_si512(start), _mm512_loadu_si512(start.add(1))] }
+}
+
+/// The low halves of sixteen words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn low_halves([low, high]: [__m512i; 2]) -> __m512i {
+    let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    _mm512_permutex2var_epi32(low, even, high)
+}
+
+/// The high halves of sixteen words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn high_halves([low, high]: [__m512i; 2]) -> __m512i {
+    let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    _mm512_permutex2var_epi32(low, odd, high)
+}
+
+/// The bucket of each key, counted through all blocks: (hash x blocks x 256) >> 64, exactly.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn buckets(keys: &Keys, blocks: u32) -> __m512i {
+    let blocks = splat64(blocks.into());
+    low_halves(load(keys).map(|hashes| {
+        let high = _mm512_mul_epu32(_mm512_srli_epi64::<32>(hashes), blocks);
+        let low = _mm512_srli_epi64::<32>(_mm512_mul_epu32(hashes, blocks));
+        _mm512_srli_epi64::<24>(_mm512_add_epi64(high, low))
+    }))
+}
+
+/// The first word of the block of each key, of blocks of so many words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn bases(blocks: &Blocks<'_>, buckets: __m512i, words: u32) -> __m512i {
+    let numbers = lanes(_mm512_srli_epi32::<8>(buckets));
+    // SAFETY: numbers of blocks: scaled hashes are below the number of all buckets.
+    let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
+    _mm512_mullo_epi32(slots, splat(words))
+}
+
+/// The group that each key's bucket chose.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn groups(blocks: &Blocks<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
+    let offsets = vector(|i| OFFSETS[i].into());
+    let bucket = _mm512_and_si512(buckets, splat(255));
+    let at = _mm512_add_epi32(_mm512_add_epi32(bases, bases), _mm512_srli_epi32::<4>(bucket));
+    // SAFETY: sixteen 32-bit words of choices are at the start of each block, blocks that `Blocks` says are read only;
+    // the places are below 2^31, or `Blocks` would not be.
+    let choices = unsafe { _mm512_i32gather_epi32::<4>(at, blocks.words().cast()) };
+    let shift = _mm512_and_si512(_mm512_add_epi32(bucket, bucket), splat(30));
+    let choice = _mm512_and_si512(_mm512_srlv_epi32(choices, shift), splat(3));
+    let quarter = _mm512_and_si512(_mm512_srli_epi32::<4>(bucket), splat(12));
+    let offset = _mm512_permutexvar_epi32(_mm512_or_si512(quarter, choice), offsets);
+    _mm512_and_si512(_mm512_add_epi32(bucket, offset), splat(63))
+}
+
+/// The 32-bit fields of each key's group.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn fields32<const L: usize>(blocks: &Blocks<'_>, bases: __m512i, groups: __m512i) -> [__m512i; L] {
+    let first = _mm512_add_epi32(_mm512_add_epi32(bases, bases), splat(16));
+    let at = lanes(_mm512_add_epi32(first, _mm512_mullo_epi32(groups, splat(L as u32))));
+    let mut fields = [_mm512_setzero_si512(); L];
+    for bit in (0..L - 1).step_by(2) {
+        // SAFETY: two of the group's fields.
+        let pair = |i: usize| unsafe { blocks.pair(at[i] as usize + bit) };
+        let pairs = [vector64(pair), vector64(|i| pair(i + 8))];
+        (fields[bit], fields[bit + 1]) = (low_halves(pairs), high_halves(pairs));
+    }
+    if L % 2 == 1 {
+        // SAFETY: the group's last field.
+        fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
+    }
+    fields
+}
+
+/// The 64-bit fields of eight groups that begin at these words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn fields64<const L: usize>(blocks: &Blocks<'_>, at: &[u32]) -> [__m512i; L] {
+    let mut fields = [_mm512_setzero_si512(); L];
+    for (bit, field) in fields.iter_mut().enumerate() {
+        // SAFETY: a field of the group.
+        *field = vector64(|i| unsafe { blocks.word(at[i] as usize + bit) });
+    }
+    fields
+}
+
+/// The seeds in these fields of 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
+    let shape = const { Shape::new(32, L as u32) };
+    let (columns, mask) = (splat(shape.columns), splat((1 << shape.seed_bits) - 1));
+    let mut seeds = _mm512_setzero_si512();
+    for part in (0..shape.seed_fields).rev() {
+        let bits = _mm512_and_si512(_mm512_srlv_epi32(fields[part as usize], columns), mask);
+        seeds = _mm512_or_si512(_mm512_sllv_epi32(seeds, splat(shape.seed_bits)), bits);
+    }
+    seeds
+}
+
+/// The seeds in these fields of 64 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn seeds64<const L: usize>(fields: &[__m512i; L]) -> __m512i {
+    let shape = const { Shape::new(64, L as u32) };
+    let (columns, mask) = (splat64(shape.columns.into()), splat64((1 << shape.seed_bits) - 1));
+    let mut seeds = _mm512_setzero_si512();
+    for part in (0..shape.seed_fields).rev() {
+        let bits = _mm512_and_si512(_mm512_srlv_epi64(fields[part as usize], columns), mask);
+        seeds = _mm512_or_si512(_mm512_sllv_epi64(seeds, splat64(shape.seed_bits.into())), bits);
+    }
+    seeds
+}
+
+/// [`Rows::row`] of sixteen keys, of which only the low halves count.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
+    let shift = const { 32 - Shape::new(32, L as u32).columns };
+    let x = _mm512_xor_si512(low_halves(load(keys)), splat(rows.key() as u32));
+    let step = _mm512_mullo_epi32(seeds, splat(SEED_STEP_32));
+    let x = _mm512_mullo_epi32(x, _mm512_add_epi32(step, splat(MULTIPLIER_32)));
+    let x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
+    _mm512_srlv_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), splat(shift))
+}
+
+/// [`Rows::row`] of eight keys.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn rows64<const L: usize>(hashes: __m512i, seeds: __m512i, rows: Rows) -> __m512i {
+    let shift = const { 64 - Shape::new(64, L as u32).columns };
+    let x = _mm512_xor_si512(hashes, splat64(rows.key()));
+    let step = _mm512_mullo_epi64(seeds, splat64(SEED_STEP_64));
+    let x = _mm512_mullo_epi64(x, _mm512_add_epi64(step, splat64(MULTIPLIER_64)));
+    let x = _mm512_xor_si512(x, _mm512_srli_epi64::<32>(x));
+    _mm512_srlv_epi64(_mm512_mullo_epi64(x, splat64(FINAL_64)), splat64(shift.into()))
+}
+
+/// Looks the keys of marked groups, a bit each, up again.
+#[cold]
+#[inline(never)]
+fn correct(pin: FacePin<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u16) {
+    for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
+        if marked >> i & 1 == 1 {
+            *value = one(pin, hash.get());
+        }
+    }
+}
+
+macro_rules! kernel {
+    ($(#[$docs:meta])* $name:ident, $features:literal, $parity32:expr, $parity64:expr) => {
+        $(#[$docs])*
+        pub(super) mod $name {
+            use super::*;
+
+            /// The kernel for this format and values of this many bits, if it is one of these.
+            pub(in super::super) fn batch(format: Format, bits: u8) -> Option<Batch> {
+                Some(match (format, bits) {
+                    (Format::Linear, 1) => run::<false, 1>,
+                    (Format::Linear, 2) => run::<false, 2>,
+                    (Format::Linear, 3) => run::<false, 3>,
+                    (Format::Linear, 4) => run::<false, 4>,
+                    (Format::Linear, 5) => run::<false, 5>,
+                    (Format::Linear, 6) => run::<false, 6>,
+                    (Format::Linear, 7) => run::<false, 7>,
+                    (Format::Linear, 8) => run::<false, 8>,
+                    (Format::Dense, 1) => run::<true, 1>,
+                    (Format::Dense, 2) => run::<true, 2>,
+                    (Format::Dense, 3) => run::<true, 3>,
+                    (Format::Dense, 4) => run::<true, 4>,
+                    (Format::Dense, 5) => run::<true, 5>,
+                    (Format::Dense, 6) => run::<true, 6>,
+                    (Format::Dense, 7) => run::<true, 7>,
+                    (Format::Dense, 8) => run::<true, 8>,
+                    _ => return None,
+                })
+            }
+
+            /// Any number of keys: four vectors, two, one, and the tail.
+            #[target_feature(enable = $features)]
+            fn run<const DENSE: bool, const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+                let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
+                let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
+                for (keys, out) in fours.iter().zip(out_fours) {
+                    vectors::<DENSE, L, 4>(pin, keys, out);
+                }
+                let ((twos, keys), (out_twos, out)) = (keys.as_chunks(), out.as_chunks_mut());
+                for (keys, out) in twos.iter().zip(out_twos) {
+                    vectors::<DENSE, L, 2>(pin, keys, out);
+                }
+                for (keys, out) in keys.iter().zip(out) {
+                    vectors::<DENSE, L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
+                }
+                if rest.len() <= SHORT {
+                    for (hash, value) in rest.iter().zip(tail) {
+                        *value = one(pin, hash.get());
+                    }
+                } else {
+                    let (mut keys, mut out) = ([KeyHash::new(0); LANES], [0; LANES]);
+                    keys[..rest.len()].copy_from_slice(rest);
+                    vectors::<DENSE, L, 1>(pin, &[keys], std::array::from_mut(&mut out));
+                    tail.copy_from_slice(&out[..rest.len()]);
+                }
+            }
+
+            /// All three steps for `V` vectors.
+            #[target_feature(enable = $features)]
+            fn vectors<const DENSE: bool, const L: usize, const V: usize>(
+                pin: FacePin<'_>,
+                keys: &[Keys; V],
+                values: &mut [[u8; LANES]; V],
+            ) {
+                let (blocks, count) = (Blocks::of(pin), pin.face().params.blocks());
+                let words = 8 + if DENSE { 64 } else { 32 } * L as u32;
+                let (mut bucket, mut base) = ([_mm512_setzero_si512(); V], [_mm512_setzero_si512(); V]);
+                for v in 0..V {
+                    bucket[v] = buckets(&keys[v], count);
+                    base[v] = bases(&blocks, bucket[v], words);
+                }
+                let mut group = bucket;
+                for v in 0..V {
+                    group[v] = groups(&blocks, bucket[v], base[v]);
+                }
+                for v in 0..V {
+                    let marked = if DENSE {
+                        answer64::<L>(&blocks, &keys[v], base[v], group[v], &mut values[v])
+                    } else {
+                        answer32::<L>(&blocks, &keys[v], base[v], group[v], &mut values[v])
+                    };
+                    if marked != 0 {
+                        correct(pin, &keys[v], &mut values[v], marked);
+                    }
+                }
+            }
+
+            /// The values of sixteen keys in 32-bit fields, and which of them are in marked groups.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn answer32<const L: usize>(
+                blocks: &Blocks<'_>,
+                keys: &Keys,
+                bases: __m512i,
+                groups: __m512i,
+                values: &mut [u8; LANES],
+            ) -> u16 {
+                let fields = fields32::<L>(blocks, bases, groups);
+                let seeds = seeds32(&fields);
+                let row = rows32::<L>(keys, seeds, blocks.rows);
+                let mut value = _mm512_setzero_si512();
+                for field in fields.into_iter().rev() {
+                    let parity = _mm512_and_si512($parity32(_mm512_and_si512(field, row)), splat(1));
+                    value = _mm512_or_si512(_mm512_add_epi32(value, value), parity);
+                }
+                // SAFETY: 16 bytes for 16 bytes.
+                unsafe { _mm_storeu_si128(values.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(value)) };
+                _mm512_cmpeq_epi32_mask(seeds, splat(const { Shape::new(32, L as u32).seeds() }))
+            }
+
+            /// The same in 64-bit fields: eight keys after eight.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn answer64<const L: usize>(
+                blocks: &Blocks<'_>,
+                keys: &Keys,
+                bases: __m512i,
+                groups: __m512i,
+                values: &mut [u8; LANES],
+            ) -> u16 {
+                let at = _mm512_add_epi32(bases, splat(8));
+                let at = lanes(_mm512_add_epi32(at, _mm512_mullo_epi32(groups, splat(L as u32))));
+                let (halves, hashes) = (values.as_chunks_mut::<8>().0, load(keys));
+                let mut marked = 0;
+                for (half, values) in halves.iter_mut().enumerate() {
+                    let fields = fields64::<L>(blocks, &at[8 * half..]);
+                    let seeds = seeds64(&fields);
+                    let row = rows64::<L>(hashes[half], seeds, blocks.rows);
+                    let mut value = _mm512_setzero_si512();
+                    for field in fields.into_iter().rev() {
+                        let parity = _mm512_and_si512($parity64(_mm512_and_si512(field, row)), splat64(1));
+                        value = _mm512_or_si512(_mm512_add_epi64(value, value), parity);
+                    }
+                    // SAFETY: 8 bytes for 8 bytes.
+                    unsafe { _mm_storel_epi64(values.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(value)) };
+                    let seeds_end = splat64(const { Shape::new(64, L as u32).seeds() as u64 });
+                    marked |= u16::from(_mm512_cmpeq_epi64_mask(seeds, seeds_end)) << (8 * half);
+                }
+                marked
+            }
+        }
+    };
+}
+
+kernel!(
+    /// With VPOPCNTDQ.
+    counting,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq",
+    _mm512_popcnt_epi32,
+    _mm512_popcnt_epi64
+);
+
+kernel!(
+    /// Parity by folding.
+    folding,
+    "avx512f,avx512bw,avx512dq,avx512vl",
+    parity32,
+    parity64
+);
+
+/// The parity of each lane, in its lowest bit.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn parity32(x: __m512i) -> __m512i {
+    let x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
+    let x = _mm512_xor_si512(x, _mm512_srli_epi32::<8>(x));
+    let x = _mm512_xor_si512(x, _mm512_srli_epi32::<4>(x));
+    _mm512_srlv_epi32(splat(PARITIES), _mm512_and_si512(x, splat(15)))
+}
+
+/// The same of 64-bit lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn parity64(x: __m512i) -> __m512i {
+    parity32(_mm512_xor_si512(x, _mm512_srli_epi64::<32>(x)))
+}

@@ -1,0 +1,106 @@
+//! Blocks as kernels read them: as words at places, without bounds checks.
+//!
+//! # Why plain loads are sound
+//! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
+//! all written before the index word was (release), and are not written again before the reader unpins: [`Blocks`]
+//! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
+//! them, may read them. Both facts are told in [`arena`](crate::setsep::arena) and
+//! [`epoch`](crate::setsep::epoch), and tested there under a model checker.
+//!
+//! # Why places are in bounds
+//! Index words hold numbers of slots (`Arena::new` and `Arena::publish` store no others), a slot has
+//! [`slot_words`](crate::setsep::Params) words, and kernels read 8 words of choices and 64 groups, which are these.
+#![allow(unsafe_code)]
+
+use crate::prefetch::prefetch_read;
+use crate::setsep::arena::Line;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use crate::setsep::face::Face;
+use crate::setsep::linear::Rows;
+use crate::setsep::reader::FacePin;
+use crate::setsep::sync::{AtomicU32, Ordering};
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+/// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.
+const MAX_LINES: usize = 1 << 27;
+
+/// What a pinned reader reads.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks<'a> {
+    index: &'a [AtomicU32],
+    lines: &'a [Line],
+    /// The row hash.
+    pub(super) rows: Rows,
+}
+
+impl<'a> Blocks<'a> {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    /// Whether a table is small enough for 32-bit places.
+    pub(super) fn reach(table: &Face) -> bool {
+        table.arena.parts().1.len() <= MAX_LINES
+    }
+
+    /// The blocks under this pin.
+    #[inline(always)]
+    pub(super) fn of(pin: FacePin<'a>) -> Self {
+        let (index, lines) = pin.face().arena.parts();
+        Self { index, lines, rows: pin.face().rows }
+    }
+
+    /// The slot of a block.
+    ///
+    /// # Safety
+    /// There must be such a block.
+    #[inline(always)]
+    pub(super) unsafe fn slot(&self, block: u32) -> u32 {
+        // SAFETY: the caller's word.
+        unsafe { self.index.get_unchecked(block as usize) }.load(Ordering::Acquire)
+    }
+
+    /// Where word 0 lies.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(super) const fn words(&self) -> *const u64 {
+        self.lines.as_ptr().cast()
+    }
+
+    /// A word.
+    ///
+    /// # Safety
+    /// It must lie in a slot that an index word led to.
+    #[inline(always)]
+    pub(super) unsafe fn word(&self, at: usize) -> u64 {
+        // SAFETY: in bounds, as told above.
+        unsafe { self.lines.get_unchecked(at / 8).0.get_unchecked(at % 8) }.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the line of a word, to be read soon; any place will do.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, at: usize) {
+        if let Some(line) = self.lines.get(at / 8) {
+            prefetch_read(line);
+        }
+    }
+
+    /// Half a word, by a plain load; the low half is the first.
+    ///
+    /// # Safety
+    /// As for [`word`](Self::word).
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(super) unsafe fn half(&self, at: usize) -> u32 {
+        // SAFETY: in bounds and not being written, as told above.
+        unsafe { self.words().cast::<u32>().add(at).read() }
+    }
+
+    /// Two halves that follow each other, by a plain load.
+    ///
+    /// # Safety
+    /// As for [`word`](Self::word), for both.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(super) unsafe fn pair(&self, at: usize) -> u64 {
+        // SAFETY: as above; two halves may lie across two words.
+        unsafe { self.words().cast::<u32>().add(at).cast::<u64>().read_unaligned() }
+    }
+}

@@ -1,0 +1,89 @@
+//! Lookups: from hashes to values.
+//!
+//! The forms: [`portable`] (also the one for single keys, and the definition), [`avx2`], [`avx512`]. They differ in how
+//! many keys they take through a step at once, not in what they read: the slot of a block, two bits of its choices,
+//! the fields of a group. A form is chosen when a reader is made.
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod avx512;
+mod blocks;
+mod portable;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
+
+use crate::isa::Isa;
+use crate::setsep::face::Face;
+use crate::setsep::format::Format;
+use crate::setsep::reader::FacePin;
+use scalebricks_types::KeyHash;
+
+pub(in crate::setsep) use portable::one;
+
+use blocks::Blocks;
+
+/// A kernel: the values of some keys, which must be as many as there are values.
+type Batch = unsafe fn(FacePin<'_>, &[KeyHash], &mut [u8]);
+
+/// The parity of each 4-bit number, a bit each.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+const PARITIES: u32 = 0x6996;
+
+/// The lookup kernel for the tables of one format and value size, at a level of instructions that this processor has.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::setsep) struct Lookup {
+    format: Format,
+    bits: u8,
+    batch: Batch,
+}
+
+impl Lookup {
+    /// The kernel of these instructions, or the best below them. Formats and sizes that they do nothing for use lesser
+    /// ones.
+    pub(in crate::setsep) fn new(face: &Face, isa: Isa) -> Self {
+        let (format, bits) = (face.params.format(), face.params.value_bits());
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if Blocks::reach(face) && isa.is_available() {
+            let batch = match isa {
+                Isa::Avx512Gfni => avx512::counting::batch(format, bits),
+                Isa::Avx512 => avx512::folding::batch(format, bits),
+                Isa::Avx2 => avx2::batch(format, bits),
+                Isa::Portable => None,
+            };
+            if let Some(batch) = batch {
+                return Self { format, bits, batch };
+            }
+        }
+        let _ = isa;
+        Self { format, bits, batch: portable::batch(format, bits) }
+    }
+
+    /// Whether it is the kernel of tables like this one.
+    #[inline(always)]
+    pub(in crate::setsep) fn is_for(self, face: &Face) -> bool {
+        face.params.format() == self.format && face.params.value_bits() == self.bits
+    }
+
+    /// The value of each key.
+    ///
+    /// # Panics
+    /// If there are fewer values than hashes, or the table is not like the one the kernel was made for.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
+    pub(in crate::setsep) fn batch(self, pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+        let values = &mut values[..hashes.len()];
+        assert!(self.is_for(pin.face()), "another table's kernel");
+        // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.
+        unsafe { (self.batch)(pin, hashes, values) }
+    }
+}
+
+/// The value of a key of a marked group: 0 if it is not in the list, as for any key that was never inserted.
+#[cold]
+#[inline(never)]
+fn in_fallback(pin: FacePin<'_>, slot: u32, hash: u64) -> u8 {
+    let found = pin.face().arena.fallback(slot).find(|&(held, _)| held >= hash);
+    found.filter(|&(held, _)| held == hash).map_or(0, |(_, value)| value)
+}

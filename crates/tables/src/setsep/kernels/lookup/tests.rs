@@ -1,0 +1,143 @@
+//! Every form against the definition: [`evaluate`] and the fallback list of the block.
+
+use crate::isa::Isa;
+use crate::setsep::arena::Line;
+use crate::setsep::face::Face;
+use crate::setsep::format::Format;
+use crate::setsep::geometry::{BUCKETS, GROUPS, bucket_of, mix64};
+use crate::setsep::image::{Layout, group_of, set_choice};
+use crate::setsep::linear::Shape;
+use crate::setsep::params::Params;
+use crate::setsep::query::SetSep;
+use crate::setsep::reader::SetSepReader;
+use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
+use scalebricks_types::{KeyHash, PartitionCount, Position};
+use std::sync::Arc;
+
+const BLOCKS: u32 = 5;
+/// Longest batch; more than a pin covers is tested apart.
+const LONGEST: usize = if cfg!(miri) { 40 } else { 200 };
+
+/// A group of arbitrary fields that someone might have stored; one in sixteen is marked.
+fn fields(params: &Params, random: u64) -> Fields {
+    if random.is_multiple_of(16) {
+        return marked(params);
+    }
+    let bits = usize::from(params.value_bits());
+    let field = |bit: usize| if bit < bits { mix64(random ^ bit as u64) } else { 0 };
+    if params.format().is_linear() {
+        let shape = Shape::of(params);
+        let vectors = std::array::from_fn(|bit| field(bit) & shape.column_mask());
+        shape.fields(vectors, (random >> 32) as u32 % shape.seeds())
+    } else {
+        let mask = u64::MAX >> (64 - params.format().field_bits());
+        std::array::from_fn(|bit| field(bit) & mask & !1) // no index is the marker, whose bits are all set
+    }
+}
+
+/// A table of arbitrary blocks, most of which have a fallback list of half of the `hashes` that belong in it.
+fn table(params: Params, hashes: &[KeyHash]) -> SetSep {
+    let layout = Layout::of(&params);
+    let (mut memory, mut lists) = (Face::memory(&params), Vec::new());
+    let blocks = memory.chunks_exact_mut(layout.words / 8);
+    for (block, lines) in (0..BLOCKS).zip(blocks) {
+        let mut words = vec![0; layout.words];
+        for bucket in 0..BUCKETS {
+            set_choice(&mut words, bucket, mix64(u64::from(block) << 16 ^ bucket as u64) as u8 & 3);
+        }
+        for group in 0..GROUPS {
+            let random = mix64(params.seed() ^ u64::from(block) << 32 ^ group as u64);
+            layout.set_group(&mut words, group, &fields(&params, random));
+        }
+        let mut listed: Vec<(u64, u8)> = hashes
+            .iter()
+            .map(|hash| hash.get())
+            .filter(|&hash| hash & 1 == 0 && bucket_of(hash, BLOCKS).0 == block)
+            .filter(|&hash| layout.marks(&words) >> group_of(&words, hash, BLOCKS) & 1 == 1)
+            .map(|hash| (hash, (mix64(hash) & ((1 << params.value_bits()) - 1)) as u8))
+            .collect();
+        listed.sort_unstable();
+        listed.dedup();
+        for (line, words) in lines.iter_mut().zip(words.as_chunks().0) {
+            *line = Line::new(*words);
+        }
+        if block > 0 {
+            lists.push((block, listed));
+        }
+    }
+    SetSep::with_memory(params, vec![Position(0)], memory, lists)
+}
+
+/// What the definition says.
+fn expected(table: &SetSep, hash: KeyHash) -> u8 {
+    let shapes = table.shapes.load();
+    let table = &shapes.now;
+    let (words, listed) = table.block_state(bucket_of(hash.get(), BLOCKS).0);
+    let fields = table.layout.group(&words, group_of(&words, hash.get(), BLOCKS));
+    if is_marked(&fields, &table.params) {
+        listed.iter().find(|pair| pair.0 == hash.get()).map_or(0, |pair| pair.1)
+    } else {
+        evaluate(&fields, hash.get(), &table.params)
+    }
+}
+
+/// Hashes of all kinds, those at the ends of the range and of blocks among them.
+fn hashes(count: usize) -> Vec<KeyHash> {
+    let ends = (0..=u64::from(BLOCKS)).map(|block| (u64::MAX / u64::from(BLOCKS)).wrapping_mul(block));
+    let ends = ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]);
+    (0..count as u64).map(mix64).chain(ends).map(KeyHash::new).collect()
+}
+
+fn cases() -> impl Iterator<Item = Params> {
+    Format::ALL.into_iter().flat_map(|format| {
+        (1..=8).map(move |bits| {
+            let params = Params::new(BLOCKS.into(), bits, PartitionCount::ONE).unwrap().with_format(format);
+            params.unwrap().with_seed(mix64(u64::from(bits)))
+        })
+    })
+}
+
+#[test]
+fn every_form_gives_the_defined_value_in_batches_of_every_length() {
+    let hashes = hashes(3 * LONGEST);
+    let (mut from_lists, mut from_groups) = (0, 0);
+    for isa in Isa::ALL {
+        if !isa.is_available() {
+            println!("skipped: {isa}");
+            continue;
+        }
+        for params in cases() {
+            let table = Arc::new(table(params, &hashes));
+            from_lists += table.stats().fallback_keys;
+            let wanted: Vec<u8> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
+            from_groups += wanted.iter().filter(|&&value| value != 0).count();
+            let mut reader = SetSepReader::with_isa(Arc::clone(&table), isa).unwrap();
+            assert_eq!(reader.isa(), isa);
+            for len in 0..=LONGEST {
+                let at = len * 7 % (hashes.len() - LONGEST);
+                let mut values = vec![0xEE; len + 1];
+                reader.lookup_batch(&hashes[at..at + len], &mut values);
+                let case = (isa, params.format(), params.value_bits(), len);
+                assert_eq!(values[..len], wanted[at..at + len], "{case:?}");
+                assert_eq!(values[len], 0xEE, "{case:?}");
+            }
+            let mut values = vec![0; hashes.len()]; // more than one pin
+            reader.lookup_batch(&hashes, &mut values);
+            assert_eq!(values, wanted, "{isa} {} {}", params.format(), params.value_bits());
+        }
+    }
+    assert!(from_lists > 100 && from_groups > 1000, "{from_lists} {from_groups}");
+}
+
+#[test]
+fn a_single_lookup_gives_the_defined_value() {
+    let hashes = hashes(3 * LONGEST);
+    for params in cases() {
+        let table = Arc::new(table(params, &hashes));
+        let mut reader = SetSepReader::new(Arc::clone(&table));
+        let pin = reader.pin();
+        for &hash in &hashes {
+            assert_eq!(pin.get(hash), expected(&table, hash), "{} {}", params.format(), params.value_bits());
+        }
+    }
+}
