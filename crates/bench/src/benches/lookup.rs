@@ -9,7 +9,6 @@ use crate::rounds::{Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
-use scalebricks_tables::isa::Isa;
 
 /// The benchmark.
 #[derive(Debug)]
@@ -41,9 +40,6 @@ impl Bench for SetSepLookup {
         Ok(())
     }
 }
-
-/// Instructions that lookups have kernels for: `--isa` is about builds and updates.
-const LOOKUP_ISAS: [Isa; 1] = [Isa::Portable];
 
 /// A table, and what is known of it.
 struct Contestant {
@@ -108,7 +104,7 @@ fn contestants(
         let mut made = Vec::new();
         if structure == Structure::SetSep {
             for format in options.formats() {
-                for isa in LOOKUP_ISAS {
+                for isa in options.isas() {
                     let format_name = Some(format.name());
                     let subject =
                         Subject { format: format_name, variant: Some(isa.to_string()), ..subject.clone() };

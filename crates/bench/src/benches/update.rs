@@ -102,7 +102,10 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
     paces.extend(options.batches(&[BATCH]).into_iter().filter(|&batch| batch > 1).map(Pace::Batched));
     let mut turns = Vec::new();
     for pace in paces {
-        for scope in [Scope::All, Scope::Owner] {
+        for scope in [Scope::All, Scope::Own, Scope::Owner] {
+            if (pace, scope) == (Pace::Single, Scope::Own) {
+                continue; // single operations have no such call
+            }
             let (name, count) = match pace {
                 Pace::Single => ("single", at_most(options.pick(BATCH / 8, BATCH))),
                 Pace::Batched(_) => ("batched", at_most(options.pick(BATCH / 2, 2 * BATCH))),
@@ -112,7 +115,11 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
                 Pace::Batched(batch) => batch.min(count),
             };
             let isa = subject.variant.as_deref().unwrap_or_default();
-            let alone = if scope == Scope::Owner { ", owner alone" } else { "" };
+            let alone = match scope {
+                Scope::All => "",
+                Scope::Own => ", own table",
+                Scope::Owner => ", owner alone",
+            };
             let variant = format!("{isa}, {name}{alone}");
             let subject = Subject { variant: Some(variant), batch: Some(batch), ..subject.clone() };
             turns.push(Turn::new(subject.clone(), Metric::UpdateRate, move |live: &mut Live| {

@@ -3,6 +3,7 @@
 use super::{Build, Fill, Make, Mode, Product, Questions, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
+use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::{Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
 use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchErro
 /// Keys and values, ready to be built from.
 pub struct Prepared<'a> {
     set: &'a KeySet,
-    product: Product,
+    make: Make,
     /// Keeps memory from one build to the next.
     builder: SetSepBuilder<'static>,
     /// As pairs, where the product takes them so.
@@ -43,16 +44,17 @@ impl<'a> Prepared<'a> {
         let params = params(set.len() as u64, set.value_bits, make)?;
         let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
         let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
-        Ok(Self { set, product: make.product, builder, entries })
+        Ok(Self { set, make, builder, entries })
     }
 }
 
 impl Build for Prepared<'_> {
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
         let builder = &self.builder;
-        if self.product == Product::Table {
+        if self.make.product == Product::Table {
             let table = builder.build_table(&self.set.hashes, &self.set.values);
-            return Ok(Box::new(SetSepTable(Arc::new(table.map_err(|error| BenchError::of(NAME, error))?))));
+            let table = Arc::new(table.map_err(|error| BenchError::of(NAME, error))?);
+            return Ok(Box::new(SetSepTable { table, isa: self.make.isa }));
         }
         let control = builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
         Ok(Box::new(Control(control)))
@@ -60,7 +62,11 @@ impl Build for Prepared<'_> {
 }
 
 /// The query structure.
-struct SetSepTable(Arc<SetSep>);
+struct SetSepTable {
+    table: Arc<SetSep>,
+    /// What readers may use.
+    isa: Isa,
+}
 
 /// Ways to ask it for so many keys a call.
 pub fn modes(batch: usize) -> Vec<Mode> {
@@ -69,11 +75,12 @@ pub fn modes(batch: usize) -> Vec<Mode> {
 
 impl Table for SetSepTable {
     fn table_bytes(&self) -> u64 {
-        self.0.stats().table_bytes as u64
+        self.table.stats().table_bytes as u64
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let mut reader = SetSepReader::new(Arc::clone(&self.0));
+        // Instructions that are not there leave the answers wrong, which is told.
+        let Some(mut reader) = SetSepReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
         match mode {
             Mode::OnePin => {
                 let pin = reader.pin();
@@ -96,7 +103,7 @@ impl Table for SetSepTable {
     }
 
     fn fill(&self) -> Fill {
-        Fill { fallback_keys: Some(self.0.stats().fallback_keys), max_group_load: None }
+        Fill { fallback_keys: Some(self.table.stats().fallback_keys), max_group_load: None }
     }
 }
 
