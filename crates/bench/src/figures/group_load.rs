@@ -17,6 +17,9 @@ use scalebricks_tables::setsep::{Format, GROUPS};
 /// Bytes a key that building a control structure takes at the worst.
 const KEY_BYTES: u64 = 24 + 72;
 
+/// Keys in a table. Loads take little time, and the paper's are those of 16 M keys.
+const SIZES: [u64; 2] = [1_000_000, 16_000_000];
+
 /// The formats whose groups differ in size.
 const FORMATS: [Format; 3] = [Format::Paper16x8, Format::Linear, Format::Dense];
 
@@ -38,7 +41,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "at 16+8, formula",
         ],
     );
-    let sizes = session.options().keys(&[1_000_000], &[1_000_000, 16_000_000]);
+    let sizes = session.options().keys(&SIZES, &SIZES);
     let last = sizes.len().saturating_sub(1);
     for (number, keys) in sizes.into_iter().enumerate() {
         if session.fits(keys, KEY_BYTES)? {
