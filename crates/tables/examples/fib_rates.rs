@@ -1,6 +1,7 @@
 //! Rates of the cuckoo table beside the standard library's map (hashbrown), in one run, the contestants taking turns:
 //! `cargo run --release -p scalebricks-tables --example fib_rates -- [thousands of keys] [runs] [lookup|insert|grow]...`.
-//! Medians, with the lowest and the highest run behind them.
+//! Medians, and behind them the lowest, the first and the last decile, and the highest. Lookups are timed in pieces of
+//! 32,768 keys, everything else in runs.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "a program that prints rates")]
 
 use scalebricks_tables::cuckoo::CuckooTable;
@@ -139,7 +140,8 @@ impl Rates {
     fn report(self) {
         for (name, mut all) in self.0 {
             all.sort_by(f64::total_cmp);
-            println!("{name:<52} {:8.1}  ({:.1} to {:.1})", all[all.len() / 2], all[0], all[all.len() - 1]);
+            let at = |percent: usize| all[(all.len() - 1) * percent / 100];
+            println!("{name:<50} {:8.1}  ({:.1} {:.1} {:.1} {:.1})", at(50), at(0), at(10), at(90), at(100));
         }
     }
 }
@@ -156,6 +158,19 @@ fn look_up(table: &Table, words: &[[u64; 2]], hashes: &[KeyHash], batch: usize) 
     found
 }
 
+/// Keys looked up between two looks at the clock: a millisecond, so that on a shared machine the median piece is one that
+/// nobody interrupted.
+const PIECE: usize = 1 << 15;
+
+impl Rates {
+    /// Millions a second of each piece of all keys, by `work` on its range, which says how many keys it found.
+    fn pieces(&mut self, name: &str, keys: usize, mut work: impl FnMut(std::ops::Range<usize>) -> usize) {
+        for piece in (0..keys / PIECE).map(|i| i * PIECE..(i + 1) * PIECE) {
+            self.rate(name, || work(piece));
+        }
+    }
+}
+
 fn lookups(keys: &Keys, runs: usize) -> Result<(), Refused> {
     let table = keys.table();
     table.write().insert_all(&keys.words, &keys.hashes, &keys.values)?;
@@ -167,45 +182,47 @@ fn lookups(keys: &Keys, runs: usize) -> Result<(), Refused> {
         fib.insert(flow, hash, [hash.get(), 1])?;
     }
     let keys = keys.shuffled();
+    let n = keys.len();
     let absent: Vec<[u64; 2]> = keys.words.iter().map(|key| [key[0], !key[1]]).collect();
     let absent_hashes: Vec<KeyHash> = keys.hashes.iter().map(|hash| KeyHash::new(!hash.get())).collect();
     let mut rates = Rates::default();
     for _ in 0..runs {
         for batch in [32, 64, 256] {
-            let name = format!("lookup, batches of {batch}");
-            rates.rate(&name, || look_up(&table, &keys.words, &keys.hashes, batch));
+            rates.pieces(&format!("lookup, batches of {batch}"), n, |piece| {
+                look_up(&table, &keys.words[piece.clone()], &keys.hashes[piece], batch)
+            });
         }
-        rates.rate("lookup, std HashMap, the hash given", || {
-            let all = keys.words.iter().zip(&keys.hashes);
+        rates.pieces("lookup, std HashMap, the hash given", n, |piece| {
+            let all = keys.words[piece.clone()].iter().zip(&keys.hashes[piece]);
             all.filter(|(key, hash)| map.get(&Hashed(**key, **hash)).is_some_and(|v| v[1] == 1)).count()
         });
-        rates.rate("lookup, batches of 32, none there", || {
-            look_up(&table, &absent, &absent_hashes, 32) + keys.len()
+        rates.pieces("lookup, batches of 32, none there", n, |piece| {
+            let n = piece.len();
+            look_up(&table, &absent[piece.clone()], &absent_hashes[piece], 32) + n
         });
-        rates.rate("lookup through the FIB, batches of 32", || {
+        rates.pieces("lookup through the FIB, batches of 32", n, |piece| {
             let mut values: [Option<FibValue>; 32] = [None; 32];
             let mut found = 0;
-            for (flows, hashes) in keys.flows.chunks(32).zip(keys.hashes.chunks(32)) {
+            for (flows, hashes) in keys.flows[piece.clone()].chunks(32).zip(keys.hashes[piece].chunks(32)) {
                 fib.lookup_batch(KeyBatch::new(flows, hashes), &mut values);
                 found += values[..flows.len()].iter().flatten().count();
             }
             found
         });
-        let all = keys.words.iter().zip(&keys.hashes).take(1_000_000);
-        rates.rate("lookup, one by one", || {
+        rates.pieces("lookup, one by one", n.min(PIECE * 8), |piece| {
+            let all = keys.words[piece.clone()].iter().zip(&keys.hashes[piece]);
             all.filter(|(key, hash)| table.get(key, **hash).is_some()).count()
         });
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let changes =
-                    keys.words.iter().zip(&keys.hashes).cycle().take_while(|_| !stop.load(Ordering::Relaxed));
-                for (key, &hash) in changes {
+                let all = keys.words.iter().zip(&keys.hashes).cycle();
+                for (key, &hash) in all.take_while(|_| !stop.load(Ordering::Relaxed)) {
                     let _ = table.update(key, hash, &[hash.get(), 1]);
                 }
             });
-            rates.rate("lookup, batches of 32, beside a busy writer", || {
-                look_up(&table, &keys.words, &keys.hashes, 32)
+            rates.pieces("lookup, batches of 32, beside a busy writer", n, |piece| {
+                look_up(&table, &keys.words[piece.clone()], &keys.hashes[piece], 32)
             });
             stop.store(true, Ordering::Relaxed);
         });

@@ -4,9 +4,9 @@ use super::store::{Places, Store};
 use super::version::Versions;
 use scalebricks_types::KeyHash;
 
-/// Keys between asking for a key's tags and reading them, and again between asking for its entry and reading that: a
-/// memory access takes as long as some twenty keys do, and longer when the memory is busy.
-const AHEAD: usize = 32;
+/// Keys between asking for a key's tags and reading them, and again between asking for its entry and reading that. At
+/// 1 M keys batches of 64 and 256 are 5 to 8 % faster than with 32, and a third faster than with 16; those of 32 do not care.
+const AHEAD: usize = 64;
 
 /// Keys that are checked against the clock together. A busy writer disturbs long units more often, and short ones lose
 /// time as the stages fill and drain.

@@ -18,8 +18,8 @@ use std::sync::OnceLock;
 
 type Table<const K: usize> = CuckooTable<K, 2>;
 
-/// Keys looked up together.
-const LANES: usize = 32;
+/// Keys gathered by size and looked up together.
+const LANES: usize = 64;
 
 /// Seeds of the two tables: no secrets, the key hash is keyed.
 const SEEDS: [u64; 2] = [0x5C41_EB21_C450_0001, 0x5C41_EB21_C450_0002];

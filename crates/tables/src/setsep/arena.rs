@@ -28,6 +28,14 @@ impl Line {
     pub(super) fn new(words: [u64; 8]) -> Self {
         Self(words.map(AtomicU64::new))
     }
+
+    /// Writes a line that no reader can reach.
+    #[inline(always)]
+    fn write(&self, words: &[u64; 8]) {
+        for (cell, &word) in self.0.iter().zip(words) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(not(loom))]
@@ -180,8 +188,9 @@ impl Arena {
     ) {
         let old = self.slot(block);
         let slot = self.free_slot(spares);
-        let cells = self.block(slot).iter().flat_map(|line| &line.0);
-        cells.zip(words).for_each(|(cell, &word)| cell.store(word, Ordering::Relaxed));
+        for (line, words) in self.block(slot).iter().zip(words.as_chunks::<8>().0) {
+            line.write(words);
+        }
         let head = match fallback {
             Some(pairs) => self.write_list(spares, pairs),
             None => self.heads[old as usize].load(Ordering::Relaxed),

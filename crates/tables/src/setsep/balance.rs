@@ -1,14 +1,13 @@
 //! Which candidate group each bucket chooses, from the buckets' sizes alone.
 //!
 //! A fresh block is balanced as the paper says (§4.4): buckets by size descending, each to its least loaded
-//! candidate, ties at random, several runs, the best kept. "Random" is a function of (seed, block, run), so the
-//! result depends on nothing else. A block that changes is only relieved: one bucket moves, or two, where that
-//! brings every group concerned back under the target.
+//! candidate, ties at random, several runs, the best kept. "Random" is fixed for each run, so the result depends on
+//! the sizes and nothing else. A block that changes is only relieved: one bucket moves, or two, where that brings
+//! every group concerned back under the target.
 
-use super::geometry::{BUCKETS, CANDIDATES, CANDIDATES_PER_BUCKET, GROUPS, MEMBERS, mix64};
-
-/// Runs of the greedy balancing, of which the best is kept.
-const RUNS: u64 = 8;
+use super::geometry::{BUCKETS, CANDIDATES, CANDIDATES_PER_BUCKET, GROUPS, MEMBERS};
+use super::kernels::Balancer;
+use crate::isa::Isa;
 
 /// A choice for every bucket of a block.
 pub(super) type Choices = [u8; BUCKETS];
@@ -43,56 +42,11 @@ pub(super) fn max(loads: &Loads) -> u16 {
     loads.iter().copied().max().unwrap_or(0)
 }
 
-/// The best of several greedy runs: lowest maximum, then lowest sum of squares, then lowest run. Empty buckets
-/// choose 0. A run that no other could beat ends the search.
+/// The choices of a fresh block: a function of its buckets' sizes. See [`Balancer`] for the definition.
 ///
-/// Cost: about 2 µs a run; at most 8 runs.
-pub(super) fn balance(counts: &Counts, seed: u64, block: u32) -> Choices {
-    let total: u32 = counts.iter().map(|&c| u32::from(c)).sum();
-    let least = total.div_ceil(GROUPS as u32) as u16; // a block's count fits
-    let mut best: Option<((u16, u64), Choices)> = None;
-    for run in 0..RUNS {
-        let choices = greedy(counts, mix64(seed ^ mix64(u64::from(block) << 8 | run)));
-        let loads = loads(counts, &choices);
-        let squares = loads.iter().map(|&load| u64::from(load) * u64::from(load)).sum();
-        let score = (max(&loads), squares);
-        if best.as_ref().is_none_or(|(held, _)| score < *held) {
-            best = Some((score, choices));
-        }
-        if score.0 <= least {
-            break;
-        }
-    }
-    best.map_or([0; BUCKETS], |(_, choices)| choices)
-}
-
-fn greedy(counts: &Counts, ties: u64) -> Choices {
-    // Buckets of equal size are met in the order of a random affine walk over all buckets.
-    let (start, step) = (ties as usize, (ties >> 16) as usize | 1);
-    let mut order: [(u16, u8); BUCKETS] = std::array::from_fn(|i| {
-        let bucket = start.wrapping_add(i.wrapping_mul(step)) % BUCKETS;
-        (counts[bucket], bucket as u8)
-    });
-    order.sort_by_key(|&(count, _)| std::cmp::Reverse(count));
-    let mut loads = [0u16; GROUPS];
-    let mut choices = [0; BUCKETS];
-    let mut state = ties;
-    for (count, bucket) in order {
-        if count == 0 {
-            break;
-        }
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let noise = mix64(state);
-        let mut least = (u32::MAX, 0);
-        for choice in 0..CANDIDATES_PER_BUCKET as u8 {
-            let load = loads[group_under(usize::from(bucket), choice)];
-            let tie = (noise >> (choice * 8)) as u32 & 0xFF;
-            least = least.min((u32::from(load) << 8 | tie, choice));
-        }
-        choices[usize::from(bucket)] = least.1;
-        loads[group_under(usize::from(bucket), least.1)] += count;
-    }
-    choices
+/// Cost: a microsecond or two.
+pub(super) fn balance(counts: &Counts) -> Choices {
+    Balancer::new(Isa::best()).balance(counts)
 }
 
 /// One or two moves after which `group` and every group they touch hold at most `target` keys; of all such, the one
@@ -150,6 +104,7 @@ fn ways_out<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::geometry::mix64;
     use super::*;
 
     fn counts(seed: u64, keys: u64) -> Counts {
@@ -162,9 +117,9 @@ mod tests {
     fn a_full_block_balances_to_within_two_keys_of_the_mean() {
         for seed in 0..if cfg!(miri) { 2 } else { 200 } {
             let counts = counts(seed, 1024);
-            let choices = balance(&counts, seed, 3);
+            let choices = balance(&counts);
             assert!(max(&loads(&counts, &choices)) <= 18, "seed {seed}");
-            assert_eq!(choices, balance(&counts, seed, 3));
+            assert_eq!(choices, balance(&counts));
         }
     }
 
@@ -173,7 +128,7 @@ mod tests {
         let (mut one, mut two) = (0, 0);
         for seed in 0..if cfg!(miri) { 5 } else { 300 } {
             let mut counts = counts(seed, 1060);
-            let choices = balance(&counts, seed, 0);
+            let choices = balance(&counts);
             let bucket = (mix64(seed) & 0xFF) as usize;
             counts[bucket] += 6;
             let before = loads(&counts, &choices);

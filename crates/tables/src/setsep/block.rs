@@ -43,8 +43,6 @@ pub(super) enum Refused {
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     pub(super) params: &'a Params,
-    /// Its number in the table.
-    pub(super) number: u32,
     pub(super) view: ViewMut<'a>,
     slots: usize,
 }
@@ -114,8 +112,8 @@ pub(super) fn fallback_keys(head: &Head) -> usize {
 
 impl<'a> Block<'a> {
     #[inline]
-    pub(super) const fn new(params: &'a Params, number: u32, view: ViewMut<'a>) -> Self {
-        Self { params, number, view, slots: params.format().group_slots() }
+    pub(super) const fn new(params: &'a Params, view: ViewMut<'a>) -> Self {
+        Self { params, view, slots: params.format().group_slots() }
     }
 
     #[inline]
@@ -249,7 +247,7 @@ impl<'a> Block<'a> {
                 self.change(bucket, to, dirty, moved);
             }
         } else if head.loads[group] > target + REBALANCE_ABOVE {
-            let fresh = balance::balance(&head.counts, self.params.seed(), self.number);
+            let fresh = balance::balance(&head.counts);
             if balance::max(&balance::loads(&head.counts, &fresh)) < balance::max(&head.loads) {
                 moves.rebalanced += 1;
                 for bucket in (0..BUCKETS).filter(|&bucket| choices[bucket] != fresh[bucket]) {

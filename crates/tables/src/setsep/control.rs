@@ -196,7 +196,7 @@ impl SetSepControl {
         }
         let whole = Reshaping { to: now.params, done: 0 };
         let reshaping = self.next.as_ref().map_or(whole, |next| next.reshaping(partition));
-        let mut writer = PayloadWriter::new(&now.params, Some(reshaping));
+        let mut writer = PayloadWriter::new(&now.layout, Some(reshaping));
         let each = now.params.blocks_per_partition();
         writer.section(&now.params, each - reshaping.done);
         (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));

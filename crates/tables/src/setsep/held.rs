@@ -72,8 +72,7 @@ impl Held {
     /// A block to be changed.
     #[inline]
     pub(super) fn block(&mut self, slot: usize) -> Block<'_> {
-        let number = self.number_of_slot(slot);
-        Block::new(&self.params, number, self.store.view_mut(slot))
+        Block::new(&self.params, self.store.view_mut(slot))
     }
 
     /// Asks for a block's choices and counters.

@@ -17,12 +17,14 @@ pub(super) struct Layout {
     width: u32,
     /// Fields of a group.
     fields: usize,
+    /// [`Params::fingerprint`].
+    pub(super) fingerprint: u32,
 }
 
 impl Layout {
-    pub(super) const fn of(params: &Params) -> Self {
+    pub(super) fn of(params: &Params) -> Self {
         let (width, fields) = (params.format().field_bits(), params.value_bits() as usize);
-        Self { params: *params, words: params.slot_words(), width, fields }
+        Self { params: *params, words: params.slot_words(), width, fields, fingerprint: params.fingerprint() }
     }
 
     #[inline(always)]

@@ -115,7 +115,7 @@ impl Params {
         Self { value_bits, ..self }.check()
     }
 
-    /// The same with another seed: of the group hashes and of ties in the balancing. All nodes share it.
+    /// The same with another seed of the group hashes. All nodes share it.
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
@@ -168,7 +168,7 @@ impl Params {
         self.partitions
     }
 
-    /// Seed of the group hashes and of ties.
+    /// Seed of the group hashes.
     pub const fn seed(&self) -> u64 {
         self.seed
     }

@@ -57,10 +57,10 @@ pub(super) struct PayloadWriter {
 
 impl PayloadWriter {
     /// The payload of a partition in this shape, or on its way from it.
-    pub(super) fn new(params: &Params, reshaping: Option<Reshaping>) -> Self {
+    pub(super) fn new(layout: &Layout, reshaping: Option<Reshaping>) -> Self {
         let mut bytes = Vec::with_capacity(64);
-        bytes.extend_from_slice(&params.fingerprint().to_le_bytes());
-        let mut writer = Self { params: *params, bytes, held: 0, held_bits: 0 };
+        bytes.extend_from_slice(&layout.fingerprint.to_le_bytes());
+        let mut writer = Self { params: layout.params, bytes, held: 0, held_bits: 0 };
         writer.put(reshaping.is_some().into(), 1);
         if let Some(Reshaping { to, done }) = reshaping {
             to.encode().into_iter().for_each(|byte| writer.put(byte.into(), 8));

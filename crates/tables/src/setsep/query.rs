@@ -232,14 +232,14 @@ impl SetSep {
         let plan = |shapes, begun, old, new, done| Ok(Plan { shapes, begun, old, new, done });
         // All of it in one shape, which an export names.
         let one = reshaping.is_none_or(|reshaping| reshaping.to.fingerprint() == fingerprint);
-        if one && fingerprint == now.fingerprint() {
+        if one && fingerprint == shapes.now.layout.fingerprint {
             return if done == 0 {
                 plan(shapes, None, true, false, 0)
             } else {
                 malformed("back to the old shape")
             };
         }
-        if shapes.next.as_ref().is_some_and(|next| one && fingerprint == next.face.params.fingerprint()) {
+        if shapes.next.as_ref().is_some_and(|next| one && fingerprint == next.face.layout.fingerprint) {
             let known = done == each || reshaping.is_some();
             return if known {
                 plan(shapes, None, false, true, each)
@@ -251,7 +251,7 @@ impl SetSep {
             return malformed("made with other parameters");
         };
         let upto = if one { each } else { upto };
-        if !one && fingerprint != now.fingerprint() || reshape::check(now, &to).is_err() {
+        if !one && fingerprint != shapes.now.layout.fingerprint || reshape::check(now, &to).is_err() {
             return malformed("made with other parameters");
         }
         if upto < done || upto > each {

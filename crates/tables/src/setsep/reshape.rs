@@ -168,7 +168,7 @@ impl SetSepControl {
         let freed: u32 = freed.sum();
         next.shape.held.lines_used[usize::from(partition.0)] = lines;
         next.done[usize::from(partition.0)] = to;
-        let mut writer = PayloadWriter::new(&held.params, Some(next.reshaping(partition)));
+        let mut writer = PayloadWriter::new(&held.layout, Some(next.reshaping(partition)));
         writer.section(&held.params, 0);
         let new = (first + from) as usize * ratio..(first + to) as usize * ratio;
         writer.section(next.shape.params(), new.len() as u32); // at most 2^24
@@ -247,7 +247,7 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
         }
         new.store.make(first + at);
         let view = new.store.view_mut(first + at);
-        let choices = balance::balance(counts, new.params.seed(), block);
+        let choices = balance::balance(counts);
         for (bucket, &choice) in choices.iter().enumerate() {
             set_choice(view.words, bucket, choice);
         }
@@ -257,7 +257,7 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
         let (block, bucket) = bucket_of(hash, blocks);
         let view = new.store.view_mut(first + (block - number) as usize);
         let group = block::group_in(view.words, bucket);
-        Block::new(&new.params, block, view).append(group, hash, value);
+        Block::new(&new.params, view).append(group, hash, value);
     }
     Ok((first..first + ratio).map(|slot| solve_all(shape, slot)).sum())
 }

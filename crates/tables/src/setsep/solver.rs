@@ -6,8 +6,8 @@
 
 use super::brute;
 use super::format::Format;
-use super::kernels::LaneSolver;
 use super::kernels::search::SearchSolver;
+use super::kernels::{LaneSolver, Single};
 use super::params::Params;
 use super::{linear, paper};
 use crate::isa::Isa;
@@ -72,6 +72,7 @@ pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
 #[derive(Debug)]
 pub(super) struct Solver {
     kind: Kind,
+    single: Option<Single>,
     isa: Isa,
 }
 
@@ -91,7 +92,7 @@ impl Solver {
         } else {
             Kind::Search(SearchSolver::new(params, isa), Vec::new())
         };
-        Self { kind, isa }
+        Self { kind, single: Single::new(params, isa), isa }
     }
 
     /// The level of instructions asked for.
@@ -105,6 +106,11 @@ impl Solver {
             Kind::Lanes(lanes) => lanes.push(tag, hashes, values),
             Kind::Search(search, solved) => solved.push((tag, search.solve(hashes, values))),
         }
+    }
+
+    /// The fast form for one group alone, where there is one; [`push`](Self::push) does as well, slower.
+    pub(super) const fn single(&self) -> Option<Single> {
+        self.single
     }
 
     /// Groups waiting. A few hundred still fit the caches.

@@ -1,11 +1,11 @@
 //! The second pass of a build: the keys of a stretch are counted, balanced, put into their groups, and solved.
 
-use super::super::balance::{self, Counts, group_under};
+use super::super::balance::{Counts, group_under};
 use super::super::block;
 use super::super::geometry::{BUCKETS, GROUPS};
 use super::super::image::{CHOICE_WORDS, set_choice};
 use super::super::kernels::search::SearchSolver;
-use super::super::kernels::{Tile, Word};
+use super::super::kernels::{Balancer, Tile, Word};
 use super::super::ops::Full;
 use super::super::params::Params;
 use super::super::solver;
@@ -28,6 +28,7 @@ pub(super) struct Assembler<'a> {
 /// Where the keys of a stretch go.
 #[derive(Debug)]
 struct Places {
+    balancer: Balancer,
     /// The bucket of each key, counted through the stretch.
     buckets: Vec<u16>,
     counts: Vec<u16>,
@@ -55,6 +56,7 @@ impl<'a> Assembler<'a> {
             (false, _) => Solver::Search(SearchSolver::new(params, isa)),
         };
         let places = Places {
+            balancer: Balancer::new(isa),
             buckets: Vec::new(),
             counts: vec![0; STRETCH * BUCKETS],
             group_of: vec![0; STRETCH * BUCKETS],
@@ -207,7 +209,7 @@ impl Places {
             if need > limit {
                 return Err(Full::Block { block: number, need, limit }.into());
             }
-            let choices = balance::balance(counts, params.seed(), number);
+            let choices = self.balancer.balance(counts);
             let words = span.words_mut(at);
             for (bucket, &choice) in choices.iter().enumerate() {
                 set_choice(words, bucket, choice);

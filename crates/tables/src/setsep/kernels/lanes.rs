@@ -15,7 +15,7 @@
 //! * a finished row's pivot is still its lowest set bit, so pivots are not kept.
 //!
 //! Elimination costs the square of the load, and hardly anything a value bit. Going only forward and then substituting
-//! backwards halves the square, but each substitution waits for the parity before it: slower at these sizes.
+//! backwards would halve the square, but each substitution must wait for the parity before it, for each value bit.
 //!
 //! Two pivots are taken at a time, which halves the passes over the rows: once they have been eliminated from each
 //! other, what either adds to a third row does not depend on the other. AVX-512 has registers enough for a whole

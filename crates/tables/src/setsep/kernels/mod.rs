@@ -6,8 +6,10 @@
 //! | kernel | side by side | definition it equals |
 //! |---|---|---|
 //! | `tile`, `lanes` | sixteen groups' systems of equations | `linear::solve` |
+//! | `single` | the equations of one group | `linear::solve` |
 //! | `search` | many hash functions for one group | `paper::solve`, `brute::solve` |
 //! | `lookup` | many keys | `solver::evaluate` |
+//! | `balance` | sixteen attempts to balance one block | one attempt after another |
 //!
 //! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
 //! give the same bits. `docs/kernels.md` tells why they work.
@@ -16,10 +18,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod balance;
 mod lanes;
 pub(super) mod lookup;
 mod portable;
 pub(super) mod search;
+mod single;
 pub(super) mod stream;
 #[cfg(test)]
 mod tests;
@@ -27,7 +31,9 @@ mod tile;
 
 use crate::isa::Isa;
 
+pub(super) use balance::Balancer;
 pub(super) use lanes::Word;
+pub(super) use single::Single;
 pub(super) use tile::{LaneSolver, Tile};
 
 /// An [`Isa`] that this processor was seen to have: what makes it sound to call a kernel's fast form.

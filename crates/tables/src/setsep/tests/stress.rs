@@ -94,7 +94,7 @@ fn readers_of_two_bit_values_see_before_or_after() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow to interleave; loom checks the protocol")]
 fn readers_of_eight_bit_values_see_before_or_after() {
-    churn(8, 800);
+    churn(8, 1600);
 }
 
 /// A reader that stays pinned holds back the memory it may see, and only that: updates go on until the spare slots
