@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz miri clean
+.PHONY: help demo test check bench figures fuzz miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ test: ## will this pass? everything public CI runs
 
 bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup --keys 16M", ARGS=--help)
 	@scripts/bench.sh $(ARGS)
+
+figures: ## the paper's figures and tables: docs/figures.md and docs/figures (ARGS=--quick)
+	@scripts/bench.sh setsep-figures capacity --json out/figures.json --svg docs/figures --page docs/figures.md $(ARGS)
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

@@ -15,8 +15,17 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks there are, in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 7] =
-    ["setsep-build", "setsep-lookup", "setsep-update", "setsep-space", "fib", "gateway", ALL];
+pub const NAMES: [&str; 9] = [
+    "setsep-build",
+    "setsep-lookup",
+    "setsep-update",
+    "setsep-space",
+    "fib",
+    "setsep-figures",
+    "capacity",
+    "gateway",
+    ALL,
+];
 
 /// Most keys of a benchmark.
 const MAX_KEYS: u64 = 1_000_000_000;
@@ -33,13 +42,15 @@ Measures the tables of ScaleBricks and the structures one might use in their pla
 pages and pinned threads, and checks every answer. Each figure is the median of five runs (three with --quick), with \
 the least and the most beside it. docs/benchmarks.md says how each is measured.
 
-  setsep-build   keys a second, from keys and values to a table
-  setsep-lookup  keys a second, each key asked for once in random order
-  setsep-update  changes, inserts and deletes a second beside a reader, and ten full turnovers
-  setsep-space   bits a key, fallback keys, fullest group
-  fib            the exact table: lookups and inserts at 95 % load
-  gateway        packets a second through a cluster, by architecture
-  all            all of them";
+  setsep-build    keys a second, from keys and values to a table
+  setsep-lookup   keys a second, each key asked for once in random order
+  setsep-update   changes, inserts and deletes a second beside a reader, and ten full turnovers
+  setsep-space    bits a key, fallback keys, fullest group
+  fib             the exact table: lookups and inserts at 95 % load
+  setsep-figures  the SetSep figures and tables of the paper, run again
+  capacity        flows that fit in a cluster, by nodes
+  gateway         packets a second through a cluster, by architecture
+  all             all of them";
 
 /// What `--structure` takes.
 const STRUCTURES: &str =
@@ -111,6 +122,10 @@ pub struct BenchArgs {
     /// Directory for a picture of each benchmark's rates
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+
+    /// Page whose tables are written anew: docs/figures.md, by setsep-figures and capacity
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
 
     /// Tell nothing but the results and errors
     #[arg(long, short)]

@@ -2,6 +2,8 @@
 
 use crate::args::BenchArgs;
 use crate::error::BenchError;
+use crate::figures::exhibit::Exhibits;
+use crate::figures::{chart, page};
 use crate::huge::HugePages;
 use crate::row::Report;
 use crate::session::Session;
@@ -19,6 +21,11 @@ pub trait Bench {
     /// # Errors
     /// [`BenchError`]; a wrong answer is one.
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError>;
+
+    /// Whether it leaves charts of its own in the session, in place of bars for its rows.
+    fn draws_itself(&self) -> bool {
+        false
+    }
 }
 
 /// Runs those of `benches` that the arguments name, in the order given, and tells what they found.
@@ -33,29 +40,51 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<(), BenchError> {
     args.validate()?;
+    if let Some(path) = &args.page {
+        read(path)?; // rather now than after half an hour
+    }
     HugePages::turn_on();
     args.clock().choose();
     let options = args.options();
-    let mut rows = Vec::new();
+    let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name())) {
         console.note(&format!("{}: measuring", bench.name()));
         let mut session = Session::new(bench.name(), &options, console, interrupt);
         bench.run(&mut session)?;
-        let found = session.into_rows();
+        let (found, shown) = session.finish();
         console.result(&table::render(bench.name(), &found))?;
         rows.extend(found);
+        exhibits.extend(shown);
+        if !bench.draws_itself() {
+            bars.push(bench.name());
+        }
     }
     let report = Report::here(rows);
     if let Some(path) = &args.json {
         keep(path, report.json()?.as_bytes(), console)?;
     }
     if let Some(directory) = &args.svg {
-        for (name, document) in svg::render(&report)? {
+        let pictures = svg::render(&report, &bars)?.into_iter();
+        let pictures = pictures.chain(chart::render(&report, &exhibits.charts)?);
+        for (name, document) in pictures.chain(exhibits.csv()) {
             keep(&directory.join(name), document.as_bytes(), console)?;
         }
     }
+    if let Some(path) = &args.page {
+        exhibits.sheets.push(report.sheet(options.quick));
+        let failed = |problem: String| BenchError::Page { path: path.clone(), problem };
+        let filled = page::fill(&read(path)?, &exhibits.sheets);
+        let filled = filled.map_err(|name| failed(format!("it has no place for {name}")))?;
+        keep(path, filled.as_bytes(), console)?;
+    }
     console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
     Ok(())
+}
+
+fn read(path: &Path) -> Result<String, BenchError> {
+    let failed =
+        |error: std::io::Error| BenchError::Page { path: path.to_owned(), problem: error.to_string() };
+    std::fs::read_to_string(path).map_err(failed)
 }
 
 fn keep(path: &Path, content: &[u8], console: &Console) -> Result<(), BenchError> {

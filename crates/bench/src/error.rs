@@ -4,6 +4,7 @@ use crate::svg::DrawError;
 use scalebricks_console::atomic_file::WriteFileError;
 use scalebricks_console::quantity::bytes;
 use scalebricks_console::{Interrupted, status};
+use std::path::PathBuf;
 
 /// Why a benchmark gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,14 @@ pub enum BenchError {
     /// A picture.
     #[error(transparent)]
     Draw(#[from] DrawError),
+    /// The page that tables are written into.
+    #[error("cannot write tables into {path}: {problem}", path = path.display())]
+    Page {
+        /// The page.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Standard output.
     #[error("cannot print the results: {0}")]
     Print(#[from] std::io::Error),

@@ -7,7 +7,7 @@ use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher};
 pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(1));
 
 /// A word for a number, without pattern; different numbers have different words.
-const fn mix(number: u64) -> u64 {
+pub const fn mix(number: u64) -> u64 {
     let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -6,6 +6,7 @@
 //! | [`bench`], [`session`] | one benchmark, and what it is given |
 //! | [`benches`] | the benchmarks of the tables |
 //! | [`contestants`] | the structures they measure |
+//! | [`figures`] | the figures and tables of the paper |
 //! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
 //! | [`row`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
 //!
@@ -19,6 +20,7 @@ pub mod bench;
 pub mod benches;
 pub mod contestants;
 pub mod error;
+pub mod figures;
 pub mod huge;
 pub mod keys;
 pub mod options;

@@ -103,7 +103,7 @@ mod tests {
         let (turns, mut order) = (vec![turn("a", 1), turn("b", 10)], Vec::new());
         alternate(&mut session, &mut order, turns).unwrap();
         assert_eq!(order, ["a", "b"].repeat(5));
-        let rows = session.into_rows();
+        let rows = session.rows();
         assert_eq!(rows.len(), 4);
         assert_eq!((rows[0].median, rows[0].min, rows[0].max, rows[0].runs), (5.0, 1.0, 9.0, 5));
         assert_eq!((rows[3].metric, rows[3].median), (Metric::DeleteRate, -60.0));

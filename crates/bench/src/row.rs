@@ -1,5 +1,6 @@
 //! What was measured, as it is written to JSON.
 
+use crate::figures::exhibit::Sheet;
 use crate::stats::Summary;
 use crate::timing::Clock;
 use scalebricks_console::machine;
@@ -28,6 +29,10 @@ pub enum Metric {
     FallbackKeys,
     /// Keys in the fullest group.
     MaxGroupLoad,
+    /// Hash functions tried for a group.
+    Iterations,
+    /// Flows that fit in a cluster.
+    Flows,
 }
 
 impl Metric {
@@ -43,6 +48,8 @@ impl Metric {
             Self::BitsPerKey => "bits_per_key",
             Self::FallbackKeys => "fallback_keys",
             Self::MaxGroupLoad => "max_group_load",
+            Self::Iterations => "iterations",
+            Self::Flows => "flows",
         }
     }
 
@@ -51,6 +58,8 @@ impl Metric {
         match self {
             Self::BitsPerKey => "bits",
             Self::FallbackKeys | Self::MaxGroupLoad => "keys",
+            Self::Iterations => "functions",
+            Self::Flows => "flows",
             _ => "1/s",
         }
     }
@@ -133,6 +142,20 @@ impl Report {
         let clock = if Clock::chosen() == Clock::Cpu { ", single threads by CPU time" } else { "" };
         let machine = machine::description() + clock;
         Self { machine, cpu: machine::cpu(), commit: commit(), rows }
+    }
+
+    /// Where and how it was measured, as a table.
+    pub fn sheet(&self, is_quick: bool) -> Sheet {
+        let mut sheet = Sheet::new("run", &["", ""]);
+        let runs = if is_quick { "three, small tables" } else { "five" };
+        let told = [
+            ("processor", self.cpu.as_str()),
+            ("machine", &self.machine),
+            ("commit", &self.commit),
+            ("runs", runs),
+        ];
+        sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
+        sheet
     }
 
     /// As an indented JSON document that ends in a newline.

@@ -1,6 +1,7 @@
 //! What a benchmark is given to work with.
 
 use crate::error::BenchError;
+use crate::figures::exhibit::{Chart, Exhibits, Sheet};
 use crate::options::Options;
 use crate::row::{Metric, Row, Subject};
 use crate::stats::Summary;
@@ -15,6 +16,7 @@ pub struct Session<'a> {
     console: &'a Console,
     interrupt: &'a Interrupt,
     rows: Vec<Row>,
+    exhibits: Exhibits,
 }
 
 impl<'a> Session<'a> {
@@ -25,7 +27,14 @@ impl<'a> Session<'a> {
         console: &'a Console,
         interrupt: &'a Interrupt,
     ) -> Self {
-        Self { bench, options, console, interrupt, rows: Vec::new() }
+        Self {
+            bench,
+            options,
+            console,
+            interrupt,
+            rows: Vec::new(),
+            exhibits: Exhibits { charts: Vec::new(), sheets: Vec::new() },
+        }
     }
 
     /// What was asked for.
@@ -71,9 +80,24 @@ impl<'a> Session<'a> {
         self.rows.push(Row::new(subject, metric, figures));
     }
 
+    /// Keeps a chart.
+    pub fn show(&mut self, chart: Chart) {
+        self.exhibits.charts.push(chart);
+    }
+
+    /// Keeps a table for the page.
+    pub fn tabulate(&mut self, sheet: Sheet) {
+        self.exhibits.sheets.push(sheet);
+    }
+
     /// The rows so far.
-    pub fn into_rows(self) -> Vec<Row> {
-        self.rows
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The rows, and what else is shown.
+    pub fn finish(self) -> (Vec<Row>, Exhibits) {
+        (self.rows, self.exhibits)
     }
 
     /// Whether `keys` keys, which take about so many bytes, fit the memory. A size that nobody asked for by name is

@@ -16,10 +16,10 @@ const PANEL_HEAD: i32 = 34;
 const PITCH: i32 = 24;
 
 /// A card of its own colour, so that the picture reads the same on a white page and on a dark one.
-const CARD: RGBColor = RGBColor(0xfa, 0xfa, 0xf8);
-const TRACK: RGBColor = RGBColor(0xec, 0xec, 0xe8);
-const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
-const FAINT: RGBColor = RGBColor(0x6b, 0x72, 0x79);
+pub(crate) const CARD: RGBColor = RGBColor(0xfa, 0xfa, 0xf8);
+pub(crate) const TRACK: RGBColor = RGBColor(0xec, 0xec, 0xe8);
+pub(crate) const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
+pub(crate) const FAINT: RGBColor = RGBColor(0x6b, 0x72, 0x79);
 const BAR: RGBColor = RGBColor(0x9a, 0xa7, 0xb4);
 const BAR_OURS: RGBColor = RGBColor(0x0b, 0x6e, 0x99);
 
@@ -37,15 +37,18 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawE
     }
 }
 
-/// A file name and an SVG document for each benchmark and kind of figure.
+/// A file name and an SVG document for each of `benches` and kind of figure.
 ///
 /// # Errors
 /// [`DrawError`] if the drawing library refuses.
-pub fn render(report: &Report) -> Result<Vec<(String, String)>, DrawError> {
+pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>, DrawError> {
     let mut kinds: Vec<(&str, Metric)> = Vec::new();
     for row in &report.rows {
         let kind = (row.subject.bench, row.metric);
-        if (row.metric.is_rate() || row.metric == Metric::BitsPerKey) && !kinds.contains(&kind) {
+        if benches.contains(&row.subject.bench)
+            && (row.metric.is_rate() || row.metric == Metric::BitsPerKey)
+            && !kinds.contains(&kind)
+        {
             kinds.push(kind);
         }
     }
@@ -66,7 +69,7 @@ fn picture(report: &Report, bench: &str, metric: Metric, rows: &[&Row]) -> Resul
         let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
         area.fill(&CARD)?;
         let title = format!("{bench}: {}", metric.name().replace('_', " "));
-        area.draw_text(&title, &style(22, INK, HPos::Left).bold(), (28, 32))?;
+        area.draw_text(&title, &bold(style(22, INK, HPos::Left)), (28, 32))?;
         let mut top = HEAD;
         for panel in panels {
             draw_panel(&area, panel, top)?;
@@ -93,7 +96,7 @@ fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError>
     let Some(first) = rows.first() else { return Ok(()) };
     let bits = first.subject.value_bits.map_or(String::new(), |bits| format!(", {bits}-bit values"));
     let title = format!("{} keys{bits}", short_count(first.subject.keys));
-    area.draw_text(&title, &style(15, INK, HPos::Left).bold(), (28, top + PANEL_HEAD / 2))?;
+    area.draw_text(&title, &bold(style(15, INK, HPos::Left)), (28, top + PANEL_HEAD / 2))?;
     let (left, right) = (370, 810);
     let most = rows.iter().map(|row| row.median).fold(0.0, f64::max);
     for (number, row) in rows.iter().enumerate() {
@@ -127,21 +130,15 @@ fn label(row: &Row) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn style(size: u32, colour: RGBColor, horizontal: HPos) -> TextStyle<'static> {
+pub(crate) fn style(size: u32, colour: RGBColor, horizontal: HPos) -> TextStyle<'static> {
     let plain = TextStyle::from(("sans-serif", size).into_font());
     TextStyle { color: colour.to_backend_color(), ..plain }.pos(Pos::new(horizontal, VPos::Center))
 }
 
 /// A text style made bold.
-trait Bold {
-    fn bold(self) -> Self;
-}
-
-impl Bold for TextStyle<'static> {
-    fn bold(mut self) -> Self {
-        self.font = self.font.style(FontStyle::Bold);
-        self
-    }
+pub(crate) fn bold(mut text: TextStyle<'static>) -> TextStyle<'static> {
+    text.font = text.font.style(FontStyle::Bold);
+    text
 }
 
 #[cfg(test)]
@@ -156,7 +153,7 @@ mod tests {
             Subject { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Subject::default() };
         let row = |metric| Row::new(subject.clone(), metric, Summary::exact(3e6));
         let rows = vec![row(Metric::LookupRate), row(Metric::InsertRate), row(Metric::MaxGroupLoad)];
-        let pictures = render(&Report::here(rows)).unwrap();
+        let pictures = render(&Report::here(rows), &["fib"]).unwrap();
         let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["fib-lookup-rate.svg", "fib-insert-rate.svg"]);
         let document = &pictures[0].1;
@@ -166,6 +163,6 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_no_error() {
-        assert!(render(&Report::here(Vec::new())).unwrap().is_empty());
+        assert!(render(&Report::here(Vec::new()), &[]).unwrap().is_empty());
     }
 }

@@ -53,6 +53,8 @@ pub fn figure(row: &Row, figure: f64) -> String {
     match row.metric {
         Metric::BitsPerKey => format!("{figure:.3}"),
         Metric::FallbackKeys | Metric::MaxGroupLoad => format!("{figure:.0}"),
+        Metric::Iterations => format!("{figure:.1}"),
+        Metric::Flows => rate(figure),
         _ => format!("{}/s", rate(figure)),
     }
 }

@@ -162,7 +162,7 @@ pub fn build(
 }
 
 /// Asks for every key once.
-fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
+pub fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
     let forms = Forms::of(set, [table.form()]);
     let mut answers = vec![0; set.len()];
     timing::lookup(table, Mode::Batch(64), set, &forms, 1, &mut answers)?;

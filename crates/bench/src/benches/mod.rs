@@ -1,7 +1,8 @@
 //! The benchmarks of the tables. A new one implements [`Bench`], is listed here, and named in [`crate::args::NAMES`].
 
-mod build;
+pub(crate) mod build;
 mod fib;
+mod figures;
 mod live;
 mod lookup;
 mod space;
@@ -11,5 +12,12 @@ mod update;
 use crate::bench::Bench;
 
 /// All of them, in the order in which they run.
-pub const ALL: [&dyn Bench; 5] =
-    [&build::SetSepBuild, &lookup::SetSepLookup, &update::SetSepUpdate, &space::SetSepSpace, &fib::Fib];
+pub const ALL: [&dyn Bench; 7] = [
+    &build::SetSepBuild,
+    &lookup::SetSepLookup,
+    &update::SetSepUpdate,
+    &space::SetSepSpace,
+    &fib::Fib,
+    &figures::SetSepFigures,
+    &figures::Capacity,
+];

@@ -9,19 +9,15 @@
 
 use super::balance::Move;
 use super::block::{self, Moves, Refused};
-use super::control::SetSepControl;
 use super::face::lines_for;
 use super::geometry::GROUPS;
 use super::held::Held;
 use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
-use super::params::Params;
 use super::payload::PayloadWriter;
-use super::query::{Own, SetSep};
 use super::solver::{self, Fields, Solver};
-use crate::isa::Isa;
 use crate::prefetch::prefetch_read;
-use scalebricks_types::{Delta, PartitionId};
+use scalebricks_types::PartitionId;
 use std::ops::Range;
 
 /// Operations whose keys are asked for ahead of the one at work.
@@ -65,7 +61,7 @@ struct Touched {
 
 /// A batch at work on the blocks of one shape. Kept to not allocate for each.
 #[derive(Debug, Default)]
-struct Batch {
+pub(super) struct Batch {
     /// Block in the store and operation, packed, then sorted.
     order: Vec<u64>,
     spare: Vec<u64>,
@@ -73,60 +69,14 @@ struct Batch {
     undo: Vec<Undo>,
     /// As many words a group as there are value bits.
     solutions: Vec<u64>,
-    moves: Moves,
+    pub(super) moves: Moves,
     /// The partitions touched, ascending, with the fallback lines they need.
-    needs: Vec<(PartitionId, u32)>,
-}
-
-/// Blocks in one shape, with what it takes to change them.
-#[derive(Debug)]
-pub(super) struct Shape {
-    pub(super) held: Held,
-    pub(super) solver: Solver,
-    batch: Batch,
-}
-
-impl Shape {
-    pub(super) fn new(held: Held, isa: Isa) -> Self {
-        let solver = Solver::new(&held.params, isa);
-        Self { held, solver, batch: Batch::default() }
-    }
-
-    pub(super) const fn params(&self) -> &Params {
-        &self.held.params
-    }
-
-    fn perform(&mut self, ops: &[Op], limit: usize) -> Option<(usize, UpdateError)> {
-        self.batch.perform(&mut self.held, &mut self.solver, ops, limit)
-    }
-
-    fn undo(&mut self) {
-        self.batch.undo(&mut self.held);
-    }
-
-    fn settle(&mut self) -> Result<(), Full> {
-        self.batch.settle(&self.held)
-    }
-
-    fn copy_to(&self, own: &mut Own<'_>, is_new: bool) {
-        for touched in &self.batch.touched {
-            let slot = touched.slot as usize;
-            let view = self.held.store.view(slot);
-            let listed = touched.fallback_keys > 0 || touched.marks != 0;
-            let list = listed.then(|| self.held.fallback(&view));
-            let (partition, number) = (self.held.partition_of_slot(slot), self.held.number_of_slot(slot));
-            own.publish(is_new, partition, number, view.words, list.as_deref());
-        }
-    }
-
-    fn commit(&mut self, partition: PartitionId, writer: &mut PayloadWriter) {
-        self.batch.commit(&mut self.held, partition, writer);
-    }
+    pub(super) needs: Vec<(PartitionId, u32)>,
 }
 
 impl Batch {
     /// Forgets the last batch.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.order.clear();
         self.touched.clear();
         self.undo.clear();
@@ -136,12 +86,12 @@ impl Batch {
     }
 
     /// Adds an operation, by its block.
-    fn add(&mut self, slot: usize, op: usize) {
+    pub(super) fn add(&mut self, slot: usize, op: usize) {
         self.order.push((slot as u64) << 32 | op as u64);
     }
 
     /// Carries out the operations on keys and choices. The first error by place in the batch, if any is before `limit`.
-    fn perform(
+    pub(super) fn perform(
         &mut self,
         held: &mut Held,
         solver: &mut Solver,
@@ -197,17 +147,14 @@ impl Batch {
         for (tag, group) in (touched.solutions..).zip(groups(touched.dirty)) {
             let load = usize::from(view.head.loads[group]);
             let row = group * slots..group * slots + load.min(slots);
-            match solver.single().filter(|_| self.order.len() <= FEW && load <= slots) {
-                Some(single) => {
-                    let solved = single.solve(&view.hashes[row.clone()], &view.values[row]);
-                    self.solutions.extend_from_slice(&solved.unwrap_or(marked)[..bits]);
-                }
-                None => {
-                    self.solutions.extend_from_slice(&marked[..bits]);
-                    if load <= slots {
-                        solver.push(tag, &view.hashes[row.clone()], &view.values[row]);
-                    }
-                }
+            if let Some(single) = solver.single().filter(|_| self.order.len() <= FEW && load <= slots) {
+                let solved = single.solve(&view.hashes[row.clone()], &view.values[row]);
+                self.solutions.extend_from_slice(&solved.unwrap_or(marked)[..bits]);
+                continue;
+            }
+            self.solutions.extend_from_slice(&marked[..bits]);
+            if load <= slots {
+                solver.push(tag, &view.hashes[row.clone()], &view.values[row]);
             }
         }
         if solver.len() >= QUEUE {
@@ -241,7 +188,7 @@ impl Batch {
     }
 
     /// Makes the blocks what they were.
-    fn undo(&mut self, held: &mut Held) {
+    pub(super) fn undo(&mut self, held: &mut Held) {
         for touched in self.touched.drain(..).rev() {
             let mut block = held.block(touched.slot as usize);
             for step in self.undo.drain(touched.undo.start as usize..).rev() {
@@ -262,7 +209,7 @@ impl Batch {
     }
 
     /// Checks the room for the groups without solution: for each partition touched, the fallback lines it needs.
-    fn settle(&mut self, held: &Held) -> Result<(), Full> {
+    pub(super) fn settle(&mut self, held: &Held) -> Result<(), Full> {
         let bits = usize::from(held.params.value_bits());
         let needs = &mut self.needs;
         for touched in &mut self.touched {
@@ -290,7 +237,7 @@ impl Batch {
     }
 
     /// Makes the solutions the bits of the blocks of one partition, and writes what differs.
-    fn commit(&self, held: &mut Held, partition: PartitionId, writer: &mut PayloadWriter) {
+    pub(super) fn commit(&self, held: &mut Held, partition: PartitionId, writer: &mut PayloadWriter) {
         let bits = usize::from(held.params.value_bits());
         let first = self.touched.partition_point(|t| held.partition_of_slot(t.slot as usize) < partition);
         if let Ok(need) = self.needs.binary_search_by_key(&partition, |need| need.0) {
@@ -316,6 +263,22 @@ impl Batch {
             let moved = self.moved(touched, view.words);
             let list = listed.then(|| held.fallback(&held.store.view(slot)));
             writer.block(number, &moved, &changed, list.as_deref());
+        }
+    }
+
+    /// Calls `act` with each block that a committed batch has changed: partition, number, words, and its fallback list if
+    /// it has or had one.
+    pub(super) fn each_block(
+        &self,
+        held: &Held,
+        mut act: impl FnMut(PartitionId, u32, &[u64], Option<&[(u64, u8)]>),
+    ) {
+        for touched in &self.touched {
+            let slot = touched.slot as usize;
+            let view = held.store.view(slot);
+            let listed = touched.fallback_keys > 0 || touched.marks != 0;
+            let list = listed.then(|| held.fallback(&view));
+            act(held.partition_of_slot(slot), held.number_of_slot(slot), view.words, list.as_deref());
         }
     }
 
@@ -394,137 +357,5 @@ fn sort(order: &mut Vec<u64>, spare: &mut Vec<u64>) {
             *at += 1;
         }
         std::mem::swap(order, spare);
-    }
-}
-
-impl SetSepControl {
-    /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
-    /// each partition touched, ascending; each of them advances by one position. The limit on fallback lines
-    /// is that of the state after the batch; all other checks are made operation by operation.
-    ///
-    /// Cost: each group that the batch touches is solved once. Large batches (a few operations a block) cost least.
-    ///
-    /// # Errors
-    /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
-    pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch_on(None, ops)
-    }
-
-    /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
-    /// the same shape: what the owner of a partition does to its own copy. Blocks are copied to it, not decoded from
-    /// the deltas; those are for the other nodes.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
-    /// nothing is then changed, and the table needs the deltas it missed.
-    pub fn batch_with(&mut self, table: &SetSep, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch_on(Some(table), ops)
-    }
-
-    fn batch_on(&mut self, table: Option<&SetSep>, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        let refused = self.distribute(ops);
-        let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
-        let mut failed = self.now.perform(ops, limit);
-        if let Some(next) = &mut self.next {
-            let limit = failed.as_ref().map_or(limit, |failed| failed.0);
-            failed = next.shape.perform(ops, limit).or(failed);
-        }
-        let failed = failed.or(refused).map(|(_, error)| error);
-        let own = table.map(SetSep::own);
-        let failed = failed.or_else(|| self.settle().err());
-        if let Some(error) = failed.or_else(|| self.out_of_step(own.as_ref())) {
-            self.now.undo();
-            if let Some(next) = &mut self.next {
-                next.shape.undo();
-            }
-            return Err(error);
-        }
-        self.moves.add(self.now.batch.moves);
-        for op in ops {
-            match op {
-                Op::Insert(..) => self.keys += 1,
-                Op::Remove(_) => self.keys -= 1,
-                Op::Update(..) => {}
-            }
-        }
-        let mut touched: Vec<PartitionId> = self.now.batch.needs.iter().map(|need| need.0).collect();
-        if let Some(next) = &self.next {
-            self.moves.add(next.shape.batch.moves);
-            touched.extend(next.shape.batch.needs.iter().map(|need| need.0));
-            touched.sort_unstable();
-            touched.dedup();
-        }
-        let deltas: Vec<Delta> = touched.into_iter().map(|partition| self.delta(partition)).collect();
-        if let Some(mut own) = own {
-            self.copy_to(&mut own, &deltas);
-        }
-        Ok(deltas)
-    }
-
-    /// An error if a table is not where this structure is.
-    fn out_of_step(&self, own: Option<&Own<'_>>) -> Option<UpdateError> {
-        let own = own?;
-        let next = self.next.as_ref();
-        let needs =
-            self.now.batch.needs.iter().chain(next.into_iter().flat_map(|next| &next.shape.batch.needs));
-        let mut partitions = needs.map(|need| need.0);
-        let at = |partition: PartitionId| self.positions[usize::from(partition.0)];
-        let shapes = (*self.params(), next.map(|next| *next.shape.params()));
-        let found = partitions.find(|&partition| !own.is_at(partition, at(partition), shapes));
-        found.map(|partition| UpdateError::OutOfStep { partition })
-    }
-
-    /// Copies the blocks the batch has changed to the table.
-    fn copy_to(&self, own: &mut Own<'_>, deltas: &[Delta]) {
-        self.now.copy_to(own, false);
-        if let Some(next) = &self.next {
-            next.shape.copy_to(own, true);
-        }
-        deltas.iter().for_each(|delta| own.advance(delta.partition, delta.position));
-    }
-
-    /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere.
-    fn distribute(&mut self, ops: &[Op]) -> Option<(usize, UpdateError)> {
-        self.now.batch.clear();
-        if let Some(next) = &mut self.next {
-            next.shape.batch.clear();
-        }
-        let bits = self.value_bits();
-        for (op, change) in ops.iter().enumerate() {
-            let hash = change.hash().get();
-            let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
-            let error = match (self.now.held.slot_of(hash), wide) {
-                (Err(partition), _) => UpdateError::NotMine { op, partition },
-                (_, Some(value)) => UpdateError::Value { op, value, bits },
-                (Ok(slot), None) => {
-                    match self.next.as_mut().and_then(|next| next.slot_of(&self.now.held, slot, hash)) {
-                        Some((shape, slot)) => shape.batch.add(slot, op),
-                        None => self.now.batch.add(slot, op),
-                    }
-                    continue;
-                }
-            };
-            return Some((op, error));
-        }
-        None
-    }
-
-    fn settle(&mut self) -> Result<(), UpdateError> {
-        self.now.settle()?;
-        if let Some(next) = &mut self.next {
-            next.shape.settle()?;
-        }
-        Ok(())
-    }
-
-    /// Commits what the batch did to a partition.
-    fn delta(&mut self, partition: PartitionId) -> Delta {
-        let reshaping = self.next.as_ref().map(|next| next.reshaping(partition));
-        let mut writer = PayloadWriter::new(&self.now.held.layout, reshaping);
-        self.now.commit(partition, &mut writer);
-        if let Some(next) = &mut self.next {
-            next.shape.commit(partition, &mut writer);
-        }
-        self.advance(partition, writer)
     }
 }

@@ -1,7 +1,6 @@
 //! The control structure: the keys of the partitions a node is responsible for, and how updates become deltas.
 
 use super::arena::Line;
-use super::batch::Shape;
 use super::block::{self, Moves};
 use super::face::Face;
 use super::held::Held;
@@ -12,6 +11,7 @@ use super::query::{SetSep, bits_per_key};
 use super::reshape::Next;
 use super::solver::Solver;
 use super::store::Head;
+use super::updates::Shape;
 use crate::isa::Isa;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 

@@ -78,6 +78,7 @@ mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
+mod updates;
 
 pub use block::Moves;
 pub use builder::{BuildError, Progress, SetSepBuilder};

@@ -10,7 +10,7 @@
 //! steps send the same bits.
 
 use super::balance;
-use super::batch::{Shape, groups};
+use super::batch::groups;
 use super::block::{self, Block};
 use super::control::SetSepControl;
 use super::face::lines_for;
@@ -21,6 +21,7 @@ use super::ops::{Full, UpdateError};
 use super::params::Params;
 use super::payload::{PayloadWriter, Reshaping};
 use super::solver;
+use super::updates::Shape;
 use scalebricks_types::{Delta, PartitionId};
 
 /// Why a table cannot be given another shape.

@@ -75,7 +75,7 @@ impl<'a> Assembler<'a> {
                 tile.clear(groups);
                 self.places
                     .scatter(self.packing, job, span, |group, hash, value| tile.push(group, hash, value));
-                solve_tile(tile, fields, bits, span, |fields, words| pack(fields, words));
+                solve_tile(tile, fields, bits, span, pack);
             }
             Solver::Dense(tile, fields) => {
                 tile.clear(groups);
@@ -118,7 +118,7 @@ impl<'a> Assembler<'a> {
             Solver::Linear(tile, fields) => {
                 tile.clear(groups);
                 each_key(packing, job, |hash, value| tile.push(group(), hash, value));
-                solve_tile(tile, fields, bits, span, |fields, words| pack(fields, words));
+                solve_tile(tile, fields, bits, span, pack);
             }
             Solver::Dense(tile, fields) => {
                 tile.clear(groups);

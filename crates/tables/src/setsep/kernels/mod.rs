@@ -7,9 +7,9 @@
 //! |---|---|---|
 //! | `tile`, `lanes` | sixteen groups' systems of equations | `linear::solve` |
 //! | `single` | the equations of one group | `linear::solve` |
-//! | `balance` | sixteen attempts to balance a block | one attempt after another |
 //! | `search` | many hash functions for one group | `paper::solve`, `brute::solve` |
 //! | `lookup` | many keys | `solver::evaluate` |
+//! | `balance` | sixteen attempts to balance one block | one attempt after another |
 //!
 //! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
 //! give the same bits. `docs/kernels.md` tells why they work.

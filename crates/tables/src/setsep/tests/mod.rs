@@ -2,6 +2,7 @@
 
 mod build;
 mod model;
+mod own;
 mod replica;
 mod reshape;
 mod snapshots;

@@ -1,0 +1,274 @@
+//! Figure 11: how many flows fit, by the number of nodes; in closed form, and with the sizes of real tables.
+
+use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::{cluster, paper};
+use crate::benches::build;
+use crate::contestants::{Make, Structure};
+use crate::error::BenchError;
+use crate::keys::{self, HASHER, KeySet};
+use crate::pin;
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+use scalebricks_console::quantity::bytes;
+use scalebricks_tables::Fib;
+use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_tables::setsep::Format;
+
+/// Memory of a node.
+const NODE_BYTES: u64 = 16 << 20;
+
+/// Most nodes.
+const NODES: usize = 64;
+
+/// Nodes that the page's table tells.
+const TOLD: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
+
+/// Bytes a key that building takes.
+const KEY_BYTES: u64 = 24 + 40;
+
+/// A way to lay out a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    FullCopies,
+    HashPartition,
+    /// ScaleBricks by the paper's formula.
+    Formula,
+    /// ScaleBricks with the bits of a table.
+    Table,
+}
+
+/// How flows are counted.
+struct Count<'a> {
+    layout: Layout,
+    name: String,
+    mark: Mark,
+    colour: usize,
+    entry_bits: f64,
+    flows: Box<dyn Fn(usize) -> f64 + 'a>,
+}
+
+/// Measures bits a key of tables and FIB, and counts flows with them.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let formats = session.options().formats();
+    let most = cluster::value_bits(NODES);
+    let mut gpt_bits: Vec<(Format, Vec<f64>)> =
+        formats.into_iter().map(|format| (format, Vec::new())).collect();
+    let keys = session.options().keys(&[1_000_000], &[4_000_000]).first().copied().unwrap_or(1_000_000);
+    if !session.fits(keys, KEY_BYTES)? {
+        return Ok(());
+    }
+    for value_bits in 1..=most {
+        let set = KeySet::new(keys, value_bits);
+        for (format, bits) in &mut gpt_bits {
+            session.check()?;
+            let busy = session.busy("building");
+            let make = Make { format: *format, threads: pin::cores(), ..Make::table() };
+            let mut prepared = Structure::SetSep.prepare(&set, make)?;
+            let (table, _) = build::build(prepared.as_mut(), make.threads)?;
+            let found = table.table_bytes() as f64 * 8.0 / keys as f64;
+            bits.push(found);
+            drop(busy);
+            let subject = Subject {
+                format: Some(format.name()),
+                value_bits: Some(value_bits),
+                table_bytes: Some(table.table_bytes()),
+                ..session.subject(Structure::SetSep.name(), keys)
+            };
+            session.add(subject, Metric::BitsPerKey, Summary::exact(found));
+        }
+    }
+    let (fib_keys, fib_bytes) = fill_fib();
+    let entry_bits = fib_bytes as f64 * 8.0 / fib_keys as f64;
+    let subject = Subject { table_bytes: Some(fib_bytes as u64), ..session.subject("fib", fib_keys) };
+    session.add(subject, Metric::BitsPerKey, Summary::exact(entry_bits));
+    show(session, &gpt_bits, entry_bits);
+    Ok(())
+}
+
+/// Fills an exact table of flows within a node's memory until it refuses: keys and bytes.
+fn fill_fib() -> (u64, usize) {
+    let fib = PartialFib::new(FibConfig::new(HASHER).short_keys_within(NODE_BYTES as usize));
+    let mut number = 0;
+    loop {
+        let flow = keys::flow(number);
+        if fib.insert(&flow, HASHER.hash(&flow), [number, number]).is_err() {
+            return (number.max(1), fib.table_bytes());
+        }
+        number += 1;
+    }
+}
+
+/// Bits a key of a format for so many nodes; nothing where it was not measured.
+fn measured(bits: &[f64], nodes: usize) -> f64 {
+    bits.get(usize::from(cluster::value_bits(nodes)) - 1).copied().unwrap_or(f64::NAN)
+}
+
+fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: f64) {
+    let counts = counts(gpt_bits, paper::ENTRY_BITS);
+    let memory = bytes(NODE_BYTES);
+    let x = ("nodes", Scale::Doublings);
+    let mut chart = Chart::new(
+        "figure-11",
+        &format!("Flows that fit in {memory} a node, entries of {} bits", paper::ENTRY_BITS),
+        x,
+        ("million flows", Scale::Decades),
+    );
+    for count in &counts {
+        let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, (count.flows)(nodes) / 1e6));
+        chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
+    }
+    session.show(chart);
+    let real = self::counts(gpt_bits, entry_bits);
+    let mut chart = Chart::new(
+        "figure-11-gain",
+        "Flows of a cluster over those of full copies",
+        x,
+        ("times as many", Scale::Linear),
+    );
+    for (count, what, mark) in counts
+        .iter()
+        .map(|count| (count, "64-bit entries", Mark::Dashes))
+        .chain(real.iter().map(|count| (count, "real entries", Mark::Line)))
+        .filter(|(count, ..)| is_told(count))
+    {
+        let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, gain(count, nodes)));
+        chart.series.push(Series::new(
+            format!("{}, {what}", count.name),
+            mark,
+            count.colour,
+            points.collect(),
+        ));
+    }
+    session.show(chart);
+    tabulate(session, &counts, &real, entry_bits);
+}
+
+#[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
+fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>], entry_bits: f64) {
+    let mut heads = vec!["nodes".to_owned()];
+    let with = |count: &Count<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
+    heads.extend(counts.iter().chain(real).filter(|count| is_told(count)).map(with));
+    let mut sheet = Sheet { name: "figure-11-gain", heads, rows: Vec::new() };
+    for nodes in TOLD {
+        let mut cells = vec![nodes.to_string()];
+        for count in counts.iter().chain(real).filter(|count| is_told(count)) {
+            cells.push(format!("{:.2}×", gain(count, nodes)));
+        }
+        sheet.rows.push(cells);
+        for count in counts.iter().chain(real) {
+            let flows = (count.flows)(nodes);
+            let variant = Some(format!("{nodes} nodes, {:.0}-bit entries", count.entry_bits));
+            let subject = Subject { variant, ..session.subject(&count.name, flows as u64) };
+            session.add(subject, Metric::Flows, Summary::exact(flows));
+        }
+    }
+    session.tabulate(sheet);
+    let mut sheet = Sheet::new("capacity-sizes", &["what", "bits"]);
+    sheet.rows.push(vec!["FIB entry, the paper's counting".to_owned(), paper::ENTRY_BITS.to_string()]);
+    let text = "FIB entry here: 16-byte key, 16-byte state, table full".to_owned();
+    sheet.rows.push(vec![text, format!("{entry_bits:.0}")]);
+    session.tabulate(sheet);
+}
+
+/// Whether its gain is told: that of full copies is 1, that of hash partitioning the number of nodes, and the formula
+/// is about the paper's entries.
+fn is_told(count: &Count<'_>) -> bool {
+    match count.layout {
+        Layout::FullCopies | Layout::HashPartition => false,
+        Layout::Formula => count.entry_bits <= paper::ENTRY_BITS,
+        Layout::Table => true,
+    }
+}
+
+/// Flows over those of full copies.
+fn gain(count: &Count<'_>, nodes: usize) -> f64 {
+    (count.flows)(nodes) / cluster::full_copy(NODE_BYTES as f64 * 8.0, count.entry_bits)
+}
+
+/// All ways to lay out a cluster, with entries of one size.
+fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<Count<'a>> {
+    let memory = NODE_BYTES as f64 * 8.0;
+    let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| Count {
+        layout,
+        name: name.to_owned(),
+        mark,
+        colour,
+        entry_bits,
+        flows,
+    };
+    let of = move |bits: f64, nodes| cluster::scalebricks(memory, entry_bits, bits, nodes);
+    let mut counts = vec![
+        count(
+            Layout::FullCopies,
+            "full copies",
+            Mark::Line,
+            7,
+            Box::new(move |_| cluster::full_copy(memory, entry_bits)),
+        ),
+        count(
+            Layout::HashPartition,
+            "hash partitioning",
+            Mark::Dashes,
+            7,
+            Box::new(move |nodes| cluster::hash_partition(memory, entry_bits, nodes)),
+        ),
+        count(
+            Layout::Formula,
+            "by the formula",
+            Mark::Line,
+            1,
+            Box::new(move |nodes| of(cluster::ideal_gpt_bits(nodes), nodes)),
+        ),
+        count(
+            Layout::Formula,
+            "by the formula, whole bits",
+            Mark::Dashes,
+            1,
+            Box::new(move |nodes| of(cluster::whole_gpt_bits(nodes), nodes)),
+        ),
+    ];
+    for (format, colour) in [(Format::Paper16x8, 5), (Format::Linear, 0), (Format::Dense, 2)] {
+        if let Some((_, bits)) = gpt_bits.iter().find(|(held, _)| *held == format) {
+            let name = format!("SetSep {format}");
+            counts.push(count(
+                Layout::Table,
+                &name,
+                Mark::Line,
+                colour,
+                Box::new(move |nodes| of(measured(bits, nodes), nodes)),
+            ));
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gain_of_the_formula_is_in_the_chart() {
+        let bits = [(Format::Linear, vec![1.8, 3.2, 4.6, 6.0, 7.3, 8.7])];
+        let counts = counts(&bits, paper::ENTRY_BITS);
+        let of = |name: &str| counts.iter().find(|count| count.name == name).unwrap();
+        for (nodes, want) in [(4, 3.28), (8, 4.92), (16, 6.10), (32, 6.40)] {
+            let got = gain(of("by the formula"), nodes);
+            assert!((got - want).abs() < 0.01, "{nodes} nodes: {got}");
+        }
+        assert!((gain(of("full copies"), 16) - 1.0).abs() < 1e-12);
+        assert!((gain(of("hash partitioning"), 16) - 16.0).abs() < 1e-12);
+        let linear = gain(of("SetSep linear"), 16);
+        assert!((linear - 16.0 / (1.0 + 6.0 * 16.0 / 64.0)).abs() < 1e-9, "{linear}");
+    }
+
+    #[test]
+    fn a_full_fib_takes_a_little_more_than_its_entries() {
+        let (keys, bytes) = fill_fib();
+        let bits = bytes as f64 * 8.0 / keys as f64;
+        assert!(bytes as u64 <= NODE_BYTES && (256.0..300.0).contains(&bits), "{bits}");
+    }
+}

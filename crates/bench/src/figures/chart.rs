@@ -1,0 +1,224 @@
+//! Charts as pictures, in the style of the bars of [`crate::svg`].
+
+use super::exhibit::{Axis, Chart, Mark, Scale, Series};
+use crate::row::Report;
+use crate::svg::{CARD, DrawError, FAINT, INK, TRACK, bold, style};
+use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+use scalebricks_console::quantity::short_count;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+const WIDTH: i32 = 1_000;
+const HEIGHT: i32 = 560;
+/// Where the points are: left, right, top, bottom.
+const FRAME: (i32, i32, i32, i32) = (96, 690, 64, 470);
+/// Where the names of the series begin.
+const LEGEND: i32 = 712;
+const PITCH: i32 = 26;
+
+/// Colours of series; the first is that of the house.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0x0b, 0x6e, 0x99),
+    RGBColor(0xc2, 0x57, 0x1a),
+    RGBColor(0x3b, 0x8b, 0x5b),
+    RGBColor(0x7a, 0x5e, 0xa8),
+    RGBColor(0xb5, 0x86, 0x0b),
+    RGBColor(0xa8, 0x32, 0x44),
+    RGBColor(0x4c, 0x4f, 0x8f),
+    RGBColor(0x6b, 0x72, 0x79),
+];
+
+/// Most labelled places of an axis.
+const MOST_TICKS: usize = 12;
+
+/// A file name and an SVG document for each chart.
+///
+/// # Errors
+/// [`DrawError`] if the drawing library refuses.
+pub fn render(report: &Report, charts: &[Chart]) -> Result<Vec<(String, String)>, DrawError> {
+    charts.iter().map(|chart| Ok((format!("{}.svg", chart.name), picture(report, chart)?))).collect()
+}
+
+fn picture(report: &Report, chart: &Chart) -> Result<String, DrawError> {
+    let all = || chart.series.iter().flat_map(|series| &series.points);
+    let x = Span::of(chart.x.scale, all().map(|point| point.x), (FRAME.0, FRAME.1));
+    let y = Span::of(chart.y.scale, all().map(|point| point.y), (FRAME.3, FRAME.2));
+    let mut document = String::new();
+    {
+        let size = (WIDTH.cast_unsigned(), HEIGHT.cast_unsigned());
+        let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
+        area.fill(&CARD)?;
+        area.draw_text(&chart.title, &bold(style(22, INK, HPos::Left)), (28, 32))?;
+        draw_axes(&area, &chart.x, &chart.y, &x, &y)?;
+        for (number, series) in chart.series.iter().enumerate() {
+            let points: Vec<(i32, i32)> =
+                series.points.iter().map(|point| (x.pixel(point.x), y.pixel(point.y))).collect();
+            draw(&area, series, &points)?;
+            let middle = FRAME.2 + 8 + PITCH * i32::try_from(number).unwrap_or(0);
+            draw(&area, series, &[(LEGEND, middle), (LEGEND + 26, middle)])?;
+            area.draw_text(&series.name, &style(13, INK, HPos::Left), (LEGEND + 36, middle))?;
+        }
+        let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
+        area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, HEIGHT - 16))?;
+        area.present()?;
+    }
+    Ok(document)
+}
+
+fn draw_axes(area: &Area<'_>, across: &Axis, up: &Axis, x: &Span, y: &Span) -> Result<(), DrawError> {
+    let grid = |from, to| PathElement::new([from, to], TRACK.stroke_width(1));
+    for (value, label) in x.ticks() {
+        let at = x.pixel(value);
+        area.draw(&grid((at, FRAME.2), (at, FRAME.3)))?;
+        area.draw_text(&label, &style(13, INK, HPos::Center), (at, FRAME.3 + 16))?;
+    }
+    for (value, label) in y.ticks() {
+        let at = y.pixel(value);
+        area.draw(&grid((FRAME.0, at), (FRAME.1, at)))?;
+        area.draw_text(&label, &style(13, INK, HPos::Right), (FRAME.0 - 8, at))?;
+    }
+    area.draw(&PathElement::new(
+        [(FRAME.0, FRAME.2), (FRAME.0, FRAME.3), (FRAME.1, FRAME.3)],
+        FAINT.stroke_width(1),
+    ))?;
+    area.draw_text(
+        &across.label,
+        &style(13, FAINT, HPos::Center),
+        (FRAME.0.midpoint(FRAME.1), FRAME.3 + 40),
+    )?;
+    area.draw_text(&up.label, &style(13, FAINT, HPos::Left), (28, FRAME.2 - 14))?;
+    Ok(())
+}
+
+fn draw(area: &Area<'_>, series: &Series, points: &[(i32, i32)]) -> Result<(), DrawError> {
+    let colour = COLOURS[series.colour % COLOURS.len()];
+    let pen = colour.stroke_width(2);
+    match series.mark {
+        Mark::Line | Mark::Dotted => area.draw(&PathElement::new(points.to_vec(), pen))?,
+        Mark::Dashes => area.draw(&DashedPathElement::new(points.iter().copied(), 7, 5, pen))?,
+        Mark::Dots => {}
+    }
+    if matches!(series.mark, Mark::Dots | Mark::Dotted) {
+        for &point in points {
+            area.draw(&Circle::new(point, 4, colour.filled()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What an axis shows, and where on the picture.
+struct Span {
+    scale: Scale,
+    /// Ends, as the scale counts: decades and doublings are logarithms.
+    from: f64,
+    to: f64,
+    /// Where labels begin: those of doublings at the least value.
+    anchor: f64,
+    pixels: (i32, i32),
+}
+
+impl Span {
+    fn of(scale: Scale, values: impl Iterator<Item = f64>, pixels: (i32, i32)) -> Self {
+        let counted = values.map(|value| count(scale, value)).filter(|value| value.is_finite());
+        let (least, most) =
+            counted.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        if least > most {
+            return Self { scale, from: 0.0, to: 1.0, anchor: 0.0, pixels };
+        }
+        let (from, to) = match scale {
+            Scale::Linear => (0.0, most.max(f64::MIN_POSITIVE) * 1.04),
+            Scale::Decades => (least.floor(), most.ceil()),
+            Scale::Doublings => (least - 0.2, most + 0.2),
+        };
+        let anchor = if scale == Scale::Doublings { least } else { 0.0 };
+        Self { scale, from, to: if to > from { to } else { from + 1.0 }, anchor, pixels }
+    }
+
+    fn pixel(&self, value: f64) -> i32 {
+        let share = (count(self.scale, value) - self.from) / (self.to - self.from);
+        let length = f64::from(self.pixels.1 - self.pixels.0);
+        self.pixels.0 + (length * share.clamp(0.0, 1.0)).round() as i32 // within the picture
+    }
+
+    /// Labelled places.
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let step = match self.scale {
+            Scale::Linear => round_step((self.to - self.from) / 8.0),
+            _ => ((self.to - self.from) / MOST_TICKS as f64).ceil().max(1.0),
+        };
+        let first = ((self.from - self.anchor) / step).ceil() as i64; // a few dozen at most
+        let place = |number: i64| self.anchor + number as f64 * step;
+        let places = (first..).map(place).take_while(|&at| at <= self.to + step * 1e-9);
+        let value = |at: f64| match self.scale {
+            Scale::Linear => at,
+            Scale::Decades => 10_f64.powf(at),
+            Scale::Doublings => at.exp2(),
+        };
+        places.map(|at| (value(at), label(value(at)))).collect()
+    }
+}
+
+fn count(scale: Scale, value: f64) -> f64 {
+    match scale {
+        Scale::Linear => value,
+        Scale::Decades => value.log10(),
+        Scale::Doublings => value.log2(),
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, and no less than `least`.
+fn round_step(least: f64) -> f64 {
+    let decade = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|digit| digit * decade)
+        .find(|&step| step >= least)
+        .unwrap_or(10.0 * decade)
+}
+
+/// A number on an axis.
+#[expect(clippy::cast_sign_loss, reason = "numbers from 1,000 on are not negative")]
+fn label(value: f64) -> String {
+    if value >= 999.5 {
+        return short_count(value.round() as u64);
+    }
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exhibit::Point;
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers() {
+        let labels = |scale, values: &[f64]| -> Vec<String> {
+            let span = Span::of(scale, values.iter().copied(), (0, 100));
+            span.ticks().into_iter().map(|(_, label)| label).collect()
+        };
+        assert_eq!(labels(Scale::Linear, &[3.0, 30.0]), ["0", "5", "10", "15", "20", "25", "30"]);
+        assert_eq!(labels(Scale::Decades, &[2.0, 30_000.0]), ["1", "10", "100", "1 k", "10 k", "100 k"]);
+        assert_eq!(labels(Scale::Decades, &[0.02, 0.5]), ["0.01", "0.1", "1"]);
+        assert_eq!(labels(Scale::Doublings, &[1.0, 8.0]), ["1", "2", "4", "8"]);
+        assert_eq!(labels(Scale::Doublings, &[5e5, 2e6]), ["500 k", "1 M", "2 M"]);
+        assert_eq!(labels(Scale::Linear, &[]).first().map(String::as_str), Some("0"));
+    }
+
+    #[test]
+    fn a_chart_is_a_picture() {
+        let mut chart = Chart::new("c", "A < B", ("x", Scale::Linear), ("y", Scale::Decades));
+        for mark in [Mark::Line, Mark::Dashes, Mark::Dotted, Mark::Dots] {
+            let points = vec![Point::exact(1, 10.0), Point::exact(2, 200.0)];
+            chart.series.push(Series::new(format!("{mark:?}"), mark, 0, points));
+        }
+        let pictures = render(&Report::here(Vec::new()), &[chart]).unwrap();
+        assert_eq!(pictures[0].0, "c.svg");
+        let document = &pictures[0].1;
+        assert!(document.starts_with("<svg") && document.trim_end().ends_with("</svg>"));
+        assert!(document.contains("A &lt; B") && document.contains("Dashes") && document.contains("100"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Table 1: how fast tables are built, and how many keys end in the fallback.
+
+use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::paper;
+use crate::benches::build;
+use crate::contestants::{Make, Structure};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::pin;
+use crate::rounds::{Found, Turn, alternate};
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+use scalebricks_console::quantity::count;
+use scalebricks_tables::setsep::Format;
+
+/// Bytes a key of keys, answers and the building of one table.
+const KEY_BYTES: u64 = 24 + 40;
+
+/// The settings of the paper's table, and our formats in its place. The paper varies value bits for 16+8 alone.
+fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
+    let options = session.options();
+    let formats = options.formats();
+    let settings = [
+        (Format::Paper16x8, &[1, 2, 3, 4][..]),
+        (Format::Paper8x16, &[1]),
+        (Format::Paper16x16, &[1]),
+        (Format::Brute, &[1, 2, 3, 4]),
+        (Format::Linear, &[1, 2, 3, 4]),
+        (Format::Dense, &[1, 2, 3, 4]),
+    ];
+    let wanted = settings.into_iter().filter(|(format, _)| formats.contains(format));
+    wanted.map(|(format, bits)| (format, options.value_bits(bits, bits))).collect()
+}
+
+/// Measures all settings, and draws and tabulates them beside the paper's.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    for keys in session.options().keys(&[1_000_000], &[16_000_000]) {
+        if !session.fits(keys, KEY_BYTES)? {
+            continue;
+        }
+        let settings = settings(session);
+        let mut most: Vec<u8> = settings.iter().flat_map(|(_, bits)| bits.clone()).collect();
+        most.sort_unstable();
+        most.dedup();
+        let mut made = Vec::new();
+        for value_bits in most {
+            let formats = settings.iter().filter(|(_, bits)| bits.contains(&value_bits));
+            let formats: Vec<Format> = formats.map(|(format, _)| *format).collect();
+            made.extend(one(session, keys, value_bits, &formats)?);
+        }
+        show(session, keys, &made);
+    }
+    Ok(())
+}
+
+/// One setting, measured.
+struct Built {
+    format: Format,
+    value_bits: u8,
+    threads: usize,
+    rate: Summary,
+    fallback: f64,
+    bits_per_key: f64,
+}
+
+fn one(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    formats: &[Format],
+) -> Result<Vec<Built>, BenchError> {
+    let options = session.options();
+    let busy = session.busy("making keys");
+    let set = KeySet::new(keys, value_bits);
+    drop(busy);
+    let mut threads = options.threads(&[1, pin::cores()], &[1, pin::cores()]);
+    threads.dedup();
+    let all = formats.iter().flat_map(|&format| threads.iter().map(move |&threads| (format, threads)));
+    let all: Vec<(Format, usize)> = all.collect();
+    let mut fills = vec![(0, 0); all.len()];
+    let turns = all.iter().enumerate().map(|(number, &(format, threads))| {
+        let subject = Subject {
+            format: Some(format.name()),
+            value_bits: Some(value_bits),
+            threads: Some(threads),
+            ..session.subject(Structure::SetSep.name(), keys)
+        };
+        let set = &set;
+        let mut is_checked = false;
+        Turn::new(subject, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
+            let make = Make { format, threads, ..Make::table() };
+            let mut prepared = Structure::SetSep.prepare(set, make)?;
+            let (table, seconds) = build::build(prepared.as_mut(), threads)?;
+            if !is_checked {
+                build::check(Structure::SetSep, table.as_ref(), set)?;
+                is_checked = true;
+            }
+            fills[number] = (table.fill().fallback_keys.unwrap_or(0), table.table_bytes());
+            Ok(Found { figures: vec![keys as f64 / seconds], table_bytes: Some(table.table_bytes()) })
+        })
+    });
+    let turns = turns.collect();
+    let first = session.rows().len();
+    alternate(session, &mut fills, turns)?;
+    let rows = session.rows()[first..].iter();
+    let rates: Vec<Summary> =
+        rows.map(|row| Summary { median: row.median, min: row.min, max: row.max, runs: row.runs }).collect();
+    let built = all.into_iter().zip(fills).zip(rates);
+    let built = built.map(|(((format, threads), (fallback, bytes)), rate)| Built {
+        format,
+        value_bits,
+        threads,
+        rate,
+        fallback: fallback as f64,
+        bits_per_key: bytes as f64 * 8.0 / keys as f64,
+    });
+    let built: Vec<Built> = built.collect();
+    for of in built.iter().filter(|of| Some(&of.threads) == threads.first()) {
+        let subject = Subject {
+            format: Some(of.format.name()),
+            value_bits: Some(value_bits),
+            ..session.subject(Structure::SetSep.name(), keys)
+        };
+        session.add(subject.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
+        session.add(subject, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
+    }
+    Ok(built)
+}
+
+fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
+    let mut sheet = Sheet::new(
+        "table-1",
+        &[
+            "format",
+            "value bits",
+            "threads",
+            "paper, M keys/s",
+            "here, M keys/s",
+            "least to most",
+            "ratio",
+            "fallback, paper",
+            "fallback here",
+            "bits a key, paper",
+            "bits a key here",
+        ],
+    );
+    let mut chart = Chart::new(
+        "table-1",
+        &format!("Keys built a second, one thread, {} keys", count(keys)),
+        ("value bits, l", Scale::Linear),
+        ("million keys a second", Scale::Decades),
+    );
+    let papers = paper::CONSTRUCTION.iter().filter(|row| row.threads == 1 && row.format == Format::Paper16x8);
+    let points = papers.map(|row| Point::exact(row.value_bits, row.mkeys_per_second)).collect();
+    chart.series.push(Series::new("the paper's 16+8", Mark::Dotted, 7, points));
+    for (name, format, colour) in
+        [("the paper's 8+16", Format::Paper8x16, 1), ("the paper's 16+16", Format::Paper16x16, 2)]
+    {
+        let rows = paper::CONSTRUCTION.iter().filter(|row| row.format == format);
+        let points = rows.map(|row| Point::exact(row.value_bits, row.mkeys_per_second)).collect();
+        chart.series.push(Series::new(name, Mark::Dots, colour, points));
+    }
+    let mut order: Vec<&Built> = made.iter().collect();
+    order.sort_by_key(|of| (Format::ALL.iter().position(|&format| format == of.format), of.threads));
+    for of in &order {
+        let paper = paper::CONSTRUCTION
+            .iter()
+            .find(|row| (row.format, row.value_bits, row.threads) == (of.format, of.value_bits, of.threads));
+        let is_paper_size = of.format == Format::Paper16x8 || of.format == Format::Paper8x16;
+        let millions = of.rate.median / 1e6;
+        sheet.rows.push(vec![
+            of.format.name().to_owned(),
+            of.value_bits.to_string(),
+            of.threads.to_string(),
+            paper.map_or_else(String::new, |row| row.mkeys_per_second.to_string()),
+            format!("{millions:.1}"),
+            format!("{:.1} to {:.1}", of.rate.min / 1e6, of.rate.max / 1e6),
+            paper.map_or_else(String::new, |row| format!("{:.0}×", millions / row.mkeys_per_second)),
+            paper
+                .and_then(|row| row.fallback)
+                .map_or_else(String::new, |share| format!("{:.2} %", share * 100.0)),
+            share(of.fallback, keys),
+            if is_paper_size { paper::bits_per_key(of.value_bits).to_string() } else { String::new() },
+            format!("{:.2}", of.bits_per_key),
+        ]);
+    }
+    for format in Format::ALL {
+        let points: Vec<Point> = order
+            .iter()
+            .filter(|of| of.format == format && of.threads == 1)
+            .map(|of| Point {
+                x: of.value_bits.into(),
+                y: of.rate.median / 1e6,
+                spread: Some((of.rate.min / 1e6, of.rate.max / 1e6)),
+            })
+            .collect();
+        if !points.is_empty() {
+            let colour = format as usize - 1;
+            chart.series.push(Series::new(format!("{format}, here"), Mark::Dotted, colour, points));
+        }
+    }
+    session.show(chart);
+    session.tabulate(sheet);
+}
+
+/// Some of all keys: as a share, and how many.
+fn share(some: f64, all: u64) -> String {
+    match some {
+        0.0 => "0".to_owned(),
+        _ if some >= all as f64 * 1e-4 => format!("{:.2} %", some * 100.0 / all as f64),
+        _ => format!("{:.1e} ({some:.0} keys)", some / all as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use scalebricks_console::{Console, Interrupt};
+
+    #[test]
+    fn shares_are_readable() {
+        assert_eq!(share(0.0, 1000), "0");
+        assert_eq!(share(23.0, 1000), "2.30 %");
+        assert_eq!(share(6.0, 1_000_000), "6.0e-6 (6 keys)");
+    }
+
+    #[test]
+    fn the_papers_settings_are_measured() {
+        let options = Options {
+            keys: Some(vec![20_000]),
+            formats: Some(vec![Format::Paper16x8, Format::Paper8x16]),
+            threads: Some(vec![1]),
+            quick: true,
+            ..Options::default()
+        };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("test", &options, &console, &interrupt);
+        run(&mut session).unwrap();
+        let rows = session.rows();
+        assert_eq!(rows.iter().filter(|row| row.metric == Metric::BuildRate).count(), 5);
+        let fallback = |format: Format| {
+            let found = rows
+                .iter()
+                .find(|row| row.metric == Metric::FallbackKeys && row.subject.format == Some(format.name()));
+            found.unwrap().median / 20_000.0
+        };
+        assert!(fallback(Format::Paper16x8) < 0.01);
+        assert!((0.001..0.03).contains(&fallback(Format::Paper8x16)));
+        let (_, exhibits) = session.finish();
+        assert_eq!((exhibits.charts.len(), exhibits.sheets.len()), (1, 1));
+        assert_eq!(exhibits.sheets[0].rows[0][3], "0.54");
+    }
+}

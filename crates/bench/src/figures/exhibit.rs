@@ -1,0 +1,198 @@
+//! What is shown of a benchmark besides its rows: charts of series, and tables for the page.
+
+/// How an axis counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from zero.
+    Linear,
+    /// By factors of ten.
+    Decades,
+    /// By factors of two.
+    Doublings,
+}
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    /// What it counts, with its unit.
+    pub label: String,
+    /// How.
+    pub scale: Scale,
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// A line.
+    Line,
+    /// A broken line.
+    Dashes,
+    /// A line with a dot at each point.
+    Dotted,
+    /// Dots alone.
+    Dots,
+}
+
+/// A point, with the least and the most that were measured where it was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Across.
+    pub x: f64,
+    /// Up.
+    pub y: f64,
+    /// Least and most.
+    pub spread: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// A point that does not vary.
+    pub fn exact(x: impl Into<f64>, y: f64) -> Self {
+        Self { x: x.into(), y, spread: None }
+    }
+}
+
+/// Points of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// How it is drawn.
+    pub mark: Mark,
+    /// Number of its colour; series of one colour belong together.
+    pub colour: usize,
+    /// The points, from left to right.
+    pub points: Vec<Point>,
+}
+
+impl Series {
+    /// A series.
+    pub fn new(name: impl Into<String>, mark: Mark, colour: usize, points: Vec<Point>) -> Self {
+        Self { name: name.into(), mark, colour, points }
+    }
+}
+
+/// A chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// Name of its files, without extension.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// Across.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
+
+impl Chart {
+    /// A chart without series.
+    pub fn new(name: &'static str, title: &str, x: (&str, Scale), y: (&str, Scale)) -> Self {
+        let axis = |(label, scale): (&str, Scale)| Axis { label: label.to_owned(), scale };
+        Self { name, title: title.to_owned(), x: axis(x), y: axis(y), series: Vec::new() }
+    }
+
+    /// Its points as CSV: series, x, y, least, most.
+    pub fn csv(&self) -> String {
+        let mut text = String::from("series,x,y,min,max\n");
+        for series in &self.series {
+            for point in &series.points {
+                let (least, most) =
+                    point.spread.map_or_else(Default::default, |(a, b)| (a.to_string(), b.to_string()));
+                let line = format!("{},{},{},{least},{most}\n", quoted(&series.name), point.x, point.y);
+                text.push_str(&line);
+            }
+        }
+        text
+    }
+}
+
+/// A table of the page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sheet {
+    /// Name of its place in the page, and of its file before `.table.csv`.
+    pub name: &'static str,
+    /// Heads of the columns.
+    pub heads: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Sheet {
+    /// A table without rows.
+    pub fn new(name: &'static str, heads: &[&str]) -> Self {
+        Self { name, heads: heads.iter().map(|&head| head.to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// As Markdown.
+    pub fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule = format!("|{}\n", "---|".repeat(self.heads.len()));
+        line(&self.heads) + &rule + &self.rows.iter().map(|row| line(row)).collect::<String>()
+    }
+
+    /// As CSV, cells as they are printed.
+    pub fn csv(&self) -> String {
+        let line = |cells: &Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
+        line(&self.heads) + &self.rows.iter().map(line).collect::<String>()
+    }
+}
+
+/// A CSV field.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// All that is shown of some benchmarks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Exhibits {
+    /// Charts.
+    pub charts: Vec<Chart>,
+    /// Tables.
+    pub sheets: Vec<Sheet>,
+}
+
+impl Exhibits {
+    /// Adds those of another benchmark.
+    pub fn extend(&mut self, other: Self) {
+        self.charts.extend(other.charts);
+        self.sheets.extend(other.sheets);
+    }
+
+    /// Their data files: name and content.
+    pub fn csv(&self) -> Vec<(String, String)> {
+        let charts = self.charts.iter().map(|chart| (format!("{}.csv", chart.name), chart.csv()));
+        charts
+            .chain(self.sheets.iter().map(|sheet| (format!("{}.table.csv", sheet.name), sheet.csv())))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_with_commas_are_quoted() {
+        let mut chart = Chart::new("c", "C", ("x", Scale::Linear), ("y", Scale::Linear));
+        let spread = Some((1.0, 3.0));
+        let points = vec![Point { x: 1.0, y: 2.0, spread }, Point::exact(2, 4.5)];
+        chart.series.push(Series::new("a, \"b\"", Mark::Line, 0, points));
+        assert_eq!(chart.csv(), "series,x,y,min,max\n\"a, \"\"b\"\"\",1,2,1,3\n\"a, \"\"b\"\"\",2,4.5,,\n");
+    }
+
+    #[test]
+    fn sheets_are_markdown() {
+        let mut sheet = Sheet::new("s", &["a", "b"]);
+        sheet.rows.push(vec!["1".to_owned(), "2,5".to_owned()]);
+        assert_eq!(sheet.markdown(), "| a | b |\n|---|---|\n| 1 | 2,5 |\n");
+        assert_eq!(sheet.csv(), "a,b\n1,\"2,5\"\n");
+        let exhibits = Exhibits { charts: Vec::new(), sheets: vec![sheet] };
+        assert_eq!(exhibits.csv()[0].0, "s.table.csv");
+    }
+}

@@ -1,0 +1,285 @@
+//! Figures 3 and 4: how long the search for a group's functions takes, and what it stores, by the cells of the array.
+
+use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::paper::KEYS_PER_GROUP;
+use super::search::{Functions, Group};
+use super::theory;
+use crate::error::BenchError;
+use crate::row::Metric;
+use crate::session::Session;
+use crate::stats::Summary;
+use rayon::prelude::*;
+
+/// Numbers of cells. One cell tells nothing apart.
+const CELLS: std::ops::RangeInclusive<u32> = 2..=30;
+
+/// Searches that take longer on average are left to the formula.
+const LONGEST: f64 = 40_000.0;
+
+/// Groups without a function that are put up with: one in a million.
+const TOLERATED: f64 = 1e-6;
+
+/// Value bits of Figure 4.
+const JOINT_BITS: [u8; 2] = [2, 3];
+
+/// How a group's values are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One function for the whole value, before an array of whole values.
+    OneFunction,
+    /// One function for each value bit, before an array of bits each.
+    OneABit,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OneFunction => "one function",
+            Self::OneABit => "one function a bit",
+        }
+    }
+
+    /// Functions to try, on average.
+    fn iterations(self, value_bits: u8, cells: u32) -> Option<f64> {
+        match self {
+            Self::OneFunction => theory::iterations(KEYS_PER_GROUP, value_bits, cells),
+            Self::OneABit => Some(f64::from(value_bits) * theory::iterations(KEYS_PER_GROUP, 1, cells)?),
+        }
+    }
+
+    /// Bits a key of indices and arrays.
+    fn bits_per_key(self, value_bits: u8, cells: u32) -> Option<f64> {
+        let array = f64::from(value_bits) * f64::from(cells);
+        let (of_each, indices) = match self {
+            Self::OneFunction => (value_bits, 1),
+            Self::OneABit => (1, value_bits),
+        };
+        let index = theory::index_bits(KEYS_PER_GROUP, of_each, cells, TOLERATED)?;
+        Some((f64::from(index) * f64::from(indices) + array) / f64::from(KEYS_PER_GROUP))
+    }
+
+    fn search(self, group: &Group, functions: Functions, value_bits: u8, cells: u32) -> (u64, bool) {
+        match self {
+            Self::OneFunction => group.one_function(functions, cells),
+            Self::OneABit => group.one_a_bit(functions, cells, value_bits),
+        }
+    }
+}
+
+/// Measures and draws both figures.
+///
+/// # Errors
+/// Ctrl-C.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let mut sheet = Sheet::new(
+        "figure-3",
+        &[
+            "cells m",
+            "functions to try, formula",
+            "32-bit hashes",
+            "16-bit hashes, as the tables",
+            "index bits, mean",
+            "index bits, one group in 10⁶ fails",
+            "bits a key",
+        ],
+    );
+    figure_3(session, &mut sheet)?;
+    session.tabulate(sheet);
+    figure_4(session)
+}
+
+fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchError> {
+    let mut wide = measured("measured, 32-bit hashes", 1);
+    let mut narrow = measured("measured, hashes of the tables", 2);
+    let (mut expected, mut average) = (Vec::new(), Vec::new());
+    let (mut array, mut index, mut total) = (Vec::new(), Vec::new(), Vec::new());
+    for cells in CELLS {
+        let way = Way::OneABit;
+        let (Some(mean), Some(bits)) =
+            (way.iterations(1, cells), theory::index_bits(KEYS_PER_GROUP, 1, cells, TOLERATED))
+        else {
+            continue;
+        };
+        push(&mut expected, cells, mean);
+        push(&mut array, cells, per_key(cells.into()));
+        push(&mut index, cells, per_key(bits.into()));
+        push(&mut total, cells, per_key(f64::from(bits) + f64::from(cells)));
+        push(&mut average, cells, per_key(mean.log2() + f64::from(cells)));
+        let of_wide = point(session, way, Functions::Wide, 1, cells, mean)?;
+        // The 65,535 functions of a table are too few where that many are expected; its cells are a power of two.
+        let fits = cells.is_power_of_two() && mean < 10_000.0;
+        let of_tables = if fits { point(session, way, Functions::Tables, 1, cells, mean)? } else { None };
+        let cell = |point: &Option<Point>| point.map_or_else(String::new, |point| rounded(point.y));
+        sheet.rows.push(vec![
+            cells.to_string(),
+            rounded(mean),
+            cell(&of_wide),
+            cell(&of_tables),
+            format!("{:.1}", mean.log2()),
+            bits.to_string(),
+            format!("{:.2}", per_key(f64::from(bits) + f64::from(cells))),
+        ]);
+        wide.points.extend(of_wide);
+        narrow.points.extend(of_tables);
+    }
+    let x = ("cells of the array, m (bits)", Scale::Linear);
+    let mut chart = Chart::new(
+        "figure-3a",
+        "Functions to try for a group of 16 keys",
+        x,
+        ("mean functions tried", Scale::Decades),
+    );
+    chart.series = vec![Series::new("formula", Mark::Line, 0, expected), wide, narrow];
+    session.show(chart);
+    let mut chart = Chart::new(
+        "figure-3b",
+        "Bits a key and value bit",
+        x,
+        ("bits a key, without choices", Scale::Linear),
+    );
+    chart.series = vec![
+        Series::new("array + index", Mark::Line, 0, total),
+        Series::new("array", Mark::Dashes, 7, array),
+        Series::new("index, 1 group in 10⁶ fails", Mark::Dashes, 1, index),
+        Series::new("array + log2 of the mean tried", Mark::Line, 2, average),
+    ];
+    session.show(chart);
+    Ok(())
+}
+
+fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let x = ("cells of each array, m", Scale::Linear);
+    let title = "One function for a value, or one for each of its bits";
+    let mut tried = Chart::new("figure-4a", title, x, ("mean functions tried, all bits", Scale::Decades));
+    let mut space = Chart::new("figure-4b", title, x, ("bits a key, without choices", Scale::Linear));
+    let across = ("bits a key, without choices", Scale::Linear);
+    let mut both = Chart::new("figure-4c", title, across, ("mean functions tried, all bits", Scale::Decades));
+    let mut sheet = Sheet::new(
+        "figure-4",
+        &[
+            "value bits",
+            "cells m",
+            "one function: tried, formula",
+            "measured",
+            "bits a key",
+            "one a bit: tried, formula",
+            "measured",
+            "bits a key",
+        ],
+    );
+    for (number, value_bits) in JOINT_BITS.into_iter().enumerate() {
+        let mut lines: Vec<Vec<String>> = Vec::new();
+        for (place, way) in [Way::OneFunction, Way::OneABit].into_iter().enumerate() {
+            let colour = 2 * number + place;
+            let name = format!("{}, {value_bits}-bit values", way.name());
+            let (mut expected, mut bits, mut trade) = (Vec::new(), Vec::new(), Vec::new());
+            let mut found = measured(&format!("{name}, measured"), colour);
+            for (line, cells) in CELLS.enumerate() {
+                let mut texts = vec![String::new(); 3];
+                if let Some(mean) = way.iterations(value_bits, cells) {
+                    push(&mut expected, cells, mean);
+                    let got = point(session, way, Functions::Wide, value_bits, cells, mean)?;
+                    found.points.extend(got);
+                    texts[0] = rounded(mean);
+                    texts[1] = got.map_or_else(String::new, |point| rounded(point.y));
+                    if let Some(space) = way.bits_per_key(value_bits, cells) {
+                        push(&mut bits, cells, space);
+                        trade.push(Point::exact(space, mean));
+                        texts[2] = format!("{space:.2}");
+                    }
+                }
+                if lines.len() <= line {
+                    lines.push(vec![value_bits.to_string(), cells.to_string()]);
+                }
+                lines[line].extend(texts);
+            }
+            let mark = if place == 0 { Mark::Dashes } else { Mark::Line };
+            tried.series.push(Series::new(&name, mark, colour, expected));
+            tried.series.push(found);
+            space.series.push(Series::new(&name, mark, colour, bits));
+            both.series.push(Series::new(&name, mark, colour, trade));
+        }
+        sheet.rows.extend(lines);
+    }
+    for chart in [tried, space, both] {
+        session.show(chart);
+    }
+    session.tabulate(sheet);
+    Ok(())
+}
+
+/// Searches for many groups, in as many parts as there are runs; `None` where that would take too long.
+fn point(
+    session: &mut Session<'_>,
+    way: Way,
+    functions: Functions,
+    value_bits: u8,
+    cells: u32,
+    expected: f64,
+) -> Result<Option<Point>, BenchError> {
+    if expected > LONGEST {
+        return Ok(None);
+    }
+    session.check()?;
+    let options = session.options();
+    let (runs, groups) = (options.runs() as u64, options.pick(300, 2_000));
+    let run = |run: u64| {
+        let one = |number| {
+            way.search(&Group::new(number, KEYS_PER_GROUP, value_bits), functions, value_bits, cells)
+        };
+        let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
+        let all = (run * groups..(run + 1) * groups).into_par_iter().map(one);
+        let (tried, found) = all.map(|(tried, found)| (tried, found.into())).reduce(|| (0, 0), add);
+        // A group without a function adds what was tried, so that the mean is that of an endless family.
+        tried as f64 / (found.max(1)) as f64
+    };
+    let figures = Summary::of(&(0..runs).map(run).collect::<Vec<_>>());
+    let family = if functions == Functions::Wide { "32-bit hashes" } else { "16-bit hashes" };
+    let mut subject = session.subject("search", u64::from(KEYS_PER_GROUP) * groups);
+    subject.value_bits = Some(value_bits);
+    subject.variant = Some(format!("{cells} cells, {}, {family}", way.name()));
+    session.add(subject, Metric::Iterations, figures);
+    Ok(Some(Point { x: cells.into(), y: figures.median, spread: Some((figures.min, figures.max)) }))
+}
+
+fn measured(name: &str, colour: usize) -> Series {
+    Series::new(name, Mark::Dots, colour, Vec::new())
+}
+
+fn push(points: &mut Vec<Point>, cells: u32, y: f64) {
+    points.push(Point::exact(cells, y));
+}
+
+fn per_key(bits: f64) -> f64 {
+    bits / f64::from(KEYS_PER_GROUP)
+}
+
+/// A number of functions in a few digits.
+fn rounded(value: f64) -> String {
+    match value {
+        _ if value < 99.5 => format!("{value:.1}"),
+        _ if value < 1e7 => format!("{value:.0}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_a_bit_are_found_sooner() {
+        // 16+8 twice, or one function before eight cells of two bits.
+        let several = Way::OneABit.iterations(2, 8).unwrap();
+        let one = Way::OneFunction.iterations(2, 8).unwrap();
+        assert!(one > 300.0 * several, "{one} and {several}");
+        assert!((Way::OneABit.bits_per_key(2, 8).unwrap() - 2.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn sixteen_keys_take_a_bit_and_a_half_at_most() {
+        for cells in 2..=8 {
+            assert!(Way::OneABit.bits_per_key(1, cells).unwrap() <= 1.5, "{cells}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The figures and tables of the ScaleBricks paper (SIGCOMM'15) that concern SetSep and the size of a cluster, run
+//! again.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`paper`] | what the paper reports, the only place where its numbers stand |
+//! | [`theory`] | how likely a hash function works, in closed form |
+//! | [`search`] | the search for one with any number of cells, key by key |
+//! | [`loads`] | keys in groups: hashed straight, and by buckets with choices |
+//! | [`cluster`] | how many flows fit, in closed form |
+//! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
+//! | [`exhibit`], [`chart`], [`page`] | series and tables as CSV, pictures, and parts of `docs/figures.md` |
+
+pub mod batches;
+pub mod capacity;
+pub mod chart;
+pub mod cluster;
+pub mod construction;
+pub mod exhibit;
+pub mod generation;
+pub mod group_load;
+pub mod loads;
+pub mod page;
+pub mod paper;
+pub mod search;
+pub mod theory;

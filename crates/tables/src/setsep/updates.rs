@@ -1,0 +1,187 @@
+//! Updates of a control structure: a batch goes to the shapes that its keys' blocks are in, and comes out as deltas.
+
+use super::batch::Batch;
+use super::control::SetSepControl;
+use super::held::Held;
+use super::ops::{Full, Op, UpdateError};
+use super::params::Params;
+use super::payload::PayloadWriter;
+use super::query::{Own, SetSep};
+use super::solver::Solver;
+use crate::isa::Isa;
+use scalebricks_types::{Delta, PartitionId};
+
+/// Blocks in one shape, with what it takes to change them.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) held: Held,
+    pub(super) solver: Solver,
+    batch: Batch,
+}
+
+impl Shape {
+    pub(super) fn new(held: Held, isa: Isa) -> Self {
+        let solver = Solver::new(&held.params, isa);
+        Self { held, solver, batch: Batch::default() }
+    }
+
+    pub(super) const fn params(&self) -> &Params {
+        &self.held.params
+    }
+
+    fn perform(&mut self, ops: &[Op], limit: usize) -> Option<(usize, UpdateError)> {
+        self.batch.perform(&mut self.held, &mut self.solver, ops, limit)
+    }
+
+    fn undo(&mut self) {
+        self.batch.undo(&mut self.held);
+    }
+
+    fn settle(&mut self) -> Result<(), Full> {
+        self.batch.settle(&self.held)
+    }
+
+    fn copy_to(&self, own: &mut Own<'_>, is_new: bool) {
+        self.batch.each_block(&self.held, |partition, number, words, list| {
+            own.publish(is_new, partition, number, words, list);
+        });
+    }
+
+    fn commit(&mut self, partition: PartitionId, writer: &mut PayloadWriter) {
+        self.batch.commit(&mut self.held, partition, writer);
+    }
+}
+
+impl SetSepControl {
+    /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
+    /// each partition touched, ascending; each of them advances by one position. The limit on fallback lines
+    /// is that of the state after the batch; all other checks are made operation by operation.
+    ///
+    /// Cost: each group that the batch touches is solved once. Large batches (a few operations a block) cost least.
+    ///
+    /// # Errors
+    /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
+    pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        self.batch_on(None, ops)
+    }
+
+    /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
+    /// the same shape: what the owner of a partition does to its own copy. Blocks are copied to it, not decoded from
+    /// the deltas; those are for the other nodes.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
+    /// nothing is then changed, and the table needs the deltas it missed.
+    pub fn batch_with(&mut self, table: &SetSep, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        self.batch_on(Some(table), ops)
+    }
+
+    fn batch_on(&mut self, table: Option<&SetSep>, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        let refused = self.distribute(ops);
+        let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
+        let mut failed = self.now.perform(ops, limit);
+        if let Some(next) = &mut self.next {
+            let limit = failed.as_ref().map_or(limit, |failed| failed.0);
+            failed = next.shape.perform(ops, limit).or(failed);
+        }
+        let failed = failed.or(refused).map(|(_, error)| error);
+        let own = table.map(SetSep::own);
+        let failed = failed.or_else(|| self.settle().err());
+        if let Some(error) = failed.or_else(|| self.out_of_step(own.as_ref())) {
+            self.now.undo();
+            if let Some(next) = &mut self.next {
+                next.shape.undo();
+            }
+            return Err(error);
+        }
+        self.moves.add(self.now.batch.moves);
+        for op in ops {
+            match op {
+                Op::Insert(..) => self.keys += 1,
+                Op::Remove(_) => self.keys -= 1,
+                Op::Update(..) => {}
+            }
+        }
+        let mut touched: Vec<PartitionId> = self.now.batch.needs.iter().map(|need| need.0).collect();
+        if let Some(next) = &self.next {
+            self.moves.add(next.shape.batch.moves);
+            touched.extend(next.shape.batch.needs.iter().map(|need| need.0));
+            touched.sort_unstable();
+            touched.dedup();
+        }
+        let deltas: Vec<Delta> = touched.into_iter().map(|partition| self.delta(partition)).collect();
+        if let Some(mut own) = own {
+            self.copy_to(&mut own, &deltas);
+        }
+        Ok(deltas)
+    }
+
+    /// An error if a table is not where this structure is.
+    fn out_of_step(&self, own: Option<&Own<'_>>) -> Option<UpdateError> {
+        let own = own?;
+        let next = self.next.as_ref();
+        let needs =
+            self.now.batch.needs.iter().chain(next.into_iter().flat_map(|next| &next.shape.batch.needs));
+        let mut partitions = needs.map(|need| need.0);
+        let at = |partition: PartitionId| self.positions[usize::from(partition.0)];
+        let shapes = (*self.params(), next.map(|next| *next.shape.params()));
+        let found = partitions.find(|&partition| !own.is_at(partition, at(partition), shapes));
+        found.map(|partition| UpdateError::OutOfStep { partition })
+    }
+
+    /// Copies the blocks the batch has changed to the table.
+    fn copy_to(&self, own: &mut Own<'_>, deltas: &[Delta]) {
+        self.now.copy_to(own, false);
+        if let Some(next) = &self.next {
+            next.shape.copy_to(own, true);
+        }
+        for delta in deltas {
+            own.advance(delta.partition, delta.position);
+        }
+    }
+
+    /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere.
+    fn distribute(&mut self, ops: &[Op]) -> Option<(usize, UpdateError)> {
+        self.now.batch.clear();
+        if let Some(next) = &mut self.next {
+            next.shape.batch.clear();
+        }
+        let bits = self.value_bits();
+        for (op, change) in ops.iter().enumerate() {
+            let hash = change.hash().get();
+            let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
+            let error = match (self.now.held.slot_of(hash), wide) {
+                (Err(partition), _) => UpdateError::NotMine { op, partition },
+                (_, Some(value)) => UpdateError::Value { op, value, bits },
+                (Ok(slot), None) => {
+                    match self.next.as_mut().and_then(|next| next.slot_of(&self.now.held, slot, hash)) {
+                        Some((shape, slot)) => shape.batch.add(slot, op),
+                        None => self.now.batch.add(slot, op),
+                    }
+                    continue;
+                }
+            };
+            return Some((op, error));
+        }
+        None
+    }
+
+    fn settle(&mut self) -> Result<(), UpdateError> {
+        self.now.settle()?;
+        if let Some(next) = &mut self.next {
+            next.shape.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Commits what the batch did to a partition.
+    fn delta(&mut self, partition: PartitionId) -> Delta {
+        let reshaping = self.next.as_ref().map(|next| next.reshaping(partition));
+        let mut writer = PayloadWriter::new(&self.now.held.layout, reshaping);
+        self.now.commit(partition, &mut writer);
+        if let Some(next) = &mut self.next {
+            next.shape.commit(partition, &mut writer);
+        }
+        self.advance(partition, writer)
+    }
+}
