@@ -122,6 +122,7 @@ impl Rows {
     }
 
     /// What hashes are combined with first.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(super) const fn key(self) -> u64 {
         self.key
     }

@@ -1,4 +1,4 @@
-//! Lookups: the paper's three prefetched stages over a batch, or one key under a pin.
+//! One thread's view of a table: pins, and lookups by the kernels of [`super::kernels::lookup`].
 
 use super::epoch::Reader;
 use super::kernels::lookup::{Lookup, one};
@@ -61,9 +61,10 @@ impl SetSepReader {
 
     /// The value of each key: right for keys of the table, arbitrary for others.
     ///
-    /// Cost: three lines a key (index word, choices, group; the group of 2-bit values straddles two lines in one
-    /// case of eleven), of which the index (8 bytes a block) is small enough to stay cached. A key in the fallback
-    /// costs one line more for each six keys before it. One pin for each 256 keys.
+    /// Cost: three lines a key (index word, choices, group; two lines for some groups whose size does not divide a
+    /// line), of which the index (4 bytes a block) is small enough to stay cached. A key in the fallback costs its
+    /// lookup again, and one line for each six keys before it. One pin for each 256 keys: batches of 32 and more pay
+    /// it without notice, those of 8 do not.
     ///
     /// # Panics
     /// If `values` is shorter than `hashes`.
