@@ -1,4 +1,4 @@
-//! Readers: one a thread, pinned while they read.
+//! Readers: one a thread, pinned while they read; they look keys up by the kernels of [`super::kernels::lookup`].
 
 use super::epoch::Reader;
 use super::face::Face;
@@ -84,9 +84,10 @@ impl SetSepReader {
 
     /// The value of each key: right for keys of the table, arbitrary for others.
     ///
-    /// Cost: three accesses a key (the block's slot, 4 bytes of an array that is small enough to stay cached; its
-    /// choices; its group), many keys' at once. A key in the fallback costs one line more for each six keys before it.
-    /// One pin for each 256 keys. While the table is being reshaped, keys are looked up one by one.
+    /// Cost: three lines a key (index word, choices, group; two lines for some groups whose size does not divide a
+    /// line), of which the index (4 bytes a block) is small enough to stay cached. A key in the fallback costs its
+    /// lookup again, and one line for each six keys before it. One pin for each 256 keys: batches of 32 and more pay
+    /// it without notice, those of 8 do not. While the table is being reshaped, keys are looked up one by one.
     ///
     /// # Panics
     /// If `values` is shorter than `hashes`.

@@ -15,16 +15,19 @@
 //!
 //! [`counting`] has an instruction that counts bits for the parity, [`folding`] does without.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports, reason = "a list of forty instructions tells nothing")]
+#![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
+
+mod wide;
 
 use super::{Batch, Blocks, PARITIES, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
-use crate::setsep::linear::{
-    FINAL_32, FINAL_64, MULTIPLIER_32, MULTIPLIER_64, Rows, SEED_STEP_32, SEED_STEP_64, Shape,
-};
+use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
 use crate::setsep::reader::FacePin;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
+use wide::{fields64, parity64, rows64, seeds64};
 
 /// Keys in a vector of 32-bit lanes.
 const LANES: usize = 16;
@@ -172,18 +175,6 @@ fn fields32<const L: usize>(blocks: &Blocks<'_>, bases: __m512i, groups: __m512i
     fields
 }
 
-/// The 64-bit fields of eight groups that begin at these words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn fields64<const L: usize>(blocks: &Blocks<'_>, at: &[u32]) -> [__m512i; L] {
-    let mut fields = [_mm512_setzero_si512(); L];
-    for (bit, field) in fields.iter_mut().enumerate() {
-        // SAFETY: a field of the group.
-        *field = vector64(|i| unsafe { blocks.word(at[i] as usize + bit) });
-    }
-    fields
-}
-
 /// The seeds in these fields of 32 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -198,20 +189,6 @@ fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
     seeds
 }
 
-/// The seeds in these fields of 64 bits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn seeds64<const L: usize>(fields: &[__m512i; L]) -> __m512i {
-    let shape = const { Shape::new(64, L as u32) };
-    let (columns, mask) = (splat64(shape.columns.into()), splat64((1 << shape.seed_bits) - 1));
-    let mut seeds = _mm512_setzero_si512();
-    for part in (0..shape.seed_fields).rev() {
-        let bits = _mm512_and_si512(_mm512_srlv_epi64(fields[part as usize], columns), mask);
-        seeds = _mm512_or_si512(_mm512_sllv_epi64(seeds, splat64(shape.seed_bits.into())), bits);
-    }
-    seeds
-}
-
 /// [`Rows::row`] of sixteen keys, of which only the low halves count.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -222,18 +199,6 @@ fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
     let x = _mm512_mullo_epi32(x, _mm512_add_epi32(step, splat(MULTIPLIER_32)));
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
     _mm512_srlv_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), splat(shift))
-}
-
-/// [`Rows::row`] of eight keys.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn rows64<const L: usize>(hashes: __m512i, seeds: __m512i, rows: Rows) -> __m512i {
-    let shift = const { 64 - Shape::new(64, L as u32).columns };
-    let x = _mm512_xor_si512(hashes, splat64(rows.key()));
-    let step = _mm512_mullo_epi64(seeds, splat64(SEED_STEP_64));
-    let x = _mm512_mullo_epi64(x, _mm512_add_epi64(step, splat64(MULTIPLIER_64)));
-    let x = _mm512_xor_si512(x, _mm512_srli_epi64::<32>(x));
-    _mm512_srlv_epi64(_mm512_mullo_epi64(x, splat64(FINAL_64)), splat64(shift.into()))
 }
 
 /// Looks the keys of marked groups, a bit each, up again.
@@ -414,11 +379,4 @@ fn parity32(x: __m512i) -> __m512i {
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<8>(x));
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<4>(x));
     _mm512_srlv_epi32(splat(PARITIES), _mm512_and_si512(x, splat(15)))
-}
-
-/// The same of 64-bit lanes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn parity64(x: __m512i) -> __m512i {
-    parity32(_mm512_xor_si512(x, _mm512_srli_epi64::<32>(x)))
 }
