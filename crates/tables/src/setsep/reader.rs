@@ -46,7 +46,7 @@ pub(super) struct FacePin<'a> {
 
 impl<'a> FacePin<'a> {
     #[inline(always)]
-    pub(super) const fn face(&self) -> &'a Face {
+    pub(super) const fn face(self) -> &'a Face {
         self.face
     }
 }

@@ -99,7 +99,7 @@ fn cases() -> impl Iterator<Item = Params> {
 
 #[test]
 fn every_form_gives_the_defined_value_in_batches_of_every_length() {
-    every_form(hashes(3 * LONGEST), (0..=LONGEST).collect());
+    every_form(&hashes(3 * LONGEST), &(0..=LONGEST).collect::<Vec<_>>());
 }
 
 /// Those of far tables; more keys than are on their way at once, and than a pin covers.
@@ -108,11 +108,11 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
 fn every_form_of_far_tables_does_so_too() {
     super::blocks::ALL_FAR.set(true);
     let sampled = (LONGEST..=6 * LONGEST).step_by(if cfg!(miri) { 50 } else { 67 });
-    every_form(hashes(7 * LONGEST), (0..=LONGEST).chain(sampled).collect());
+    every_form(&hashes(7 * LONGEST), &(0..=LONGEST).chain(sampled).collect::<Vec<_>>());
 }
 
 /// Batches of these lengths, the last the longest, of arbitrary tables.
-fn every_form(hashes: Vec<KeyHash>, lengths: Vec<usize>) {
+fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
     let longest = lengths[lengths.len() - 1];
     let (mut from_lists, mut from_groups) = (0, 0);
     for isa in Isa::ALL {
@@ -121,13 +121,13 @@ fn every_form(hashes: Vec<KeyHash>, lengths: Vec<usize>) {
             continue;
         }
         for params in cases() {
-            let table = Arc::new(table(params, &hashes));
+            let table = Arc::new(table(params, hashes));
             from_lists += table.stats().fallback_keys;
             let wanted: Vec<u8> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
             from_groups += wanted.iter().filter(|&&value| value != 0).count();
             let mut reader = SetSepReader::with_isa(Arc::clone(&table), isa).unwrap();
             assert_eq!(reader.isa(), isa);
-            for &len in &lengths {
+            for &len in lengths {
                 let at = len * 7 % (hashes.len() - longest);
                 let mut values = vec![0xEE; len + 1];
                 reader.lookup_batch(&hashes[at..at + len], &mut values);
@@ -136,7 +136,7 @@ fn every_form(hashes: Vec<KeyHash>, lengths: Vec<usize>) {
                 assert_eq!(values[len], 0xEE, "{case:?}");
             }
             let mut values = vec![0; hashes.len()]; // more than one pin
-            reader.lookup_batch(&hashes, &mut values);
+            reader.lookup_batch(hashes, &mut values);
             assert_eq!(values, wanted, "{isa} {} {}", params.format(), params.value_bits());
         }
     }

@@ -4,7 +4,8 @@
 //! on their way, and those of fields of the vectors before these. Nothing waits but the first and the last vectors of
 //! a call, so longer calls gain more. A call of four vectors takes one step of all after the other.
 
-use super::{Blocks, Keys, LANES, Places, buckets, lanes, splat, vector};
+use super::lanes::{lanes, splat, vector};
+use super::{Blocks, Keys, LANES, Places, buckets};
 use std::arch::x86_64::{__m512i, _MM_HINT_T0, _mm_prefetch, _mm512_mullo_epi32, _mm512_srli_epi32};
 
 /// Vectors between a vector's first step and its second.

@@ -1,6 +1,7 @@
 //! The part of groups with 64-bit fields: eight keys a vector.
 
-use super::{Blocks, Rows, Shape, parity32, splat64, vector64};
+use super::lanes::{splat64, vector64};
+use super::{Blocks, Rows, Shape, parity32};
 use crate::setsep::linear::{FINAL_64, MULTIPLIER_64, SEED_STEP_64};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_mullo_epi64, _mm512_or_si512, _mm512_setzero_si512,
