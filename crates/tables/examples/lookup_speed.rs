@@ -55,7 +55,9 @@ fn rates(readers: &mut [SetSepReader], batch: usize, hashes: &[KeyHash], values:
             rates.push(SLICE as f64 / start.elapsed().as_secs_f64() / 1e6);
         }
     }
-    rates.iter_mut().for_each(|rates| rates.sort_by(f64::total_cmp));
+    for rates in &mut rates {
+        rates.sort_by(f64::total_cmp);
+    }
     rates
 }
 

@@ -38,6 +38,8 @@ unsafe impl Zeroable for scalebricks_types::KeyHash {}
 pub struct HugeSlice<T> {
     start: NonNull<T>,
     len: usize,
+    /// From the system and not from the allocator.
+    mapped: bool,
     owns: PhantomData<T>,
 }
 
@@ -54,7 +56,7 @@ impl<T: Zeroable> HugeSlice<T> {
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         if layout.size() == 0 {
-            return Self { start: NonNull::dangling(), len, owns: PhantomData };
+            return Self { start: NonNull::dangling(), len, mapped: false, owns: PhantomData };
         }
         // Zeroed here and not by the allocator: it would touch the pages before they are advised.
         // SAFETY: the layout's size is not zero.
@@ -69,8 +71,67 @@ impl<T: Zeroable> HugeSlice<T> {
         }
         // SAFETY: that many bytes were just allocated.
         unsafe { memory.write_bytes(0, layout.size()) };
-        Self { start, len, owns: PhantomData }
+        Self { start, len, mapped: false, owns: PhantomData }
     }
+
+    /// [`Self::zeroed`] whose pages come when they are first touched, each for 0.1 to 0.2 ms if it is huge: for memory
+    /// that has to be there at once and is filled bit by bit. Where the system has no such memory, as `zeroed`.
+    pub fn untouched(len: usize) -> Self {
+        let layout = Self::layout(len);
+        if layout.size() >= HUGE_PAGE
+            && let Some(memory) = map(layout.size())
+        {
+            return Self { start: memory.cast(), len, mapped: true, owns: PhantomData };
+        }
+        Self::zeroed(len)
+    }
+}
+
+/// Fresh pages, aligned to huge ones; `bytes` is a multiple of those.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    let with_room = bytes.checked_add(HUGE_PAGE)?;
+    // SAFETY: a mapping where the system likes, which touches no memory that is there.
+    let all = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), with_room, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+    };
+    let all = all.ok()?.cast::<u8>();
+    let before = all.align_offset(HUGE_PAGE);
+    let start = all.wrapping_add(before);
+    // SAFETY: the parts of the new mapping before and behind the aligned part; nobody knows them yet. They are whole pages,
+    // because the mapping begins with one and a huge page is many. Should the system keep them, address space is lost.
+    unsafe {
+        if before > 0 {
+            let _ = munmap(all.cast(), before);
+        }
+        if before < HUGE_PAGE {
+            let _ = munmap(start.wrapping_add(bytes).cast(), HUGE_PAGE - before);
+        }
+        // A kernel without huge pages says no, and that is that.
+        let _ = madvise(start.cast(), bytes, Advice::LinuxHugepage);
+    }
+    NonNull::new(start)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn map(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+/// Gives back what [`map`] gave.
+///
+/// # Safety
+/// `start` and `bytes` are those of a call of [`map`], and nothing uses the memory any more.
+#[cfg(all(target_os = "linux", not(miri)))]
+unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: as the caller promises. It fails only for ranges that are no mapping.
+    let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+unsafe fn unmap(_: NonNull<u8>, _: usize) {
+    unreachable!("nothing is mapped here")
 }
 
 impl<T> HugeSlice<T> {
@@ -100,7 +161,10 @@ fn capacity_overflow() -> ! {
 impl<T> Drop for HugeSlice<T> {
     fn drop(&mut self) {
         let layout = Self::layout(self.len);
-        if layout.size() > 0 {
+        if self.mapped {
+            // SAFETY: mapped in `untouched` with this very size; the elements need no dropping (`Zeroable`).
+            unsafe { unmap(self.start.cast(), layout.size()) };
+        } else if layout.size() > 0 {
             // SAFETY: allocated in `zeroed` with this very layout; the elements need no dropping (`Zeroable`).
             unsafe { dealloc(self.start.as_ptr().cast(), layout) };
         }
@@ -148,9 +212,10 @@ mod tests {
 
     #[test]
     fn small_and_large_slices_are_zeroed_aligned_and_writable() {
-        for len in [0, 1, 7, 1000, if cfg!(miri) { 1 } else { 300_000 }] {
-            let mut slice = HugeSlice::<u64>::zeroed(len);
-            assert_eq!(slice.len(), len);
+        let lens = [0, 1, 7, 1000, if cfg!(miri) { 1 } else { 300_000 }];
+        for mut slice in lens.map(HugeSlice::<u64>::zeroed).into_iter().chain(lens.map(HugeSlice::untouched))
+        {
+            let len = slice.len();
             assert!(slice.iter().all(|&word| word == 0));
             assert!(len == 0 || slice.as_ptr().cast::<u8>().align_offset(64) == 0);
             slice.iter_mut().zip(1..).for_each(|(word, n)| *word = n);

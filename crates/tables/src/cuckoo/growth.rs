@@ -39,6 +39,10 @@ use std::sync::atomic::Ordering;
 /// old slots were filled anew, long before the new store is full.
 const BUCKETS_AN_INSERT: usize = 4;
 
+/// The load at which a table that has grown by itself grows on. The inserts from here to [`DESIGN_LOAD_PERCENT`] are the
+/// dearest, and nobody has asked this table for just its size.
+const GROWN_LOAD_PERCENT: usize = 90;
+
 /// Sets apart the seeds of stores that follow one that was too small.
 const NEXT_SEED: u64 = 0xD1B5_4A32_D192_ED03;
 
@@ -49,7 +53,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
     ///
     /// A table that grows already then grows to this size.
     ///
-    /// Cost: allocates and zeroes the new table. Readers and writers after this one go on.
+    /// Cost: microseconds. The memory of the new table comes as it is first written, huge page by huge page.
     ///
     /// # Errors
     /// [`FibError::Full`] if that is fewer slots than keys; the table is then as it was.
@@ -59,6 +63,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
             return Err(FibError::Full { len: self.len(), slots: buckets * super::store::SLOTS });
         }
         self.add_store(buckets, self.state.stores.newest().seed());
+        self.state.load_limit_percent = DESIGN_LOAD_PERCENT;
         Ok(())
     }
 
@@ -117,7 +122,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
     }
 
     /// After a key was added to a table that grows by itself: begins to grow if that brought it beyond
-    /// [`DESIGN_LOAD_PERCENT`](super::DESIGN_LOAD_PERCENT), or goes on growing.
+    /// the load it may have, or goes on growing.
     #[inline]
     pub(super) fn grow_along(&mut self) {
         let slots = self.state.stores.newest().slots();
@@ -125,7 +130,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         // not move is where it was.
         if self.is_growing() {
             let _ = self.grow_step(BUCKETS_AN_INSERT);
-        } else if self.len() as u128 * 100 > slots as u128 * DESIGN_LOAD_PERCENT as u128 {
+        } else if self.len() as u128 * 100 > slots as u128 * self.state.load_limit_percent as u128 {
             let _ = self.grow_by_half(slots);
         }
     }
@@ -133,12 +138,15 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
     /// Begins to grow from this many slots by half; whether there is more room then.
     #[cold]
     pub(super) fn grow_by_half(&mut self, slots: usize) -> bool {
-        buckets_for(slots + slots / 2) * super::store::SLOTS > slots
-            && self.grow_begin(slots + slots / 2).is_ok()
+        // A table that was asked to shrink may hold more keys, in its old store, than the new one has slots.
+        let more = slots.max(self.len()) + slots.max(self.len()) / 2;
+        let begun = buckets_for(more) * super::store::SLOTS > slots && self.grow_begin(more).is_ok();
+        self.state.load_limit_percent = if begun { GROWN_LOAD_PERCENT } else { DESIGN_LOAD_PERCENT };
+        begun
     }
 
     fn add_store(&mut self, buckets: usize, seed: u64) {
-        let stores = self.state.stores.with(Arc::new(Store::new(buckets, seed)));
+        let stores = self.state.stores.with(Arc::new(Store::untouched(buckets, seed)));
         self.publish(stores);
     }
 

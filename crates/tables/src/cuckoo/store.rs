@@ -74,12 +74,14 @@ pub(super) struct Store<const K: usize, const V: usize> {
 impl<const K: usize, const V: usize> Store<K, V> {
     /// An empty store of this many buckets.
     pub(super) fn new(buckets: usize, seed: u64) -> Self {
-        Self {
-            tags: HugeSlice::zeroed(buckets),
-            entries: HugeSlice::zeroed(buckets * SLOTS),
-            versions: Versions::for_buckets(buckets),
-            seed,
-        }
+        let (tags, entries) = (HugeSlice::zeroed(buckets), HugeSlice::zeroed(buckets * SLOTS));
+        Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
+    }
+
+    /// [`Self::new`] whose memory comes as it is first touched, so that making it takes no time.
+    pub(super) fn untouched(buckets: usize, seed: u64) -> Self {
+        let (tags, entries) = (HugeSlice::untouched(buckets), HugeSlice::untouched(buckets * SLOTS));
+        Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
     }
 
     pub(super) const fn bytes_for(buckets: usize) -> usize {

@@ -310,6 +310,21 @@ fn every_key_is_found_after_every_step_of_growth() {
 }
 
 #[test]
+fn a_table_that_was_shrunk_too_far_grows_again() {
+    let table = CuckooTable::<2, 1, _>::new(64, 0, TestHasher);
+    for k in (0..8).map(key::<2>) {
+        table.insert(&k, hash(&k), &[1]).unwrap();
+    }
+    // Room for 8 keys, and 8 in the old store: new ones fill it before any has moved.
+    table.write().grow_begin(8).unwrap();
+    for k in (8..40).map(key::<2>) {
+        table.write().insert_growing(&k, hash(&k), &[1]).unwrap();
+    }
+    assert!(table.write().grow_step(usize::MAX).unwrap());
+    assert!((0..40).map(key::<2>).all(|k| table.get(&k, hash(&k)) == Some([1])));
+}
+
+#[test]
 fn inserting_with_growth_never_refuses() {
     let table = CuckooTable::<2, 1, _>::new(0, 0, TestHasher);
     let n = if cfg!(miri) { 40 } else { 20_000 };

@@ -1,4 +1,4 @@
-//! Readers: one a thread, pinned while they read.
+//! Readers: one a thread, pinned while they read; they look keys up by the kernels of [`super::kernels::lookup`].
 
 use super::epoch::Reader;
 use super::face::Face;
@@ -11,8 +11,11 @@ use arc_swap::{ArcSwap, Cache};
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
 
-/// Keys looked up under one pin: what a writer may have to wait for.
-const PIN_KEYS: usize = 256;
+/// Keys looked up under one pin: what a writer may have to wait for, a few microseconds. So many keep the pipeline of a
+/// large table full.
+const PIN_KEYS: usize = 1024;
+/// Keys for whose values a call clears room that costs nothing beside their lookups.
+const FEW_KEYS: usize = 64;
 
 /// One thread's reader of a [`SetSep`].
 ///
@@ -43,7 +46,7 @@ pub(super) struct FacePin<'a> {
 
 impl<'a> FacePin<'a> {
     #[inline(always)]
-    pub(super) const fn face(&self) -> &'a Face {
+    pub(super) const fn face(self) -> &'a Face {
         self.face
     }
 }
@@ -84,9 +87,10 @@ impl SetSepReader {
 
     /// The value of each key: right for keys of the table, arbitrary for others.
     ///
-    /// Cost: three accesses a key (the block's slot, 4 bytes of an array that is small enough to stay cached; its
-    /// choices; its group), many keys' at once. A key in the fallback costs one line more for each six keys before it.
-    /// One pin for each 256 keys. While the table is being reshaped, keys are looked up one by one.
+    /// Cost: three lines a key (index word, choices, group; two lines for some groups whose size does not divide a
+    /// line), of which the index (4 bytes a block) is small enough to stay cached. A key in the fallback costs its
+    /// lookup again, and one line for each six keys before it. One pin for each 1024 keys: batches of 32 and more
+    /// pay it without notice, those of 8 do not. Tables of many megabytes want batches of 256 and more. While the table is being reshaped, keys are looked up one by one.
     ///
     /// # Panics
     /// If `values` is shorter than `hashes`.
@@ -131,15 +135,27 @@ impl Drop for SetSepPin<'_> {
     }
 }
 
-impl GptReader for SetSepReader {
-    fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
-        let hints = &mut hints[..keys.len()];
-        let mut values = [0; PIN_KEYS];
-        for (hashes, hints) in keys.hashes().chunks(PIN_KEYS).zip(hints.chunks_mut(PIN_KEYS)) {
+impl SetSepReader {
+    /// The hint of each key, `KEYS` after `KEYS`.
+    #[inline]
+    fn hints<const KEYS: usize>(&mut self, hashes: &[KeyHash], hints: &mut [NodeHint]) {
+        let mut values = [0; KEYS];
+        for (hashes, hints) in hashes.chunks(KEYS).zip(hints.chunks_mut(KEYS)) {
             self.pinned(hashes, &mut values[..hashes.len()]);
             for (hint, &value) in hints.iter_mut().zip(&values) {
                 *hint = NodeHint::new(value.into());
             }
+        }
+    }
+}
+
+impl GptReader for SetSepReader {
+    fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
+        let hints = &mut hints[..keys.len()];
+        if keys.len() <= FEW_KEYS {
+            self.hints::<FEW_KEYS>(keys.hashes(), hints);
+        } else {
+            self.hints::<PIN_KEYS>(keys.hashes(), hints);
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Groups of 64-bit fields need 64-bit products, for which AVX2 has no instruction: they are looked up in the portable
 //! form, compiled for a processor that counts bits.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports, reason = "a list of thirty instructions tells nothing")]
+#![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
 
 use super::portable::{Linear, stages};
 use super::{Batch, Blocks, PARITIES, one};
@@ -228,7 +230,7 @@ fn answer<const L: usize>(
         *value = lane as u8;
     }
     let marked = _mm256_cmpeq_epi32(seeds, splat(shape.seeds()));
-    _mm256_movemask_ps(_mm256_castsi256_ps(marked)) as u8
+    _mm256_movemask_ps(_mm256_castsi256_ps(marked)).cast_unsigned() as u8
 }
 
 /// [`Rows::row`] of eight keys, of which only the low halves count.

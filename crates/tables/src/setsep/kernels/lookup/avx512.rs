@@ -9,22 +9,30 @@
 //! 3. *What value?* The fields are loaded one key after another and put together into vectors: a gather would keep
 //!    the processor from running ahead while one of its lines is on the way. Row, AND and parity are arithmetic.
 //!
-//! No step asks for lines in advance: within the 64 keys of a call the processor finds by itself all loads of a step,
-//! because there is so little else between them, and prefetches only cost it room. A vector with a key of a marked
-//! group is rare; its keys are looked up in the fallback one by one.
+//! In a table that fits a private cache (a *near* one), no step asks for lines in advance: the processor finds by itself
+//! the loads of a step of four vectors, because there is so little else between them, and prefetches only cost it room.
+//! In a *far* one the steps run one behind the other ([`ahead`]). A vector with a key of a marked group is rare; its keys
+//! are looked up in the fallback one by one.
 //!
 //! [`counting`] has an instruction that counts bits for the parity, [`folding`] does without.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports, reason = "a list of forty instructions tells nothing")]
+#![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
+
+mod ahead;
+mod lanes;
+mod wide;
 
 use super::{Batch, Blocks, PARITIES, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
-use crate::setsep::linear::{
-    FINAL_32, FINAL_64, MULTIPLIER_32, MULTIPLIER_64, Rows, SEED_STEP_32, SEED_STEP_64, Shape,
-};
+use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
 use crate::setsep::reader::FacePin;
+use ahead::{CHOICES_BEHIND, FIELDS_BEHIND, RING, ask, find};
+use lanes::{high_halves, lanes, load, low_halves, splat, splat64, vector, vector64};
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
+use wide::{fields64, parity64, rows64, seeds64};
 
 /// Keys in a vector of 32-bit lanes.
 const LANES: usize = 16;
@@ -32,86 +40,8 @@ const LANES: usize = 16;
 const SHORT: usize = 4;
 
 type Keys = [KeyHash; LANES];
-
-/// Lanes as an array.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn lanes(vector: __m512i) -> [u32; LANES] {
-    let mut lanes = [0; LANES];
-    // SAFETY: 64 bytes for 64 bytes.
-    unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), vector) };
-    lanes
-}
-
-/// A vector of lanes made one by one: without a detour through memory, which would have to wait for the stores.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn vector(lane: impl Fn(usize) -> u32) -> __m512i {
-    let l = |i| lane(i).cast_signed();
-    _mm512_setr_epi32(
-        l(0),
-        l(1),
-        l(2),
-        l(3),
-        l(4),
-        l(5),
-        l(6),
-        l(7),
-        l(8),
-        l(9),
-        l(10),
-        l(11),
-        l(12),
-        l(13),
-        l(14),
-        l(15),
-    )
-}
-
-/// The same of 64-bit lanes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn vector64(lane: impl Fn(usize) -> u64) -> __m512i {
-    let l = |i| lane(i).cast_signed();
-    _mm512_setr_epi64(l(0), l(1), l(2), l(3), l(4), l(5), l(6), l(7))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn splat(lane: u32) -> __m512i {
-    _mm512_set1_epi32(lane.cast_signed())
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn splat64(lane: u64) -> __m512i {
-    _mm512_set1_epi64(lane.cast_signed())
-}
-
-/// The hashes, eight a vector.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn load(keys: &Keys) -> [__m512i; 2] {
-    let start = keys.as_ptr().cast::<__m512i>();
-    // SAFETY: sixteen hashes are, transparently, sixteen words: two vectors.
-    unsafe { [_mm512_loadu_si512(start), _mm512_loadu_si512(start.add(1))] }
-}
-
-/// The low halves of sixteen words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn low_halves([low, high]: [__m512i; 2]) -> __m512i {
-    let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    _mm512_permutex2var_epi32(low, even, high)
-}
-
-/// The high halves of sixteen words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn high_halves([low, high]: [__m512i; 2]) -> __m512i {
-    let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-    _mm512_permutex2var_epi32(low, odd, high)
-}
+/// Where sixteen groups begin, counted in fields.
+type Places = [u32; LANES];
 
 /// The bucket of each key, counted through all blocks: (hash x blocks x 256) >> 64, exactly.
 #[inline]
@@ -152,12 +82,19 @@ fn groups(blocks: &Blocks<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
     _mm512_and_si512(_mm512_add_epi32(bucket, offset), splat(63))
 }
 
+/// Where the fields of each key's group begin, counted in fields.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn places<const DENSE: bool, const L: usize>(bases: __m512i, groups: __m512i) -> Places {
+    let bases = if DENSE { bases } else { _mm512_add_epi32(bases, bases) };
+    let first = _mm512_add_epi32(bases, splat(if DENSE { 8 } else { 16 }));
+    lanes(_mm512_add_epi32(first, _mm512_mullo_epi32(groups, splat(L as u32))))
+}
+
 /// The 32-bit fields of each key's group.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn fields32<const L: usize>(blocks: &Blocks<'_>, bases: __m512i, groups: __m512i) -> [__m512i; L] {
-    let first = _mm512_add_epi32(_mm512_add_epi32(bases, bases), splat(16));
-    let at = lanes(_mm512_add_epi32(first, _mm512_mullo_epi32(groups, splat(L as u32))));
+fn fields32<const L: usize>(blocks: &Blocks<'_>, at: &Places) -> [__m512i; L] {
     let mut fields = [_mm512_setzero_si512(); L];
     for bit in (0..L - 1).step_by(2) {
         // SAFETY: two of the group's fields.
@@ -168,18 +105,6 @@ fn fields32<const L: usize>(blocks: &Blocks<'_>, bases: __m512i, groups: __m512i
     if L % 2 == 1 {
         // SAFETY: the group's last field.
         fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
-    }
-    fields
-}
-
-/// The 64-bit fields of eight groups that begin at these words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn fields64<const L: usize>(blocks: &Blocks<'_>, at: &[u32]) -> [__m512i; L] {
-    let mut fields = [_mm512_setzero_si512(); L];
-    for (bit, field) in fields.iter_mut().enumerate() {
-        // SAFETY: a field of the group.
-        *field = vector64(|i| unsafe { blocks.word(at[i] as usize + bit) });
     }
     fields
 }
@@ -198,20 +123,6 @@ fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
     seeds
 }
 
-/// The seeds in these fields of 64 bits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn seeds64<const L: usize>(fields: &[__m512i; L]) -> __m512i {
-    let shape = const { Shape::new(64, L as u32) };
-    let (columns, mask) = (splat64(shape.columns.into()), splat64((1 << shape.seed_bits) - 1));
-    let mut seeds = _mm512_setzero_si512();
-    for part in (0..shape.seed_fields).rev() {
-        let bits = _mm512_and_si512(_mm512_srlv_epi64(fields[part as usize], columns), mask);
-        seeds = _mm512_or_si512(_mm512_sllv_epi64(seeds, splat64(shape.seed_bits.into())), bits);
-    }
-    seeds
-}
-
 /// [`Rows::row`] of sixteen keys, of which only the low halves count.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -222,18 +133,6 @@ fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
     let x = _mm512_mullo_epi32(x, _mm512_add_epi32(step, splat(MULTIPLIER_32)));
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
     _mm512_srlv_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), splat(shift))
-}
-
-/// [`Rows::row`] of eight keys.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn rows64<const L: usize>(hashes: __m512i, seeds: __m512i, rows: Rows) -> __m512i {
-    let shift = const { 64 - Shape::new(64, L as u32).columns };
-    let x = _mm512_xor_si512(hashes, splat64(rows.key()));
-    let step = _mm512_mullo_epi64(seeds, splat64(SEED_STEP_64));
-    let x = _mm512_mullo_epi64(x, _mm512_add_epi64(step, splat64(MULTIPLIER_64)));
-    let x = _mm512_xor_si512(x, _mm512_srli_epi64::<32>(x));
-    _mm512_srlv_epi64(_mm512_mullo_epi64(x, splat64(FINAL_64)), splat64(shift.into()))
 }
 
 /// Looks the keys of marked groups, a bit each, up again.
@@ -253,43 +152,42 @@ macro_rules! kernel {
         pub(super) mod $name {
             use super::*;
 
-            /// The kernel for this format and values of this many bits, if it is one of these.
-            pub(in super::super) fn batch(format: Format, bits: u8) -> Option<Batch> {
+            /// The kernel for this format and values of this many bits, if it is one of these, and for tables that
+            /// are `FAR` or near.
+            pub(in super::super) fn batch<const FAR: bool>(format: Format, bits: u8) -> Option<Batch> {
                 Some(match (format, bits) {
-                    (Format::Linear, 1) => run::<false, 1>,
-                    (Format::Linear, 2) => run::<false, 2>,
-                    (Format::Linear, 3) => run::<false, 3>,
-                    (Format::Linear, 4) => run::<false, 4>,
-                    (Format::Linear, 5) => run::<false, 5>,
-                    (Format::Linear, 6) => run::<false, 6>,
-                    (Format::Linear, 7) => run::<false, 7>,
-                    (Format::Linear, 8) => run::<false, 8>,
-                    (Format::Dense, 1) => run::<true, 1>,
-                    (Format::Dense, 2) => run::<true, 2>,
-                    (Format::Dense, 3) => run::<true, 3>,
-                    (Format::Dense, 4) => run::<true, 4>,
-                    (Format::Dense, 5) => run::<true, 5>,
-                    (Format::Dense, 6) => run::<true, 6>,
-                    (Format::Dense, 7) => run::<true, 7>,
-                    (Format::Dense, 8) => run::<true, 8>,
+                    (Format::Linear, 1) => run::<FAR, false, 1>,
+                    (Format::Linear, 2) => run::<FAR, false, 2>,
+                    (Format::Linear, 3) => run::<FAR, false, 3>,
+                    (Format::Linear, 4) => run::<FAR, false, 4>,
+                    (Format::Linear, 5) => run::<FAR, false, 5>,
+                    (Format::Linear, 6) => run::<FAR, false, 6>,
+                    (Format::Linear, 7) => run::<FAR, false, 7>,
+                    (Format::Linear, 8) => run::<FAR, false, 8>,
+                    (Format::Dense, 1) => run::<FAR, true, 1>,
+                    (Format::Dense, 2) => run::<FAR, true, 2>,
+                    (Format::Dense, 3) => run::<FAR, true, 3>,
+                    (Format::Dense, 4) => run::<FAR, true, 4>,
+                    (Format::Dense, 5) => run::<FAR, true, 5>,
+                    (Format::Dense, 6) => run::<FAR, true, 6>,
+                    (Format::Dense, 7) => run::<FAR, true, 7>,
+                    (Format::Dense, 8) => run::<FAR, true, 8>,
                     _ => return None,
                 })
             }
 
-            /// Any number of keys: four vectors, two, one, and the tail.
+            /// Any number of keys: whole vectors and the tail.
             #[target_feature(enable = $features)]
-            fn run<const DENSE: bool, const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+            fn run<const FAR: bool, const DENSE: bool, const L: usize>(
+                pin: FacePin<'_>,
+                hashes: &[KeyHash],
+                values: &mut [u8],
+            ) {
                 let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
-                let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
-                for (keys, out) in fours.iter().zip(out_fours) {
-                    vectors::<DENSE, L, 4>(pin, keys, out);
-                }
-                let ((twos, keys), (out_twos, out)) = (keys.as_chunks(), out.as_chunks_mut());
-                for (keys, out) in twos.iter().zip(out_twos) {
-                    vectors::<DENSE, L, 2>(pin, keys, out);
-                }
-                for (keys, out) in keys.iter().zip(out) {
-                    vectors::<DENSE, L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
+                if FAR && keys.len() > 1 {
+                    pipelined::<DENSE, L>(pin, keys, out);
+                } else {
+                    in_turn::<DENSE, L>(pin, keys, out);
                 }
                 if rest.len() <= SHORT {
                     for (hash, value) in rest.iter().zip(tail) {
@@ -300,6 +198,27 @@ macro_rules! kernel {
                     keys[..rest.len()].copy_from_slice(rest);
                     vectors::<DENSE, L, 1>(pin, &[keys], std::array::from_mut(&mut out));
                     tail.copy_from_slice(&out[..rest.len()]);
+                }
+            }
+
+            /// Four vectors at a time, two, one.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn in_turn<const DENSE: bool, const L: usize>(
+                pin: FacePin<'_>,
+                keys: &[Keys],
+                out: &mut [[u8; LANES]],
+            ) {
+                let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
+                for (keys, out) in fours.iter().zip(out_fours) {
+                    vectors::<DENSE, L, 4>(pin, keys, out);
+                }
+                let ((twos, keys), (out_twos, out)) = (keys.as_chunks(), out.as_chunks_mut());
+                for (keys, out) in twos.iter().zip(out_twos) {
+                    vectors::<DENSE, L, 2>(pin, keys, out);
+                }
+                for (keys, out) in keys.iter().zip(out) {
+                    vectors::<DENSE, L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
                 }
             }
 
@@ -322,14 +241,55 @@ macro_rules! kernel {
                     group[v] = groups(&blocks, bucket[v], base[v]);
                 }
                 for v in 0..V {
-                    let marked = if DENSE {
-                        answer64::<L>(&blocks, &keys[v], base[v], group[v], &mut values[v])
-                    } else {
-                        answer32::<L>(&blocks, &keys[v], base[v], group[v], &mut values[v])
-                    };
-                    if marked != 0 {
-                        correct(pin, &keys[v], &mut values[v], marked);
+                    let at = places::<DENSE, L>(base[v], group[v]);
+                    answer::<DENSE, L>(pin, &blocks, &keys[v], &at, &mut values[v]);
+                }
+            }
+
+            /// Each step of a vector while the lines that others wait for are on their way.
+            #[target_feature(enable = $features)]
+            fn pipelined<const DENSE: bool, const L: usize>(
+                pin: FacePin<'_>,
+                keys: &[Keys],
+                values: &mut [[u8; LANES]],
+            ) {
+                let (blocks, count) = (Blocks::of(pin), pin.face().params.blocks());
+                let mut found = [[_mm512_setzero_si512(); 2]; RING];
+                let mut at = [[0; LANES]; RING];
+                for i in 0..keys.len() + FIELDS_BEHIND {
+                    if let Some(keys) = keys.get(i) {
+                        found[i % RING] = find::<DENSE, L>(&blocks, keys, count);
                     }
+                    if (CHOICES_BEHIND..keys.len() + CHOICES_BEHIND).contains(&i) {
+                        let vector = i - CHOICES_BEHIND;
+                        let [bucket, base] = found[vector % RING];
+                        at[vector % RING] = places::<DENSE, L>(base, groups(&blocks, bucket, base));
+                        ask::<DENSE, L>(&blocks, &at[vector % RING]);
+                    }
+                    if i >= FIELDS_BEHIND {
+                        let vector = i - FIELDS_BEHIND;
+                        answer::<DENSE, L>(pin, &blocks, &keys[vector], &at[vector % RING], &mut values[vector]);
+                    }
+                }
+            }
+
+            /// The values of sixteen keys whose fields are at these places.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn answer<const DENSE: bool, const L: usize>(
+                pin: FacePin<'_>,
+                blocks: &Blocks<'_>,
+                keys: &Keys,
+                at: &Places,
+                values: &mut [u8; LANES],
+            ) {
+                let marked = if DENSE {
+                    answer64::<L>(blocks, keys, at, values)
+                } else {
+                    answer32::<L>(blocks, keys, at, values)
+                };
+                if marked != 0 {
+                    correct(pin, keys, values, marked);
                 }
             }
 
@@ -339,11 +299,10 @@ macro_rules! kernel {
             fn answer32<const L: usize>(
                 blocks: &Blocks<'_>,
                 keys: &Keys,
-                bases: __m512i,
-                groups: __m512i,
+                at: &Places,
                 values: &mut [u8; LANES],
             ) -> u16 {
-                let fields = fields32::<L>(blocks, bases, groups);
+                let fields = fields32::<L>(blocks, at);
                 let seeds = seeds32(&fields);
                 let row = rows32::<L>(keys, seeds, blocks.rows);
                 let mut value = _mm512_setzero_si512();
@@ -362,12 +321,9 @@ macro_rules! kernel {
             fn answer64<const L: usize>(
                 blocks: &Blocks<'_>,
                 keys: &Keys,
-                bases: __m512i,
-                groups: __m512i,
+                at: &Places,
                 values: &mut [u8; LANES],
             ) -> u16 {
-                let at = _mm512_add_epi32(bases, splat(8));
-                let at = lanes(_mm512_add_epi32(at, _mm512_mullo_epi32(groups, splat(L as u32))));
                 let (halves, hashes) = (values.as_chunks_mut::<8>().0, load(keys));
                 let mut marked = 0;
                 for (half, values) in halves.iter_mut().enumerate() {
@@ -414,11 +370,4 @@ fn parity32(x: __m512i) -> __m512i {
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<8>(x));
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<4>(x));
     _mm512_srlv_epi32(splat(PARITIES), _mm512_and_si512(x, splat(15)))
-}
-
-/// The same of 64-bit lanes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn parity64(x: __m512i) -> __m512i {
-    parity32(_mm512_xor_si512(x, _mm512_srli_epi64::<32>(x)))
 }

@@ -24,6 +24,18 @@ use crate::setsep::sync::{AtomicU32, Ordering};
 /// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.
 const MAX_LINES: usize = 1 << 27;
 
+/// Lines from which on a table is far: 4 MiB. The pipeline of [`super::avx512`] costs a table of 0.2 MiB a third of its
+/// rate, and gives one of 6.6 MiB up to as much again; between them nothing was measured.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+const FAR_LINES: usize = 1 << 16;
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread takes all tables for far ones.
+    pub(super) static ALL_FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// What a pinned reader reads.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks<'a> {
@@ -38,6 +50,17 @@ impl<'a> Blocks<'a> {
     /// Whether a table is small enough for 32-bit places.
     pub(super) fn reach(table: &Face) -> bool {
         table.arena.parts().1.len() <= MAX_LINES
+    }
+
+    /// Whether a table is too large to stay in a private cache.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(super) fn far(table: &Face) -> bool {
+        #[cfg(test)]
+        if ALL_FAR.get() {
+            return true;
+        }
+        table.arena.parts().1.len() >= FAR_LINES
     }
 
     /// The blocks under this pin.

@@ -36,7 +36,39 @@ const PARITIES: u32 = 0x6996;
 pub(in crate::setsep) struct Lookup {
     format: Format,
     bits: u8,
+    reach: Reach,
     batch: Batch,
+}
+
+/// How large a table is, where kernels care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// It may stay in a private cache.
+    Near,
+    /// Two lines a key are on a long way.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    Far,
+    /// Places in it take more than 32 bits.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    Beyond,
+}
+
+impl Reach {
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    fn of(face: &Face) -> Self {
+        match (Blocks::reach(face), Blocks::far(face)) {
+            (false, _) => Self::Beyond,
+            (true, true) => Self::Far,
+            (true, false) => Self::Near,
+        }
+    }
+
+    #[inline(always)]
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    const fn of(_: &Face) -> Self {
+        Self::Near
+    }
 }
 
 impl Lookup {
@@ -44,26 +76,31 @@ impl Lookup {
     /// ones.
     pub(in crate::setsep) fn new(face: &Face, isa: Isa) -> Self {
         let (format, bits) = (face.params.format(), face.params.value_bits());
+        let reach = Reach::of(face);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if Blocks::reach(face) && isa.is_available() {
-            let batch = match isa {
-                Isa::Avx512Gfni => avx512::counting::batch(format, bits),
-                Isa::Avx512 => avx512::folding::batch(format, bits),
-                Isa::Avx2 => avx2::batch(format, bits),
-                Isa::Portable => None,
+        if reach != Reach::Beyond && isa.is_available() {
+            let batch = match (isa, reach == Reach::Far) {
+                (Isa::Avx512Gfni, false) => avx512::counting::batch::<false>(format, bits),
+                (Isa::Avx512Gfni, true) => avx512::counting::batch::<true>(format, bits),
+                (Isa::Avx512, false) => avx512::folding::batch::<false>(format, bits),
+                (Isa::Avx512, true) => avx512::folding::batch::<true>(format, bits),
+                (Isa::Avx2, _) => avx2::batch(format, bits),
+                (Isa::Portable, _) => None,
             };
             if let Some(batch) = batch {
-                return Self { format, bits, batch };
+                return Self { format, bits, reach, batch };
             }
         }
         let _ = isa;
-        Self { format, bits, batch: portable::batch(format, bits) }
+        Self { format, bits, reach, batch: portable::batch(format, bits) }
     }
 
     /// Whether it is the kernel of tables like this one.
     #[inline(always)]
     pub(in crate::setsep) fn is_for(self, face: &Face) -> bool {
-        face.params.format() == self.format && face.params.value_bits() == self.bits
+        face.params.format() == self.format
+            && face.params.value_bits() == self.bits
+            && Reach::of(face) == self.reach
     }
 
     /// The value of each key.

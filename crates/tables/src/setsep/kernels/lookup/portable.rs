@@ -178,9 +178,9 @@ impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
                 (fields[2 * pair], fields[2 * pair + 1]) = (both & 0xFFFF_FFFF, both >> 32);
             }
         } else {
-            for bit in 0..bits {
+            for (bit, field) in fields.iter_mut().enumerate().take(bits) {
                 let at = group * bits + bit;
-                fields[bit] = word(at / 2) >> (at % 2 * 32) & 0xFFFF_FFFF;
+                *field = word(at / 2) >> (at % 2 * 32) & 0xFFFF_FFFF;
             }
         }
         let seed = shape.seed(&fields);

@@ -15,7 +15,7 @@ use scalebricks_types::{KeyHash, PartitionCount, Position};
 use std::sync::Arc;
 
 const BLOCKS: u32 = 5;
-/// Longest batch; more than a pin covers is tested apart.
+/// Longest batch of which no length is left out.
 const LONGEST: usize = if cfg!(miri) { 40 } else { 200 };
 
 /// A group of arbitrary fields that someone might have stored; one in sixteen is marked.
@@ -99,7 +99,21 @@ fn cases() -> impl Iterator<Item = Params> {
 
 #[test]
 fn every_form_gives_the_defined_value_in_batches_of_every_length() {
-    let hashes = hashes(3 * LONGEST);
+    every_form(&hashes(3 * LONGEST), &(0..=LONGEST).collect::<Vec<_>>());
+}
+
+/// Those of far tables; more keys than are on their way at once, and than a pin covers.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[test]
+fn every_form_of_far_tables_does_so_too() {
+    super::blocks::ALL_FAR.set(true);
+    let sampled = (LONGEST..=6 * LONGEST).step_by(if cfg!(miri) { 50 } else { 67 });
+    every_form(&hashes(7 * LONGEST), &(0..=LONGEST).chain(sampled).collect::<Vec<_>>());
+}
+
+/// Batches of these lengths, the last the longest, of arbitrary tables.
+fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
+    let longest = lengths[lengths.len() - 1];
     let (mut from_lists, mut from_groups) = (0, 0);
     for isa in Isa::ALL {
         if !isa.is_available() {
@@ -107,14 +121,14 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
             continue;
         }
         for params in cases() {
-            let table = Arc::new(table(params, &hashes));
+            let table = Arc::new(table(params, hashes));
             from_lists += table.stats().fallback_keys;
             let wanted: Vec<u8> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
             from_groups += wanted.iter().filter(|&&value| value != 0).count();
             let mut reader = SetSepReader::with_isa(Arc::clone(&table), isa).unwrap();
             assert_eq!(reader.isa(), isa);
-            for len in 0..=LONGEST {
-                let at = len * 7 % (hashes.len() - LONGEST);
+            for &len in lengths {
+                let at = len * 7 % (hashes.len() - longest);
                 let mut values = vec![0xEE; len + 1];
                 reader.lookup_batch(&hashes[at..at + len], &mut values);
                 let case = (isa, params.format(), params.value_bits(), len);
@@ -122,7 +136,7 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
                 assert_eq!(values[len], 0xEE, "{case:?}");
             }
             let mut values = vec![0; hashes.len()]; // more than one pin
-            reader.lookup_batch(&hashes, &mut values);
+            reader.lookup_batch(hashes, &mut values);
             assert_eq!(values, wanted, "{isa} {} {}", params.format(), params.value_bits());
         }
     }
