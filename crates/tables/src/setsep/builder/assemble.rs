@@ -180,10 +180,19 @@ impl Places {
         let first = u64::from(numbers[0]) * BUCKETS as u64;
         self.buckets.clear();
         self.counts.fill(0);
+        let keys: usize = job.dealt.iter().map(|dealt| dealt.keys(packing, job.stretch)).sum();
+        self.buckets.resize(keys, 0);
         let Self { buckets: places, counts, .. } = self;
+        let Some(counts) = counts.first_chunk_mut::<{ STRETCH * BUCKETS }>() else {
+            unreachable!("made so long")
+        };
+        let mut places = places.iter_mut();
         let mut add = |place: u64| {
-            places.push(place as u16); // below STRETCH * BUCKETS
-            counts[place as usize % (STRETCH * BUCKETS)] += 1;
+            let place = place as usize % (STRETCH * BUCKETS); // it is below
+            if let Some(to) = places.next() {
+                *to = place as u16;
+            }
+            counts[place] += 1;
         };
         let bucket = |hash: u64| ((u128::from(hash) * u128::from(buckets)) >> 64) as u64;
         if contiguous {

@@ -38,11 +38,6 @@ impl Packing {
         1 + self.wide as usize
     }
 
-    #[inline(always)]
-    fn pack(&self, stretch: usize, hash: u64, value: u8) -> u64 {
-        (hash - self.bases[stretch]) << self.value_bits | u64::from(value)
-    }
-
     /// Calls `each` with the hash and value of every record.
     #[inline(always)]
     pub(super) fn unpack(&self, stretch: usize, records: &[u64], mut each: impl FnMut(u64, u8)) {
@@ -71,8 +66,8 @@ pub(super) struct Dealt<'a> {
     /// Words of each stretch's region, a multiple of 8.
     room: usize,
     pending: Vec<Pending>,
-    /// Words dealt to each stretch, those of the list not counted.
-    words: Vec<u32>,
+    /// For each stretch its lowest hash (as in [`Packing`]) and the words dealt to it, those of the list not counted.
+    bins: Vec<(u64, usize)>,
     /// What found no room: stretch, hash, value.
     list: Vec<(u32, u64, u8)>,
 }
@@ -84,50 +79,70 @@ pub(super) fn room(keys: usize, stretches: usize, words: usize) -> usize {
 }
 
 impl<'a> Dealt<'a> {
-    pub(super) fn new(region: &'a mut [u64], room: usize, stretches: usize) -> Self {
-        let (pending, words) = (vec![Pending([0; 8]); stretches], vec![0; stretches]);
-        Self { region, room, pending, words, list: Vec::new() }
+    pub(super) fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
+        let bins: Vec<_> = packing.bases.iter().map(|&base| (base, 0)).collect();
+        let pending = vec![Pending([0; 8]); bins.len()];
+        Self { region, room, pending, bins, list: Vec::new() }
     }
 
     /// Adds a key to a stretch.
     #[inline(always)]
     pub(super) fn deal(&mut self, packing: &Packing, stretch: usize, hash: u64, value: u8) {
         if packing.wide {
-            if self.words[stretch] as usize + 2 > self.room {
-                self.list.push((stretch as u32, hash, value));
-                return;
-            }
-            self.word(stretch, hash);
-            self.word(stretch, value.into());
+            self.word(packing, stretch, hash);
+            self.word(packing, stretch, value.into());
         } else {
-            if self.words[stretch] as usize == self.room {
-                self.list.push((stretch as u32, hash, value));
-                return;
-            }
-            self.word(stretch, packing.pack(stretch, hash, value));
+            let record = (hash - self.bins[stretch].0) << packing.value_bits | u64::from(value);
+            self.word(packing, stretch, record);
         }
     }
 
     #[inline(always)]
-    fn word(&mut self, stretch: usize, word: u64) {
-        let at = self.words[stretch] as usize;
-        let pending = &mut self.pending[stretch].0;
-        pending[at % 8] = word;
-        self.words[stretch] += 1;
+    fn word(&mut self, packing: &Packing, stretch: usize, word: u64) {
+        let words = &mut self.bins[stretch].1;
+        let at = *words;
+        *words += 1;
+        self.pending[stretch].0[at % 8] = word;
         if at % 8 == 7 {
-            let to = stretch * self.room + at - 7;
-            if let Some(line) = self.region[to..].first_chunk_mut::<8>() {
-                stream::line(line, pending);
-            }
+            self.write_out(packing, stretch, at - 7);
         }
     }
 
+    /// Writes a full line out, or to the list if the region has no room for it.
+    #[inline(always)]
+    fn write_out(&mut self, packing: &Packing, stretch: usize, at: usize) {
+        if at == self.room {
+            self.bins[stretch].1 = at;
+            self.list_line(packing, stretch, 8);
+            return;
+        }
+        if let Some(line) = self.region[stretch * self.room + at..].first_chunk_mut::<8>() {
+            stream::line(line, &self.pending[stretch].0);
+        }
+    }
+
+    /// Moves the first words of the pending line to the list.
+    #[cold]
+    #[inline(never)]
+    fn list_line(&mut self, packing: &Packing, stretch: usize, words: usize) {
+        let Self { pending, list, .. } = self;
+        packing.unpack(stretch, &pending[stretch].0[..words], |hash, value| {
+            list.push((stretch as u32, hash, value));
+        });
+    }
+
     /// Writes out what is left.
-    pub(super) fn finish(&mut self) {
-        for (stretch, (pending, &dealt)) in self.pending.iter().zip(&self.words).enumerate() {
-            let rest = dealt as usize % 8;
-            let to = stretch * self.room + dealt as usize - rest;
-            self.region[to..to + rest].copy_from_slice(&pending.0[..rest]);
+    pub(super) fn finish(&mut self, packing: &Packing) {
+        for stretch in 0..self.bins.len() {
+            let words = self.bins[stretch].1;
+            let (rest, at) = (words % 8, words - words % 8);
+            if at == self.room {
+                self.bins[stretch].1 = at;
+                self.list_line(packing, stretch, rest);
+            } else {
+                let to = stretch * self.room + at;
+                self.region[to..to + rest].copy_from_slice(&self.pending[stretch].0[..rest]);
+            }
         }
         self.list.sort_unstable();
         stream::finish();
@@ -135,7 +150,12 @@ impl<'a> Dealt<'a> {
 
     /// The records of a stretch.
     pub(super) fn records(&self, stretch: usize) -> &[u64] {
-        &self.region[stretch * self.room..][..self.words[stretch] as usize]
+        &self.region[stretch * self.room..][..self.bins[stretch].1]
+    }
+
+    /// How many keys a stretch has.
+    pub(super) fn keys(&self, packing: &Packing, stretch: usize) -> usize {
+        self.bins[stretch].1 / packing.words() + self.listed(stretch).count()
     }
 
     /// The keys of a stretch that found no room.

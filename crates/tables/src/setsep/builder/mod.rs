@@ -63,6 +63,7 @@ type Callback<'a> = &'a (dyn Fn(Progress) + Sync);
 trait Source: Sync {
     fn len(&self) -> usize;
     fn get(&self, at: usize) -> (u64, u8);
+    fn each(&self, range: std::ops::Range<usize>, act: impl FnMut(u64, u8));
 }
 
 impl Source for [(KeyHash, u8)] {
@@ -73,6 +74,10 @@ impl Source for [(KeyHash, u8)] {
     fn get(&self, at: usize) -> (u64, u8) {
         (self[at].0.get(), self[at].1)
     }
+    #[inline(always)]
+    fn each(&self, range: std::ops::Range<usize>, mut act: impl FnMut(u64, u8)) {
+        self[range].iter().for_each(|&(hash, value)| act(hash.get(), value));
+    }
 }
 
 impl Source for (&[KeyHash], &[u8]) {
@@ -82,6 +87,10 @@ impl Source for (&[KeyHash], &[u8]) {
     #[inline(always)]
     fn get(&self, at: usize) -> (u64, u8) {
         (self.0[at].get(), self.1[at])
+    }
+    #[inline(always)]
+    fn each(&self, range: std::ops::Range<usize>, mut act: impl FnMut(u64, u8)) {
+        self.0[range.clone()].iter().zip(&self.1[range]).for_each(|(&hash, &value)| act(hash.get(), value));
     }
 }
 

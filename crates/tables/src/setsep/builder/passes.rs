@@ -66,7 +66,7 @@ impl<'a> Passes<'a> {
         let words = regions.words(self.threads * stretches * room);
         let shares: Vec<_> = words.chunks_mut((stretches * room).max(1)).enumerate().collect();
         let dealt = each(shares, |(at, region)| {
-            let mut dealt = Dealt::new(region, room, stretches);
+            let mut dealt = Dealt::new(region, room, &self.packing);
             let keys = (at * share).min(source.len())..((at + 1) * share).min(source.len());
             self.deal(source, keys, &mut dealt).map(|()| dealt)
         })?;
@@ -105,12 +105,19 @@ impl<'a> Passes<'a> {
             if self.builder.is_cancelled() {
                 return Err(BuildError::Cancelled);
             }
-            for at in start..(start + KEYS_PER_LOOK).min(keys.end) {
+            let end = (start + KEYS_PER_LOOK).min(keys.end);
+            let block = |hash: u64| ((u128::from(hash) * u128::from(blocks)) >> 64) as u32; // below `blocks`
+            if self.held.all {
+                source.each(start..end, |hash, value| {
+                    wide |= value;
+                    dealt.deal(&self.packing, block(hash) as usize / STRETCH, hash, value);
+                });
+                continue;
+            }
+            for at in start..end {
                 let (hash, value) = source.get(at);
-                let block = ((u128::from(hash) * u128::from(blocks)) >> 64) as u32; // below `blocks`
-                let slot = if self.held.all { block } else { self.slot(block)? };
                 wide |= value;
-                dealt.deal(&self.packing, slot as usize / STRETCH, hash, value);
+                dealt.deal(&self.packing, self.slot(block(hash))? as usize / STRETCH, hash, value);
             }
         }
         if !self.builder.params.is_value(wide) {
@@ -118,7 +125,7 @@ impl<'a> Passes<'a> {
             let value = keys.map(|at| source.get(at).1).find(|&value| !self.builder.params.is_value(value));
             return Err(BuildError::Value { value: value.unwrap_or(wide), bits });
         }
-        dealt.finish();
+        dealt.finish(&self.packing);
         Ok(())
     }
 
