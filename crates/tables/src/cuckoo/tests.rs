@@ -280,6 +280,7 @@ fn batches_of_every_length_equal_single_lookups() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter; the model tests grow in steps as well")]
 fn every_key_is_found_after_every_step_of_growth() {
     let table = CuckooTable::<2, 2, _>::new(200, 3, TestHasher);
     let n = 180;
