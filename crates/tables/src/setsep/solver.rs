@@ -77,6 +77,7 @@ pub(super) struct Solver {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a worker, never moved")]
 enum Kind {
     /// Equations, side by side.
     Lanes(LaneSolver),
