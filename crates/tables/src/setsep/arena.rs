@@ -306,7 +306,7 @@ mod tests {
                 })
             };
             for version in 1..=2 {
-                arena.publish(&mut spares, 0, &[version; 2], Some(&[(version, version as u8)]));
+                arena.publish(&mut spares, 0, &[version; 8], Some(&[(version, version as u8)]));
             }
             reader.join().unwrap();
         });
