@@ -98,6 +98,7 @@ fn cases() -> impl Iterator<Item = Params> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter; the tests of tables read through the same kernels")]
 fn every_form_gives_the_defined_value_in_batches_of_every_length() {
     every_form(&hashes(3 * LONGEST), &(0..=LONGEST).collect::<Vec<_>>());
 }
@@ -105,6 +106,7 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
 /// Those of far tables; more keys than are on their way at once, and than a pin covers.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter; the portable form is the same as of near tables")]
 fn every_form_of_far_tables_does_so_too() {
     super::blocks::ALL_FAR.set(true);
     let sampled = (LONGEST..=6 * LONGEST).step_by(if cfg!(miri) { 50 } else { 67 });
@@ -144,6 +146,7 @@ fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and the way of the portable batches")]
 fn a_single_lookup_gives_the_defined_value() {
     let hashes = hashes(3 * LONGEST);
     for params in cases() {
