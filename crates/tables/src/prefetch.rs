@@ -13,6 +13,19 @@ pub(crate) fn prefetch_item<T>(items: &[T], index: usize) {
     prefetch(items.as_ptr().wrapping_add(index));
 }
 
+/// Asks for the cache line that holds `target`, to be written soon.
+#[inline(always)]
+pub(crate) fn prefetch_write<T>(target: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as for [`prefetch`]; processors without PREFETCHW take it for a no-op.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(target).cast::<i8>());
+    }
+    #[cfg(any(miri, not(target_arch = "x86_64")))]
+    prefetch(target);
+}
+
 /// The hint for any address at all.
 #[inline(always)]
 fn prefetch<T>(address: *const T) {

@@ -16,6 +16,7 @@
 use super::epoch::Epochs;
 use super::params::KEYS_PER_LINE;
 use super::sync::{Arc, AtomicU32, AtomicU64, Memory, Ordering, yield_now};
+use crate::prefetch::{prefetch_read, prefetch_write};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
@@ -139,6 +140,20 @@ impl Arena {
     #[inline(always)]
     pub(super) fn parts(&self) -> (&[AtomicU32], &[Line]) {
         (&self.index, &self.lines)
+    }
+
+    /// Asks for the lines of a block, to be copied soon.
+    #[inline]
+    pub(super) fn prefetch_block(&self, block: u32) {
+        self.block(self.slot(block)).iter().for_each(prefetch_read);
+    }
+
+    /// Asks for the lines that the next block to be published will be written to.
+    #[inline]
+    pub(super) fn prefetch_spare(&self, spares: &Spares) {
+        if let Some(&slot) = spares.slots.last() {
+            self.block(slot).iter().for_each(prefetch_write);
+        }
     }
 
     /// Copies the words of the block in a slot.

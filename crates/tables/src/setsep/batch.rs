@@ -8,26 +8,26 @@
 //! 4. If everything fits, the list becomes the blocks' bits, and what differs becomes deltas; else all is undone.
 
 use super::balance::Move;
-use super::block::{self, Moves, Refused};
+use super::block::{self, Block, Moves, Refused};
 use super::face::lines_for;
-use super::geometry::GROUPS;
 use super::held::Held;
 use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
 use super::payload::PayloadWriter;
-use super::solver::{self, Fields, Solver};
+use super::query::Own;
+use super::solver::{self, Solver};
 use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;
 use std::ops::Range;
 
 /// Operations whose keys are asked for ahead of the one at work.
-const AHEAD: usize = 8;
+const AHEAD: usize = 12;
 
-/// Operations whose block's choices are: they say where the keys are.
-const FAR_AHEAD: usize = 24;
+/// Operations whose block's choices and counters are: they say where the keys are.
+const FAR_AHEAD: usize = 32;
 
-/// Operations that are themselves, for they are met in the order of their blocks.
-const FARTHEST_AHEAD: usize = 40;
+/// Touched blocks whose bits are asked for ahead of the one to be written.
+const BLOCKS_AHEAD: usize = 3;
 
 /// Groups solved together: as many as stay in the cache.
 const QUEUE: usize = 256;
@@ -44,31 +44,42 @@ enum Undo {
     Move(Move),
 }
 
+/// An operation, by its block in the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    slot: u32,
+    op: u32,
+    hash: u64,
+}
+
 /// A block that a batch has changed.
 #[derive(Debug)]
 struct Touched {
     slot: u32,
+    /// Keys in the fallback before.
+    fallback_keys: u32,
     /// One bit a group: keys, values or members changed.
     dirty: u64,
-    /// Keys in the fallback before.
-    fallback_keys: usize,
     undo: Range<u32>,
     /// Where the solutions of its dirty groups begin.
     solutions: u32,
-    /// Unsolved groups, after.
+    /// Whether a bucket has moved.
+    moved: bool,
+    /// Unsolved groups: before, until [`Batch::settle`] has said which are after.
     marks: u64,
 }
 
 /// A batch at work on the blocks of one shape. Kept to not allocate for each.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Block in the store and operation, packed, then sorted.
-    order: Vec<u64>,
-    spare: Vec<u64>,
+    order: Vec<Entry>,
+    spare: Vec<Entry>,
     touched: Vec<Touched>,
     undo: Vec<Undo>,
-    /// As many words a group as there are value bits.
+    /// Packed: as many words a group as it takes.
     solutions: Vec<u64>,
+    /// The groups without solution, by their places in `solutions`.
+    unsolved: Vec<u32>,
     pub(super) moves: Moves,
     /// The partitions touched, ascending, with the fallback lines they need.
     pub(super) needs: Vec<(PartitionId, u32)>,
@@ -81,13 +92,14 @@ impl Batch {
         self.touched.clear();
         self.undo.clear();
         self.solutions.clear();
+        self.unsolved.clear();
         self.needs.clear();
         self.moves = Moves::default();
     }
 
     /// Adds an operation, by its block.
-    pub(super) fn add(&mut self, slot: usize, op: usize) {
-        self.order.push((slot as u64) << 32 | op as u64);
+    pub(super) fn add(&mut self, slot: usize, op: usize, hash: u64) {
+        self.order.push(Entry { slot: slot as u32, op: op as u32, hash }); // at most 2^24 blocks; a batch fits memory
     }
 
     /// Carries out the operations on keys and choices. The first error by place in the batch, if any is before `limit`.
@@ -99,92 +111,105 @@ impl Batch {
         limit: usize,
     ) -> Option<(usize, UpdateError)> {
         sort(&mut self.order, &mut self.spare);
-        let mut first_error: Option<(usize, UpdateError)> = None;
+        let order = std::mem::take(&mut self.order);
+        let mut limit = (limit, None);
+        order.iter().take(FAR_AHEAD).for_each(|entry| held.prefetch_choices(entry.slot as usize));
+        order.iter().take(AHEAD).for_each(|entry| ask_ahead(held, ops, entry));
         let mut at = 0;
-        while let Some(&entry) = self.order.get(at) {
-            let slot = (entry >> 32) as usize;
-            let mut touched = Touched {
-                slot: slot as u32,
-                dirty: 0,
-                fallback_keys: block::fallback_keys(held.store.view(slot).head),
-                undo: self.undo.len() as u32..0,
-                solutions: 0,
-                marks: 0,
-            };
-            while let Some(&entry) = self.order.get(at).filter(|&&entry| (entry >> 32) as usize == slot) {
-                if let Some(&ahead) = self.order.get(at + FARTHEST_AHEAD) {
-                    prefetch_read(&ops[ahead as u32 as usize]);
-                }
-                if let Some(&ahead) = self.order.get(at + FAR_AHEAD) {
-                    held.prefetch_choices((ahead >> 32) as usize);
-                }
-                if let Some(&ahead) = self.order.get(at + AHEAD) {
-                    held.prefetch((ahead >> 32) as usize, ops[ahead as u32 as usize].hash().get());
-                }
-                at += 1;
-                let op = entry as u32 as usize;
-                if op >= first_error.as_ref().map_or(limit, |error| error.0) {
-                    continue;
-                }
-                if let Err(refused) = self.one(held, slot, ops[op], &mut touched.dirty) {
-                    first_error = Some((op, named(refused, held, slot, op)));
-                }
+        for run in order.chunk_by(|one, next| one.slot == next.slot) {
+            let window = |from: usize| order.len().min(at + from)..order.len().min(at + run.len() + from);
+            for far in order[window(FAR_AHEAD - 1)].windows(2).filter(|pair| pair[0].slot != pair[1].slot) {
+                held.prefetch_choices(far[1].slot as usize);
             }
-            touched.undo.end = self.undo.len() as u32;
-            self.ask(held, solver, &mut touched);
+            order[window(AHEAD)].iter().for_each(|entry| ask_ahead(held, ops, entry));
+            at += run.len();
+            let mut touched = self.run(held, run, ops, &mut limit);
+            self.ask(held, solver, &mut touched, order.len());
             self.touched.push(touched);
         }
-        solve(solver, &mut self.solutions, held.params.value_bits().into());
-        first_error
+        self.order = order;
+        self.solve(solver, held);
+        limit.1.map(|error| (limit.0, error))
+    }
+
+    /// Carries out the operations on one block that are before `limit`, which becomes the place of the first error.
+    #[inline]
+    fn run(
+        &mut self,
+        held: &mut Held,
+        run: &[Entry],
+        ops: &[Op],
+        limit: &mut (usize, Option<UpdateError>),
+    ) -> Touched {
+        let slot = run[0].slot;
+        let mut block = held.block(slot as usize);
+        let undo = self.undo.len() as u32;
+        let mut touched = Touched {
+            slot,
+            fallback_keys: block::fallback_keys(block.view.head) as u32, // at most a block's keys
+            dirty: 0,
+            undo: undo..undo,
+            solutions: 0,
+            moved: false,
+            marks: block.view.head.marks,
+        };
+        let moves = self.moves;
+        for entry in run {
+            let op = entry.op as usize;
+            if op >= limit.0 {
+                continue;
+            }
+            if let Err(refused) =
+                one(&mut block, ops[op], &mut touched.dirty, &mut self.undo, &mut self.moves)
+            {
+                *limit = (op, Some(named(refused, held, slot as usize, op)));
+                block = held.block(slot as usize);
+            }
+        }
+        touched.undo.end = self.undo.len() as u32;
+        touched.moved = moves != self.moves;
+        touched
     }
 
     /// Asks for the solutions of a block's changed groups, while their keys are in the cache.
-    fn ask(&mut self, held: &Held, solver: &mut Solver, touched: &mut Touched) {
-        let bits = usize::from(held.params.value_bits());
-        let (slots, marked) = (held.store.slots(), solver::marked(&held.params));
+    fn ask(&mut self, held: &Held, solver: &mut Solver, touched: &mut Touched, ops: usize) {
+        let words = held.layout.group_words;
+        let slots = held.store.slots();
         let view = held.store.view(touched.slot as usize);
-        touched.solutions = (self.solutions.len() / bits) as u32;
+        let single = solver.single().filter(|_| ops <= FEW);
+        touched.solutions = (self.solutions.len() / words) as u32;
         for (tag, group) in (touched.solutions..).zip(groups(touched.dirty)) {
             let load = usize::from(view.head.loads[group]);
             let row = group * slots..group * slots + load.min(slots);
-            if let Some(single) = solver.single().filter(|_| self.order.len() <= FEW && load <= slots) {
-                let solved = single.solve(&view.hashes[row.clone()], &view.values[row]);
-                self.solutions.extend_from_slice(&solved.unwrap_or(marked)[..bits]);
+            let solved = single.filter(|_| load <= slots);
+            if let Some(solved) =
+                solved.and_then(|single| single.solve(&view.hashes[row.clone()], &view.values[row.clone()]))
+            {
+                self.solutions.extend_from_slice(&held.layout.pack(&solved)[..words]);
                 continue;
             }
-            self.solutions.extend_from_slice(&marked[..bits]);
-            if load <= slots {
+            (0..words).for_each(|_| self.solutions.push(0));
+            if load > slots || single.is_some() {
+                self.unsolved.push(tag);
+            } else {
                 solver.push(tag, &view.hashes[row.clone()], &view.values[row]);
             }
         }
         if solver.len() >= QUEUE {
-            solve(solver, &mut self.solutions, bits);
+            self.solve(solver, held);
         }
     }
 
-    fn one(&mut self, held: &mut Held, slot: usize, op: Op, dirty: &mut u64) -> Result<(), Refused> {
-        let mut block = held.block(slot);
-        let hash = op.hash().get();
-        match op {
-            Op::Insert(_, value) => {
-                let group = block.put(hash, value)?;
-                self.undo.push(Undo::Take(hash));
-                *dirty |= 1 << group;
-                let undo = &mut self.undo;
-                block.make_room(group, dirty, &mut self.moves, &mut |back| undo.push(Undo::Move(back)));
+    /// Solves the groups that wait, and puts their solutions where their tags say.
+    fn solve(&mut self, solver: &mut Solver, held: &Held) {
+        let words = held.layout.group_words;
+        solver.drain(|tag, solution| match solution {
+            Some(solution) => {
+                let to = &mut self.solutions[tag as usize * words..][..words];
+                to.iter_mut().zip(solution).for_each(|(to, word)| *to = *word);
             }
-            Op::Update(_, value) => {
-                let (old, group) = block.set(hash, value)?;
-                self.undo.push(Undo::Set(hash, old));
-                *dirty |= 1 << group;
-            }
-            Op::Remove(_) => {
-                let (old, group) = block.take(hash)?;
-                self.undo.push(Undo::Put(hash, old));
-                *dirty |= 1 << group;
-            }
-        }
-        Ok(())
+            None => self.unsolved.push(tag),
+        });
     }
 
     /// Makes the blocks what they were.
@@ -210,23 +235,31 @@ impl Batch {
 
     /// Checks the room for the groups without solution: for each partition touched, the fallback lines it needs.
     pub(super) fn settle(&mut self, held: &Held) -> Result<(), Full> {
-        let bits = usize::from(held.params.value_bits());
+        let words = held.layout.group_words;
+        let marked = held.layout.pack(&solver::marked(&held.params));
+        self.unsolved.sort_unstable();
+        for &tag in &self.unsolved {
+            self.solutions[tag as usize * words..][..words].copy_from_slice(&marked[..words]);
+        }
+        let mut unsolved = self.unsolved.iter().copied().peekable();
         let needs = &mut self.needs;
         for touched in &mut self.touched {
-            let head = held.store.view(touched.slot as usize).head;
-            let mut marks = head.marks & !touched.dirty;
-            for (tag, group) in (touched.solutions as usize..).zip(groups(touched.dirty)) {
-                let unsolved = solver::is_marked(&fields_at(&self.solutions, tag, bits), &held.params);
-                marks |= u64::from(unsolved) << group;
-            }
-            touched.marks = marks;
-            let now: usize = groups(marks).map(|group| usize::from(head.loads[group])).sum();
             let partition = held.partition_of_slot(touched.slot as usize);
             if needs.last().is_none_or(|last| last.0 != partition) {
                 needs.push((partition, held.lines_used[usize::from(partition.0)]));
             }
+            let end = touched.solutions + touched.dirty.count_ones();
+            if touched.marks == 0 && unsolved.peek().is_none_or(|&tag| tag >= end) {
+                continue; // as nearly always: nothing in the fallback, before or after
+            }
+            touched.marks &= !touched.dirty;
+            for (tag, group) in (touched.solutions..).zip(groups(touched.dirty)) {
+                touched.marks |= u64::from(unsolved.next_if_eq(&tag).is_some()) << group;
+            }
+            let loads = &held.store.view(touched.slot as usize).head.loads;
+            let now: usize = groups(touched.marks).map(|group| usize::from(loads[group])).sum();
             if let Some((_, need)) = needs.last_mut() {
-                *need = *need + lines_for(now) - lines_for(touched.fallback_keys);
+                *need = *need + lines_for(now) - lines_for(touched.fallback_keys as usize);
             }
         }
         let limit = held.params.fallback_lines();
@@ -236,49 +269,53 @@ impl Batch {
         }
     }
 
-    /// Makes the solutions the bits of the blocks of one partition, and writes what differs.
-    pub(super) fn commit(&self, held: &mut Held, partition: PartitionId, writer: &mut PayloadWriter) {
-        let bits = usize::from(held.params.value_bits());
+    /// Makes the solutions the bits of the blocks of one partition, writes what differs, and copies the blocks to the
+    /// owner's table, if it is there.
+    pub(super) fn commit(
+        &self,
+        held: &mut Held,
+        partition: PartitionId,
+        writer: &mut PayloadWriter,
+        mut own: Option<(&mut Own<'_>, bool)>,
+    ) {
+        let group_words = held.layout.group_words;
         let first = self.touched.partition_point(|t| held.partition_of_slot(t.slot as usize) < partition);
         if let Ok(need) = self.needs.binary_search_by_key(&partition, |need| need.0) {
             held.lines_used[usize::from(partition.0)] = self.needs[need].1;
         }
         let run = &self.touched[first..];
-        let len = run.partition_point(|t| held.partition_of_slot(t.slot as usize) == partition);
-        writer.section(&held.params, len as u32); // at most all blocks
-        let mut changed = Vec::with_capacity(GROUPS);
-        for touched in &run[..len] {
+        let run = &run[..run.partition_point(|t| held.partition_of_slot(t.slot as usize) == partition)];
+        let dirty = run.iter().map(|touched| touched.dirty.count_ones() as usize).sum();
+        writer.section(&held.layout, run.len() as u32, dirty); // at most all blocks
+        for (at, touched) in run.iter().enumerate() {
+            if let Some(ahead) = run.get(at + BLOCKS_AHEAD) {
+                held.prefetch_words(ahead.slot as usize, own.is_some());
+            }
             let slot = touched.slot as usize;
             let number = held.number_of_slot(slot);
             let view = held.store.view_mut(slot);
-            changed.clear();
-            for (tag, group) in (touched.solutions as usize..).zip(groups(touched.dirty)) {
-                let fields = fields_at(&self.solutions, tag, bits);
-                if held.layout.replace_group(view.words, group, &fields) {
-                    changed.push((group as u8, fields));
-                }
+            let solutions = || {
+                (touched.solutions as usize..)
+                    .zip(groups(touched.dirty))
+                    .map(|(tag, group)| (group, &self.solutions[tag * group_words..][..group_words]))
+            };
+            let mut changed = 0;
+            for (group, solution) in solutions() {
+                changed |= u64::from(held.layout.set_group(view.words, group, solution)) << group;
             }
-            let listed = (view.head.marks | touched.marks) & touched.dirty != 0;
-            view.head.marks = touched.marks;
-            let moved = self.moved(touched, view.words);
-            let list = listed.then(|| held.fallback(&held.store.view(slot)));
-            writer.block(number, &moved, &changed, list.as_deref());
-        }
-    }
-
-    /// Calls `act` with each block that a committed batch has changed: partition, number, words, and its fallback list if
-    /// it has or had one.
-    pub(super) fn each_block(
-        &self,
-        held: &Held,
-        mut act: impl FnMut(PartitionId, u32, &[u64], Option<&[(u64, u8)]>),
-    ) {
-        for touched in &self.touched {
-            let slot = touched.slot as usize;
-            let view = held.store.view(slot);
-            let listed = touched.fallback_keys > 0 || touched.marks != 0;
-            let list = listed.then(|| held.fallback(&view));
-            act(held.partition_of_slot(slot), held.number_of_slot(slot), view.words, list.as_deref());
+            let (mut listed, mut list) = (false, None);
+            if touched.marks != 0 || touched.fallback_keys != 0 {
+                listed = (view.head.marks | touched.marks) & touched.dirty != 0;
+                view.head.marks = touched.marks;
+                list = Some(held.fallback(&held.store.view(slot)));
+            }
+            let words = held.store.view(slot).words;
+            let moved = if touched.moved { self.moved(touched, words) } else { Vec::new() };
+            let groups = solutions().filter(|(group, _)| changed >> group & 1 == 1);
+            writer.block(number, &moved, changed.count_ones(), groups, list.as_deref().filter(|_| listed));
+            if let Some((own, is_new)) = &mut own {
+                own.publish(*is_new, partition, number, words, list.as_deref());
+            }
         }
     }
 
@@ -298,13 +335,42 @@ impl Batch {
     }
 }
 
-/// Solves the groups that wait, and puts their solutions where their tags say.
-fn solve(solver: &mut Solver, solutions: &mut [u64], bits: usize) {
-    solver.drain(|tag, fields| {
-        if let Some(fields) = fields {
-            solutions[tag as usize * bits..][..bits].copy_from_slice(&fields[..bits]);
+/// Asks for what an operation will read, whose block's choices are there.
+#[inline]
+fn ask_ahead(held: &Held, ops: &[Op], entry: &Entry) {
+    prefetch_read(&ops[entry.op as usize]);
+    held.prefetch(entry.slot as usize, entry.hash);
+}
+
+/// Carries out one operation on its block.
+#[inline]
+fn one(
+    block: &mut Block<'_>,
+    op: Op,
+    dirty: &mut u64,
+    undo: &mut Vec<Undo>,
+    moves: &mut Moves,
+) -> Result<(), Refused> {
+    let hash = op.hash().get();
+    match op {
+        Op::Insert(_, value) => {
+            let group = block.put(hash, value)?;
+            undo.push(Undo::Take(hash));
+            *dirty |= 1 << group;
+            block.make_room(group, dirty, moves, &mut |back| undo.push(Undo::Move(back)));
         }
-    });
+        Op::Update(_, value) => {
+            let (old, group) = block.set(hash, value)?;
+            undo.push(Undo::Set(hash, old));
+            *dirty |= 1 << group;
+        }
+        Op::Remove(_) => {
+            let (old, group) = block.take(hash)?;
+            undo.push(Undo::Put(hash, old));
+            *dirty |= 1 << group;
+        }
+    }
+    Ok(())
 }
 
 /// The groups of these bits, ascending.
@@ -314,12 +380,6 @@ pub(super) fn groups(mut bits: u64) -> impl Iterator<Item = usize> {
         bits &= bits - 1;
         Some(group)
     })
-}
-
-fn fields_at(solutions: &[u64], tag: usize, bits: usize) -> Fields {
-    let mut fields = [0; 8];
-    fields[..bits].copy_from_slice(&solutions[tag * bits..][..bits]);
-    fields
 }
 
 #[cold]
@@ -335,25 +395,25 @@ fn named(refused: Refused, held: &Held, slot: usize, op: usize) -> UpdateError {
     }
 }
 
-/// Sorts entries whose low halves ascend already: by their high half, in order.
-fn sort(order: &mut Vec<u64>, spare: &mut Vec<u64>) {
-    const DIGITS: usize = 1 << 11;
-    if order.len() < 4 * DIGITS {
+/// Sorts entries by their block, those of a block in the order in which they came.
+fn sort(order: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
+    const DIGITS: usize = 1 << 8;
+    if order.len() < 2 * DIGITS {
         order.sort_unstable();
         return;
     }
-    spare.resize(order.len(), 0);
-    let all = order.iter().fold(0, |all, entry| all | entry >> 32);
-    for shift in (32..64).step_by(11).take_while(|shift| all >> (shift - 32) != 0) {
-        let digit = |entry: u64| (entry >> shift) as usize % DIGITS;
+    spare.resize(order.len(), Entry::default());
+    let all = order.iter().fold(0, |all, entry| all | entry.slot);
+    for shift in (0..32).step_by(8).take_while(|shift| all >> shift != 0) {
+        let digit = |entry: &Entry| (entry.slot >> shift) as usize % DIGITS;
         let mut starts = [0u32; DIGITS + 1];
-        for &entry in &*order {
+        for entry in &*order {
             starts[digit(entry) + 1] += 1;
         }
         (0..DIGITS).for_each(|digit| starts[digit + 1] += starts[digit]);
-        for &entry in &*order {
+        for entry in &*order {
             let at = &mut starts[digit(entry)];
-            spare[*at as usize] = entry;
+            spare[*at as usize] = *entry;
             *at += 1;
         }
         std::mem::swap(order, spare);

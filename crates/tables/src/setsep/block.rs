@@ -5,6 +5,7 @@
 use super::balance::{self, Choices, Move, group_under};
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
 use super::image::{choice, set_choice};
+use super::kernels::Finder;
 use super::params::Params;
 use super::store::{Head, Spilled, View, ViewMut};
 
@@ -44,6 +45,7 @@ pub(super) enum Refused {
 pub(super) struct Block<'a> {
     pub(super) params: &'a Params,
     pub(super) view: ViewMut<'a>,
+    finder: Finder,
     slots: usize,
 }
 
@@ -55,10 +57,10 @@ pub(super) fn group_in(words: &[u64], bucket: usize) -> usize {
 
 /// Where in its group's row a hash is; from `slots` on, in the spill.
 #[inline]
-fn find(hashes: &[u64], head: &Head, group: usize, slots: usize, hash: u64) -> Option<usize> {
+fn find(finder: Finder, hashes: &[u64], head: &Head, group: usize, slots: usize, hash: u64) -> Option<usize> {
     let load = usize::from(head.loads[group]);
-    let row = &hashes[group * slots..][..load.min(slots)];
-    if let Some(at) = row.iter().position(|&held| held == hash) {
+    let row = &hashes[group * slots..][..slots];
+    if let Some(at) = finder.find(row, load.min(slots), hash) {
         return Some(at);
     }
     if load <= slots {
@@ -69,10 +71,10 @@ fn find(hashes: &[u64], head: &Head, group: usize, slots: usize, hash: u64) -> O
 }
 
 /// The value of a hash in a block.
-pub(super) fn get(view: &View<'_>, params: &Params, hash: u64) -> Option<u8> {
+pub(super) fn get(view: &View<'_>, params: &Params, finder: Finder, hash: u64) -> Option<u8> {
     let group = group_in(view.words, bucket_of(hash, params.blocks()).1);
     let slots = params.format().group_slots();
-    let at = find(view.hashes, view.head, group, slots, hash)?;
+    let at = find(finder, view.hashes, view.head, group, slots, hash)?;
     Some(if at < slots { view.values[group * slots + at] } else { view.head.spill[at - slots].value })
 }
 
@@ -87,6 +89,15 @@ pub(super) fn group_keys<'a>(
     let spilled = view.head.spill.iter().filter(move |key| load > slots && usize::from(key.group) == group);
     let held = view.hashes[row.clone()].iter().copied().zip(view.values[row].iter().copied());
     held.chain(spilled.map(|key| (key.hash, key.value)))
+}
+
+/// Calls `act` with the keys of a block and their values, row by row, and then the spilled ones one by one.
+pub(super) fn each_row(view: &View<'_>, slots: usize, mut act: impl FnMut(&[u64], &[u8])) {
+    for (group, &load) in view.head.loads.iter().enumerate() {
+        let row = group * slots..group * slots + usize::from(load).min(slots);
+        act(&view.hashes[row.clone()], &view.values[row]);
+    }
+    view.head.spill.iter().for_each(|key| act(&[key.hash], &[key.value]));
 }
 
 /// All keys of a block with their values, ascending.
@@ -112,13 +123,18 @@ pub(super) fn fallback_keys(head: &Head) -> usize {
 
 impl<'a> Block<'a> {
     #[inline]
-    pub(super) const fn new(params: &'a Params, view: ViewMut<'a>) -> Self {
-        Self { params, view, slots: params.format().group_slots() }
+    pub(super) const fn new(params: &'a Params, view: ViewMut<'a>, finder: Finder) -> Self {
+        Self { params, view, finder, slots: params.format().group_slots() }
     }
 
     #[inline]
     fn bucket(&self, hash: u64) -> usize {
         bucket_of(hash, self.params.blocks()).1
+    }
+
+    #[inline]
+    fn find(&self, group: usize, hash: u64) -> Option<usize> {
+        find(self.finder, self.view.hashes, self.view.head, group, self.slots, hash)
     }
 
     /// Puts a key at the end of a group's row, uncounted in its bucket.
@@ -159,7 +175,7 @@ impl<'a> Block<'a> {
     pub(super) fn put(&mut self, hash: u64, value: u8) -> Result<usize, Refused> {
         let bucket = self.bucket(hash);
         let group = group_in(self.view.words, bucket);
-        if find(self.view.hashes, self.view.head, group, self.slots, hash).is_some() {
+        if self.find(group, hash).is_some() {
             return Err(Refused::Exists);
         }
         if self.view.head.keys as usize >= self.params.format().block_capacity() {
@@ -175,7 +191,7 @@ impl<'a> Block<'a> {
     pub(super) fn take(&mut self, hash: u64) -> Result<(u8, usize), Refused> {
         let bucket = self.bucket(hash);
         let group = group_in(self.view.words, bucket);
-        let at = find(self.view.hashes, self.view.head, group, self.slots, hash).ok_or(Refused::Missing)?;
+        let at = self.find(group, hash).ok_or(Refused::Missing)?;
         self.view.head.keys -= 1;
         self.view.head.counts[bucket] -= 1;
         Ok((self.cut(group, at), group))
@@ -184,7 +200,7 @@ impl<'a> Block<'a> {
     /// Replaces a key's value; returns the old one and the group.
     pub(super) fn set(&mut self, hash: u64, value: u8) -> Result<(u8, usize), Refused> {
         let group = group_in(self.view.words, self.bucket(hash));
-        let at = find(self.view.hashes, self.view.head, group, self.slots, hash).ok_or(Refused::Missing)?;
+        let at = self.find(group, hash).ok_or(Refused::Missing)?;
         let held = match at.checked_sub(self.slots) {
             None => &mut self.view.values[group * self.slots + at],
             Some(spilled) => &mut self.view.head.spill[spilled].value,

@@ -3,13 +3,13 @@
 use super::arena::Line;
 use super::block::{self, Moves};
 use super::face::Face;
+use super::geometry::GROUPS;
 use super::held::Held;
 use super::ops::{Op, UpdateError};
 use super::params::Params;
 use super::payload::{PayloadWriter, Reshaping};
 use super::query::{SetSep, bits_per_key};
 use super::reshape::Next;
-use super::solver::Solver;
 use super::store::Head;
 use super::updates::Shape;
 use crate::isa::Isa;
@@ -49,6 +49,8 @@ pub struct SetSepControl {
     pub(super) positions: Vec<Position>,
     pub(super) moves: Moves,
     pub(super) keys: u64,
+    /// Memory to write payloads in.
+    pub(super) scratch: Vec<u64>,
 }
 
 impl SetSepControl {
@@ -82,7 +84,8 @@ impl SetSepControl {
         moves: Moves,
     ) -> Self {
         let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
-        let mut control = Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0 };
+        let mut control =
+            Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0, scratch: Vec::new() };
         control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
         control
     }
@@ -95,9 +98,9 @@ impl SetSepControl {
     /// The same with kernels of these instructions, or the best below them that this processor has. The bits it makes
     /// do not depend on them.
     pub fn with_isa(mut self, isa: Isa) -> Self {
-        self.now.solver = Solver::new(self.now.params(), isa);
+        self.now.use_isa(isa);
         if let Some(next) = &mut self.next {
-            next.shape.solver = Solver::new(next.shape.params(), isa);
+            next.shape.use_isa(isa);
         }
         self
     }
@@ -115,7 +118,7 @@ impl SetSepControl {
     /// The value of a key: exact. `None` if it is not held here.
     pub fn get(&self, hash: KeyHash) -> Option<u8> {
         let (held, slot) = self.locate(hash.get())?;
-        block::get(&held.store.view(slot), &held.params, hash.get())
+        block::get(&held.store.view(slot), &held.params, held.finder, hash.get())
     }
 
     /// The shape and place of a hash's block, if it is held here.
@@ -182,7 +185,9 @@ impl SetSepControl {
         let at = &mut self.positions[usize::from(partition.0)];
         let previous = *at;
         *at = Position(previous.0 + 1);
-        Delta { kind: TableKind::SetSep, partition, position: *at, previous, payload: writer.finish() }
+        let (payload, scratch) = writer.finish();
+        self.scratch = scratch;
+        Delta { kind: TableKind::SetSep, partition, position: *at, previous, payload }
     }
 
     /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or
@@ -196,17 +201,18 @@ impl SetSepControl {
         }
         let whole = Reshaping { to: now.params, done: 0 };
         let reshaping = self.next.as_ref().map_or(whole, |next| next.reshaping(partition));
-        let mut writer = PayloadWriter::new(&now.layout, Some(reshaping));
+        let mut writer = PayloadWriter::new(&now.layout, Some(reshaping), Vec::new());
         let each = now.params.blocks_per_partition();
-        writer.section(&now.params, each - reshaping.done);
+        writer.section(&now.layout, each - reshaping.done, (each - reshaping.done) as usize * GROUPS);
         (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));
         if let Some(next) = &self.next {
             let ratio = next.shape.params().blocks() / now.params.blocks();
-            writer.section(next.shape.params(), reshaping.done * ratio);
+            let blocks = reshaping.done * ratio;
+            writer.section(&next.shape.held.layout, blocks, blocks as usize * GROUPS);
             let new = first * ratio..(first + reshaping.done) * ratio;
             new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot as usize));
         }
-        let payload = writer.finish();
+        let (payload, _) = writer.finish();
         Some(Delta { kind: TableKind::SetSep, partition, position, previous: Position(0), payload })
     }
 

@@ -55,9 +55,12 @@ impl Epochs {
         self.cells().len()
     }
 
-    /// To be called after the last path to something was overwritten: the tag under which it is retired.
+    /// To be called after the last path to something was overwritten, by one thread at a time: the tag under which it
+    /// is retired. Two plain instructions: an atomic addition would wait for all stores before it.
     pub(super) fn retire(&self) -> u64 {
-        self.now.fetch_add(1, Ordering::AcqRel)
+        let now = self.now.load(Ordering::Relaxed);
+        self.now.store(now + 1, Ordering::Release);
+        now
     }
 
     /// Whatever was retired under a tag below this is read by no one.

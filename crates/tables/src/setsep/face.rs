@@ -1,12 +1,11 @@
 //! The query structure in one shape: blocks that readers look keys up in, and how one writer changes them.
 
 use super::arena::{Arena, Line, Spares, spare_slots};
+use super::changes::{BlockChange, Changes, PayloadReader};
 use super::epoch::Epochs;
 use super::image::{Layout, group_of, set_choice};
 use super::linear::Rows;
 use super::params::{KEYS_PER_LINE, Params};
-use super::payload::{BlockChange, PayloadReader};
-use super::solver::is_marked;
 use super::sync::{Arc, Memory};
 use scalebricks_types::{ApplyError, PartitionId};
 
@@ -27,7 +26,8 @@ pub(super) struct FaceWriter {
     lines_used: Vec<u32>,
     pub(super) fallback_keys: u64,
     words: Vec<u64>,
-    change: BlockChange,
+    /// What the section checked last changes.
+    changes: Changes,
 }
 
 /// What a payload's section does to a partition's fallback.
@@ -36,6 +36,9 @@ pub(super) struct Effect {
     lines: u32,
     fallback_keys: u64,
 }
+
+/// Blocks asked for ahead of the one to be replaced.
+const BLOCKS_AHEAD: usize = 3;
 
 /// One block of a table: its words and its fallback pairs.
 pub(super) type BlockState = (Vec<u64>, Vec<(u64, u8)>);
@@ -79,11 +82,15 @@ impl Face {
             lines_used[usize::from(params.partition_of_block(block).0)] += lines_for(pairs.len());
             fallback_keys += pairs.len() as u64;
         }
-        let change = BlockChange::default();
         (
             Self { params, layout, arena, rows: Rows::of(&params) },
-            FaceWriter { spares, lines_used, fallback_keys, words, change },
+            FaceWriter { spares, lines_used, fallback_keys, words, changes: Changes::default() },
         )
+    }
+
+    /// Asks for what the next change will write.
+    pub(super) fn prefetch_spare(&self, writer: &FaceWriter) {
+        self.arena.prefetch_spare(&writer.spares);
     }
 
     /// Copies one block out. The caller holds the writer's lock, so that it stays.
@@ -94,40 +101,72 @@ impl Face {
         (words, self.arena.fallback(slot).collect())
     }
 
-    /// Checks a section of a payload, to its end, and what it would do to the fallback of its partition.
+    /// Reads a section of a payload and checks what it would do to the fallback of its partition.
     pub(super) fn check(
         &self,
         writer: &mut FaceWriter,
         partition: PartitionId,
         payload: &mut PayloadReader<'_>,
     ) -> Result<Effect, ApplyError> {
-        let (mut lines, mut keys) = (writer.lines_used[usize::from(partition.0)], writer.fallback_keys);
-        self.each_block(payload, writer, false, |_, change, _, old| {
-            if let Some(pairs) = &change.fallback {
+        let FaceWriter { words, changes, lines_used, fallback_keys, .. } = writer;
+        let (mut lines, mut keys) = (lines_used[usize::from(partition.0)], *fallback_keys);
+        payload.section(&self.layout, changes)?;
+        (0..BLOCKS_AHEAD)
+            .filter_map(|at| changes.number(at))
+            .for_each(|block| self.arena.prefetch_block(block));
+        for at in 0..changes.len() {
+            if lines_used[usize::from(partition.0)] == 0 && !changes.lists() {
+                break; // as nearly always: no fallback list, before or after
+            }
+            let change = changes.get(at);
+            let slot = self.arena.slot(change.block);
+            let old = self.arena.fallback(slot).count();
+            if !changes.lists() && old == 0 {
+                continue;
+            }
+            self.change(slot, &change, words);
+            let consistent = match change.fallback {
+                Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
+                None => self.lists_marked_groups(words, self.arena.fallback(slot).map(|pair| pair.0)),
+            };
+            if !consistent {
+                return Err(ApplyError::Malformed("the fallback list does not match the marked groups"));
+            }
+            if let Some(pairs) = change.fallback {
                 lines = lines - lines_for(old) + lines_for(pairs.len());
                 keys = keys - old as u64 + pairs.len() as u64;
             }
-        })?;
+        }
         if lines > self.params.fallback_lines() {
             return Err(ApplyError::Full("more fallback lines than the parameters grant a partition"));
         }
         Ok(Effect { lines, fallback_keys: keys })
     }
 
-    /// Publishes the blocks of a section that was checked.
-    pub(super) fn publish(
-        &self,
-        writer: &mut FaceWriter,
-        partition: PartitionId,
-        payload: &mut PayloadReader<'_>,
-        effect: Effect,
-    ) -> Result<(), ApplyError> {
-        self.each_block(payload, writer, true, |spares, change, words, _| {
-            self.arena.publish(spares, change.block, words, change.fallback.as_deref());
-        })?;
+    /// Publishes the blocks of the section that was checked last.
+    pub(super) fn publish(&self, writer: &mut FaceWriter, partition: PartitionId, effect: Effect) {
+        let FaceWriter { spares, words, changes, .. } = writer;
+        for at in 0..changes.len() {
+            if let Some(ahead) = changes.number(at + BLOCKS_AHEAD) {
+                self.arena.prefetch_block(ahead);
+            }
+            let change = changes.get(at);
+            self.change(self.arena.slot(change.block), &change, words);
+            self.arena.publish(spares, change.block, words, change.fallback);
+        }
         writer.lines_used[usize::from(partition.0)] = effect.lines;
         writer.fallback_keys = effect.fallback_keys;
-        Ok(())
+    }
+
+    /// A block as it will be.
+    fn change(&self, slot: u32, change: &BlockChange<'_>, words: &mut [u64]) {
+        self.arena.copy_block(slot, words);
+        for &(bucket, choice) in change.choices {
+            set_choice(words, bucket.into(), choice);
+        }
+        for (group, packed) in change.groups() {
+            self.layout.set_group(words, group, packed);
+        }
     }
 
     /// Publishes a block as its control structure has it, and its fallback list if it has or had one.
@@ -146,46 +185,6 @@ impl Face {
             writer.fallback_keys = writer.fallback_keys - old as u64 + pairs.len() as u64;
         }
         self.arena.publish(&mut writer.spares, block, words, list);
-    }
-
-    /// Calls `act` with each changed block as it will be: spares, change, new words (if `publishing`: what is published
-    /// has been checked before), old number of fallback keys.
-    fn each_block(
-        &self,
-        payload: &mut PayloadReader<'_>,
-        writer: &mut FaceWriter,
-        publishing: bool,
-        mut act: impl FnMut(&mut Spares, &BlockChange, &[u64], usize),
-    ) -> Result<(), ApplyError> {
-        payload.section(&self.params)?;
-        while payload.next(&mut writer.change)? {
-            let FaceWriter { spares, words, change, .. } = writer;
-            let slot = self.arena.slot(change.block);
-            let old = self.arena.fallback(slot).count();
-            let marked = change.groups.iter().any(|(_, fields)| is_marked(fields, &self.params));
-            let listed = change.fallback.as_ref().map_or(old, Vec::len) > 0;
-            let in_doubt = old > 0 || marked || listed;
-            if publishing || in_doubt {
-                self.arena.copy_block(slot, words);
-                for &(bucket, choice) in &change.choices {
-                    set_choice(words, bucket.into(), choice);
-                }
-                for (group, fields) in &change.groups {
-                    self.layout.set_group(words, (*group).into(), fields);
-                }
-            }
-            if in_doubt && !publishing {
-                let consistent = match &change.fallback {
-                    Some(pairs) => self.lists_marked_groups(words, pairs.iter().map(|pair| pair.0)),
-                    None => self.lists_marked_groups(words, self.arena.fallback(slot).map(|pair| pair.0)),
-                };
-                if !consistent {
-                    return Err(ApplyError::Malformed("the fallback list does not match the marked groups"));
-                }
-            }
-            act(spares, change, words, old);
-        }
-        Ok(())
     }
 
     /// Whether these hashes lie in marked groups, and every marked group has one.

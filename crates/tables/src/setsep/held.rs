@@ -2,11 +2,13 @@
 
 use super::block::{self, Block, group_in};
 use super::face::lines_for;
-use super::geometry::bucket_of;
+use super::geometry::{GROUPS, bucket_of};
 use super::image::Layout;
+use super::kernels::Finder;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::store::{Store, View};
+use crate::isa::Isa;
 use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;
 
@@ -20,6 +22,7 @@ pub(super) struct Held {
     /// For each place in `first` that is held, its partition: blocks in the store lie partition after partition.
     pub(super) partitions: Vec<PartitionId>,
     pub(super) store: Store,
+    pub(super) finder: Finder,
     /// Fallback lines in use, for each partition.
     pub(super) lines_used: Vec<u32>,
 }
@@ -39,7 +42,8 @@ impl Held {
         let blocks = next as usize;
         let store = if with_memory { Store::empty(&params, blocks) } else { Store::absent(&params, blocks) };
         let (layout, lines_used) = (Layout::of(&params), vec![0; mine.len()]);
-        Self { params, layout, first, partitions, store, lines_used }
+        let finder = Finder::new(Isa::best());
+        Self { params, layout, first, partitions, store, finder, lines_used }
     }
 
     /// Which partitions are held.
@@ -72,28 +76,42 @@ impl Held {
     /// A block to be changed.
     #[inline]
     pub(super) fn block(&mut self, slot: usize) -> Block<'_> {
-        Block::new(&self.params, self.store.view_mut(slot))
+        Block::new(&self.params, self.store.view_mut(slot), self.finder)
     }
 
     /// Asks for a block's choices and counters.
     #[inline]
     pub(super) fn prefetch_choices(&self, slot: usize) {
         let view = self.store.view(slot);
-        view.words[..8].first().into_iter().for_each(prefetch_read);
-        prefetch_read(view.head);
+        prefetch_read(&view.words[0]);
+        prefetch_read(&view.head.loads[0]);
+        prefetch_read(&view.head.loads[GROUPS / 2]);
+        prefetch_read(&view.head.keys);
     }
 
-    /// Asks for the memory that an operation on this hash will read.
+    /// Asks for the memory that an operation on this hash will read and change, if its block's choices are there.
     #[inline]
     pub(super) fn prefetch(&self, slot: usize, hash: u64) {
         let view = self.store.view(slot);
-        let group = group_in(view.words, bucket_of(hash, self.params.blocks()).1);
+        let bucket = bucket_of(hash, self.params.blocks()).1;
+        let group = group_in(view.words, bucket);
         let row = group * self.store.slots();
-        for line in view.hashes[row..row + self.store.slots()].chunks(8) {
+        let load = usize::from(view.head.loads[group]).clamp(1, self.store.slots());
+        for line in view.hashes[row..row + load].chunks(8) {
             prefetch_read(&line[0]);
         }
         prefetch_read(&view.values[row]);
-        prefetch_read(&view.head.loads[group]);
+        prefetch_read(&view.head.counts[bucket]);
+        prefetch_read(&view.words[self.layout.word_of(group)]);
+    }
+
+    /// Asks for a block's counters and bits: for some groups', or to be copied.
+    #[inline]
+    pub(super) fn prefetch_words(&self, slot: usize, all: bool) {
+        let view = self.store.view(slot);
+        if all {
+            view.words.chunks(8).for_each(|line| prefetch_read(&line[0]));
+        }
     }
 
     /// Counts the fallback lines anew.
@@ -114,6 +132,6 @@ impl Held {
     /// Writes a block whole.
     pub(super) fn write_whole(&self, writer: &mut PayloadWriter, slot: usize) {
         let view = self.store.view(slot);
-        writer.whole_block(self.number_of_slot(slot), view.words, &self.layout, &self.fallback(&view));
+        writer.whole_block(self.number_of_slot(slot), view.words, &self.fallback(&view));
     }
 }

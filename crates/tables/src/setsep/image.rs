@@ -17,58 +17,111 @@ pub(super) struct Layout {
     width: u32,
     /// Fields of a group.
     fields: usize,
+    /// Bits of a group, and the words that hold them.
+    group_bits: usize,
+    pub(super) group_words: usize,
     /// [`Params::fingerprint`].
     pub(super) fingerprint: u32,
 }
 
+/// The fields of a group without gaps between them, in the first [`Layout::group_words`] words; the rest is 0.
+pub(super) type Packed = [u64; 8];
+
 impl Layout {
     pub(super) fn of(params: &Params) -> Self {
         let (width, fields) = (params.format().field_bits(), params.value_bits() as usize);
-        Self { params: *params, words: params.slot_words(), width, fields, fingerprint: params.fingerprint() }
+        let group_bits = params.group_bits();
+        let (words, group_words) = (params.slot_words(), group_bits.div_ceil(64));
+        Self {
+            params: *params,
+            words,
+            width,
+            fields,
+            group_bits,
+            group_words,
+            fingerprint: params.fingerprint(),
+        }
     }
 
+    /// Where a group's bits begin.
     #[inline(always)]
-    const fn field_at(&self, group: usize, bit: usize) -> usize {
-        CHOICE_WORDS * 64 + (group * self.fields + bit) * self.width as usize
+    const fn bit_of(&self, group: usize) -> usize {
+        CHOICE_WORDS * 64 + group * self.group_bits
     }
 
-    /// The fields of a group.
+    /// The word where a group's bits begin.
     #[inline]
-    pub(super) fn group(&self, words: &[u64], group: usize) -> Fields {
+    pub(super) const fn word_of(&self, group: usize) -> usize {
+        self.bit_of(group) / 64
+    }
+
+    /// How many of a group's bits its packed word `at` holds.
+    #[inline(always)]
+    pub(super) const fn bits_in(&self, at: usize) -> u32 {
+        let left = self.group_bits - at * 64;
+        if left < 64 { left as u32 } else { 64 }
+    }
+
+    /// Fields without the gaps.
+    pub(super) fn pack(&self, fields: &Fields) -> Packed {
+        let mut packed = [0; 8];
+        for (bit, &field) in fields.iter().enumerate().take(self.fields) {
+            let (word, shift) = (bit * self.width as usize / 64, bit * self.width as usize % 64);
+            packed[word] |= field << shift;
+            if shift + self.width as usize > 64 {
+                packed[word + 1] |= field >> (64 - shift);
+            }
+        }
+        packed
+    }
+
+    /// Fields that were packed.
+    pub(super) fn unpack(&self, packed: &[u64]) -> Fields {
         let mut fields = [0; 8];
         for (bit, field) in fields.iter_mut().enumerate().take(self.fields) {
-            let at = self.field_at(group, bit);
-            let (word, shift) = (at / 64, at % 64);
-            let low = words[word] >> shift;
-            let high = if shift + self.width as usize > 64 { words[word + 1] << (64 - shift) } else { 0 };
+            let (word, shift) = (bit * self.width as usize / 64, bit * self.width as usize % 64);
+            let low = packed[word] >> shift;
+            let high = if shift + self.width as usize > 64 { packed[word + 1] << (64 - shift) } else { 0 };
             *field = (low | high) & (u64::MAX >> (64 - self.width));
         }
         fields
     }
 
-    /// Stores the fields of a group.
+    /// The fields of a group.
     #[inline]
-    pub(super) fn set_group(&self, words: &mut [u64], group: usize, fields: &Fields) {
-        let mask = u64::MAX >> (64 - self.width);
-        for (bit, &field) in fields.iter().enumerate().take(self.fields) {
-            let at = self.field_at(group, bit);
-            let (word, shift) = (at / 64, at % 64);
-            words[word] = words[word] & !(mask << shift) | field << shift;
-            if shift + self.width as usize > 64 {
-                let over = 64 - shift;
-                words[word + 1] = words[word + 1] & !(mask >> over) | field >> over;
+    pub(super) fn group(&self, words: &[u64], group: usize) -> Fields {
+        let mut packed = [0; 8];
+        let (first, shift) = (self.bit_of(group) / 64, self.bit_of(group) % 64);
+        for (at, word) in packed.iter_mut().enumerate().take(self.group_words) {
+            *word = words[first + at] >> shift;
+            if shift + self.bits_in(at) as usize > 64 {
+                *word |= words[first + at + 1] << (64 - shift);
             }
         }
+        self.unpack(&packed)
     }
 
-    /// Stores the fields of a group; whether they differ from what was there.
+    /// Stores the packed fields of a group; whether they differ from what was there.
     #[inline]
-    pub(super) fn replace_group(&self, words: &mut [u64], group: usize, fields: &Fields) -> bool {
-        let differs = self.group(words, group) != *fields;
-        if differs {
-            self.set_group(words, group, fields);
+    pub(super) fn set_group(&self, words: &mut [u64], group: usize, packed: &[u64]) -> bool {
+        let (first, shift) = (self.bit_of(group) / 64, self.bit_of(group) % 64);
+        let mut differs = 0;
+        for (at, &new) in packed.iter().enumerate().take(self.group_words) {
+            let bits = self.bits_in(at);
+            let mask = u64::MAX >> (64 - bits);
+            let difference = (words[first + at] >> shift ^ new) & mask;
+            // Of the first word those bits count that lie in it.
+            let difference = difference & u64::MAX >> shift;
+            words[first + at] ^= difference << shift;
+            differs |= difference;
+            if shift + bits as usize > 64 {
+                let over = 64 - shift;
+                let difference = (words[first + at + 1] ^ new >> over) & mask >> over;
+                words[first + at + 1] ^= difference;
+                differs |= difference;
+            }
         }
-        differs
+        differs != 0
     }
 
     /// One bit a group: whether it is marked.
@@ -117,7 +170,7 @@ mod tests {
                 let fields =
                     |group| std::array::from_fn(|bit| if bit < bits.into() { field(group, bit) } else { 0 });
                 for group in (0..GROUPS).rev() {
-                    layout.set_group(&mut words, group, &fields(group));
+                    layout.set_group(&mut words, group, &layout.pack(&fields(group)));
                 }
                 for bucket in 0..BUCKETS {
                     set_choice(&mut words, bucket, (mix64(bucket as u64) & 3) as u8);

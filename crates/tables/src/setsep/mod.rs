@@ -54,6 +54,7 @@ mod batch;
 mod block;
 mod brute;
 mod builder;
+mod changes;
 mod control;
 mod epoch;
 mod face;

@@ -9,7 +9,7 @@
 //! What a step does is a function of the keys and the parameters: owners that reshape the same history by the same
 //! steps send the same bits.
 
-use super::balance;
+use super::balance::{self, group_under};
 use super::batch::groups;
 use super::block::{self, Block};
 use super::control::SetSepControl;
@@ -169,10 +169,14 @@ impl SetSepControl {
         let freed: u32 = freed.sum();
         next.shape.held.lines_used[usize::from(partition.0)] = lines;
         next.done[usize::from(partition.0)] = to;
-        let mut writer = PayloadWriter::new(&held.layout, Some(next.reshaping(partition)));
-        writer.section(&held.params, 0);
+        let mut writer = PayloadWriter::new(
+            &held.layout,
+            Some(next.reshaping(partition)),
+            std::mem::take(&mut self.scratch),
+        );
+        writer.section(&held.layout, 0, 0);
         let new = (first + from) as usize * ratio..(first + to) as usize * ratio;
-        writer.section(next.shape.params(), new.len() as u32); // at most 2^24
+        writer.section(&next.shape.held.layout, new.len() as u32, new.len() * GROUPS); // at most 2^24
         new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot));
         self.now.held.lines_used[usize::from(partition.0)] -= freed;
         let delta = self.advance(partition, writer);
@@ -230,17 +234,25 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
     let bits = new.params.value_bits();
     let (view, blocks) = (old.store.view(slot), new.params.blocks());
     let first = slot * ratio;
-    let mut counts = vec![[0u16; BUCKETS]; ratio];
+    let mut counts = [[0u16; BUCKETS]; MAX_RATIO as usize];
     let number = new.number_of_slot(first);
-    let keys = || (0..GROUPS).flat_map(|group| block::group_keys(&view, old.store.slots(), group));
-    for (hash, value) in keys() {
-        let (block, bucket) = bucket_of(hash, blocks);
-        counts[(block - number) as usize][bucket] += 1;
-        if !new.params.is_value(value) {
-            return Err(UpdateError::Value { op: 0, value, bits });
+    let mut values = 0;
+    block::each_row(&view, old.store.slots(), |hashes, held| {
+        values |= held.iter().fold(0, |all, value| all | value);
+        for &hash in hashes {
+            let (block, bucket) = bucket_of(hash, blocks);
+            counts[(block - number) as usize][bucket] += 1;
         }
+    });
+    if !new.params.is_value(values) {
+        let keys = block::sorted_keys(&view, old.store.slots());
+        let value =
+            keys.into_iter().map(|key| key.1).find(|&value| !new.params.is_value(value)).unwrap_or(values);
+        return Err(UpdateError::Value { op: 0, value, bits });
     }
-    for (at, counts) in counts.iter().enumerate() {
+    // The group of each bucket, and then the keys to their rows.
+    let mut group_of = [[0u8; BUCKETS]; MAX_RATIO as usize];
+    for (at, (counts, group_of)) in counts.iter().zip(&mut group_of).take(ratio).enumerate() {
         let need = counts.iter().map(|&count| usize::from(count)).sum();
         let (block, limit) = (number + at as u32, new.params.format().block_capacity());
         if need > limit {
@@ -249,24 +261,29 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
         new.store.make(first + at);
         let view = new.store.view_mut(first + at);
         let choices = balance::balance(counts);
-        for (bucket, &choice) in choices.iter().enumerate() {
+        for (bucket, (&choice, group)) in choices.iter().zip(group_of).enumerate() {
             set_choice(view.words, bucket, choice);
+            *group = group_under(bucket, choice) as u8;
         }
         *view.head = super::store::Head { keys: need as u32, counts: *counts, ..super::store::Head::empty() };
     }
-    for (hash, value) in keys() {
-        let (block, bucket) = bucket_of(hash, blocks);
-        let view = new.store.view_mut(first + (block - number) as usize);
-        let group = block::group_in(view.words, bucket);
-        Block::new(&new.params, view).append(group, hash, value);
-    }
+    let Held { params, store, finder, .. } = new;
+    block::each_row(&view, old.store.slots(), |hashes, values| {
+        for (&hash, &value) in hashes.iter().zip(values) {
+            let (block, bucket) = bucket_of(hash, blocks);
+            let at = (block - number) as usize;
+            let mut block = Block::new(params, store.view_mut(first + at), *finder);
+            block.append(group_of[at][bucket].into(), hash, value);
+        }
+    });
     Ok((first..first + ratio).map(|slot| solve_all(shape, slot)).sum())
 }
 
 /// Solves all groups of a block; the fallback lines it needs.
 fn solve_all(shape: &mut Shape, slot: usize) -> u32 {
     let Shape { held, solver, .. } = shape;
-    let (layout, slots, marked) = (held.layout, held.store.slots(), solver::marked(&held.params));
+    let (layout, slots) = (held.layout, held.store.slots());
+    let marked = layout.pack(&solver::marked(&held.params));
     let view = held.store.view_mut(slot);
     let mut marks = 0;
     for group in 0..GROUPS {
@@ -278,11 +295,13 @@ fn solve_all(shape: &mut Shape, slot: usize) -> u32 {
             marks |= 1 << group;
         }
     }
-    solver.drain(|group, fields| match fields {
-        Some(fields) => layout.set_group(view.words, group as usize, &fields),
+    solver.drain(|group, packed| match packed {
+        Some(packed) => _ = layout.set_group(view.words, group as usize, packed),
         None => marks |= 1 << group,
     });
-    groups(marks).for_each(|group| layout.set_group(view.words, group, &marked));
+    for group in groups(marks) {
+        layout.set_group(view.words, group, &marked);
+    }
     view.head.marks = marks;
     lines_for(block::fallback_keys(view.head))
 }

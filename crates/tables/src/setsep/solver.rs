@@ -6,6 +6,7 @@
 
 use super::brute;
 use super::format::Format;
+use super::image::{Layout, Packed};
 use super::kernels::search::SearchSolver;
 use super::kernels::{LaneSolver, Single};
 use super::params::Params;
@@ -73,6 +74,7 @@ pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
 pub(super) struct Solver {
     kind: Kind,
     single: Option<Single>,
+    layout: Layout,
     isa: Isa,
 }
 
@@ -82,7 +84,7 @@ enum Kind {
     /// Equations, side by side.
     Lanes(LaneSolver),
     /// Searched at once; the solutions wait for [`Solver::drain`].
-    Search(SearchSolver, Vec<(u32, Option<Fields>)>),
+    Search(SearchSolver, Vec<(u32, Option<Packed>)>),
 }
 
 impl Solver {
@@ -93,7 +95,7 @@ impl Solver {
         } else {
             Kind::Search(SearchSolver::new(params, isa), Vec::new())
         };
-        Self { kind, single: Single::new(params, isa), isa }
+        Self { kind, single: Single::new(params, isa), layout: Layout::of(params), isa }
     }
 
     /// The level of instructions asked for.
@@ -105,7 +107,9 @@ impl Solver {
     pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
         match &mut self.kind {
             Kind::Lanes(lanes) => lanes.push(tag, hashes, values),
-            Kind::Search(search, solved) => solved.push((tag, search.solve(hashes, values))),
+            Kind::Search(search, solved) => {
+                solved.push((tag, search.solve(hashes, values).map(|fields| self.layout.pack(&fields))));
+            }
         }
     }
 
@@ -122,11 +126,17 @@ impl Solver {
         }
     }
 
-    /// Calls `sink` with the tag and the solution of each group that was pushed, in any order.
-    pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<Fields>)) {
+    /// Calls `sink` with the tag and the packed solution of each group that was pushed, in any order.
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<&[u64]>)) {
+        let words = self.layout.group_words;
         match &mut self.kind {
             Kind::Lanes(lanes) => lanes.drain(sink),
-            Kind::Search(_, solved) => solved.drain(..).for_each(|(tag, fields)| sink(tag, fields)),
+            Kind::Search(_, solved) => {
+                let sink = |(tag, packed): (u32, Option<Packed>)| {
+                    sink(tag, packed.as_ref().map(|packed| &packed[..words]))
+                };
+                solved.drain(..).for_each(sink);
+            }
         }
     }
 }

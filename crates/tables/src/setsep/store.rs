@@ -21,18 +21,19 @@ pub(super) struct Spilled {
     pub(super) hash: u64,
 }
 
-/// What is counted in a block.
+/// What is counted in a block. What every operation reads or writes comes first, in whole cache lines.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(super) struct Head {
-    /// Keys in all.
-    pub(super) keys: u32,
-    /// One bit a group: unsolved.
-    pub(super) marks: u64,
     /// Keys of each group, spilled ones included.
     pub(super) loads: Loads,
+    /// One bit a group: unsolved.
+    pub(super) marks: u64,
+    /// Keys in all.
+    pub(super) keys: u32,
+    pub(super) spill: Vec<Spilled>,
     /// Keys of each bucket.
     pub(super) counts: Counts,
-    pub(super) spill: Vec<Spilled>,
 }
 
 impl Head {
@@ -74,7 +75,8 @@ pub(super) struct Store {
     chunks: Vec<Option<Chunk>>,
     /// Slots of a group.
     slots: usize,
-    chunk_blocks: usize,
+    /// Blocks of a chunk: 2 to this power.
+    chunk_bits: u32,
     words: usize,
     blocks: usize,
 }
@@ -83,9 +85,9 @@ impl Store {
     /// A store of this many blocks, none of which has memory yet.
     pub(super) fn absent(params: &Params, blocks: usize) -> Self {
         let slots = params.format().group_slots();
-        let chunk_blocks = CHUNK_SLOTS / (slots * GROUPS);
-        let chunks = (0..blocks.div_ceil(chunk_blocks)).map(|_| None).collect();
-        Self { chunks, slots, chunk_blocks, words: params.slot_words(), blocks }
+        let chunk_bits = (CHUNK_SLOTS / (slots * GROUPS)).ilog2(); // all powers of two
+        let chunks = (0..blocks.div_ceil(1 << chunk_bits)).map(|_| None).collect();
+        Self { chunks, slots, chunk_bits, words: params.slot_words(), blocks }
     }
 
     /// A store of this many empty blocks.
@@ -96,7 +98,7 @@ impl Store {
     }
 
     fn make_chunk(&mut self, chunk: usize) {
-        let blocks = self.chunk_blocks.min(self.blocks - chunk * self.chunk_blocks);
+        let blocks = (1 << self.chunk_bits).min(self.blocks - (chunk << self.chunk_bits));
         self.chunks[chunk] = Some(Chunk {
             hashes: HugeSlice::zeroed(blocks * self.slots * GROUPS),
             values: HugeSlice::zeroed(blocks * self.slots * GROUPS),
@@ -107,7 +109,7 @@ impl Store {
 
     /// Gives the chunk of a block memory if it has none: empty blocks.
     pub(super) fn make(&mut self, block: usize) {
-        let chunk = block / self.chunk_blocks;
+        let chunk = block >> self.chunk_bits;
         if self.chunks[chunk].is_none() {
             self.make_chunk(chunk);
         }
@@ -115,7 +117,7 @@ impl Store {
 
     /// Frees the chunks that lie wholly below a block.
     pub(super) fn free_below(&mut self, block: usize) {
-        let whole = if block == self.blocks { self.chunks.len() } else { block / self.chunk_blocks };
+        let whole = if block == self.blocks { self.chunks.len() } else { block >> self.chunk_bits };
         self.chunks[..whole]
             .iter_mut()
             .rev()
@@ -141,10 +143,16 @@ impl Store {
         self.chunks.iter().flatten().map(bytes).sum()
     }
 
+    /// A block's chunk and its place there.
+    #[inline]
+    const fn place(&self, block: usize) -> (usize, usize) {
+        (block >> self.chunk_bits, block & ((1 << self.chunk_bits) - 1))
+    }
+
     /// A block that has memory.
     #[inline]
     pub(super) fn view(&self, block: usize) -> View<'_> {
-        let (chunk, at) = (block / self.chunk_blocks, block % self.chunk_blocks);
+        let (chunk, at) = self.place(block);
         let Some(chunk) = &self.chunks[chunk] else { unreachable!("blocks in use have memory") };
         let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
         View {
@@ -158,7 +166,7 @@ impl Store {
     /// A block that has memory, to be changed.
     #[inline]
     pub(super) fn view_mut(&mut self, block: usize) -> ViewMut<'_> {
-        let (chunk, at) = (block / self.chunk_blocks, block % self.chunk_blocks);
+        let (chunk, at) = self.place(block);
         let Some(chunk) = &mut self.chunks[chunk] else { unreachable!("blocks in use have memory") };
         let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
         ViewMut {

@@ -3,6 +3,7 @@
 use super::batch::Batch;
 use super::control::SetSepControl;
 use super::held::Held;
+use super::kernels::Finder;
 use super::ops::{Full, Op, UpdateError};
 use super::params::Params;
 use super::payload::PayloadWriter;
@@ -20,9 +21,16 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn new(held: Held, isa: Isa) -> Self {
+    pub(super) fn new(mut held: Held, isa: Isa) -> Self {
+        held.finder = Finder::new(isa);
         let solver = Solver::new(&held.params, isa);
         Self { held, solver, batch: Batch::default() }
+    }
+
+    /// Goes on with kernels of this level.
+    pub(super) fn use_isa(&mut self, isa: Isa) {
+        self.solver = Solver::new(&self.held.params, isa);
+        self.held.finder = Finder::new(isa);
     }
 
     pub(super) const fn params(&self) -> &Params {
@@ -41,14 +49,13 @@ impl Shape {
         self.batch.settle(&self.held)
     }
 
-    fn copy_to(&self, own: &mut Own<'_>, is_new: bool) {
-        self.batch.each_block(&self.held, |partition, number, words, list| {
-            own.publish(is_new, partition, number, words, list);
-        });
-    }
-
-    fn commit(&mut self, partition: PartitionId, writer: &mut PayloadWriter) {
-        self.batch.commit(&mut self.held, partition, writer);
+    fn commit(
+        &mut self,
+        partition: PartitionId,
+        writer: &mut PayloadWriter,
+        own: Option<(&mut Own<'_>, bool)>,
+    ) {
+        self.batch.commit(&mut self.held, partition, writer, own);
     }
 }
 
@@ -77,7 +84,8 @@ impl SetSepControl {
     }
 
     fn batch_on(&mut self, table: Option<&SetSep>, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        let refused = self.distribute(ops);
+        let mut own = table.map(SetSep::own);
+        let (added, refused) = self.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
         let mut failed = self.now.perform(ops, limit);
         if let Some(next) = &mut self.next {
@@ -85,7 +93,6 @@ impl SetSepControl {
             failed = next.shape.perform(ops, limit).or(failed);
         }
         let failed = failed.or(refused).map(|(_, error)| error);
-        let own = table.map(SetSep::own);
         let failed = failed.or_else(|| self.settle().err());
         if let Some(error) = failed.or_else(|| self.out_of_step(own.as_ref())) {
             self.now.undo();
@@ -95,13 +102,7 @@ impl SetSepControl {
             return Err(error);
         }
         self.moves.add(self.now.batch.moves);
-        for op in ops {
-            match op {
-                Op::Insert(..) => self.keys += 1,
-                Op::Remove(_) => self.keys -= 1,
-                Op::Update(..) => {}
-            }
-        }
+        self.keys = self.keys.wrapping_add(added); // all distributed operations were performed
         let mut touched: Vec<PartitionId> = self.now.batch.needs.iter().map(|need| need.0).collect();
         if let Some(next) = &self.next {
             self.moves.add(next.shape.batch.moves);
@@ -109,11 +110,7 @@ impl SetSepControl {
             touched.sort_unstable();
             touched.dedup();
         }
-        let deltas: Vec<Delta> = touched.into_iter().map(|partition| self.delta(partition)).collect();
-        if let Some(mut own) = own {
-            self.copy_to(&mut own, &deltas);
-        }
-        Ok(deltas)
+        Ok(touched.into_iter().map(|partition| self.delta(partition, own.as_mut())).collect())
     }
 
     /// An error if a table is not where this structure is.
@@ -129,41 +126,37 @@ impl SetSepControl {
         found.map(|partition| UpdateError::OutOfStep { partition })
     }
 
-    /// Copies the blocks the batch has changed to the table.
-    fn copy_to(&self, own: &mut Own<'_>, deltas: &[Delta]) {
-        self.now.copy_to(own, false);
-        if let Some(next) = &self.next {
-            next.shape.copy_to(own, true);
-        }
-        for delta in deltas {
-            own.advance(delta.partition, delta.position);
-        }
-    }
-
-    /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere.
-    fn distribute(&mut self, ops: &[Op]) -> Option<(usize, UpdateError)> {
+    /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere. Returns
+    /// how many keys they add (modulo 2^64).
+    fn distribute(&mut self, ops: &[Op]) -> (u64, Option<(usize, UpdateError)>) {
         self.now.batch.clear();
         if let Some(next) = &mut self.next {
             next.shape.batch.clear();
         }
         let bits = self.value_bits();
+        let mut added = 0_u64;
         for (op, change) in ops.iter().enumerate() {
             let hash = change.hash().get();
+            added = match change {
+                Op::Insert(..) => added.wrapping_add(1),
+                Op::Remove(_) => added.wrapping_sub(1),
+                Op::Update(..) => added,
+            };
             let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
             let error = match (self.now.held.slot_of(hash), wide) {
                 (Err(partition), _) => UpdateError::NotMine { op, partition },
                 (_, Some(value)) => UpdateError::Value { op, value, bits },
                 (Ok(slot), None) => {
                     match self.next.as_mut().and_then(|next| next.slot_of(&self.now.held, slot, hash)) {
-                        Some((shape, slot)) => shape.batch.add(slot, op),
-                        None => self.now.batch.add(slot, op),
+                        Some((shape, slot)) => shape.batch.add(slot, op, hash),
+                        None => self.now.batch.add(slot, op, hash),
                     }
                     continue;
                 }
             };
-            return Some((op, error));
+            return (added, Some((op, error)));
         }
-        None
+        (added, None)
     }
 
     fn settle(&mut self) -> Result<(), UpdateError> {
@@ -174,14 +167,19 @@ impl SetSepControl {
         Ok(())
     }
 
-    /// Commits what the batch did to a partition.
-    fn delta(&mut self, partition: PartitionId) -> Delta {
+    /// Commits what the batch did to a partition, here and in the owner's table.
+    fn delta(&mut self, partition: PartitionId, mut own: Option<&mut Own<'_>>) -> Delta {
         let reshaping = self.next.as_ref().map(|next| next.reshaping(partition));
-        let mut writer = PayloadWriter::new(&self.now.held.layout, reshaping);
-        self.now.commit(partition, &mut writer);
+        let scratch = std::mem::take(&mut self.scratch);
+        let mut writer = PayloadWriter::new(&self.now.held.layout, reshaping, scratch);
+        self.now.commit(partition, &mut writer, own.as_deref_mut().map(|own| (own, false)));
         if let Some(next) = &mut self.next {
-            next.shape.commit(partition, &mut writer);
+            next.shape.commit(partition, &mut writer, own.as_deref_mut().map(|own| (own, true)));
         }
-        self.advance(partition, writer)
+        let delta = self.advance(partition, writer);
+        if let Some(own) = own {
+            own.advance(partition, delta.position);
+        }
+        delta
     }
 }

@@ -273,7 +273,7 @@ impl Places {
             let (block, group) = (group / GROUPS, group % GROUPS);
             let fields = solved.flatten();
             span.heads[block].marks |= u64::from(fields.is_none()) << group;
-            layout.set_group(span.words_mut(block), group, &fields.unwrap_or(marked));
+            layout.set_group(span.words_mut(block), group, &layout.pack(&fields.unwrap_or(marked)));
         }
     }
 }

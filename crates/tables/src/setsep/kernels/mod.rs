@@ -10,6 +10,7 @@
 //! | `search` | many hash functions for one group | `paper::solve`, `brute::solve` |
 //! | `lookup` | many keys | `solver::evaluate` |
 //! | `balance` | sixteen attempts to balance one block | one attempt after another |
+//! | `find` | the slots of one group's row | one slot after another |
 //!
 //! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
 //! give the same bits. `docs/kernels.md` tells why they work.
@@ -19,6 +20,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod balance;
+mod find;
 mod lanes;
 pub(super) mod lookup;
 mod portable;
@@ -32,6 +34,7 @@ mod tile;
 use crate::isa::Isa;
 
 pub(super) use balance::Balancer;
+pub(super) use find::Finder;
 pub(super) use lanes::Word;
 pub(super) use single::Single;
 pub(super) use tile::{LaneSolver, Tile};

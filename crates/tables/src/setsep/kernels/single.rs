@@ -112,19 +112,20 @@ mod x86 {
         };
         let present = u32::MAX.checked_shr(ROWS as u32 - count as u32).unwrap_or(0);
         let (mut low, mut high) = (rows(0, present as u16), rows(1, (present >> 16) as u16));
+        // Adds the row to those of these rows that have its pivot; see `lanes` on how. `others` leaves out the row itself.
+        let add = |rows, others, row, pivot| {
+            let from_pivot_up = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_and_si512(rows, pivot));
+            _mm512_mask_xor_epi32(rows, others, rows, _mm512_and_si512(from_pivot_up, row))
+        };
         for at in 0..count.min(16) {
             let row = _mm512_permutexvar_epi32(splat(at as u32), low);
             let pivot = lowest(row);
-            let own = 1 << at;
-            low = _mm512_mask_xor_epi32(low, _mm512_test_epi32_mask(low, pivot) & !own, low, row);
-            high = _mm512_mask_xor_epi32(high, _mm512_test_epi32_mask(high, pivot), high, row);
+            (low, high) = (add(low, !(1 << at), row, pivot), add(high, !0, row, pivot));
         }
         for at in 16..count {
             let row = _mm512_permutexvar_epi32(splat(at as u32 - 16), high);
             let pivot = lowest(row);
-            let own = 1 << (at - 16);
-            low = _mm512_mask_xor_epi32(low, _mm512_test_epi32_mask(low, pivot), low, row);
-            high = _mm512_mask_xor_epi32(high, _mm512_test_epi32_mask(high, pivot) & !own, high, row);
+            (low, high) = (add(low, !0, row, pivot), add(high, !(1 << (at - 16)), row, pivot));
         }
         let pivots = [lowest(low), lowest(high)];
         let highest = _mm512_reduce_max_epu32(pivots[0]).max(_mm512_reduce_max_epu32(pivots[1]));

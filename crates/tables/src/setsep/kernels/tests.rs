@@ -2,6 +2,7 @@
 
 use super::super::format::Format;
 use super::super::geometry::mix64;
+use super::super::image::Layout;
 use super::super::linear;
 use super::super::params::Params;
 use super::super::solver::{self, GroupKeys};
@@ -36,6 +37,7 @@ fn group(load: u64, seed: u64, bits: u8, twins: bool) -> GroupKeys {
 fn check(groups: &[GroupKeys], params: &Params) -> usize {
     let solved: Vec<_> = groups.iter().map(|keys| linear::solve(keys, params)).collect();
     let bits = usize::from(params.value_bits());
+    let layout = Layout::of(params);
     for isa in levels() {
         let mut solver = LaneSolver::new(params, isa);
         for turn in 0..if cfg!(miri) { 1 } else { 2 } {
@@ -44,9 +46,13 @@ fn check(groups: &[GroupKeys], params: &Params) -> usize {
             }
             assert_eq!(solver.len(), groups.len() - turn);
             let mut tags = turn as u32..;
-            solver.drain(|tag, fields| {
+            solver.drain(|tag, packed| {
                 assert_eq!(Some(tag), tags.next());
-                assert_eq!(fields, solved[tag as usize], "{isa}, group {tag}, {params:?}");
+                assert_eq!(
+                    packed.map(|packed| layout.unpack(packed)),
+                    solved[tag as usize],
+                    "{isa}, group {tag}, {params:?}"
+                );
             });
             assert_eq!((solver.len(), tags.next()), (0, Some(groups.len() as u32)));
         }

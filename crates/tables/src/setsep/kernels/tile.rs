@@ -7,6 +7,7 @@
 //! sixteen at a time from anywhere in the tile. When fewer than sixteen are left, the free lanes try later seeds of
 //! the same groups at once: the lowest that works is taken, as if they had been tried one after another.
 
+use super::super::image::Packed;
 use super::super::linear::{Rows, Shape};
 use super::super::params::Params;
 use super::super::solver::{self, Fields};
@@ -271,8 +272,8 @@ impl LaneSolver {
     }
 
     /// Solves all groups and empties the queue. Calls `sink` for each group in the order they came, with the canonical
-    /// fields, or `None` if no seed has a solution.
-    pub(in crate::setsep) fn drain(&mut self, sink: impl FnMut(u32, Option<Fields>)) {
+    /// fields, packed, or `None` if no seed has a solution.
+    pub(in crate::setsep) fn drain(&mut self, sink: impl FnMut(u32, Option<&[u64]>)) {
         match &mut self.queue {
             Queue::Linear(tile, fields) => drain(tile, fields, &self.tags, sink),
             Queue::Dense(tile, fields) => drain(tile, fields, &self.tags, sink),
@@ -297,9 +298,10 @@ fn drain<W: Word>(
     tile: &mut Tile<W>,
     fields: &mut Vec<W>,
     tags: &[u32],
-    mut sink: impl FnMut(u32, Option<Fields>),
+    mut sink: impl FnMut(u32, Option<&[u64]>),
 ) {
     let bits = tile.equations.value_bits;
+    let to_a_word = 64 / W::ROWS;
     fields.resize(tags.len() * bits, W::default());
     tile.solve(fields);
     let mut unsolved = tile.unsolved.iter().map(|&group| group as usize).peekable();
@@ -308,11 +310,11 @@ fn drain<W: Word>(
             sink(tag, None);
             continue;
         }
-        let mut all = Fields::default();
-        for (to, &from) in all.iter_mut().zip(solution) {
-            *to = from.into();
+        let mut packed = Packed::default();
+        for (word, fields) in packed.iter_mut().zip(solution.chunks(to_a_word)) {
+            *word = fields.iter().rev().fold(0, |word, &field| word << (W::ROWS - 1) << 1 | field.into());
         }
-        sink(tag, Some(all));
+        sink(tag, Some(&packed[..bits.div_ceil(to_a_word)]));
     }
     tile.clear(0);
 }

@@ -1,0 +1,255 @@
+//! Reading what a SetSep delta carries, from anywhere: everything that can be checked without the table is checked.
+
+use super::geometry::{BUCKETS, GROUPS, bucket_of};
+use super::image::{Layout, Packed};
+use super::params::{PARAMS_BYTES, Params};
+use super::payload::{Reshaping, block_width};
+use super::solver;
+use scalebricks_types::{ApplyError, PartitionId};
+
+/// Everything that changes in the blocks of a section. A few times the size of what was read, and kept to be used
+/// again.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    group_words: usize,
+    blocks: Vec<BlockAt>,
+    choices: Vec<(u8, u8)>,
+    groups: Vec<u8>,
+    /// Packed: as many words a group as it takes.
+    fields: Vec<u64>,
+    pairs: Vec<(u64, u8)>,
+    /// Whether a group is marked.
+    marks: bool,
+}
+
+/// A block, whether it has a new fallback list, and where its parts end; they begin where those of the last one end.
+#[derive(Debug, Default, Clone, Copy)]
+struct BlockAt {
+    block: u32,
+    listed: bool,
+    choices: usize,
+    groups: usize,
+    pairs: usize,
+}
+
+/// What changes in one block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockChange<'a> {
+    pub(super) block: u32,
+    /// Bucket and choice, ascending.
+    pub(super) choices: &'a [(u8, u8)],
+    groups: &'a [u8],
+    fields: &'a [u64],
+    group_words: usize,
+    pub(super) fallback: Option<&'a [(u64, u8)]>,
+}
+
+impl<'a> BlockChange<'a> {
+    /// Groups with their packed fields, ascending.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (usize, &'a [u64])> {
+        self.groups.iter().map(|&group| group.into()).zip(self.fields.chunks_exact(self.group_words))
+    }
+}
+
+impl Changes {
+    fn clear(&mut self, layout: &Layout) {
+        self.group_words = layout.group_words;
+        self.blocks.clear();
+        self.choices.clear();
+        self.groups.clear();
+        self.fields.clear();
+        self.pairs.clear();
+        self.marks = false;
+    }
+
+    /// Blocks that change.
+    pub(super) const fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether a group of them is marked, or a key listed.
+    pub(super) const fn lists(&self) -> bool {
+        self.marks || !self.pairs.is_empty()
+    }
+
+    /// The number of the block in this place.
+    pub(super) fn number(&self, at: usize) -> Option<u32> {
+        Some(self.blocks.get(at)?.block)
+    }
+
+    /// What changes in the block in this place.
+    pub(super) fn get(&self, at: usize) -> BlockChange<'_> {
+        let from = at.checked_sub(1).map_or_else(BlockAt::default, |before| self.blocks[before]);
+        let to = self.blocks[at];
+        BlockChange {
+            block: to.block,
+            choices: &self.choices[from.choices..to.choices],
+            groups: &self.groups[from.groups..to.groups],
+            fields: &self.fields[from.groups * self.group_words..to.groups * self.group_words],
+            group_words: self.group_words,
+            fallback: to.listed.then(|| &self.pairs[from.pairs..to.pairs]),
+        }
+    }
+}
+
+/// Reads a payload from anywhere, checking everything that can be checked without the table.
+#[derive(Debug, Clone)]
+pub(super) struct PayloadReader<'a> {
+    layout: Layout,
+    partition: PartitionId,
+    bytes: &'a [u8],
+    at_bit: usize,
+}
+
+type Parsed<T> = Result<T, ApplyError>;
+
+const fn malformed<T>(what: &'static str) -> Parsed<T> {
+    Err(ApplyError::Malformed(what))
+}
+
+impl<'a> PayloadReader<'a> {
+    /// The payload in these bytes and the fingerprint of the shape it starts from.
+    pub(super) fn new(partition: PartitionId, layout: &Layout, bytes: &'a [u8]) -> Parsed<(u32, Self)> {
+        let Some((fingerprint, bytes)) = bytes.split_first_chunk::<4>() else {
+            return malformed("shorter than its fingerprint");
+        };
+        let reader = Self { layout: *layout, partition, bytes, at_bit: 0 };
+        Ok((u32::from_le_bytes(*fingerprint), reader))
+    }
+
+    /// Where the partition is going, if it is being reshaped. Comes first.
+    pub(super) fn reshaping(&mut self) -> Parsed<Option<Reshaping>> {
+        if self.take(1)? == 0 {
+            return Ok(None);
+        }
+        let mut encoded = [0; PARAMS_BYTES];
+        for byte in &mut encoded {
+            *byte = self.take(8)? as u8;
+        }
+        let Some(Ok(to)) = Params::decode(&encoded) else {
+            return malformed("reshaping to impossible parameters");
+        };
+        Ok(Some(Reshaping { to, done: self.take(32)? as u32 }))
+    }
+
+    /// The next section, blocks of this shape, into `changes`.
+    pub(super) fn section(&mut self, layout: &Layout, changes: &mut Changes) -> Parsed<()> {
+        let params = &layout.params;
+        self.layout = *layout;
+        changes.clear(layout);
+        let (blocks, mut next) = (self.take(block_width(params))? as u32, 0); // at most 25 bits wide
+        if blocks > params.blocks_per_partition() {
+            return malformed("more blocks than the partition has");
+        }
+        for _ in 0..blocks {
+            let block = self.take(block_width(params))? as u32;
+            if block < next || block >= params.blocks_per_partition() {
+                return malformed("block out of order or out of the partition");
+            }
+            next = block + 1;
+            self.block(u32::from(self.partition.0) * params.blocks_per_partition() + block, changes)?;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: u32, changes: &mut Changes) -> Parsed<()> {
+        let whole = self.take(1)? == 1;
+        self.choices(whole, changes)?;
+        self.groups(whole, changes)?;
+        let listed = self.take(1)? == 1;
+        if whole && !listed {
+            return malformed("a whole block without its fallback list");
+        }
+        if listed {
+            self.fallback(block, changes)?;
+        }
+        let (choices, groups, pairs) = (changes.choices.len(), changes.groups.len(), changes.pairs.len());
+        changes.blocks.push(BlockAt { block, listed, choices, groups, pairs });
+        Ok(())
+    }
+
+    fn choices(&mut self, whole: bool, changes: &mut Changes) -> Parsed<()> {
+        let count = if whole { BUCKETS as u64 } else { self.take(9)? };
+        let mut next = 0;
+        for i in 0..count {
+            let bucket = if whole { i } else { self.take(8)? };
+            if bucket < next {
+                return malformed("bucket out of order");
+            }
+            next = bucket + 1;
+            changes.choices.push((bucket as u8, self.take(2)? as u8));
+        }
+        Ok(())
+    }
+
+    fn groups(&mut self, whole: bool, changes: &mut Changes) -> Parsed<()> {
+        let count = if whole { GROUPS as u64 } else { self.take(7)? };
+        let mut next = 0;
+        for i in 0..count {
+            let group = if whole { i } else { self.take(6)? };
+            if group < next {
+                return malformed("group out of order");
+            }
+            next = group + 1;
+            let mut packed = Packed::default();
+            for (at, word) in packed.iter_mut().enumerate().take(changes.group_words) {
+                *word = self.take(self.layout.bits_in(at))?;
+            }
+            let fields = self.layout.unpack(&packed);
+            if !solver::is_clean(&fields, &self.layout.params) {
+                return malformed("a group that no one stores");
+            }
+            changes.groups.push(group as u8);
+            changes.fields.extend_from_slice(&packed[..changes.group_words]);
+            changes.marks |= solver::is_marked(&fields, &self.layout.params);
+        }
+        Ok(())
+    }
+
+    fn fallback(&mut self, block: u32, changes: &mut Changes) -> Parsed<()> {
+        let count = self.take(12)? as usize;
+        if count > self.layout.params.format().block_capacity() {
+            return malformed("more fallback keys than a block can hold");
+        }
+        let mut last = None;
+        for _ in 0..count {
+            let hash = self.take(64)?;
+            let value = self.take(self.layout.params.value_bits().into())? as u8;
+            if last.is_some_and(|last| last >= hash)
+                || bucket_of(hash, self.layout.params.blocks()).0 != block
+            {
+                return malformed("fallback key out of order or out of the block");
+            }
+            last = Some(hash);
+            changes.pairs.push((hash, value));
+        }
+        Ok(())
+    }
+
+    /// After the last section: nothing follows but the rest of a byte, zero.
+    pub(super) fn end(&mut self) -> Parsed<()> {
+        match self.bytes.len() * 8 - self.at_bit {
+            0 => Ok(()),
+            rest @ 1..=7 if self.take(rest as u32)? == 0 => Ok(()),
+            _ => malformed("bits behind the end"),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, bits: u32) -> Parsed<u64> {
+        let end = self.at_bit + bits as usize;
+        if end > self.bytes.len() * 8 {
+            return malformed("truncated");
+        }
+        let (first, shift) = (self.at_bit / 8, self.at_bit % 8);
+        let held = match self.bytes[first..].first_chunk::<16>() {
+            Some(&bytes) => u128::from_le_bytes(bytes),
+            None => self.bytes[first..end.div_ceil(8)]
+                .iter()
+                .rev()
+                .fold(0, |held, &byte| held << 8 | u128::from(byte)),
+        };
+        self.at_bit = end;
+        Ok((held >> shift & ((1u128 << bits) - 1)) as u64)
+    }
+}
