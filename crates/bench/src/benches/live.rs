@@ -4,13 +4,16 @@ use crate::contestants::{Make, params};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use crate::timing;
-use scalebricks_tables::setsep::{Op, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
-use scalebricks_types::{Applied, Delta};
+use scalebricks_tables::setsep::{Op, Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
+use scalebricks_types::{Applied, Delta, KeyHash, PartitionId};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Its name in errors.
 pub const NAME: &str = "setsep";
+
+/// Keys that a growing table is given between two looks at whether to stop.
+const GROWN_AT_ONCE: usize = 1 << 16;
 
 /// Operations at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,65 @@ impl Live {
         let table = Arc::new(control.export());
         let fresh = set.len() as u64;
         Ok(Self { control, table, set, cursor: 0, fresh })
+    }
+
+    /// A table without keys, made for `expected`.
+    ///
+    /// # Errors
+    /// [`BenchError::Usage`].
+    pub fn empty(value_bits: u8, make: Make, expected: u64) -> Result<Self, BenchError> {
+        let control = SetSepControl::new(params(expected, value_bits, make)?).with_isa(make.isa);
+        let table = Arc::new(control.export());
+        Ok(Self { control, table, set: KeySet::new(0, value_bits), cursor: 0, fresh: 0 })
+    }
+
+    /// Adds so many new keys, one at a time, and keeps the table in shape after each; inserts a second.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if one is refused, or a delta is; that of `check`, which is asked now and then.
+    pub fn grow(
+        &mut self,
+        keys: u64,
+        check: impl Fn() -> Result<(), BenchError> + Sync,
+    ) -> Result<f64, BenchError> {
+        self.set.questions.resize(keys as usize, KeyHash::new(0));
+        self.set.answers.resize(keys as usize, 0);
+        let mut seconds = 0.0;
+        for from in (0..keys as usize).step_by(GROWN_AT_ONCE) {
+            check()?;
+            let ops = self.insertions(from..(from + GROWN_AT_ONCE).min(keys as usize));
+            let (done, passed) = timing::pinned(|| {
+                ops.iter().try_for_each(|&op| {
+                    self.pass(op, Scope::All, &mut Vec::new())?;
+                    let kept = self.control.maintain().map_err(|error| BenchError::of(NAME, error))?;
+                    kept.map_or(Ok(()), |delta| self.apply(&delta))
+                })
+            })?;
+            done?;
+            seconds += passed;
+        }
+        Ok(keys as f64 / seconds)
+    }
+
+    /// Gives the table these parameters, so many blocks a delta, which it applies at once; keys a second.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`].
+    pub fn reshape(&mut self, to: Params, blocks: u32) -> Result<f64, BenchError> {
+        let (done, seconds) = timing::pinned(|| {
+            self.control.reshape(to).map_err(|error| BenchError::of(NAME, error))?;
+            for partition in 0..to.partitions().get() {
+                let partition = PartitionId(partition as u16); // there are at most 2^16
+                while self.control.reshaping().is_some() {
+                    let step = self.control.reshape_step(partition, blocks);
+                    let Some(delta) = step.map_err(|error| BenchError::of(NAME, error))? else { break };
+                    self.apply(&delta)?;
+                }
+            }
+            Ok::<(), BenchError>(())
+        })?;
+        done?;
+        Ok(self.set.len() as f64 / seconds)
     }
 
     /// The live table.
@@ -178,6 +240,22 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_grows_and_is_reshaped_and_answers_as_before() {
+        let make = Make::table();
+        let mut live = Live::empty(2, make, 100).unwrap();
+        assert!(live.grow(5000, || Ok(())).unwrap() > 0.0);
+        live.check().unwrap();
+        let blocks = live.table().params().blocks();
+        let params = live.control.params().with_seed(9);
+        if live.control.reshaping().is_none() {
+            assert!(live.reshape(params, 3).unwrap() > 0.0);
+            assert_eq!(live.table().params(), params);
+        }
+        assert!(blocks > 1);
+        live.check().unwrap();
+    }
 
     #[test]
     fn operations_arrive_and_what_does_not_is_found() {

@@ -5,6 +5,7 @@ mod fib;
 mod figures;
 mod live;
 mod lookup;
+mod reshape;
 mod space;
 mod turnover;
 mod update;

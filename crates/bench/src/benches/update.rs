@@ -1,7 +1,7 @@
 //! `setsep-update`: changes of values, inserts and deletes, from the owner to a live table with a reader beside.
 
 use super::live::{Live, Pace, Scope};
-use super::turnover;
+use super::{reshape, turnover};
 use crate::bench::Bench;
 use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
@@ -31,6 +31,9 @@ const SHARE: usize = 16;
 /// Operations a batch where nothing else was asked for.
 const BATCH: usize = 1 << 16;
 
+/// And a batch of a large table, as wholesale changes make them.
+const LARGE_BATCH: usize = 1 << 20;
+
 /// Keys the reader asks for in a call.
 const READER_BATCH: usize = 64;
 
@@ -54,6 +57,8 @@ impl Bench for SetSepUpdate {
                         let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
                         one(session, keys, value_bits, make)?;
                         turnover::run(session, keys, value_bits, make)?;
+                        reshape::run(session, keys, value_bits, make)?;
+                        reshape::grow(session, keys, value_bits, make)?;
                     }
                 }
             }
@@ -99,7 +104,13 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
     let options = session.options();
     let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
     let mut paces = vec![Pace::Single];
-    paces.extend(options.batches(&[BATCH]).into_iter().filter(|&batch| batch > 1).map(Pace::Batched));
+    paces.extend(
+        options
+            .batches(options.pick(&[BATCH][..], &[BATCH, LARGE_BATCH]))
+            .into_iter()
+            .filter(|&batch| batch > 1)
+            .map(Pace::Batched),
+    );
     let mut turns = Vec::new();
     for pace in paces {
         for scope in [Scope::All, Scope::Own, Scope::Owner] {
@@ -108,7 +119,7 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
             }
             let (name, count) = match pace {
                 Pace::Single => ("single", at_most(options.pick(BATCH / 8, BATCH))),
-                Pace::Batched(_) => ("batched", at_most(options.pick(BATCH / 2, 2 * BATCH))),
+                Pace::Batched(batch) => ("batched", at_most(batch.max(options.pick(BATCH, 2 * BATCH)))),
             };
             let batch = match pace {
                 Pace::Single => 1,

@@ -123,7 +123,9 @@ impl PayloadWriter {
     /// Adds a block whole: its words, in which choices and groups lie as they do here.
     pub(super) fn whole_block(&mut self, block: u32, words: &[u64], fallback: &[(u64, u8)]) {
         self.begin(block, true);
-        words.iter().for_each(|&word| self.put(word, u64::BITS));
+        for &word in words {
+            self.put(word, u64::BITS);
+        }
         self.fallback(Some(fallback));
     }
 
@@ -131,7 +133,9 @@ impl PayloadWriter {
     pub(super) fn finish(mut self) -> (Vec<u8>, Vec<u64>) {
         let rest = self.held_bits.div_ceil(8) as usize;
         let mut bytes = Vec::with_capacity(self.words.len() * 8 + rest);
-        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        for word in &self.words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
         bytes.extend_from_slice(&self.held.to_le_bytes()[..rest]);
         self.words.clear();
         (bytes, self.words)

@@ -133,7 +133,7 @@ impl Solver {
             Kind::Lanes(lanes) => lanes.drain(sink),
             Kind::Search(_, solved) => {
                 let sink = |(tag, packed): (u32, Option<Packed>)| {
-                    sink(tag, packed.as_ref().map(|packed| &packed[..words]))
+                    sink(tag, packed.as_ref().map(|packed| &packed[..words]));
                 };
                 solved.drain(..).for_each(sink);
             }

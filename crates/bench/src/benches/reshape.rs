@@ -1,0 +1,116 @@
+//! A table that is given another shape while it is used: twice the blocks, another seed, one value bit more; and a table
+//! that grows from nothing, key by key, and doubles as it goes.
+
+use super::live::{Live, NAME};
+use crate::contestants::{Make, params};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+use scalebricks_tables::setsep::{Format, Params};
+
+/// Blocks converted by one delta.
+const STEP: u32 = 16;
+
+/// Keys a growing table is made for.
+const FIRST: u64 = 1000;
+
+/// Most keys that a table in other than the default format grows to.
+const MOST: u64 = 1_000_000;
+
+/// What changes.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Blocks,
+    Seed,
+    ValueBits,
+}
+
+impl Change {
+    const ALL: [Self; 3] = [Self::Blocks, Self::Seed, Self::ValueBits];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Blocks => "twice the blocks",
+            Self::Seed => "another seed",
+            Self::ValueBits => "one value bit more",
+        }
+    }
+
+    /// The shape of a table with these parameters afterwards, if there is one.
+    fn of(self, from: Params, keys: u64, make: Make) -> Option<Params> {
+        match self {
+            Self::Blocks => from.with_blocks(from.blocks() * 2).ok(),
+            Self::Seed => Some(from.with_seed(from.seed() + 1)),
+            Self::ValueBits => {
+                let more = params(keys, from.value_bits() + 1, make).ok()?;
+                more.with_blocks(from.blocks()).ok()
+            }
+        }
+    }
+}
+
+/// Gives a table of so many keys other shapes: keys a second, the owner's work and the table's. Each run is of a fresh
+/// table, and every key is asked for at its end.
+///
+/// # Errors
+/// [`BenchError::Wrong`] for any wrong answer.
+pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+    let runs = session.options().pick(1, 3);
+    let mut figures = [const { Vec::new() }; Change::ALL.len()];
+    let mut bytes = [None; Change::ALL.len()];
+    let bar = session.progress(runs * Change::ALL.len());
+    for _ in 0..runs {
+        for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter_mut().zip(&mut bytes)) {
+            session.check()?;
+            let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+            if let Some(to) = change.of(live.table().params(), keys, make) {
+                figures.push(live.reshape(to, STEP)?);
+                live.check()?;
+                *bytes = Some(live.table().stats().table_bytes as u64);
+            }
+            bar.add(1);
+        }
+    }
+    bar.finish();
+    for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter().zip(bytes)) {
+        let variant = Some(format!("{}, reshaped: {}", make.isa, change.name()));
+        let subject = Subject { variant, table_bytes: bytes, ..subject(session, keys, value_bits, make) };
+        session.add(subject, Metric::BuildRate, Summary::of(figures));
+    }
+    Ok(())
+}
+
+/// Grows a table to so many keys, one by one, keeping it in shape after each; inserts a second.
+///
+/// # Errors
+/// [`BenchError::Wrong`] for any wrong answer.
+pub fn grow(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+    let most = if make.format == Format::default() { keys } else { MOST };
+    let keys = keys.min(session.options().pick(MOST / 4, most));
+    let busy = session.busy("growing");
+    let mut live = Live::empty(value_bits, Make { threads: 1, ..make }, FIRST)?;
+    let rate = live.grow(keys, || session.check())?;
+    live.check()?;
+    drop(busy);
+    let bytes = live.table().stats().table_bytes as u64;
+    let variant = Some(format!("{}, single, growing from nothing", make.isa));
+    let subject = Subject {
+        variant,
+        batch: Some(1),
+        table_bytes: Some(bytes),
+        ..subject(session, keys, value_bits, make)
+    };
+    session.add(subject, Metric::InsertRate, Summary::exact(rate));
+    Ok(())
+}
+
+fn subject(session: &Session<'_>, keys: u64, value_bits: u8, make: Make) -> Subject {
+    Subject {
+        format: Some(make.format.name()),
+        value_bits: Some(value_bits),
+        threads: Some(1),
+        ..session.subject(NAME, keys)
+    }
+}
