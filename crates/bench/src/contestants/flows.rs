@@ -14,6 +14,9 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Flows of a run that is inserted by one call.
+pub const RUN: usize = 256;
+
 /// Seed of the table: no secret, the key hash is keyed.
 const SEED: u64 = 1;
 
@@ -43,6 +46,11 @@ impl FlowTable {
         Self(CuckooTable::new(CuckooTable::<2, 2>::slots_for(keys), SEED, keys::HASHER))
     }
 
+    /// An empty one that is to grow.
+    pub fn growing() -> Self {
+        Self(CuckooTable::new(0, SEED, keys::HASHER))
+    }
+
     /// Slots there are.
     pub fn slots(&self) -> usize {
         self.0.slots()
@@ -69,6 +77,54 @@ impl FlowTable {
             let (&key, _, value) = flows.at(place);
             (key, value)
         })
+    }
+
+    /// Adds the flows at these places, each [`RUN`] of them by a call.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn insert_runs(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        self.in_runs(flows, places, false)
+    }
+
+    /// The same, and the table grows when it must.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn insert_growing(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        self.in_runs(flows, places, true)
+    }
+
+    fn in_runs(&self, flows: &Flows<'_>, places: Range<usize>, grows: bool) -> Result<(), BenchError> {
+        let mut values = [[0; 2]; RUN];
+        for from in places.clone().step_by(RUN) {
+            let run = from..places.end.min(from + RUN);
+            for (value, place) in values.iter_mut().zip(run.clone()) {
+                *value = flows.at(place).2;
+            }
+            let (words, hashes) = (&flows.words[run.clone()], &flows.set.hashes[run]);
+            let (mut writer, values) = (self.0.write(), &values[..words.len()]);
+            let inserted = if grows {
+                writer.insert_all_growing(words, hashes, values)
+            } else {
+                writer.insert_all(words, hashes, values)
+            };
+            inserted.map_err(|error| BenchError::of("cuckoo", error))?;
+        }
+        Ok(())
+    }
+
+    /// Begins to move all keys to a table of half as many slots again, and stops half way.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses that.
+    pub fn move_half(&self) -> Result<(), BenchError> {
+        let mut writer = self.0.write();
+        writer.grow_step(usize::MAX).map_err(refused)?;
+        let buckets = self.0.slots() / 4;
+        writer.grow_begin(self.0.slots() / 2 * 3).map_err(refused)?;
+        writer.grow_step(buckets / 2).map_err(refused)?;
+        Ok(())
     }
 
     /// Takes the flows at these places out again, each by a call of its own.
