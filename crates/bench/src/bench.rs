@@ -8,7 +8,7 @@ use crate::huge::HugePages;
 use crate::row::Report;
 use crate::session::Session;
 use crate::{svg, table};
-use scalebricks_console::{Console, Interrupt, atomic_file};
+use scalebricks_console::{Console, Interrupt, OutputError, output};
 use std::path::Path;
 
 /// A benchmark.
@@ -60,22 +60,13 @@ pub fn run(
         }
     }
     let report = Report::here(rows);
-    if let Some(path) = &args.json {
-        keep(path, report.json()?.as_bytes(), console)?;
-    }
-    if let Some(directory) = &args.svg {
-        let pictures = svg::render(&report, &bars)?.into_iter();
-        let pictures = pictures.chain(chart::render(&report, &exhibits.charts)?);
-        for (name, document) in pictures.chain(exhibits.csv()) {
-            keep(&directory.join(name), document.as_bytes(), console)?;
-        }
-    }
+    keep(args, &report, &exhibits, &bars, console)?;
     if let Some(path) = &args.page {
         exhibits.sheets.push(report.sheet(options.quick));
         let failed = |problem: String| BenchError::Page { path: path.clone(), problem };
         let filled = page::fill(&read(path)?, &exhibits.sheets);
         let filled = filled.map_err(|name| failed(format!("it has no place for {name}")))?;
-        keep(path, filled.as_bytes(), console)?;
+        console.keep(path, &filled)?;
     }
     console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
     Ok(())
@@ -87,8 +78,23 @@ fn read(path: &Path) -> Result<String, BenchError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-fn keep(path: &Path, content: &[u8], console: &Console) -> Result<(), BenchError> {
-    atomic_file::write(path, content)?;
-    console.note(&format!("wrote {}", path.display()));
+/// Writes the files that were asked for: the rows, their bars, and what the benchmarks drew themselves.
+fn keep(
+    args: &BenchArgs,
+    report: &Report,
+    exhibits: &Exhibits,
+    bars: &[&str],
+    console: &Console,
+) -> Result<(), OutputError> {
+    if let Some(path) = &args.json {
+        console.keep(path, &output::json(report)?)?;
+    }
+    if let Some(directory) = &args.svg {
+        let pictures = svg::render(report, bars)?.into_iter();
+        let pictures = pictures.chain(chart::render(report, &exhibits.charts)?);
+        for (name, document) in pictures.chain(exhibits.csv()) {
+            console.keep(&directory.join(name), &document)?;
+        }
+    }
     Ok(())
 }

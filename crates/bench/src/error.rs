@@ -1,9 +1,7 @@
 //! Why a benchmark gave no result.
 
-use crate::svg::DrawError;
-use scalebricks_console::atomic_file::WriteFileError;
 use scalebricks_console::quantity::bytes;
-use scalebricks_console::{Interrupted, status};
+use scalebricks_console::{Interrupted, OutputError, status};
 use std::path::PathBuf;
 
 /// Why a benchmark gave no result.
@@ -62,15 +60,9 @@ pub enum BenchError {
     /// Threads could not be started.
     #[error("cannot start threads: {0}; try fewer with --threads")]
     Threads(String),
-    /// A result file.
+    /// There are results, and they could not be told or kept.
     #[error(transparent)]
-    File(#[from] WriteFileError),
-    /// The JSON.
-    #[error("the results do not serialise: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A picture.
-    #[error(transparent)]
-    Draw(#[from] DrawError),
+    Output(#[from] OutputError),
     /// The page that tables are written into.
     #[error("cannot write tables into {path}: {problem}", path = path.display())]
     Page {
@@ -79,9 +71,6 @@ pub enum BenchError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Standard output.
-    #[error("cannot print the results: {0}")]
-    Print(#[from] std::io::Error),
     /// A benchmark brought from outside this crate failed in its own way.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),

@@ -157,14 +157,6 @@ impl Report {
         sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
         sheet
     }
-
-    /// As an indented JSON document that ends in a newline.
-    ///
-    /// # Errors
-    /// What the serialiser says.
-    pub fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
 }
 
 /// The commit of the sources this was built from, asked when it runs: a build script would have to run at each commit.
@@ -188,6 +180,7 @@ fn commit() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scalebricks_console::output;
     use serde_json::Value;
 
     /// The fields of a row, in the order of the documentation.
@@ -214,7 +207,7 @@ mod tests {
     fn the_names_are_the_documented_ones() {
         let subject = Subject { bench: "fib", structure: "cuckoo".to_owned(), keys: 7, ..Subject::default() };
         let rows = vec![Row::new(subject, Metric::InsertRate, Summary::exact(2.0))];
-        let text = Report::here(rows).json().unwrap();
+        let text = output::json(&Report::here(rows)).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         for name in ["machine", "cpu", "commit"] {
             assert!(value[name].as_str().is_some_and(|text| !text.is_empty()), "{name}");

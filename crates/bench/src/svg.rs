@@ -2,40 +2,17 @@
 
 use crate::row::{Metric, Report, Row};
 use crate::table::figure;
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
+use scalebricks_console::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
 use scalebricks_console::quantity::short_count;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-const WIDTH: i32 = 1_000;
 const HEAD: i32 = 56;
 const FOOT: i32 = 34;
 const PANEL_HEAD: i32 = 34;
 const PITCH: i32 = 24;
 
-/// A card of its own colour, so that the picture reads the same on a white page and on a dark one.
-pub(crate) const CARD: RGBColor = RGBColor(0xfa, 0xfa, 0xf8);
-pub(crate) const TRACK: RGBColor = RGBColor(0xec, 0xec, 0xe8);
-pub(crate) const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
-pub(crate) const FAINT: RGBColor = RGBColor(0x6b, 0x72, 0x79);
-const BAR: RGBColor = RGBColor(0x9a, 0xa7, 0xb4);
-const BAR_OURS: RGBColor = RGBColor(0x0b, 0x6e, 0x99);
-
 /// Structures that are drawn in the colour of the house.
 const OURS: [&str; 2] = ["setsep", "scalebricks"];
-
-/// The picture could not be drawn.
-#[derive(Debug, thiserror::Error)]
-#[error("drawing the picture: {0}")]
-pub struct DrawError(String);
-
-impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawError {
-    fn from(error: DrawingAreaErrorKind<E>) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// A file name and an SVG document for each of `benches` and kind of figure.
 ///
@@ -63,23 +40,23 @@ pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>
 fn picture(report: &Report, bench: &str, metric: Metric, rows: &[&Row]) -> Result<String, DrawError> {
     let panels: Vec<&[&Row]> = rows.chunk_by(|a, b| panel_of(a) == panel_of(b)).collect();
     let height = HEAD + FOOT + PITCH * length(rows.len()) + PANEL_HEAD * length(panels.len());
-    let mut document = String::new();
-    {
-        let size = (WIDTH.cast_unsigned(), height.cast_unsigned());
-        let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
-        area.fill(&CARD)?;
+    picture::document(height, |area| {
         let title = format!("{bench}: {}", metric.name().replace('_', " "));
         area.draw_text(&title, &bold(style(22, INK, HPos::Left)), (28, 32))?;
         let mut top = HEAD;
         for panel in panels {
-            draw_panel(&area, panel, top)?;
+            draw_panel(area, panel, top)?;
             top += PANEL_HEAD + PITCH * length(panel.len());
         }
-        let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
-        area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, height - 16))?;
-        area.present()?;
-    }
-    Ok(document)
+        draw_foot(area, report, height)
+    })
+}
+
+/// Where it was measured, at the lower edge.
+pub(crate) fn draw_foot(area: &Area<'_>, report: &Report, height: i32) -> Result<(), DrawError> {
+    let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
+    area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, height - 16))?;
+    Ok(())
 }
 
 /// A number of rows or panels, of which there are hundreds at most.
@@ -101,15 +78,8 @@ fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError>
     let most = rows.iter().map(|row| row.median).fold(0.0, f64::max);
     for (number, row) in rows.iter().enumerate() {
         let middle = top + PANEL_HEAD + PITCH * length(number) + PITCH / 2;
-        let ours = OURS.contains(&row.subject.structure.as_str());
-        let share = if most > 0.0 { row.median / most } else { 0.0 };
-        // At least a hair, so that a tiny figure is not mistaken for a missing one.
-        let end = left + ((f64::from(right - left) * share) as i32).max(1);
-        let bar = |to: i32, colour: RGBColor| {
-            Rectangle::new([(left, middle - 7), (to, middle + 7)], colour.filled())
-        };
-        area.draw(&bar(right, TRACK))?;
-        area.draw(&bar(end, if ours { BAR_OURS } else { BAR }))?;
+        let is_ours = OURS.contains(&row.subject.structure.as_str());
+        Bar { left, right, middle, half: 7, is_ours }.draw(area, row.median, most)?;
         area.draw_text(&label(row), &style(13, INK, HPos::Right), (left - 10, middle))?;
         area.draw_text(&figure(row, row.median), &style(13, INK, HPos::Left), (right + 10, middle))?;
     }
@@ -128,17 +98,6 @@ fn label(row: &Row) -> String {
         subject.load.map(|load| format!("load {load:.2}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-pub(crate) fn style(size: u32, colour: RGBColor, horizontal: HPos) -> TextStyle<'static> {
-    let plain = TextStyle::from(("sans-serif", size).into_font());
-    TextStyle { color: colour.to_backend_color(), ..plain }.pos(Pos::new(horizontal, VPos::Center))
-}
-
-/// A text style made bold.
-pub(crate) fn bold(mut text: TextStyle<'static>) -> TextStyle<'static> {
-    text.font = text.font.style(FontStyle::Bold);
-    text
 }
 
 #[cfg(test)]

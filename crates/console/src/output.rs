@@ -1,12 +1,41 @@
 //! The only module that speaks to the user: results on standard output, everything else on standard error.
 
+use crate::atomic_file::{self, WriteFileError};
+use crate::picture::DrawError;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Least time between two plain lines of progress.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Why a result did not reach whoever asked for it.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// Standard output.
+    #[error("cannot print the results: {0}")]
+    Print(#[from] io::Error),
+    /// A result file.
+    #[error(transparent)]
+    File(#[from] WriteFileError),
+    /// The JSON.
+    #[error("the results do not serialise: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A picture.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+}
+
+/// Results as an indented JSON document that ends in a newline.
+///
+/// # Errors
+/// [`OutputError::Json`] with what the serialiser says.
+pub fn json(results: &impl Serialize) -> Result<String, OutputError> {
+    Ok(serde_json::to_string_pretty(results)? + "\n")
+}
 
 /// Where words go. Whoever has one may speak to the user, and nobody else: that is why its methods take `self`.
 #[derive(Debug)]
@@ -27,13 +56,23 @@ impl Console {
     /// A result, on standard output. Returns without a word if nobody reads it any more: `demo | head` is no error.
     ///
     /// # Errors
-    /// Any other failure to write.
-    pub fn result(&self, text: &str) -> io::Result<()> {
+    /// [`OutputError::Print`] for any other failure to write.
+    pub fn result(&self, text: &str) -> Result<(), OutputError> {
         let mut out = io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
+            written => Ok(written?),
         }
+    }
+
+    /// A result, as a file that is there whole or not at all.
+    ///
+    /// # Errors
+    /// [`OutputError::File`] names the file.
+    pub fn keep(&self, path: &Path, content: &str) -> Result<(), OutputError> {
+        atomic_file::write(path, content.as_bytes())?;
+        self.note(&format!("wrote {}", path.display()));
+        Ok(())
     }
 
     /// What is going on, on standard error.

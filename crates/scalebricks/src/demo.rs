@@ -22,15 +22,10 @@ pub mod traffic;
 
 use crate::cli::DemoArgs;
 use crate::report::result::Report;
-use crate::report::svg::DrawError;
-use crate::report::{json, svg, table};
+use crate::report::{svg, table};
 use replayed::ReplayedError;
-use scalebricks_console::atomic_file::{self, WriteFileError};
-use scalebricks_console::interrupt::Interrupt;
-use scalebricks_console::output::Console;
-use scalebricks_console::status;
+use scalebricks_console::{Console, Interrupt, OutputError, output, status};
 use scalebricks_types::IdError;
-use std::path::Path;
 use synthetic::SyntheticError;
 
 /// Why a demonstration ended without a result.
@@ -53,18 +48,9 @@ pub enum DemoError {
     /// The replay.
     #[error(transparent)]
     Replayed(#[from] ReplayedError),
-    /// A result file.
+    /// There are results, and they could not be told or kept.
     #[error(transparent)]
-    File(#[from] WriteFileError),
-    /// The JSON.
-    #[error("the results do not serialise: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The picture.
-    #[error(transparent)]
-    Draw(#[from] DrawError),
-    /// Standard output.
-    #[error("cannot print the results: {0}")]
-    Print(#[from] std::io::Error),
+    Output(#[from] OutputError),
 }
 
 impl DemoError {
@@ -92,18 +78,16 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
         Some(pcap) => replayed::run(&config, pcap, args.out.as_deref(), console, interrupt)?,
         None => synthetic::run(&config, console, interrupt)?,
     };
-    // Files first: if nobody reads the table, they are there all the same.
-    keep(&args.json, json::render(&report)?.as_bytes(), console)?;
-    keep(&args.svg, svg::render(&report)?.as_bytes(), console)?;
-    console.result(&table::render(&report))?;
+    tell(args, &report, console)?;
     tell_problems(&report, console);
     Ok(if report.is_clean() { status::SUCCESS } else { status::FAILURE })
 }
 
-fn keep(path: &Path, content: &[u8], console: &Console) -> Result<(), WriteFileError> {
-    atomic_file::write(path, content)?;
-    console.note(&format!("wrote {}", path.display()));
-    Ok(())
+/// Files first: if nobody reads the table, they are there all the same.
+fn tell(args: &DemoArgs, report: &Report, console: &Console) -> Result<(), OutputError> {
+    console.keep(&args.json, &output::json(report)?)?;
+    console.keep(&args.svg, &svg::render(report)?)?;
+    console.result(&table::render(report))
 }
 
 fn tell_problems(report: &Report, console: &Console) {

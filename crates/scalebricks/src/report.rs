@@ -1,6 +1,5 @@
-//! What a run found: as data, as a table, as JSON, as a picture.
+//! What a run found: as data, as a table, as a picture.
 
-pub mod json;
 pub mod result;
 #[cfg(test)]
 mod sample;

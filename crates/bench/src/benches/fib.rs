@@ -1,7 +1,7 @@
 //! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library.
 
 use crate::bench::Bench;
-use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows};
+use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
 use crate::contestants::{Form, Forms, Mode, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -30,8 +30,11 @@ const ALL_VALUE_BITS: u8 = 128;
 /// Of all keys, those that are taken out again.
 const REMOVED: usize = 16;
 
-/// Bytes a key of everything: keys, questions in all forms, the FIB, and two of each table.
-const KEY_BYTES: u64 = 18 + 80 + 34 + 2 * (34 + 84);
+/// Keys a call of a table that grows.
+const GROWING_BATCH: usize = 32;
+
+/// Bytes a key of everything: keys, questions in all forms, the FIB, each table, and one that grows at its emptiest.
+const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2;
 
 impl Bench for Fib {
     fn name(&self) -> &'static str {
@@ -94,8 +97,10 @@ fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
             let subject = Subject { table_bytes: Some(tables.cuckoo.table_bytes()), ..subject };
             let batches = session.options().batches(&[32, 64, 256]);
             turns.extend(table_lookups(&subject, &tables, &keys, &flows, &batches));
-            turns.push(table_changes(&subject, &flows, &keys, "single", FlowTable::insert_each));
-            turns.push(table_changes(&subject, &flows, &keys, "one-writer", FlowTable::insert_run));
+            turns.push(table_changes(&subject, &flows, &keys, ("single", 1), FlowTable::insert_each));
+            turns.push(table_changes(&subject, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
+            turns.push(table_changes(&subject, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
+            turns.push(table_growth(&subject, &flows, &keys));
         } else {
             let subject = Subject { table_bytes: Some(tables.map.table_bytes()), ..subject };
             turns.push(lookups(&subject, None, &tables.map, Mode::Loop, (&keys.set, &keys.forms)));
@@ -167,11 +172,11 @@ fn table_changes<'a>(
     subject: &Subject,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-    variant: &str,
+    (variant, batch): (&str, usize),
     insert: Insert,
 ) -> Turn<'a, Vec<u8>> {
     let row = |metric, variant: String, load| {
-        (Subject { variant: Some(variant), batch: Some(1), load: Some(load), ..subject.clone() }, metric)
+        (Subject { variant: Some(variant), batch: Some(batch), load: Some(load), ..subject.clone() }, metric)
     };
     let mut rows = vec![
         row(Metric::InsertRate, format!("{variant}, 0 to {EASY}"), EASY),
@@ -200,6 +205,28 @@ fn table_changes<'a>(
             figures.push(removed as f64 / seconds);
         }
         Ok(Found { figures, table_bytes: None })
+    })
+}
+
+/// Fills a table of its own that grows meanwhile, and asks it when half of its keys have moved to a larger one.
+fn table_growth<'a>(
+    subject: &Subject,
+    flows: &'a Flows<'_>,
+    Keys { set, forms, .. }: &'a Keys,
+) -> Turn<'a, Vec<u8>> {
+    let row = |metric, variant: &str, batch| {
+        (Subject { variant: Some(variant.to_owned()), batch: Some(batch), ..subject.clone() }, metric)
+    };
+    let rows =
+        vec![row(Metric::InsertRate, "growing", RUN), row(Metric::LookupRate, "half-moved", GROWING_BATCH)];
+    Turn::several(rows, move |answers: &mut Vec<u8>| {
+        let table = FlowTable::growing();
+        let (done, seconds) = timing::pinned(|| table.insert_growing(flows, 0..set.len()))?;
+        done?;
+        table.move_half()?;
+        let rate = timing::lookup(&table, Mode::Batch(GROWING_BATCH), set, forms, 1, answers)?;
+        timing::check("cuckoo", set, answers)?;
+        Ok(Found { figures: vec![set.len() as f64 / seconds, rate], table_bytes: Some(table.table_bytes()) })
     })
 }
 

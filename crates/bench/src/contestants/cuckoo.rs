@@ -1,13 +1,11 @@
 //! The cuckoo table with keys of one word.
 
-use super::{Build, Mode, Questions, Table};
+use super::{Build, Mode, Questions, Table, exact, in_batches};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::cuckoo::{CuckooTable, HashWords};
 use scalebricks_types::KeyHash;
-
-/// Most keys a call.
-const MAX_BATCH: usize = 256;
+use std::ops::Range;
 
 /// Keys an insert asks ahead for.
 const AHEAD: usize = 8;
@@ -25,6 +23,27 @@ impl HashWords<1> for Hashed {
 
 type Cuckoo = CuckooTable<1, 1, Hashed>;
 
+/// Adds the keys at these places as one writer, which asks ahead for memory. `at` gives key and value.
+///
+/// # Errors
+/// [`BenchError::Structure`] if the table refuses one.
+pub fn insert_run<const K: usize, const V: usize, H: HashWords<K>>(
+    table: &CuckooTable<K, V, H>,
+    hashes: &[KeyHash],
+    places: Range<usize>,
+    at: impl Fn(usize) -> ([u64; K], [u64; V]),
+) -> Result<(), BenchError> {
+    let mut writer = table.write();
+    for place in places {
+        if let Some(&ahead) = hashes.get(place + AHEAD) {
+            writer.prefetch(ahead);
+        }
+        let (key, value) = at(place);
+        writer.insert(&key, hashes[place], &value).map_err(|error| BenchError::of("cuckoo", error))?;
+    }
+    Ok(())
+}
+
 /// Keys and values, ready to be built from.
 pub struct Prepared<'a>(&'a KeySet);
 
@@ -36,17 +55,9 @@ impl<'a> Prepared<'a> {
 
 impl Build for Prepared<'_> {
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
-        let table = Cuckoo::new(Cuckoo::slots_for(self.0.len()), 1, Hashed);
-        let mut writer = table.write();
-        for (place, (&hash, &value)) in self.0.hashes.iter().zip(&self.0.values).enumerate() {
-            if let Some(&ahead) = self.0.hashes.get(place + AHEAD) {
-                writer.prefetch(ahead);
-            }
-            writer
-                .insert(&[hash.get()], hash, &[value.into()])
-                .map_err(|error| BenchError::of("cuckoo", error))?;
-        }
-        drop(writer);
+        let KeySet { hashes, values, .. } = self.0;
+        let table = Cuckoo::new(Cuckoo::slots_for(hashes.len()), 1, Hashed);
+        insert_run(&table, hashes, 0..hashes.len(), |place| ([hashes[place].get()], [values[place].into()]))?;
         Ok(Box::new(Filled(table)))
     }
 }
@@ -59,17 +70,12 @@ impl Table for Filled {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
-        let (mut keys, mut values) = ([[0]; MAX_BATCH], [None; MAX_BATCH]);
-        for (hashes, answers) in questions.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
-            let (keys, values) = (&mut keys[..hashes.len()], &mut values[..hashes.len()]);
-            for (key, hash) in keys.iter_mut().zip(hashes) {
-                *key = [hash.get()];
-            }
-            self.0.get_batch(keys, hashes, values);
-            for (answer, value) in answers.iter_mut().zip(values) {
-                *answer = value.map_or(u8::MAX, |[value]| value as u8); // a value of at most 8 bits
-            }
-        }
+        let mut keys = Vec::new();
+        let ask = |_: &[KeyHash], hashes: &[KeyHash], values: &mut [_]| {
+            keys.clear();
+            keys.extend(hashes.iter().map(|hash| [hash.get()]));
+            self.0.get_batch(&keys, hashes, values);
+        };
+        in_batches(mode, (questions.hashes, questions.hashes), answers, None, ask, exact);
     }
 }

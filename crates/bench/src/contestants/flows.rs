@@ -1,7 +1,8 @@
 //! Exact tables of flows: 16-byte keys, 16-byte values.
 
-use super::{Form, Mode, Questions, Table};
-use crate::contestants::hash_map::Given;
+use super::cuckoo::insert_run;
+use super::hash_map::Given;
+use super::{Form, Mode, Questions, Table, exact, in_batches};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use hashbrown::HashMap;
@@ -13,11 +14,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most keys a call.
-const MAX_BATCH: usize = 256;
-
-/// Keys an insert asks ahead for.
-const AHEAD: usize = 8;
+/// Flows of a run that is inserted by one call.
+pub const RUN: usize = 256;
 
 /// Seed of the table: no secret, the key hash is keyed.
 const SEED: u64 = 1;
@@ -48,6 +46,11 @@ impl FlowTable {
         Self(CuckooTable::new(CuckooTable::<2, 2>::slots_for(keys), SEED, keys::HASHER))
     }
 
+    /// An empty one that is to grow.
+    pub fn growing() -> Self {
+        Self(CuckooTable::new(0, SEED, keys::HASHER))
+    }
+
     /// Slots there are.
     pub fn slots(&self) -> usize {
         self.0.slots()
@@ -70,14 +73,57 @@ impl FlowTable {
     /// # Errors
     /// [`BenchError::Structure`] if the table refuses one.
     pub fn insert_run(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
-        let mut writer = self.0.write();
-        for place in places {
-            if let Some(&ahead) = flows.set.hashes.get(place + AHEAD) {
-                writer.prefetch(ahead);
+        insert_run(&self.0, &flows.set.hashes, places, |place| {
+            let (&key, _, value) = flows.at(place);
+            (key, value)
+        })
+    }
+
+    /// Adds the flows at these places, each [`RUN`] of them by a call.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn insert_runs(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        self.in_runs(flows, places, false)
+    }
+
+    /// The same, and the table grows when it must.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses one.
+    pub fn insert_growing(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+        self.in_runs(flows, places, true)
+    }
+
+    fn in_runs(&self, flows: &Flows<'_>, places: Range<usize>, grows: bool) -> Result<(), BenchError> {
+        let mut values = [[0; 2]; RUN];
+        for from in places.clone().step_by(RUN) {
+            let run = from..places.end.min(from + RUN);
+            for (value, place) in values.iter_mut().zip(run.clone()) {
+                *value = flows.at(place).2;
             }
-            let (key, hash, value) = flows.at(place);
-            writer.insert(key, hash, &value).map_err(refused)?;
+            let (words, hashes) = (&flows.words[run.clone()], &flows.set.hashes[run]);
+            let (mut writer, values) = (self.0.write(), &values[..words.len()]);
+            let inserted = if grows {
+                writer.insert_all_growing(words, hashes, values)
+            } else {
+                writer.insert_all(words, hashes, values)
+            };
+            inserted.map_err(|error| BenchError::of("cuckoo", error))?;
         }
+        Ok(())
+    }
+
+    /// Begins to move all keys to a table of half as many slots again, and stops half way.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses that.
+    pub fn move_half(&self) -> Result<(), BenchError> {
+        let mut writer = self.0.write();
+        writer.grow_step(usize::MAX).map_err(refused)?;
+        let buckets = self.0.slots() / 4;
+        writer.grow_begin(self.0.slots() / 2 * 3).map_err(refused)?;
+        writer.grow_step(buckets / 2).map_err(refused)?;
         Ok(())
     }
 
@@ -122,16 +168,8 @@ impl Table for FlowTable {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
-        let mut values = [None; MAX_BATCH];
-        let batches = questions.words.chunks(batch).zip(questions.hashes.chunks(batch));
-        for ((words, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
-            let values = &mut values[..hashes.len()];
-            self.0.get_batch(words, hashes, values);
-            for (answer, value) in answers.iter_mut().zip(values) {
-                *answer = value.map_or(u8::MAX, |[value, _]| value as u8); // a value of at most 8 bits
-            }
-        }
+        let ask = |words: &[_], hashes: &[_], values: &mut [_]| self.0.get_batch(words, hashes, values);
+        in_batches(mode, (questions.words, questions.hashes), answers, None, ask, exact);
     }
 }
 
@@ -163,15 +201,10 @@ impl Table for FlowFib {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
-        let mut values = [None; MAX_BATCH];
-        let batches = questions.flows.chunks(batch).zip(questions.hashes.chunks(batch));
-        for ((flows, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
-            self.0.lookup_batch(KeyBatch::new(flows, hashes), &mut values);
-            for (answer, value) in answers.iter_mut().zip(&values) {
-                *answer = value.map_or(u8::MAX, |value| value[0] as u8); // a value of at most 8 bits
-            }
-        }
+        let ask = |flows: &[_], hashes: &[_], values: &mut [_]| {
+            self.0.lookup_batch(KeyBatch::new(flows, hashes), values);
+        };
+        in_batches(mode, (questions.flows, questions.hashes), answers, None, ask, exact);
     }
 }
 
@@ -223,7 +256,7 @@ impl Table for FlowMap {
 
     fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
         for ((&key, &hash), answer) in questions.words.iter().zip(questions.hashes).zip(answers) {
-            *answer = self.0.get(&Hashed(key, hash)).map_or(u8::MAX, |value| value[0] as u8); // as above
+            *answer = exact(self.0.get(&Hashed(key, hash)).copied());
         }
     }
 }

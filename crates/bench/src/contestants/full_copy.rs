@@ -1,6 +1,6 @@
 //! The full copy: an exact table of flow keys, read as "which node?".
 
-use super::{Build, Form, Mode, Questions, Table};
+use super::{Build, Form, Mode, Questions, Table, in_batches};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use rayon::prelude::*;
@@ -9,9 +9,6 @@ use scalebricks_tables::full_copy::FullCopy;
 use scalebricks_tables::{Fib, FibValue, Gpt, KeyBatch};
 use scalebricks_types::{FlowKey, NodeHint};
 use std::sync::Arc;
-
-/// Most keys a call.
-const MAX_BATCH: usize = 4096;
 
 /// Keys and values, ready to be built from.
 pub struct Prepared<'a> {
@@ -49,15 +46,12 @@ impl Table for Copied {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
         let mut reader = Arc::clone(&self.0).reader();
-        let mut hints = vec![NodeHint::NONE; batch];
-        let batches = questions.flows.chunks(batch).zip(questions.hashes.chunks(batch));
-        for ((flows, hashes), answers) in batches.zip(answers.chunks_mut(batch)) {
-            reader.lookup_batch(KeyBatch::new(flows, hashes), &mut hints);
-            for (answer, hint) in answers.iter_mut().zip(&hints) {
-                *answer = hint.get() as u8; // at most 8 bits; a miss is none of the values, or found out
-            }
-        }
+        let ask = |flows: &[_], hashes: &[_], hints: &mut [_]| {
+            reader.lookup_batch(KeyBatch::new(flows, hashes), hints);
+        };
+        // At most 8 bits; a miss is none of the values, or found out.
+        let told = |hint: NodeHint| hint.get() as u8;
+        in_batches(mode, (questions.flows, questions.hashes), answers, NodeHint::NONE, ask, told);
     }
 }

@@ -276,6 +276,37 @@ pub trait Table: Send + Sync {
     }
 }
 
+/// Most keys a call.
+const MAX_BATCH: usize = 4096;
+
+/// Asks for keys in batches. `ask` puts what the table says in place of as many `missing`, and `told` reads the answer
+/// from it.
+fn in_batches<K, V: Copy>(
+    mode: Mode,
+    (keys, hashes): (&[K], &[KeyHash]),
+    answers: &mut [u8],
+    missing: V,
+    mut ask: impl FnMut(&[K], &[KeyHash], &mut [V]),
+    told: impl Fn(V) -> u8,
+) {
+    let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+    let mut said = vec![missing; batch];
+    for ((keys, hashes), answers) in
+        keys.chunks(batch).zip(hashes.chunks(batch)).zip(answers.chunks_mut(batch))
+    {
+        let said = &mut said[..hashes.len()];
+        ask(keys, hashes, said);
+        for (answer, &mut said) in answers.iter_mut().zip(said) {
+            *answer = told(said);
+        }
+    }
+}
+
+/// The answer in the value of an exact table: a value of at most 8 bits, or none.
+fn exact<const V: usize>(value: Option<[u64; V]>) -> u8 {
+    value.map_or(u8::MAX, |value| value[0] as u8)
+}
+
 /// How a SetSep table is filled: each product knows its part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fill {

@@ -2,16 +2,13 @@
 
 use super::exhibit::{Axis, Chart, Mark, Scale, Series};
 use crate::row::Report;
-use crate::svg::{CARD, DrawError, FAINT, INK, TRACK, bold, style};
-use plotters::coord::Shift;
+use crate::svg::draw_foot;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
+use scalebricks_console::picture::{self, Area, DrawError, FAINT, INK, OURS, TRACK, bold, style};
 use scalebricks_console::quantity::short_count;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-const WIDTH: i32 = 1_000;
 const HEIGHT: i32 = 560;
 /// Where the points are: left, right, top, bottom.
 const FRAME: (i32, i32, i32, i32) = (96, 690, 64, 470);
@@ -21,7 +18,7 @@ const PITCH: i32 = 26;
 
 /// Colours of series; the first is that of the house.
 const COLOURS: [RGBColor; 8] = [
-    RGBColor(0x0b, 0x6e, 0x99),
+    OURS,
     RGBColor(0xc2, 0x57, 0x1a),
     RGBColor(0x3b, 0x8b, 0x5b),
     RGBColor(0x7a, 0x5e, 0xa8),
@@ -46,26 +43,19 @@ fn picture(report: &Report, chart: &Chart) -> Result<String, DrawError> {
     let all = || chart.series.iter().flat_map(|series| &series.points);
     let x = Span::of(chart.x.scale, all().map(|point| point.x), (FRAME.0, FRAME.1));
     let y = Span::of(chart.y.scale, all().map(|point| point.y), (FRAME.3, FRAME.2));
-    let mut document = String::new();
-    {
-        let size = (WIDTH.cast_unsigned(), HEIGHT.cast_unsigned());
-        let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
-        area.fill(&CARD)?;
+    picture::document(HEIGHT, |area| {
         area.draw_text(&chart.title, &bold(style(22, INK, HPos::Left)), (28, 32))?;
-        draw_axes(&area, &chart.x, &chart.y, &x, &y)?;
+        draw_axes(area, &chart.x, &chart.y, &x, &y)?;
         for (number, series) in chart.series.iter().enumerate() {
             let points: Vec<(i32, i32)> =
                 series.points.iter().map(|point| (x.pixel(point.x), y.pixel(point.y))).collect();
-            draw(&area, series, &points)?;
+            draw(area, series, &points)?;
             let middle = FRAME.2 + 8 + PITCH * i32::try_from(number).unwrap_or(0);
-            draw(&area, series, &[(LEGEND, middle), (LEGEND + 26, middle)])?;
+            draw(area, series, &[(LEGEND, middle), (LEGEND + 26, middle)])?;
             area.draw_text(&series.name, &style(13, INK, HPos::Left), (LEGEND + 36, middle))?;
         }
-        let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
-        area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, HEIGHT - 16))?;
-        area.present()?;
-    }
-    Ok(document)
+        draw_foot(area, report, HEIGHT)
+    })
 }
 
 fn draw_axes(area: &Area<'_>, across: &Axis, up: &Axis, x: &Span, y: &Span) -> Result<(), DrawError> {

@@ -188,3 +188,39 @@ impl Machine {
         Self { cpu: machine::cpu(), cores: machine::cores() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::report::sample;
+    use scalebricks_console::output;
+    use serde_json::Value;
+
+    #[test]
+    fn the_names_are_the_documented_ones() {
+        let text = output::json(&sample::report()).unwrap();
+        assert!(text.ends_with("}\n"));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        for name in ["nodes", "flows", "seed", "threads"] {
+            assert!(value[name].is_u64(), "{name}");
+        }
+        let result = &value["architectures"][0];
+        assert_eq!(result["name"], "full-duplication");
+        for name in ["mpps", "hops_mean"] {
+            assert!(result[name].is_f64(), "{name}");
+        }
+        for name in [
+            "hops_max",
+            "fabric_bytes",
+            "gpt_bytes_per_node",
+            "fib_bytes_per_node",
+            "capacity_flows",
+            "packets_in",
+            "packets_out",
+            "lost",
+            "misdelivered",
+        ] {
+            assert!(result[name].is_u64(), "{name}");
+        }
+        assert_eq!(result["dropped"]["no_buffer"], 5);
+    }
+}

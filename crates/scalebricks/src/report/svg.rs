@@ -2,36 +2,14 @@
 
 use super::result::{ArchitectureResult, Report};
 use super::table::{ratio, table_bytes};
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::TextStyle;
+use plotters::style::text_anchor::HPos;
+use scalebricks_console::picture::{self, Area, Bar, DrawError, FAINT, INK, WIDTH, bold, style};
 use scalebricks_console::quantity::{bytes, count, short_count};
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-const WIDTH: i32 = 1_000;
 const HEIGHT: i32 = 600;
 const HEAD: i32 = 62;
 const FOOT: i32 = 34;
-
-/// A card of its own colour, so that the picture reads the same on a white page and on a dark one.
-const CARD: RGBColor = RGBColor(0xfa, 0xfa, 0xf8);
-const TRACK: RGBColor = RGBColor(0xec, 0xec, 0xe8);
-const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
-const FAINT: RGBColor = RGBColor(0x6b, 0x72, 0x79);
-const BAR: RGBColor = RGBColor(0x9a, 0xa7, 0xb4);
-const BAR_OURS: RGBColor = RGBColor(0x0b, 0x6e, 0x99);
-
-/// The picture could not be drawn.
-#[derive(Debug, thiserror::Error)]
-#[error("drawing the picture: {0}")]
-pub struct DrawError(String);
-
-impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawError {
-    fn from(error: DrawingAreaErrorKind<E>) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// One panel: what it shows, which way is better, and how a result fills it.
 struct Panel<'a> {
@@ -47,21 +25,13 @@ struct Panel<'a> {
 /// # Errors
 /// [`DrawError`] if the drawing library refuses.
 pub fn render(report: &Report) -> Result<String, DrawError> {
-    let mut document = String::new();
-    {
-        let area = SVGBackend::with_string(&mut document, (WIDTH.cast_unsigned(), HEIGHT.cast_unsigned()))
-            .into_drawing_area();
-        draw(&area, report)?;
-        area.present()?;
-    }
-    Ok(document)
+    picture::document(HEIGHT, |area| draw(area, report))
 }
 
 fn draw(area: &Area<'_>, report: &Report) -> Result<(), DrawError> {
-    area.fill(&CARD)?;
     let title =
         format!("{} flows on {} nodes: four ways to find their state", count(report.flows), report.nodes);
-    area.draw_text(&title, &style(22, INK, HPos::Left).font_style(FontStyle::Bold), (28, 34))?;
+    area.draw_text(&title, &bold(style(22, INK, HPos::Left)), (28, 34))?;
     let packets = report.architectures.iter().map(|r| r.packets_in).max().unwrap_or(0);
     let wrong: u64 = report.architectures.iter().map(|r| r.lost + r.misdelivered).sum();
     let checked =
@@ -113,54 +83,30 @@ fn draw(area: &Area<'_>, report: &Report) -> Result<(), DrawError> {
 fn draw_panel(area: &Area<'_>, report: &Report, panel: &Panel<'_>) -> Result<(), DrawError> {
     let (width, height) = area.dim_in_pixel();
     let (width, height) = (width.cast_signed(), height.cast_signed());
-    area.draw_text(panel.title, &style(16, INK, HPos::Left).font_style(FontStyle::Bold), (14, 18))?;
+    area.draw_text(panel.title, &bold(style(16, INK, HPos::Left)), (14, 18))?;
     area.draw_text(panel.hint, &style(13, FAINT, HPos::Right), (width - 14, 18))?;
     let (left, right, top) = (138, width - 148, 42);
     let most = report.architectures.iter().map(panel.figure).fold(0.0, f64::max);
     let pitch = 50.min((height - top - 10) / 4); // there are four architectures
     for (row, result) in (0..).zip(&report.architectures) {
         let middle = top + pitch * row + pitch / 2;
-        let ours = result.name == "scalebricks";
+        let is_ours = result.name == "scalebricks";
         let half = (pitch * 3 / 10).max(4);
-        let share = if most > 0.0 { (panel.figure)(result) / most } else { 0.0 };
-        // At least a hair, so that a tiny figure is not mistaken for a missing one.
-        let end = left + ((f64::from(right - left) * share) as i32).max(1);
-        let bar = |to: i32, colour: RGBColor| {
-            Rectangle::new([(left, middle - half), (to, middle + half)], colour.filled())
-        };
-        area.draw(&bar(right, TRACK))?;
-        area.draw(&bar(end, if ours { BAR_OURS } else { BAR }))?;
-        let name = emphasised(style(14, INK, HPos::Right), ours);
+        Bar { left, right, middle, half, is_ours }.draw(area, (panel.figure)(result), most)?;
+        let name = emphasised(style(14, INK, HPos::Right), is_ours);
         area.draw_text(result.name, &name, (left - 10, middle))?;
         let ratio = ratio(report, result, panel.figure).filter(|_| panel.with_ratio);
         let text = match ratio {
             Some(ratio) => format!("{}  ({ratio:.2}×)", (panel.text)(result)),
             None => (panel.text)(result),
         };
-        area.draw_text(&text, &emphasised(style(14, INK, HPos::Left), ours), (right + 10, middle))?;
+        area.draw_text(&text, &emphasised(style(14, INK, HPos::Left), is_ours), (right + 10, middle))?;
     }
     Ok(())
 }
 
-fn style(size: u32, colour: RGBColor, horizontal: HPos) -> TextStyle<'static> {
-    let plain = TextStyle::from(("sans-serif", size).into_font());
-    TextStyle { color: colour.to_backend_color(), ..plain }.pos(Pos::new(horizontal, VPos::Center))
-}
-
 fn emphasised(style: TextStyle<'static>, strongly: bool) -> TextStyle<'static> {
-    if strongly { style.font_style(FontStyle::Bold) } else { style }
-}
-
-/// A font's style, by text style.
-trait WithFontStyle {
-    fn font_style(self, style: FontStyle) -> Self;
-}
-
-impl WithFontStyle for TextStyle<'static> {
-    fn font_style(mut self, style: FontStyle) -> Self {
-        self.font = self.font.style(style);
-        self
-    }
+    if strongly { bold(style) } else { style }
 }
 
 #[cfg(test)]

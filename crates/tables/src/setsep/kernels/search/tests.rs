@@ -1,12 +1,10 @@
-//! Every form against the definitions, and how fast they are.
+//! Every form against the definitions.
 
 use super::*;
 use crate::setsep::brute::{self, HALVES, MARKER, MOST_KEYS, RETRIES, Words};
 use crate::setsep::geometry::mix64;
 use proptest::prelude::*;
 use scalebricks_types::PartitionCount;
-use std::hint::black_box;
-use std::time::Instant;
 
 const SEARCHED: [Format; 4] = [Format::Paper16x8, Format::Paper8x16, Format::Paper16x16, Format::Brute];
 
@@ -111,78 +109,21 @@ fn the_marker_is_no_index() {
     assert!(brute::is_marked(brute::field(MARKER, 0)));
 }
 
-/// Groups of 13 to 19 keys, as balancing leaves them: how long one takes. Run by name, in a release build.
+/// Groups of one value bit that have no solution: as `docs/kernels-search.md` tells, within four standard errors.
 #[test]
-#[ignore = "a measurement"]
-fn speed() {
-    for format in [Format::Paper16x8, Format::Brute, Format::Paper8x16, Format::Paper16x16] {
-        for isa in forms() {
-            for bits in [1, 2, 4, 8] {
-                if isa == Isa::Portable && bits > 2 {
-                    continue;
-                }
-                let params = params(format, bits, 7);
-                let (count, rounds) = if isa == Isa::Portable { (500, 3) } else { (8000, 25) };
-                let groups: Vec<_> = (0..count).map(|i| group(load(i), bits, mix64(i))).collect();
-                let solver = SearchSolver::new(&params, isa);
-                let keys: usize = groups.iter().map(|group| group.0.len()).sum();
-                let best = (0..rounds).map(|_| {
-                    let start = Instant::now();
-                    for (hashes, values) in &groups {
-                        black_box(solver.solve(black_box(hashes), black_box(values)));
-                    }
-                    start.elapsed().as_secs_f64()
-                });
-                let ns = best.fold(f64::MAX, f64::min) * 1e9 / keys as f64;
-                println!(
-                    "{format:10} {isa:12} l={bits}: {ns:6.2} ns a key, {:.0} a group",
-                    ns * keys as f64 / count as f64
-                );
-            }
-        }
-    }
-}
-
-/// 13 to 19, mostly 16.
-fn load(i: u64) -> usize {
-    let bits = mix64(i ^ 0x99) & 0x3F;
-    13 + bits.count_ones() as usize
-}
-
-/// How many groups of each load have no solution.
-#[test]
-#[ignore = "a measurement"]
-fn failures() {
-    for format in [Format::Paper16x8, Format::Brute] {
-        for n in 14..=21 {
-            let params = params(format, 1, 7);
-            let solver = SearchSolver::new(&params, Isa::best());
-            let count = 2_000_000;
-            let failed = (0..count)
-                .filter(|&i| {
-                    let (hashes, values) = group(n, 1, mix64(i << 8 | n as u64));
-                    solver.solve(&hashes, &values).is_none()
-                })
-                .count();
-            println!("{format} {n}: {failed} of {count}, {:.2e}", failed as f64 / f64::from(count as u32));
-        }
-    }
-}
-
-/// How many keys of a whole table end in the fallback.
-#[test]
-#[ignore = "a measurement"]
-fn fallback() {
-    use crate::setsep::SetSepBuilder;
-    use scalebricks_types::KeyHash;
-    let count = 4_000_000;
-    for format in [Format::Paper16x8, Format::Brute] {
-        for bits in [1, 2, 4] {
-            let params = Params::for_keys_in(format, count, bits, PartitionCount::ONE).unwrap();
-            let (hashes, values) = group(count as usize, bits, 5);
-            let entries: Vec<_> = hashes.into_iter().map(KeyHash::new).zip(values).collect();
-            let stats = SetSepBuilder::new(params).build(&entries).unwrap().stats();
-            println!("{format} l={bits}: {} keys of {count} in the fallback", stats.fallback_keys);
-        }
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn groups_fail_as_often_as_they_should() {
+    for (format, share) in [(Format::Paper16x8, 0.025_f64), (Format::Brute, 0.042)] {
+        let params = params(format, 1, 7);
+        let solver = SearchSolver::new(&params, Isa::best());
+        let count = 4000;
+        let failed = |n: usize| {
+            let groups = (0..count).map(|i| group(n, 1, mix64(i << 8 | n as u64)));
+            groups.filter(|(hashes, values)| solver.solve(hashes, values).is_none()).count()
+        };
+        assert_eq!(failed(18), 0, "{format}");
+        let (found, error) =
+            (failed(21) as f64 / count as f64, (share * (1.0 - share) / count as f64).sqrt());
+        assert!((found - share).abs() < 4.0 * error, "{format}: {found}, not {share}");
     }
 }
