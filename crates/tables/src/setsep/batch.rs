@@ -13,6 +13,7 @@ use super::face::lines_for;
 use super::held::Held;
 use super::image::choice;
 use super::ops::{Full, Op, UpdateError};
+use super::order::{Entry, sort};
 use super::payload::PayloadWriter;
 use super::query::Own;
 use super::solver::{self, Solver};
@@ -42,14 +43,6 @@ enum Undo {
     Put(u64, u8),
     Set(u64, u8),
     Move(Move),
-}
-
-/// An operation, by its block in the store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    slot: u32,
-    op: u32,
-    hash: u64,
 }
 
 /// A block that a batch has changed.
@@ -392,30 +385,5 @@ fn named(refused: Refused, held: &Held, slot: usize, op: usize) -> UpdateError {
             need: held.store.view(slot).head.keys as usize + 1,
             limit: held.params.format().block_capacity(),
         }),
-    }
-}
-
-/// Sorts entries by their block, those of a block in the order in which they came.
-fn sort(order: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
-    const DIGITS: usize = 1 << 8;
-    if order.len() < 2 * DIGITS {
-        order.sort_unstable();
-        return;
-    }
-    spare.resize(order.len(), Entry::default());
-    let all = order.iter().fold(0, |all, entry| all | entry.slot);
-    for shift in (0..32).step_by(8).take_while(|shift| all >> shift != 0) {
-        let digit = |entry: &Entry| (entry.slot >> shift) as usize % DIGITS;
-        let mut starts = [0u32; DIGITS + 1];
-        for entry in &*order {
-            starts[digit(entry) + 1] += 1;
-        }
-        (0..DIGITS).for_each(|digit| starts[digit + 1] += starts[digit]);
-        for entry in &*order {
-            let at = &mut starts[digit(entry)];
-            spare[*at as usize] = *entry;
-            *at += 1;
-        }
-        std::mem::swap(order, spare);
     }
 }

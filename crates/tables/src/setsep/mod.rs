@@ -65,6 +65,7 @@ mod image;
 mod kernels;
 mod linear;
 mod ops;
+mod order;
 mod paper;
 mod params;
 mod payload;
