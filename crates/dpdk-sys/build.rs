@@ -11,11 +11,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=shim.c");
     // What pkg-config says to link is every library there is, `--as-needed`; drivers are loaded at run time, by the
     // libraries themselves, from the directory the distribution has built into them.
-    let found = pkg_config::Config::new()
-        .atleast_version("22.11")
-        .cargo_metadata(false)
-        .probe("libdpdk")
-        .map_err(|error| format!("DPDK 22.11 or later was not found (on Debian: apt install libdpdk-dev): {error}"))?;
+    let found =
+        pkg_config::Config::new().atleast_version("22.11").cargo_metadata(false).probe("libdpdk").map_err(
+            |error| {
+                format!("DPDK 22.11 or later was not found (on Debian: apt install libdpdk-dev): {error}")
+            },
+        )?;
     // The flags matter as much as the paths: `-march` and `-include rte_config.h` decide layouts.
     let flags = pkg_config_words("--cflags")?;
 

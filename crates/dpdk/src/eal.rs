@@ -89,7 +89,7 @@ impl Eal {
         let texts: &'static mut [CString] = texts.leak();
         let mut pointers: Vec<*mut c_char> = texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
         pointers.push(std::ptr::null_mut());
-        let count = pointers.len() as i32 - 1; // a few
+        let count = i32::try_from(pointers.len() - 1).unwrap_or(i32::MAX); // a few
         let pointers = pointers.leak();
         // SAFETY: called once; as `main`'s arguments, which live for ever.
         let done = unsafe { sys::rte_eal_init(count, pointers.as_mut_ptr()) };
@@ -117,6 +117,7 @@ impl Eal {
     }
 
     /// Makes a virtual device (`net_null0,size=64`) or takes a PCI device (`0000:01:00.0`).
+    #[expect(clippy::unused_self, reason = "the proof that DPDK runs")]
     pub(crate) fn attach(self, device: &str) -> Result<Device, DpdkError> {
         let (name, arguments) = device.split_once(',').unwrap_or((device, ""));
         let bus = if name.contains(':') { "pci" } else { "vdev" };
@@ -161,5 +162,6 @@ impl Drop for Registered {
 
 /// A C text.
 pub(crate) fn text(text: String) -> Result<CString, DpdkError> {
-    CString::new(text).map_err(|error| DpdkError::Text(String::from_utf8_lossy(&error.into_vec()).into_owned()))
+    CString::new(text)
+        .map_err(|error| DpdkError::Text(String::from_utf8_lossy(&error.into_vec()).into_owned()))
 }

@@ -35,8 +35,9 @@ pub(crate) fn register_tag() -> Result<(), DpdkError> {
         flag.name[at] = byte.cast_signed();
     }
     // SAFETY: DPDK runs; both are read only.
-    let (offset, bit) =
-        unsafe { (sys::rte_mbuf_dynfield_register(&raw const field), sys::rte_mbuf_dynflag_register(&raw const flag)) };
+    let (offset, bit) = unsafe {
+        (sys::rte_mbuf_dynfield_register(&raw const field), sys::rte_mbuf_dynflag_register(&raw const flag))
+    };
     let offset = check(|| "making room for packets' tags".to_owned(), offset)?;
     let bit = check(|| "finding a flag for packets' tags".to_owned(), bit)?;
     TAG_OFFSET.store(offset.unsigned_abs() as usize, Ordering::Relaxed);
@@ -159,7 +160,14 @@ impl PacketBuf for Mbuf {
             return Tag::default();
         }
         // SAFETY: DPDK has given this place in each mbuf to tags; the flag says that one was written.
-        unsafe { self.0.as_ptr().cast::<u8>().add(TAG_OFFSET.load(Ordering::Relaxed)).cast::<Tag>().read_unaligned() }
+        unsafe {
+            self.0
+                .as_ptr()
+                .cast::<u8>()
+                .add(TAG_OFFSET.load(Ordering::Relaxed))
+                .cast::<Tag>()
+                .read_unaligned()
+        }
     }
 
     #[inline]

@@ -48,7 +48,8 @@ impl Pool {
             let socket = sys::sb_socket_id();
             sys::rte_pktmbuf_pool_create(c_name.as_ptr(), config.packets, config.cache, 0, room, socket)
         };
-        let made = || format!("making pool '{name}' of {} packets of {} bytes", config.packets, config.data_bytes);
+        let made =
+            || format!("making pool '{name}' of {} packets of {} bytes", config.packets, config.data_bytes);
         NonNull::new(pool).map(Self).ok_or_else(|| DpdkError::last(made()))
     }
 

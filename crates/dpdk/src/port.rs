@@ -30,7 +30,14 @@ pub struct PortConfig {
 impl Default for PortConfig {
     /// One queue each way, of 1,024; frames for others too.
     fn default() -> Self {
-        Self { rx_queues: 1, tx_queues: 1, rx_descriptors: 1024, tx_descriptors: 1024, mtu: None, promiscuous: true }
+        Self {
+            rx_queues: 1,
+            tx_queues: 1,
+            rx_descriptors: 1024,
+            tx_descriptors: 1024,
+            mtu: None,
+            promiscuous: true,
+        }
     }
 }
 
@@ -225,14 +232,13 @@ impl Port {
 /// Finds the interface, or makes it, for the caller alone.
 fn claim(eal: Eal, device: &str) -> Result<Open, DpdkError> {
     let name = device.split_once(',').map_or(device, |(name, _)| name);
-    let (number, made) = match find(name)? {
-        Some(number) => (number, None),
-        None => {
-            let made = eal.attach(device)?;
-            let hint = "its driver made no interface of that name";
-            let number = find(name)?.ok_or_else(|| DpdkError::NoDevice { device: device.to_owned(), hint })?;
-            (number, Some(made))
-        }
+    let (number, made) = if let Some(number) = find(name)? {
+        (number, None)
+    } else {
+        let made = eal.attach(device)?;
+        let hint = "its driver made no interface of that name";
+        let number = find(name)?.ok_or_else(|| DpdkError::NoDevice { device: device.to_owned(), hint })?;
+        (number, Some(made))
     };
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if taken.contains(&number) {
@@ -306,7 +312,8 @@ fn configure(open: &Open, info: &PortInfo, config: &PortConfig, pool: Pool) -> R
     unsafe {
         let socket = sys::rte_eth_dev_socket_id(number).cast_unsigned();
         for queue in 0..config.rx_queues {
-            let done = sys::rte_eth_rx_queue_setup(number, queue, rx, socket, std::ptr::null(), pool.as_ptr());
+            let done =
+                sys::rte_eth_rx_queue_setup(number, queue, rx, socket, std::ptr::null(), pool.as_ptr());
             check(|| open.doing("making a queue to receive from"), done)?;
         }
         for queue in 0..config.tx_queues {

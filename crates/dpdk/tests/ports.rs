@@ -2,43 +2,11 @@
 #![cfg(feature = "dpdk")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
-use scalebricks_dpdk::{DpdkError, Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, RxQueue};
+mod common;
+
+use common::{eal, frame, pool, receive};
+use scalebricks_dpdk::{DpdkError, Eal, EalConfig, Mbuf, Pool, PoolConfig, Port, PortConfig};
 use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, Tag, TxPort};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
-
-/// DPDK starts once in a process, and all tests are one.
-fn eal() -> Eal {
-    static EAL: OnceLock<Eal> = OnceLock::new();
-    *EAL.get_or_init(|| {
-        Eal::start(&EalConfig { memory: Memory::Ordinary { mib: 512 }, ..EalConfig::default() }).unwrap()
-    })
-}
-
-fn pool(name: &str) -> Pool {
-    Pool::new(eal(), name, &PoolConfig { packets: 4095, ..PoolConfig::default() }).unwrap()
-}
-
-/// A frame of so many bytes that tells its number.
-fn frame(pool: &mut Pool, number: u8, len: usize) -> Mbuf {
-    let mut packet = pool.alloc().unwrap();
-    let mut bytes = vec![number; len];
-    bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5]);
-    packet.append(&bytes).unwrap();
-    packet
-}
-
-fn receive(rx: &mut RxQueue, wanted: usize) -> Vec<Mbuf> {
-    let (mut got, start) = (Vec::new(), Instant::now());
-    while got.len() < wanted && start.elapsed() < Duration::from_secs(5) {
-        let mut burst = Burst::new();
-        if rx.rx_burst(&mut burst) == 0 {
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        got.extend(burst);
-    }
-    got
-}
 
 #[test]
 fn dpdk_starts_once() {
@@ -152,13 +120,17 @@ fn captures_are_read_and_written() {
     let device = format!("net_pcap0,tx_pcap={}", first.display());
     let config = PortConfig { rx_queues: 0, ..PortConfig::default() };
     let mut started = Port::start(eal(), &device, &config, pool).unwrap();
-    let mut burst: Burst<Mbuf> = (0..20).map(|number| frame(&mut pool, number, 60 + 10 * usize::from(number))).collect();
+    let mut burst: Burst<Mbuf> =
+        (0..20).map(|number| frame(&mut pool, number, 60 + 10 * usize::from(number))).collect();
     assert_eq!(started.tx[0].tx_burst(&mut burst), 20);
     drop(started);
     let device = format!("net_pcap1,rx_pcap={},tx_pcap={}", first.display(), second.display());
     let mut started = Port::start(eal(), &device, &PortConfig::default(), pool).unwrap();
     let got = receive(&mut started.rx[0], 20);
-    assert_eq!(got.iter().map(|packet| packet.data().len()).collect::<Vec<_>>(), (60..260).step_by(10).collect::<Vec<_>>());
+    assert_eq!(
+        got.iter().map(|packet| packet.data().len()).collect::<Vec<_>>(),
+        (60..260).step_by(10).collect::<Vec<_>>()
+    );
 }
 
 #[test]
