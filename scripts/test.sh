@@ -8,11 +8,13 @@
 #
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until half of the Miri stage counts as failed (900)
+#   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
+#   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL="format clippy build tests peers msrv aarch64 deny loom miri fuzz packets"
+ALL="format clippy build tests peers dpdk msrv aarch64 deny loom miri fuzz packets"
 QUICK="format clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -84,6 +86,15 @@ stage_tests() { logged tests cargo test --workspace --locked; }
 
 # The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
 stage_peers() { logged peers cargo test --locked -p scalebricks -p scalebricks-bench --features scalebricks/peers --lib --test bench; }
+
+# Ports over DPDK's virtual devices. Those that meet the system's own network need root.
+stage_dpdk() {
+    pkg-config --atleast-version=22.11 libdpdk 2>/dev/null ||
+        { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
+    cargo clippy -p scalebricks-dpdk --features dpdk --all-targets --locked -- -D warnings &&
+        cargo test --locked -p scalebricks-dpdk --features dpdk --no-run &&
+        logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk
+}
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
 

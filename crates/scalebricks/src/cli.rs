@@ -34,7 +34,42 @@ pub enum Command {
     /// Measure the tables beside other structures, every answer checked
     #[command(long_about = args::ABOUT, after_long_help = args::EXAMPLES, after_help = "See --help for examples.")]
     Bench(BenchArgs),
+
+    /// One gateway node
+    #[command(subcommand, long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]
+    Node(NodeCommand),
 }
+
+/// What can be done with a node.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Check a configuration and the flows it names, and start nothing
+    Check(CheckArgs),
+}
+
+/// What is checked.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The configuration
+    #[arg(value_name = "FILE")]
+    pub config: PathBuf,
+
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+const NODE_ABOUT: &str = "\
+A node is told what it is by a TOML file, the same at all nodes of a cluster but for its number and its ports, and \
+which flows there are by a CSV file. docs/node.md has all keys and columns.";
+
+const NODE_EXAMPLES: &str = "\
+Examples:
+  scalebricks node check node.toml
+      Says what the node would be, or every line that is wrong and what is allowed there.
+
+Exit status:
+  0 nothing is wrong    1 something is, or a file cannot be read    2 wrong usage";
 
 const DEMO_ABOUT: &str = "\
 Forwards packets through a mobile gateway: a cluster of nodes in this process, joined by a switch in memory. The same \
@@ -229,7 +264,7 @@ mod tests {
     fn demo(args: &[&str]) -> Result<DemoArgs, clap::Error> {
         match Cli::try_parse_from([&["scalebricks", "demo"], args].concat())?.command {
             Command::Demo(args) => Ok(args),
-            Command::Bench(_) => unreachable!("the word is demo"),
+            Command::Bench(_) | Command::Node(_) => unreachable!("the word is demo"),
         }
     }
 

@@ -7,11 +7,12 @@ mod capacity;
 mod cli;
 mod demo;
 mod ledger;
+mod node;
 mod replay;
 mod report;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, NodeCommand};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let console = Console::new(match &command {
         Command::Demo(args) => args.quiet,
         Command::Bench(args) => args.quiet,
+        Command::Node(NodeCommand::Check(args)) => args.quiet,
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -39,6 +41,9 @@ fn main() -> ExitCode {
         }
         Command::Bench(args) => {
             bench::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
+        }
+        Command::Node(NodeCommand::Check(args)) => {
+            node::check(&args, &console).map_err(|error| (error.to_string(), status::FAILURE))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {

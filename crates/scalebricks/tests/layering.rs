@@ -16,12 +16,14 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 8] = [
+const ROOMS: [Room; 10] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
+    Room { name: "scalebricks-dpdk-sys", storey: 0, may_hold_unsafe: true },
     Room { name: "scalebricks-tables", storey: 1, may_hold_unsafe: true },
     Room { name: "scalebricks-wire", storey: 1, may_hold_unsafe: false },
     Room { name: "scalebricks-io", storey: 1, may_hold_unsafe: false },
+    Room { name: "scalebricks-dpdk", storey: 2, may_hold_unsafe: true },
     Room { name: "scalebricks-dataplane", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-bench", storey: 3, may_hold_unsafe: true },
     Room { name: "scalebricks", storey: 4, may_hold_unsafe: false },

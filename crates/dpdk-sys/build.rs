@@ -1,0 +1,73 @@
+//! Finds DPDK, compiles the shim, and makes the bindings from the headers that are installed.
+
+#[cfg(not(feature = "dpdk"))]
+fn main() {}
+
+#[cfg(feature = "dpdk")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    use std::path::PathBuf;
+
+    println!("cargo::rerun-if-changed=shim.h");
+    println!("cargo::rerun-if-changed=shim.c");
+    // What pkg-config says to link is every library there is, `--as-needed`; drivers are loaded at run time, by the
+    // libraries themselves, from the directory the distribution has built into them.
+    let found =
+        pkg_config::Config::new().atleast_version("22.11").cargo_metadata(false).probe("libdpdk").map_err(
+            |error| {
+                format!("DPDK 22.11 or later was not found (on Debian: apt install libdpdk-dev): {error}")
+            },
+        )?;
+    // The flags matter as much as the paths: `-march` and `-include rte_config.h` decide layouts.
+    let flags = pkg_config_words("--cflags")?;
+
+    let mut shim = cc::Build::new();
+    shim.file("shim.c").warnings(false);
+    for flag in &flags {
+        shim.flag(flag);
+    }
+    shim.try_compile("scalebricks_dpdk_shim")?;
+    for path in &found.link_paths {
+        println!("cargo::rustc-link-search=native={}", path.display());
+    }
+    for library in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_mempool_ring", "rte_eal", "rte_bus_vdev"] {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    bindgen::Builder::default()
+        .header("shim.h")
+        .clang_args(&flags)
+        .allowlist_function("sb_.*")
+        .allowlist_function("rte_eal_(init|cleanup|hotplug_add|hotplug_remove|has_hugepages)")
+        .allowlist_function("rte_(thread_register|thread_unregister|strerror|version)")
+        .allowlist_function("rte_pktmbuf_(pool_create|free_bulk)")
+        .allowlist_function("rte_mempool_(free|avail_count|in_use_count)")
+        .allowlist_function("rte_mbuf_(dynfield|dynflag)_register")
+        .allowlist_function("rte_eth_dev_(count_avail|get_port_by_name|get_name_by_port|info_get|configure|start|stop|close)")
+        .allowlist_function("rte_eth_dev_(set_mtu|get_mtu|adjust_nb_rx_tx_desc|is_valid_port|socket_id)")
+        .allowlist_function("rte_eth_dev_set_link_(up|down)")
+        .allowlist_function("rte_eth_(rx|tx)_queue_setup")
+        .allowlist_function("rte_eth_(promiscuous|allmulticast)_(enable|disable|get)")
+        .allowlist_function("rte_eth_(macaddr_get|link_get_nowait|stats_get|stats_reset)")
+        .allowlist_type("rte_mbuf|rte_mempool|rte_eth_(conf|dev_info|rxconf|txconf|stats|link)|rte_ether_addr|rte_mbuf_dynfield|rte_mbuf_dynflag")
+        .allowlist_var("RTE_(MAX_ETHPORTS|ETH_NAME_MAX_LEN|PKTMBUF_HEADROOM|MBUF_DEFAULT_BUF_SIZE|ETHER_ADDR_LEN)")
+        .allowlist_var("SB_.*")
+        // Headers of protocols are packed and aligned at once, which Rust cannot say; none is used here.
+        .opaque_type("rte_(arp|ipv4|ipv6|l2tpv2|ether|vlan|gre|gtp|mpls|icmp).*_hdr.*")
+        .no_copy("rte_mbuf|rte_mempool")
+        .derive_default(true)
+        .layout_tests(true)
+        .generate_comments(true)
+        .generate()?
+        .write_to_file(out.join("bindings.rs"))?;
+    Ok(())
+}
+
+#[cfg(feature = "dpdk")]
+fn pkg_config_words(what: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let out = std::process::Command::new("pkg-config").args([what, "libdpdk"]).output()?;
+    if !out.status.success() {
+        return Err(format!("pkg-config {what} libdpdk: {}", String::from_utf8_lossy(&out.stderr)).into());
+    }
+    Ok(String::from_utf8(out.stdout)?.split_whitespace().map(str::to_owned).collect())
+}

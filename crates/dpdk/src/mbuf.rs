@@ -1,0 +1,190 @@
+//! One packet.
+
+use crate::error::{DpdkError, check};
+use scalebricks_dpdk_sys as sys;
+use scalebricks_io::{PacketBuf, RoomError, Tag};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A packet in one buffer, owned: dropping it gives it back to its pool.
+///
+/// All its bytes are in one segment, and no other packet shares its buffer: queues let no other in.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Mbuf(NonNull<sys::rte_mbuf>);
+
+// SAFETY: whoever has the packet is the only one who has; pools take packets back from any thread.
+unsafe impl Send for Mbuf {}
+
+/// Where in an mbuf its tag is, and the bit of `ol_flags` that says it has one (shifted; 0: not registered).
+static TAG_OFFSET: AtomicUsize = AtomicUsize::new(0);
+static TAG_FLAG: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks DPDK for room for tags. A packet that was just received has none; a flag beside its length says so, that its
+/// second cache line is not read for nothing.
+pub(crate) fn register_tag() -> Result<(), DpdkError> {
+    let mut field = sys::rte_mbuf_dynfield {
+        size: size_of::<Tag>(),
+        align: align_of::<Tag>(),
+        ..sys::rte_mbuf_dynfield::default()
+    };
+    let mut flag = sys::rte_mbuf_dynflag::default();
+    let name = c"scalebricks_tag".to_bytes_with_nul();
+    for (at, &byte) in name.iter().enumerate() {
+        field.name[at] = byte.cast_signed();
+        flag.name[at] = byte.cast_signed();
+    }
+    // SAFETY: DPDK runs; both are read only.
+    let (offset, bit) = unsafe {
+        (sys::rte_mbuf_dynfield_register(&raw const field), sys::rte_mbuf_dynflag_register(&raw const flag))
+    };
+    let offset = check(|| "making room for packets' tags".to_owned(), offset)?;
+    let bit = check(|| "finding a flag for packets' tags".to_owned(), bit)?;
+    TAG_OFFSET.store(offset.unsigned_abs() as usize, Ordering::Relaxed);
+    TAG_FLAG.store(1 << bit, Ordering::Relaxed);
+    Ok(())
+}
+
+impl Mbuf {
+    /// # Safety
+    /// A packet of one segment that nobody else has or shares.
+    pub(crate) const unsafe fn from_raw(packet: NonNull<sys::rte_mbuf>) -> Self {
+        Self(packet)
+    }
+
+    pub(crate) const fn as_ptr(&self) -> *mut sys::rte_mbuf {
+        self.0.as_ptr()
+    }
+
+    #[inline(always)]
+    const fn raw(&self) -> &sys::rte_mbuf {
+        // SAFETY: the packet is ours alone.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline(always)]
+    const fn raw_mut(&mut self) -> &mut sys::rte_mbuf {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// Segments: 1, except for what a queue has yet to look at.
+    pub(crate) const fn segments(&self) -> u16 {
+        self.raw().nb_segs
+    }
+
+    /// Copies all segments into the first; whether there was room.
+    pub(crate) fn linearize(&mut self) -> bool {
+        // SAFETY: the packet is ours alone.
+        unsafe { sys::sb_pktmbuf_linearize(self.as_ptr()) == 0 }
+    }
+
+    /// Makes the packet so long; as it has one segment, both its lengths.
+    #[inline(always)]
+    const fn set_len(&mut self, len: u16) {
+        let raw = self.raw_mut();
+        raw.data_len = len;
+        raw.pkt_len = len as u32;
+    }
+}
+
+impl PacketBuf for Mbuf {
+    #[inline]
+    fn data(&self) -> &[u8] {
+        let raw = self.raw();
+        // SAFETY: DPDK keeps `data_off + data_len` within the buffer, and so do the methods here. Bytes that nobody has
+        // written are what they were when the pool was mapped or a packet was there before: never uninitialised.
+        unsafe {
+            let start = raw.buf_addr.cast::<u8>().add(raw.data_off.into());
+            std::slice::from_raw_parts(start, raw.data_len.into())
+        }
+    }
+
+    #[inline]
+    fn data_mut(&mut self) -> &mut [u8] {
+        let raw = self.raw_mut();
+        // SAFETY: as above, and the packet is ours alone.
+        unsafe {
+            let start = raw.buf_addr.cast::<u8>().add(raw.data_off.into());
+            std::slice::from_raw_parts_mut(start, raw.data_len.into())
+        }
+    }
+
+    #[inline]
+    fn prepend(&mut self, len: usize) -> Result<(), RoomError> {
+        let raw = self.raw();
+        let room = usize::from(raw.data_off);
+        let longer = usize::from(raw.data_len) + len;
+        if len > room || longer > usize::from(u16::MAX) {
+            return Err(RoomError { asked: len, room });
+        }
+        self.raw_mut().data_off -= len as u16; // at most `room`
+        self.set_len(longer as u16);
+        Ok(())
+    }
+
+    #[inline]
+    fn trim_front(&mut self, len: usize) -> Result<(), RoomError> {
+        let room = usize::from(self.raw().data_len);
+        if len > room {
+            return Err(RoomError { asked: len, room });
+        }
+        self.raw_mut().data_off += len as u16; // at most `room`
+        self.set_len((room - len) as u16);
+        Ok(())
+    }
+
+    #[inline]
+    fn truncate(&mut self, len: usize) {
+        if len < usize::from(self.raw().data_len) {
+            self.set_len(len as u16); // less than it was
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) -> Result<(), RoomError> {
+        let raw = self.raw();
+        let (from, end) = (usize::from(raw.data_len), usize::from(raw.data_off) + usize::from(raw.data_len));
+        let room = usize::from(raw.buf_len).saturating_sub(end);
+        if bytes.len() > room {
+            return Err(RoomError { asked: bytes.len(), room });
+        }
+        self.set_len((from + bytes.len()) as u16); // within the buffer, whose length is a `u16`
+        self.data_mut()[from..].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        if self.raw().ol_flags & TAG_FLAG.load(Ordering::Relaxed) as u64 == 0 {
+            return Tag::default();
+        }
+        // SAFETY: DPDK has given this place in each mbuf to tags; the flag says that one was written.
+        unsafe {
+            self.0
+                .as_ptr()
+                .cast::<u8>()
+                .add(TAG_OFFSET.load(Ordering::Relaxed))
+                .cast::<Tag>()
+                .read_unaligned()
+        }
+    }
+
+    #[inline]
+    fn set_tag(&mut self, tag: Tag) {
+        // SAFETY: as above.
+        unsafe {
+            let place = self.0.as_ptr().cast::<u8>().add(TAG_OFFSET.load(Ordering::Relaxed));
+            place.cast::<Tag>().write_unaligned(tag);
+        }
+        self.raw_mut().ol_flags |= TAG_FLAG.load(Ordering::Relaxed) as u64;
+    }
+}
+
+impl Drop for Mbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the packet is ours, and nobody has it after this.
+        unsafe { sys::sb_pktmbuf_free(self.as_ptr()) }
+    }
+}

@@ -1,0 +1,325 @@
+//! Network interfaces: found or made, started, asked, stopped.
+
+use crate::eal::{Device, Eal, text};
+use crate::error::{DpdkError, check};
+use crate::pool::Pool;
+use crate::queue::{RxQueue, TxQueue};
+use scalebricks_dpdk_sys as sys;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The interfaces that a [`Port`] of this process has.
+static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
+
+/// How a port is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Queues to receive from.
+    pub rx_queues: u16,
+    /// Queues to send to.
+    pub tx_queues: u16,
+    /// Packets that each queue of a kind holds, about: the driver rounds.
+    pub rx_descriptors: u16,
+    /// The same for sending.
+    pub tx_descriptors: u16,
+    /// Bytes of the largest packet, without the Ethernet header; `None` leaves the driver's.
+    pub mtu: Option<u16>,
+    /// Whether frames for other MAC addresses are received.
+    pub promiscuous: bool,
+}
+
+impl Default for PortConfig {
+    /// One queue each way, of 1,024; frames for others too.
+    fn default() -> Self {
+        Self {
+            rx_queues: 1,
+            tx_queues: 1,
+            rx_descriptors: 1024,
+            tx_descriptors: 1024,
+            mtu: None,
+            promiscuous: true,
+        }
+    }
+}
+
+/// What a port is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Its name with DPDK.
+    pub name: String,
+    /// The driver's.
+    pub driver: String,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Most queues to receive from.
+    pub max_rx_queues: u16,
+    /// Most queues to send to.
+    pub max_tx_queues: u16,
+    /// Whether it spreads flows over its queues by their headers (RSS).
+    pub spreads_flows: bool,
+}
+
+/// What a port has counted. What a driver does not count is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets that came while no descriptor was free.
+    pub rx_missed: u64,
+    /// Packets with errors.
+    pub rx_errors: u64,
+    /// Receptions that found the pool empty.
+    pub rx_no_buffer: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets that could not be sent.
+    pub tx_errors: u64,
+}
+
+/// Whether the cable is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Whether packets can pass.
+    pub up: bool,
+    /// Mbit/s; `None` if the driver does not know.
+    pub speed_mbps: Option<u32>,
+}
+
+/// A started interface that nobody else in this process has. Stopped and closed with the last of [`Port`] and queues.
+#[derive(Debug)]
+pub(crate) struct Open {
+    number: u16,
+    name: String,
+    /// How it was made, if it was made here: it is unmade then.
+    made: Option<Device>,
+    started: bool,
+}
+
+/// A network interface.
+#[derive(Debug)]
+pub struct Port {
+    open: Arc<Open>,
+    info: PortInfo,
+}
+
+/// A port with its queues.
+#[derive(Debug)]
+pub struct Started {
+    /// To ask it.
+    pub port: Port,
+    /// The queues to receive from, by number.
+    pub rx: Vec<RxQueue>,
+    /// The queues to send to.
+    pub tx: Vec<TxQueue>,
+}
+
+impl Open {
+    pub(crate) const fn number(&self) -> u16 {
+        self.number
+    }
+
+    fn doing(&self, what: &str) -> String {
+        format!("{what} interface '{}'", self.name)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // SAFETY: ours; no queue is left, for each holds this.
+        unsafe {
+            if self.started {
+                sys::rte_eth_dev_stop(self.number);
+            }
+            sys::rte_eth_dev_close(self.number);
+        }
+        drop(self.made.take());
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|&taken| taken != self.number);
+    }
+}
+
+impl Port {
+    /// Takes an interface and starts it: a PCI device by its address (`0000:01:00.0`), a virtual one by its name and
+    /// arguments (`net_ring0`, `net_tap0,iface=sb0`, `net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap`). Received packets
+    /// come from `pool`.
+    ///
+    /// # Errors
+    /// [`DpdkError`]; the interface is then free again.
+    pub fn start(eal: Eal, device: &str, config: &PortConfig, pool: Pool) -> Result<Started, DpdkError> {
+        let mut open = claim(eal, device)?;
+        let info = ask(&open)?;
+        for (asked, most, what) in [
+            (config.rx_queues, info.max_rx_queues, "queues to receive from"),
+            (config.tx_queues, info.max_tx_queues, "queues to send to"),
+        ] {
+            if asked > most {
+                return Err(DpdkError::TooMany { device: open.name.clone(), what, asked, most });
+            }
+        }
+        configure(&open, &info, config, pool)?;
+        // SAFETY: configured, with all queues.
+        check(|| open.doing("starting"), unsafe { sys::rte_eth_dev_start(open.number) })?;
+        open.started = true;
+        if config.promiscuous {
+            // Drivers that receive everything anyway may not know the word.
+            // SAFETY: ours.
+            unsafe { sys::rte_eth_promiscuous_enable(open.number) };
+        }
+        let open = Arc::new(open);
+        let rx = (0..config.rx_queues).map(|queue| RxQueue::new(Arc::clone(&open), queue)).collect();
+        let tx = (0..config.tx_queues).map(|queue| TxQueue::new(Arc::clone(&open), queue)).collect();
+        Ok(Started { port: Self { open, info }, rx, tx })
+    }
+
+    /// What it is.
+    pub const fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// What it has counted since it was started.
+    ///
+    /// # Errors
+    /// [`DpdkError::Call`] if the driver counts nothing.
+    pub fn stats(&self) -> Result<PortStats, DpdkError> {
+        let mut stats = sys::rte_eth_stats::default();
+        // SAFETY: ours; written whole or not at all.
+        let done = unsafe { sys::rte_eth_stats_get(self.open.number, &raw mut stats) };
+        check(|| self.open.doing("asking for the counters of"), done)?;
+        Ok(PortStats {
+            rx_packets: stats.ipackets,
+            rx_bytes: stats.ibytes,
+            rx_missed: stats.imissed,
+            rx_errors: stats.ierrors,
+            rx_no_buffer: stats.rx_nombuf,
+            tx_packets: stats.opackets,
+            tx_bytes: stats.obytes,
+            tx_errors: stats.oerrors,
+        })
+    }
+
+    /// Whether packets can pass now. Does not wait.
+    ///
+    /// # Errors
+    /// [`DpdkError::Call`].
+    pub fn link(&self) -> Result<Link, DpdkError> {
+        let mut link = sys::rte_eth_link::default();
+        // SAFETY: ours.
+        let done = unsafe { sys::rte_eth_link_get_nowait(self.open.number, &raw mut link) };
+        check(|| self.open.doing("asking for the link of"), done)?;
+        let known = (1..u32::MAX).contains(&link.link_speed);
+        // SAFETY: reads a constant.
+        let up = link.link_status() == unsafe { sys::SB_LINK_UP };
+        Ok(Link { up, speed_mbps: known.then_some(link.link_speed) })
+    }
+
+    /// Takes the link down or up, where the driver can.
+    ///
+    /// # Errors
+    /// [`DpdkError::Call`].
+    pub fn set_link(&self, up: bool) -> Result<(), DpdkError> {
+        let number = self.open.number;
+        // SAFETY: ours, and started.
+        let done = unsafe {
+            if up { sys::rte_eth_dev_set_link_up(number) } else { sys::rte_eth_dev_set_link_down(number) }
+        };
+        check(|| self.open.doing(if up { "taking up" } else { "taking down" }), done)?;
+        Ok(())
+    }
+}
+
+/// Finds the interface, or makes it, for the caller alone.
+fn claim(eal: Eal, device: &str) -> Result<Open, DpdkError> {
+    let name = device.split_once(',').map_or(device, |(name, _)| name);
+    let (number, made) = if let Some(number) = find(name)? {
+        (number, None)
+    } else {
+        let made = eal.attach(device)?;
+        let hint = "its driver made no interface of that name";
+        let number = find(name)?.ok_or_else(|| DpdkError::NoDevice { device: device.to_owned(), hint })?;
+        (number, Some(made))
+    };
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if taken.contains(&number) {
+        return Err(DpdkError::InUse { device: name.to_owned() });
+    }
+    taken.push(number);
+    Ok(Open { number, name: name.to_owned(), made, started: false })
+}
+
+fn find(name: &str) -> Result<Option<u16>, DpdkError> {
+    let (name, mut number) = (text(name.to_owned())?, 0);
+    // SAFETY: DPDK runs, as the caller has an `Eal`.
+    let found = unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut number) };
+    Ok((found == 0).then_some(number))
+}
+
+fn ask(open: &Open) -> Result<PortInfo, DpdkError> {
+    let (mut info, mut mac) = (sys::rte_eth_dev_info::default(), sys::rte_ether_addr::default());
+    // SAFETY: ours.
+    let done = unsafe { sys::rte_eth_dev_info_get(open.number, &raw mut info) };
+    check(|| open.doing("asking about"), done)?;
+    // SAFETY: ours.
+    let done = unsafe { sys::rte_eth_macaddr_get(open.number, &raw mut mac) };
+    check(|| open.doing("asking for the address of"), done)?;
+    let driver = if info.driver_name.is_null() {
+        String::new()
+    } else {
+        // SAFETY: a text in the driver, which stays loaded.
+        unsafe { std::ffi::CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned()
+    };
+    Ok(PortInfo {
+        name: open.name.clone(),
+        driver,
+        mac: mac.addr_bytes,
+        max_rx_queues: info.max_rx_queues,
+        max_tx_queues: info.max_tx_queues,
+        spreads_flows: info.flow_type_rss_offloads & flows() != 0,
+    })
+}
+
+/// What flows are told apart by, where the device can.
+fn flows() -> u64 {
+    // SAFETY: reads constants.
+    unsafe { sys::SB_RSS_IP | sys::SB_RSS_TCP | sys::SB_RSS_UDP }
+}
+
+fn configure(open: &Open, info: &PortInfo, config: &PortConfig, pool: Pool) -> Result<(), DpdkError> {
+    let number = open.number;
+    let mut asked = sys::rte_eth_conf::default();
+    if let Some(mtu) = config.mtu {
+        asked.rxmode.mtu = mtu.into();
+    }
+    if config.rx_queues > 1 && info.spreads_flows {
+        let mut known = sys::rte_eth_dev_info::default();
+        // SAFETY: ours.
+        let done = unsafe { sys::rte_eth_dev_info_get(number, &raw mut known) };
+        check(|| open.doing("asking about"), done)?;
+        // SAFETY: reads a constant.
+        asked.rxmode.mq_mode = unsafe { sys::SB_MQ_RX_RSS };
+        asked.rx_adv_conf.rss_conf.rss_hf = known.flow_type_rss_offloads & flows();
+    }
+    // SAFETY: ours, and stopped.
+    let done =
+        unsafe { sys::rte_eth_dev_configure(number, config.rx_queues, config.tx_queues, &raw const asked) };
+    check(|| open.doing("configuring"), done)?;
+    let (mut rx, mut tx) = (config.rx_descriptors, config.tx_descriptors);
+    // SAFETY: as above.
+    let done = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(number, &raw mut rx, &raw mut tx) };
+    check(|| open.doing("sizing the queues of"), done)?;
+    // SAFETY: as above; the driver's own settings, a pool that lives as long as the process.
+    unsafe {
+        let socket = sys::rte_eth_dev_socket_id(number).cast_unsigned();
+        for queue in 0..config.rx_queues {
+            let done =
+                sys::rte_eth_rx_queue_setup(number, queue, rx, socket, std::ptr::null(), pool.as_ptr());
+            check(|| open.doing("making a queue to receive from"), done)?;
+        }
+        for queue in 0..config.tx_queues {
+            let done = sys::rte_eth_tx_queue_setup(number, queue, tx, socket, std::ptr::null());
+            check(|| open.doing("making a queue to send to"), done)?;
+        }
+    }
+    Ok(())
+}
