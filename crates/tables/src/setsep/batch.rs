@@ -281,8 +281,8 @@ impl Batch {
         let dirty = run.iter().map(|touched| touched.dirty.count_ones() as usize).sum();
         writer.section(&held.layout, run.len() as u32, dirty); // at most all blocks
         for (at, touched) in run.iter().enumerate() {
-            if let Some(ahead) = run.get(at + BLOCKS_AHEAD) {
-                held.prefetch_words(ahead.slot as usize, own.is_some());
+            if let Some(ahead) = run.get(at + BLOCKS_AHEAD).filter(|_| own.is_some()) {
+                held.prefetch_words(ahead.slot as usize);
             }
             let slot = touched.slot as usize;
             let number = held.number_of_slot(slot);

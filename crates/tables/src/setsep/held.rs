@@ -105,13 +105,10 @@ impl Held {
         prefetch_read(&view.words[self.layout.word_of(group)]);
     }
 
-    /// Asks for a block's counters and bits: for some groups', or to be copied.
+    /// Asks for all of a block's bits, to be copied soon.
     #[inline]
-    pub(super) fn prefetch_words(&self, slot: usize, all: bool) {
-        let view = self.store.view(slot);
-        if all {
-            view.words.chunks(8).for_each(|line| prefetch_read(&line[0]));
-        }
+    pub(super) fn prefetch_words(&self, slot: usize) {
+        self.store.view(slot).words.chunks(8).for_each(|line| prefetch_read(&line[0]));
     }
 
     /// Counts the fallback lines anew.
