@@ -97,16 +97,19 @@ fn builds_and_lookups() {
 }
 
 #[test]
-fn updates_and_turnovers() {
+fn updates_turnovers_and_changes_of_shape() {
     let rows = rows(&["setsep-update", "--quick", "--keys", "20k", "--format", "linear,paper"]);
-    let metrics = ["update_rate", "insert_rate", "delete_rate", "lookup_rate"];
+    let metrics = ["update_rate", "insert_rate", "delete_rate", "lookup_rate", "build_rate"];
     assert_eq!(pairs(&rows), set(&metrics.map(|metric| ("setsep", metric))));
-    let turnovers: Vec<_> = rows
-        .iter()
-        .filter(|row| row["variant"].as_str().is_some_and(|variant| variant.ends_with("turnover")))
-        .collect();
-    assert_eq!(turnovers.len(), 2, "one a format");
-    assert!(turnovers.iter().all(|row| row["runs"] == 10));
+    let of = |words: &str| -> Vec<&Value> {
+        let is = |row: &&Value| row["variant"].as_str().is_some_and(|variant| variant.contains(words));
+        rows.iter().filter(is).collect()
+    };
+    assert_eq!(of("turnover").len(), 2, "one a format");
+    assert!(of("turnover").iter().all(|row| row["runs"] == 10));
+    assert_eq!(of("reshaped").len(), 6, "three a format");
+    assert_eq!(of("growing").len(), 2, "one a format");
+    assert!(rows.iter().all(|row| row["median"].as_f64().unwrap() > 0.0));
 }
 
 #[test]
