@@ -13,6 +13,7 @@ use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What later stages need of a parsed packet.
@@ -39,6 +40,8 @@ pub(crate) struct Classifier {
     profile: KeyProfile,
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
+    /// The node's own addresses on the Internet link.
+    own: Arc<[IpAddr]>,
     fragments: FragmentCache,
     datagram_hash: RandomState,
 }
@@ -46,12 +49,13 @@ pub(crate) struct Classifier {
 type Classified = Result<(Parsed, FlowKey), DropReason>;
 
 impl Classifier {
-    pub(crate) fn new(policy: &Policy, seed: HashSeed) -> Self {
+    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: Arc<[IpAddr]>) -> Self {
         Self {
             hasher: KeyHasher::new(seed),
             profile: policy.key_profile,
             verify_checksum: policy.verify_ipv4_checksum,
             gateway: policy.gateway_address,
+            own,
             fragments: FragmentCache::default(),
             datagram_hash: RandomState::new(),
         }
@@ -105,6 +109,9 @@ impl Classifier {
 
     fn downstream(&mut self, packet: &IpPacket<'_>, l3_offset: usize, now: Duration) -> Classified {
         let ip = &packet.summary;
+        if self.own.contains(&ip.dst) || is_link_local(ip.dst) {
+            return Err(DropReason::ForThisNode);
+        }
         let datagram = ip.fragment.map(|fragment| DatagramId {
             src: ip.src,
             dst: ip.dst,
@@ -188,6 +195,11 @@ fn ip_error(error: ParseError) -> DropReason {
         ParseError::Truncated => DropReason::Truncated,
         _ => DropReason::MalformedIp,
     }
+}
+
+/// An address that means something on one link only (RFC 4291 §2.5.6): no UE's.
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 /// Multicast, and the limited broadcast address.

@@ -1,6 +1,7 @@
 //! A whole cluster in one process: nodes on an in-memory switch, tables filled for one architecture, and the far ends
 //! of the outside links in the caller's hands.
 
+use crate::adjacency::Adjacencies;
 use crate::architecture::Architecture;
 use crate::fabric_mac::FabricMac;
 use crate::flow::{BaseStation, BaseStationId, FlowState};
@@ -120,7 +121,6 @@ impl Cluster {
             }
         }
         let fabric_ports: Vec<SwitchPort<Packet>> = switch.power_on(config.fabric_capacity);
-        let base_stations: Arc<[BaseStation]> = config.base_stations.as_slice().into();
         let mut cluster = Self { nodes: Vec::new(), links: Vec::new(), fabric: Vec::new(), tables };
         for (id, fabric) in size.nodes().zip(fabric_ports) {
             cluster.fabric.push(fabric.stats());
@@ -139,7 +139,8 @@ impl Cluster {
                 policy: config.policy,
                 seed: config.seed,
                 macs,
-                base_stations: Arc::clone(&base_stations),
+                addresses: Arc::new([]),
+                adjacencies: Arc::new(Adjacencies::fixed(macs.router, &config.base_stations)),
             };
             let tables = cluster.tables.node_tables(id);
             cluster.nodes.push(Node::new(node_config, tables, ports, Box::new(config.buffers.clone())));

@@ -49,7 +49,17 @@ pub enum OutputPort {
 }
 
 impl OutputPort {
-    const ALL: [Self; 2] = [Self::Internet, Self::BaseStation];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Internet, Self::BaseStation];
+
+    /// The other: where packets come from that leave here.
+    #[inline]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Internet => Self::BaseStation,
+            Self::BaseStation => Self::Internet,
+        }
+    }
 }
 
 /// An encoded destination address.

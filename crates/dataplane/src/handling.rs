@@ -4,11 +4,13 @@
 //! Next: the base-station port (downstream, encapsulated) or the Internet port (upstream, decapsulated). A flow that
 //! is not here goes once more to where the GPT has it, else it is dropped.
 
+use crate::adjacency::NextHop;
 use crate::batch::Work;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowState;
-use crate::node::{Node, OutsideMacs};
+use crate::node::Node;
 use crate::policy::Oversize;
+use crate::punt::Why;
 use crate::reason::DropReason;
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::KeyBatch;
@@ -50,7 +52,7 @@ impl<P: PacketBuf> Node<P> {
                 let mac = FabricMac { again: true, ..FabricMac::handling(node, work.parsed.output) };
                 self.send_fabric(work.packet, mac);
             }
-            _ => self.drop_packet(work.packet, DropReason::UnknownFlow),
+            _ => self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow),
         }
     }
 
@@ -58,9 +60,13 @@ impl<P: PacketBuf> Node<P> {
     fn encapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
         let Work { mut packet, parsed, hash, .. } = work;
         let user_len = parsed.user_len;
-        let Some(&station) = self.config.base_stations.get(usize::from(flow.base_station.0)) else {
+        let station = self.adjacencies.base_station(flow.base_station, hash.get());
+        let Some((address, next_hop)) = station else {
             return self.drop_packet(packet, DropReason::UnknownFlow);
         };
+        if next_hop == NextHop::NoRoute {
+            return self.drop_packet(packet, DropReason::NoRoute);
+        }
         let overhead = OUTER_V4_IP_LEN + if flow.qfi.is_some() { CONTAINER_LEN } else { 0 };
         if user_len + overhead > usize::from(u16::MAX) {
             return self.drop_packet(packet, DropReason::TooLarge);
@@ -78,10 +84,10 @@ impl<P: PacketBuf> Node<P> {
         }
         self.outer_id = self.outer_id.wrapping_add(1);
         let outer = OuterV4 {
-            dst_mac: station.mac,
+            dst_mac: next_hop.mac(),
             src_mac: self.config.macs.base_station,
             src: self.config.policy.gateway_address,
-            dst: station.address,
+            dst: address,
             // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
             dscp_ecn: parsed.traffic_class & 0xfc,
             identification: self.outer_id,
@@ -94,15 +100,15 @@ impl<P: PacketBuf> Node<P> {
         }
         self.tables.counters.count(flow.index, false, user_len);
         if too_big {
-            return self.send_fragmented(packet, mtu);
+            return self.send_fragmented(packet, mtu, next_hop);
         }
         self.stats.base_station_out += 1;
-        self.send_outside(OutputPort::BaseStation, packet);
+        self.send_via(OutputPort::BaseStation, packet, next_hop);
     }
 
     /// Upstream: the user's packet leaves its tunnel.
     fn decapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
-        let Work { mut packet, parsed, .. } = work;
+        let Work { mut packet, parsed, hash, .. } = work;
         if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
             return self.drop_packet(packet, DropReason::Truncated);
         }
@@ -114,15 +120,21 @@ impl<P: PacketBuf> Node<P> {
             return self.drop_packet(packet, DropReason::BadIpv4Checksum);
         }
         let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
-        let OutsideMacs { router, internet, .. } = self.config.macs;
+        let next_hop = self.adjacencies.internet(ip.summary.dst, hash.get());
+        if next_hop == NextHop::NoRoute {
+            return self.drop_packet(packet, DropReason::NoRoute);
+        }
         if packet.prepend(ethernet::HEADER_LEN).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }
-        packet.data_mut()[..ethernet::HEADER_LEN]
-            .copy_from_slice(&ethernet::header(router, internet, ethertype));
+        packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&ethernet::header(
+            next_hop.mac(),
+            self.config.macs.internet,
+            ethertype,
+        ));
         self.tables.counters.count(flow.index, true, parsed.user_len);
         self.stats.internet_out += 1;
-        self.send_outside(OutputPort::Internet, packet);
+        self.send_via(OutputPort::Internet, packet, next_hop);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::architecture::Architecture;
 use crate::batch::Work;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::node::Node;
+use crate::punt::{Why, may_be_local};
 use crate::reason::DropReason;
 use scalebricks_io::{BURST, Burst, PacketBuf};
 use scalebricks_types::{NodeHint, NodeId};
@@ -37,6 +38,9 @@ impl<P: PacketBuf> Node<P> {
                 Ok((parsed, key)) => {
                     let hash = self.classifier.hash(&key);
                     self.steering.push(Work { packet, parsed: &parsed, key: &key, hash });
+                }
+                Err(reason) if may_be_local(reason) => {
+                    self.punt(packet, output.opposite(), Why::NoFlow(reason));
                 }
                 Err(reason) => self.drop_packet(packet, reason),
             }

@@ -11,6 +11,7 @@
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
+//! | [`adjacency`], [`punt`] | next hops on the outside links; what a node gives to its slow path |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adjacency;
 pub mod architecture;
 mod batch;
 pub mod capacity;
@@ -31,11 +33,13 @@ mod ingress;
 pub mod node;
 pub mod oversize;
 pub mod policy;
+pub mod punt;
 pub mod reason;
 pub mod stats;
 pub mod table_set;
 pub mod worker;
 
+pub use adjacency::{Adjacencies, NextHop};
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
@@ -43,5 +47,6 @@ pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
 pub use policy::{Oversize, Policy};
+pub use punt::{Punt, Why};
 pub use reason::{DropCounts, DropReason};
 pub use stats::{Dropped, NodeStats};

@@ -10,12 +10,14 @@
 //! base station ┘                      └─▶ fabric ─▶ another node's handling
 //! ```
 
+use crate::adjacency::{Adjacencies, NextHop};
 use crate::architecture::Architecture;
 use crate::batch::Stage;
 use crate::classify::Classifier;
 use crate::fabric_mac::{FabricMac, OutputPort};
-use crate::flow::{BaseStation, FlowCounters};
+use crate::flow::FlowCounters;
 use crate::policy::Policy;
+use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
 use crate::stats::{DropLog, Dropped, NodeStats};
 use scalebricks_io::{Burst, PacketBuf, PacketSource, RxPort, TxPort};
@@ -23,6 +25,7 @@ use scalebricks_tables::{Fib, GptReader};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,8 +81,10 @@ pub struct NodeConfig {
     pub seed: HashSeed,
     /// Its MAC addresses.
     pub macs: OutsideMacs,
-    /// The base stations it may send to.
-    pub base_stations: Arc<[BaseStation]>,
+    /// Its own IP addresses on the Internet link: what is for them is for no flow.
+    pub addresses: Arc<[IpAddr]>,
+    /// Where frames go on the outside links, to begin with.
+    pub adjacencies: Arc<Adjacencies>,
 }
 
 /// Frames that may wait for a congested fabric before they are dropped.
@@ -97,6 +102,9 @@ pub struct Node<P: PacketBuf> {
     pub(crate) classifier: Classifier,
     pub(crate) stats: NodeStats,
     pub(crate) drops: DropLog,
+    pub(crate) adjacencies: Arc<Adjacencies>,
+    /// Wait for the slow path, if there is one.
+    pub(crate) punts: Option<Vec<Punt<P>>>,
     /// Wait for the GPT.
     pub(crate) steering: Stage<P>,
     /// Wait for the lookup table of a hash partition.
@@ -130,7 +138,8 @@ impl<P: PacketBuf> Node<P> {
         ports: NodePorts<P>,
         buffers: Box<dyn PacketSource<P> + Send>,
     ) -> Self {
-        let classifier = Classifier::new(&config.policy, config.seed);
+        let classifier = Classifier::new(&config.policy, config.seed, Arc::clone(&config.addresses));
+        let adjacencies = Arc::clone(&config.adjacencies);
         // Any odd number will do; nodes must differ, or all draw the same intermediates.
         let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(config.id.get()) * 2 + 1);
         Self {
@@ -141,6 +150,8 @@ impl<P: PacketBuf> Node<P> {
             classifier,
             stats: NodeStats::default(),
             drops: DropLog::default(),
+            adjacencies,
+            punts: None,
             steering: Stage::default(),
             looking_up: Stage::default(),
             handling: Stage::default(),
@@ -214,8 +225,29 @@ impl<P: PacketBuf> Node<P> {
         drop(packet);
     }
 
+    /// Takes other next hops from now on.
+    pub fn set_adjacencies(&mut self, adjacencies: Arc<Adjacencies>) {
+        self.adjacencies = adjacencies;
+    }
+
+    /// Sends a frame that somebody else made.
+    pub fn send_frame(&mut self, port: OutputPort, packet: P) {
+        self.send_outside(port, packet);
+        self.flush_outside(port);
+    }
+
+    /// Sends a packet to its next hop, whose [`NextHop::mac`] is in its Ethernet header.
+    #[inline]
+    pub(crate) fn send_via(&mut self, port: OutputPort, packet: P, next_hop: NextHop) {
+        match next_hop {
+            NextHop::Via(_) => self.send_outside(port, packet),
+            NextHop::Ask(address) => self.punt(packet, port, Why::Unresolved(address)),
+            NextHop::NoRoute => self.drop_packet(packet, DropReason::NoRoute),
+        }
+    }
+
     /// Puts a packet whose Ethernet header is written in line for an outside port.
-    pub(crate) fn send_outside(&mut self, port: OutputPort, packet: P) {
+    fn send_outside(&mut self, port: OutputPort, packet: P) {
         let burst = match port {
             OutputPort::Internet => &mut self.internet_out,
             OutputPort::BaseStation => &mut self.base_station_out,

@@ -1,14 +1,15 @@
 //! What does not fit the base-station link: fragmented, or refused with ICMP.
 
+use crate::adjacency::NextHop;
 use crate::classify::Parsed;
 use crate::fabric_mac::OutputPort;
 use crate::node::Node;
 use crate::reason::DropReason;
 use scalebricks_io::{PacketBuf, Tag};
-use scalebricks_wire::ethernet;
 use scalebricks_wire::fragment::Plan;
 use scalebricks_wire::icmp_error::{MAX_V6_LEN, fragmentation_needed, packet_too_big};
 use scalebricks_wire::ipv4::{Ipv4, MAX_HEADER_LEN};
+use scalebricks_wire::{ethernet, parse_ip};
 
 /// The piece number of an ICMP error, in the tag it inherits from the packet that caused it.
 pub const ICMP_PIECE: u8 = 255;
@@ -18,7 +19,7 @@ pub const MAX_PIECES: u8 = 254;
 
 impl<P: PacketBuf> Node<P> {
     /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
-    pub(crate) fn send_fragmented(&mut self, packet: P, mtu: usize) {
+    pub(crate) fn send_fragmented(&mut self, packet: P, mtu: usize, next_hop: NextHop) {
         let Some(pieces) = self.cut(&packet, mtu) else {
             return self.drop_packet(packet, DropReason::NoBuffer);
         };
@@ -26,7 +27,7 @@ impl<P: PacketBuf> Node<P> {
         self.stats.packets_fragmented += 1;
         self.stats.fragments_made += pieces.len() as u64;
         for piece in pieces {
-            self.send_outside(OutputPort::BaseStation, piece);
+            self.send_via(OutputPort::BaseStation, piece, next_hop);
         }
     }
 
@@ -51,15 +52,15 @@ impl<P: PacketBuf> Node<P> {
 
     /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
     pub(crate) fn refuse_too_big(&mut self, packet: P, parsed: &Parsed, mtu: usize) {
-        if let Some(answer) = self.too_big_answer(&packet, parsed, mtu) {
+        if let Some((answer, next_hop)) = self.too_big_answer(&packet, parsed, mtu) {
             self.stats.icmp_sent += 1;
-            self.send_outside(OutputPort::Internet, answer);
+            self.send_via(OutputPort::Internet, answer, next_hop);
         }
         self.drop_packet(packet, DropReason::FragmentationNeeded);
     }
 
     /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.
-    fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: usize) -> Option<P> {
+    fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: usize) -> Option<(P, NextHop)> {
         let start = usize::from(parsed.user_offset);
         let user = packet.data().get(start..start + parsed.user_len)?;
         let mut message = [0; MAX_V6_LEN];
@@ -73,10 +74,11 @@ impl<P: PacketBuf> Node<P> {
             (len, ethernet::ETHERTYPE_IPV6)
         };
         let mut answer = self.buffers.alloc()?;
-        let macs = self.config.macs;
-        answer.append(&ethernet::header(macs.router, macs.internet, ethertype)).ok()?;
+        let to = parse_ip(user).ok()?.summary.src;
+        let next_hop = self.adjacencies.internet(to, parsed.datagram.unwrap_or_default());
+        answer.append(&ethernet::header(next_hop.mac(), self.config.macs.internet, ethertype)).ok()?;
         answer.append(&message[..len]).ok()?;
         answer.set_tag(Tag { piece: ICMP_PIECE, ..packet.tag() });
-        Some(answer)
+        Some((answer, next_hop))
     }
 }

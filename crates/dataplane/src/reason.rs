@@ -34,6 +34,8 @@ reasons! {
     MalformedIp = "malformed_ip",
     /// The IPv4 header checksum is wrong (an option ignores it).
     BadIpv4Checksum = "bad_ipv4_checksum",
+    /// For an address of the node itself, and nothing it answers.
+    ForThisNode = "for_this_node",
     /// Multicast or broadcast, by MAC or IP address.
     Multicast = "multicast",
     /// The frame is for another station's MAC address.
@@ -66,6 +68,12 @@ reasons! {
     TooLarge = "too_large",
     /// No buffer was left to make a fragment or an answer in.
     NoBuffer = "no_buffer",
+    /// No route leads to its destination.
+    NoRoute = "no_route",
+    /// Its next hop's address on the link is not known.
+    Unresolved = "unresolved",
+    /// More packets for the node itself than it deals with in a turn.
+    SlowPathFull = "slow_path_full",
     /// The outgoing port took no more packets.
     PortFull = "port_full",
     /// The fabric was congested beyond the node's queue.

@@ -1,0 +1,87 @@
+//! What a node gives to its slow path: packets that are for the node itself, or that wait for something.
+//!
+//! The fast path never acts on them. It hands them over at the end of a turn; whoever takes them answers, holds them,
+//! or gives them back to be dropped for the reason they had. Nodes without a slow path drop them at once.
+
+use crate::fabric_mac::OutputPort;
+use crate::node::Node;
+use crate::reason::DropReason;
+use scalebricks_io::PacketBuf;
+use std::net::IpAddr;
+
+/// Packets that may wait for the slow path in one turn; more are dropped as [`DropReason::SlowPathFull`].
+pub const PUNTS: usize = 64;
+
+/// Why the fast path did not deal with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It came from outside and belongs to no flow.
+    NoFlow(DropReason),
+    /// It is finished but for the address of this next hop.
+    Unresolved(IpAddr),
+    /// Its flow is unknown, and it is for this node to say so.
+    UnknownFlow,
+}
+
+impl Why {
+    /// The reason to drop it, should nobody want it.
+    pub const fn reason(self) -> DropReason {
+        match self {
+            Self::NoFlow(reason) => reason,
+            Self::Unresolved(_) => DropReason::Unresolved,
+            Self::UnknownFlow => DropReason::UnknownFlow,
+        }
+    }
+}
+
+/// A packet for the slow path.
+#[derive(Debug)]
+pub struct Punt<P> {
+    /// The frame: as it came, or finished but for its destination.
+    pub packet: P,
+    /// The outside link it came from, or will leave by. Of an unknown flow: the one it came from to its ingress node.
+    pub link: OutputPort,
+    /// Why.
+    pub why: Why,
+}
+
+/// Whether a packet refused for this reason may be for the node itself.
+pub(crate) const fn may_be_local(reason: DropReason) -> bool {
+    matches!(
+        reason,
+        DropReason::NonIp
+            | DropReason::Multicast
+            | DropReason::ForThisNode
+            | DropReason::NotForGateway
+            | DropReason::NotGtpu
+            | DropReason::GtpuSignalling
+    )
+}
+
+impl<P: PacketBuf> Node<P> {
+    /// From now on, packets for the slow path wait for [`Node::take_punts`], which must be called after every turn.
+    pub fn keep_punts(&mut self) {
+        self.punts.get_or_insert_with(|| Vec::with_capacity(PUNTS));
+    }
+
+    /// The packets for the slow path since the last call, into an empty list that takes the place of the node's.
+    pub fn take_punts(&mut self, into: &mut Vec<Punt<P>>) {
+        if let Some(punts) = &mut self.punts {
+            std::mem::swap(punts, into);
+        }
+    }
+
+    /// Drops a packet that nobody wanted, for the reason it had.
+    pub fn drop_punt(&mut self, punt: Punt<P>) {
+        self.drop_packet(punt.packet, punt.why.reason());
+    }
+
+    /// Hands a packet over, or drops it if nobody is there to take it.
+    pub(crate) fn punt(&mut self, packet: P, link: OutputPort, why: Why) {
+        match &mut self.punts {
+            Some(punts) if punts.len() < PUNTS => punts.push(Punt { packet, link, why }),
+            Some(_) => self.drop_packet(packet, DropReason::SlowPathFull),
+            None => self.drop_packet(packet, why.reason()),
+        }
+    }
+}
