@@ -4,6 +4,7 @@ use scalebricks_tables::{FibValue, prefetch_read};
 use scalebricks_types::{FlowIndex, NodeHint, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A base station, by its place in the cluster's list.
@@ -84,22 +85,53 @@ pub struct FlowCount {
 
 /// Counters of the flows pinned to one node, 32 bytes a flow, by [`FlowIndex`].
 ///
-/// One worker writes, so an addition is a load and a store, not a locked instruction; anyone may read.
+/// One worker writes, so an addition is a load and a store, not a locked instruction; anyone may read. There may be
+/// more of them at any time, and never fewer: they stand in chunks, whose places never move.
 #[derive(Debug)]
 pub struct FlowCounters {
-    flows: Box<[[AtomicU64; 4]]>,
+    chunks: Box<[OnceLock<Chunk>]>,
 }
+
+type Chunk = Box<[[AtomicU64; 4]]>;
+
+/// Flows of a chunk: 2 MiB.
+const CHUNK: usize = 1 << 16;
+
+/// Most flows: 2^26.
+const MAX_CHUNKS: usize = 1 << 10;
 
 impl FlowCounters {
     /// Zeroed counters for this many flows.
     pub fn new(flows: usize) -> Self {
-        Self { flows: (0..flows).map(|_| Default::default()).collect() }
+        let counters = Self { chunks: (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect() };
+        counters.reserve(flows);
+        counters
+    }
+
+    /// Makes zeroed counters until there are this many, up to 2^26; those there are stay as they are.
+    pub fn reserve(&self, flows: usize) {
+        for chunk in self.chunks.iter().take(flows.div_ceil(CHUNK)) {
+            chunk.get_or_init(|| (0..CHUNK).map(|_| Default::default()).collect());
+        }
+    }
+
+    #[inline]
+    fn get(&self, flow: FlowIndex) -> Option<&[AtomicU64; 4]> {
+        let flow = flow.0 as usize;
+        self.chunks.get(flow / CHUNK)?.get()?.get(flow % CHUNK)
+    }
+
+    /// Zeroes a flow's counters. Must be called while its node's worker counts nothing there.
+    pub(crate) fn reset(&self, flow: FlowIndex) {
+        for counter in self.get(flow).into_iter().flatten() {
+            counter.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Asks for the line with a flow's counters, to be written soon.
     #[inline]
     pub(crate) fn prefetch(&self, flow: FlowIndex) {
-        if let Some(counts) = self.flows.get(flow.0 as usize) {
+        if let Some(counts) = self.get(flow) {
             prefetch_read(counts);
         }
     }
@@ -107,7 +139,7 @@ impl FlowCounters {
     /// Counts a packet of the flow. Must be called by the node's own worker only, else counts are lost.
     #[inline]
     pub(crate) fn count(&self, flow: FlowIndex, upstream: bool, bytes: usize) {
-        let Some(counts) = self.flows.get(flow.0 as usize) else { return };
+        let Some(counts) = self.get(flow) else { return };
         let at = if upstream { 2 } else { 0 };
         let add = |counter: &AtomicU64, n| {
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -118,7 +150,7 @@ impl FlowCounters {
 
     /// What the flow has carried; zeros for an index there is no flow of.
     pub fn read(&self, flow: FlowIndex) -> FlowCount {
-        let Some(counts) = self.flows.get(flow.0 as usize) else { return FlowCount::default() };
+        let Some(counts) = self.get(flow) else { return FlowCount::default() };
         let [downstream_packets, downstream_bytes, upstream_packets, upstream_bytes] =
             [0, 1, 2, 3].map(|i| counts[i].load(Ordering::Relaxed));
         FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
@@ -151,7 +183,7 @@ mod tests {
         counters.count(FlowIndex(1), false, 100);
         counters.count(FlowIndex(1), true, 7);
         counters.count(FlowIndex(1), true, 8);
-        counters.count(FlowIndex(2), true, 8); // no such flow: ignored
+        counters.count(FlowIndex(MAX_CHUNKS as u32 * CHUNK as u32), true, 8); // no such flow: ignored
         let want = FlowCount {
             downstream_packets: 1,
             downstream_bytes: 100,
@@ -160,6 +192,15 @@ mod tests {
         };
         assert_eq!(counters.read(FlowIndex(1)), want);
         assert_eq!(counters.read(FlowIndex(0)), FlowCount::default());
-        assert_eq!(counters.read(FlowIndex(2)), FlowCount::default());
+        let beyond = FlowIndex(CHUNK as u32);
+        assert_eq!(counters.read(beyond), FlowCount::default());
+        counters.count(beyond, true, 8);
+        assert_eq!(counters.read(beyond), FlowCount::default(), "not reserved yet");
+        counters.reserve(CHUNK + 1);
+        counters.count(beyond, true, 8);
+        assert_eq!(counters.read(beyond).upstream_bytes, 8);
+        assert_eq!(counters.read(FlowIndex(1)), want, "as it was");
+        counters.reset(FlowIndex(1));
+        assert_eq!(counters.read(FlowIndex(1)), FlowCount::default());
     }
 }

@@ -15,6 +15,7 @@
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
+//! | [`live_tables`] | the tables of one node, changed under traffic |
 //! | [`capacity`] | how many flows fit in a given memory |
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod flow;
 pub mod fragment_cache;
 mod handling;
 mod ingress;
+pub mod live_tables;
 pub mod node;
 pub mod oversize;
 pub mod policy;
@@ -45,6 +47,7 @@ pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
+pub use live_tables::{Changes, LiveError, LiveSizes, LiveTables};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
 pub use policy::{Oversize, Policy};
 pub use punt::{Punt, Why};

@@ -126,6 +126,12 @@ impl FlowKey {
     pub const fn teid(teid: Teid) -> Self {
         Self::Short(Key16([domain::TEID as u64, teid.get() as u64]))
     }
+
+    /// Whether it is the key of upstream traffic.
+    #[inline]
+    pub const fn is_teid(&self) -> bool {
+        matches!(self, Self::Short(Key16([head, _])) if *head == domain::TEID as u64)
+    }
 }
 
 /// What of a downstream packet is its key. Configured once per cluster; upstream packets are always keyed by TEID.
