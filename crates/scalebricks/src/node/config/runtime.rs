@@ -1,0 +1,163 @@
+//! Threads, memory, and who may look inside.
+
+use super::{Problems, sections};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Default of `worker.sleep_us`.
+const SLEEP_US: u32 = 50;
+
+/// Longest sleep: a packet may wait as long.
+const MAX_SLEEP_US: u32 = 100_000;
+
+/// Default of `dpdk.memory_mib`.
+const MEMORY_MIB: u32 = 128;
+
+/// Default of `dpdk.packets`.
+const PACKETS: u32 = 16_383;
+
+/// Bytes that a packet takes in a pool, about.
+const PACKET_BYTES: u64 = 2_500;
+
+/// Most workers.
+const MAX_WORKERS: usize = 64;
+
+/// The admin interface over TCP: TLS, and a token that every request carries.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminTcp {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+    /// The file with the token.
+    pub token: PathBuf,
+}
+
+/// The threads that move packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workers {
+    /// A worker each; empty: as many as the layout needs, on any core.
+    pub cores: Vec<u16>,
+    /// Who does what.
+    pub layout: Layout,
+    /// What a worker does that finds nothing to do.
+    pub idle: Idle,
+}
+
+impl Workers {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match self.layout {
+            Layout::RunToCompletion => self.cores.len().max(1),
+            Layout::Split => 2,
+        }
+    }
+}
+
+/// Which worker does what.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Every worker has a queue of every port, and does everything for the packets in it.
+    #[default]
+    RunToCompletion,
+    /// The paper's: one worker for what comes from outside, one for what comes over the fabric.
+    Split,
+}
+
+/// What a worker does that finds nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// Looks again at once.
+    Spin,
+    /// Looks a few times, then sleeps so long between two looks.
+    Sleep {
+        /// Microseconds.
+        us: u32,
+    },
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum IdleKind {
+    #[default]
+    Sleep,
+    Spin,
+}
+
+/// Where packets lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dpdk {
+    /// On huge pages, which physical devices need.
+    pub huge_pages: bool,
+    /// Memory of ordinary pages, MiB.
+    pub memory_mib: u32,
+    /// Packets in the pool.
+    pub packets: u32,
+    /// Further arguments, as DPDK's own programs take them.
+    pub arguments: Vec<String>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum PageKind {
+    #[default]
+    Ordinary,
+    HugePages,
+}
+
+pub(super) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> Workers {
+    let sleep_us = given.sleep_us.as_ref().map_or(SLEEP_US, |us| *us.get_ref());
+    if let Some(given) = given.sleep_us.as_ref().filter(|us| !(1..=MAX_SLEEP_US).contains(us.get_ref())) {
+        let what = format!("{sleep_us} is not 1 to {MAX_SLEEP_US}");
+        problems.add(given.span(), "worker.sleep_us", what);
+    }
+    let layout = given.mode.as_ref().map(|mode| *mode.get_ref()).unwrap_or_default();
+    let mut cores = Vec::new();
+    if let Some(given) = given.cores {
+        let span = given.span();
+        cores = given.into_inner();
+        let mut distinct = cores.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() < cores.len() {
+            problems.add(span.clone(), "worker.cores", "a core is there twice; a worker each");
+        }
+        if cores.len() > MAX_WORKERS {
+            problems.add(span.clone(), "worker.cores", format!("more than {MAX_WORKERS}"));
+        }
+        if layout == Layout::Split && !cores.is_empty() && cores.len() != 2 {
+            let what = "the mode 'split' has two workers: the external core, then the internal";
+            problems.add(span, "worker.cores", what);
+        }
+    }
+    let idle = match given.idle {
+        IdleKind::Sleep => Idle::Sleep { us: sleep_us },
+        IdleKind::Spin => Idle::Spin,
+    };
+    Workers { cores, layout, idle }
+}
+
+pub(super) fn dpdk(given: sections::Dpdk, problems: &mut Problems<'_>) -> Dpdk {
+    let huge_pages = given.memory == PageKind::HugePages;
+    let packets = given.packets.as_ref().map_or(PACKETS, |packets| *packets.get_ref());
+    if let Some(given) = given.packets.as_ref().filter(|packets| *packets.get_ref() < 2_048) {
+        problems.add(
+            given.span(),
+            "dpdk.packets",
+            format!("{packets} is less than 2048: ports hold that many"),
+        );
+    }
+    let needed = u64::from(packets) * PACKET_BYTES / (1 << 20) + 16;
+    let memory_mib = given.memory_mib.as_ref().map_or(MEMORY_MIB, |mib| *mib.get_ref());
+    if !huge_pages && u64::from(memory_mib) < needed {
+        let span = given.memory_mib.as_ref().map_or(0..0, toml::Spanned::span);
+        let what = format!("{memory_mib} is too little for {packets} packets: at least {needed}");
+        problems.add(span, "dpdk.memory_mib", what);
+    }
+    Dpdk { huge_pages, memory_mib, packets, arguments: given.arguments }
+}
