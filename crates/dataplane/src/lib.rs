@@ -12,6 +12,7 @@
 //! | `classify`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
+//! | [`tap`] | captures from running nodes |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`capacity`] | how many flows fit in a given memory |
@@ -32,8 +33,10 @@ pub mod node;
 pub mod oversize;
 pub mod policy;
 pub mod reason;
+pub mod role;
 pub mod stats;
 pub mod table_set;
+pub mod tap;
 pub mod worker;
 
 pub use architecture::{Architecture, ParseArchitectureError};
@@ -44,4 +47,5 @@ pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
 pub use policy::{Oversize, Policy};
 pub use reason::{DropCounts, DropReason};
-pub use stats::{Dropped, NodeStats};
+pub use role::PortRole;
+pub use stats::{DropWatcher, Dropped, NodeStats};
