@@ -109,21 +109,26 @@ impl<P: PacketBuf> Node<P> {
     /// Upstream: the user's packet leaves its tunnel.
     fn decapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
         let Work { mut packet, parsed, hash, .. } = work;
-        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
+        // Judged in its tunnel: whoever captures drops sees the whole frame.
+        let start = usize::from(parsed.user_offset);
+        let Some(user) = packet.data().get(start..start + parsed.user_len) else {
             return self.drop_packet(packet, DropReason::Truncated);
-        }
-        let Ok(ip) = parse_ip(packet.data()) else {
+        };
+        let Ok(ip) = parse_ip(user) else {
             return self.drop_packet(packet, DropReason::MalformedInner);
         };
         let is_ipv4 = ip.summary.is_ipv4();
-        if self.config.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(packet.data()) {
+        if self.config.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(user) {
             return self.drop_packet(packet, DropReason::BadIpv4Checksum);
         }
-        let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
         let next_hop = self.adjacencies.internet(ip.summary.dst, hash.get());
         if next_hop == NextHop::NoRoute {
             return self.drop_packet(packet, DropReason::NoRoute);
         }
+        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
+            return self.drop_packet(packet, DropReason::Truncated);
+        }
+        let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
         if packet.prepend(ethernet::HEADER_LEN).is_err() {
             return self.drop_packet(packet, DropReason::NoBuffer);
         }

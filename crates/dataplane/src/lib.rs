@@ -13,6 +13,7 @@
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], [`punt`] | next hops on the outside links; what a node gives to its slow path |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
+//! | [`tap`] | captures from running nodes |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
@@ -37,8 +38,10 @@ pub mod oversize;
 pub mod policy;
 pub mod punt;
 pub mod reason;
+pub mod role;
 pub mod stats;
 pub mod table_set;
+pub mod tap;
 pub mod worker;
 
 pub use adjacency::{Adjacencies, NextHop};
@@ -52,4 +55,5 @@ pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
 pub use policy::{Oversize, Policy};
 pub use punt::{Punt, Why};
 pub use reason::{DropCounts, DropReason};
-pub use stats::{Dropped, NodeStats};
+pub use role::PortRole;
+pub use stats::{DropWatcher, Dropped, NodeStats};

@@ -19,7 +19,7 @@ use crate::flow::FlowCounters;
 use crate::policy::Policy;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
-use crate::stats::{DropLog, Dropped, NodeStats};
+use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
 use scalebricks_io::{Burst, PacketBuf, PacketSource, RxPort, TxPort};
 use scalebricks_tables::{Fib, GptReader};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
@@ -219,9 +219,14 @@ impl<P: PacketBuf> Node<P> {
         self.drops.take()
     }
 
+    /// Shows every packet dropped from now on to `watcher`.
+    pub fn watch_drops(&mut self, watcher: Box<dyn DropWatcher>) {
+        self.drops.watch(watcher);
+    }
+
     /// Drops a packet, by name.
     pub(crate) fn drop_packet(&mut self, packet: P, reason: DropReason) {
-        self.drops.drop(packet.tag(), reason);
+        self.drops.drop(&packet, reason);
         drop(packet);
     }
 
@@ -268,7 +273,7 @@ impl<P: PacketBuf> Node<P> {
         }
         link.tx_burst(burst);
         for refused in burst.drain(..) {
-            self.drops.drop(refused.tag(), DropReason::PortFull);
+            self.drops.drop(&refused, DropReason::PortFull);
         }
     }
 
@@ -306,7 +311,7 @@ impl<P: PacketBuf> Node<P> {
             if self.fabric_queue.len() < FABRIC_QUEUE {
                 self.fabric_queue.push_back(refused);
             } else {
-                self.drops.drop(refused.tag(), DropReason::FabricFull);
+                self.drops.drop(&refused, DropReason::FabricFull);
             }
         }
         from_queue

@@ -1,7 +1,8 @@
 //! What a node counts.
 
 use crate::reason::{DropCounts, DropReason};
-use scalebricks_io::Tag;
+use scalebricks_io::{PacketBuf, Tag};
+use std::fmt;
 
 /// A node's counters. One worker owns them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,11 +70,18 @@ pub struct Dropped {
     pub reason: DropReason,
 }
 
-/// The drops of a node: counted always, listed when asked for.
+/// Sees every packet a node drops, as it is at that moment. Called by the node's worker, so it must not wait.
+pub trait DropWatcher: Send + fmt::Debug {
+    /// A packet is dropped.
+    fn dropped(&mut self, frame: &[u8], reason: DropReason);
+}
+
+/// The drops of a node: counted always, listed when asked for, shown to a watcher if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct DropLog {
     pub(crate) counts: DropCounts,
     list: Option<Vec<Dropped>>,
+    watcher: Option<Box<dyn DropWatcher>>,
 }
 
 impl DropLog {
@@ -82,11 +90,19 @@ impl DropLog {
         self.list.get_or_insert_default();
     }
 
+    /// Shows every packet dropped from now on to `watcher`.
+    pub(crate) fn watch(&mut self, watcher: Box<dyn DropWatcher>) {
+        self.watcher = Some(watcher);
+    }
+
     /// Counts a drop.
-    pub(crate) fn drop(&mut self, tag: Tag, reason: DropReason) {
+    pub(crate) fn drop<P: PacketBuf>(&mut self, packet: &P, reason: DropReason) {
         self.counts.count(reason);
         if let Some(list) = &mut self.list {
-            list.push(Dropped { tag, reason });
+            list.push(Dropped { tag: packet.tag(), reason });
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.dropped(packet.data(), reason);
         }
     }
 

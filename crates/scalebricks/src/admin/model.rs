@@ -1,0 +1,19 @@
+//! Everything the admin interface says and is asked, as JSON. GET /openapi.json publishes it as a schema.
+//!
+//! Units stand last in names. Counters count since the node started. A field may be added at any time, so whoever
+//! reads must not mind unknown ones; none is removed or changes its meaning under `/v1`.
+
+mod capture;
+mod stats;
+mod status;
+mod trace;
+
+pub use capture::{CaptureRequest, Direction, MAX_SNAP_BYTES};
+pub use stats::{NodeCounters, PoolView, PortCounters, Stats, WorkerStats};
+pub use status::{
+    FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status, TableRole, TableView,
+    WorkerView,
+};
+pub use trace::{
+    Dropped, FlowView, Hint, KeyView, Output, OutputKind, Step, Trace, TracePacket, TraceRequest,
+};
