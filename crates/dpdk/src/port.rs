@@ -15,8 +15,10 @@ static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 pub struct PortConfig {
     /// Queues to receive from.
     pub rx_queues: u16,
-    /// Queues to send to.
+    /// Queues to send to; fewer if the device has fewer and `fewer_tx_queues` is set.
     pub tx_queues: u16,
+    /// Whether fewer queues to send to will do: their users then share.
+    pub fewer_tx_queues: bool,
     /// Packets that each queue of a kind holds, about: the driver rounds.
     pub rx_descriptors: u16,
     /// The same for sending.
@@ -33,6 +35,7 @@ impl Default for PortConfig {
         Self {
             rx_queues: 1,
             tx_queues: 1,
+            fewer_tx_queues: false,
             rx_descriptors: 1024,
             tx_descriptors: 1024,
             mtu: None,
@@ -150,6 +153,9 @@ impl Port {
     pub fn start(eal: Eal, device: &str, config: &PortConfig, pool: Pool) -> Result<Started, DpdkError> {
         let mut open = claim(eal, device)?;
         let info = ask(&open)?;
+        let fewer = config.fewer_tx_queues && info.max_tx_queues > 0;
+        let tx_queues = if fewer { config.tx_queues.min(info.max_tx_queues) } else { config.tx_queues };
+        let config = &PortConfig { tx_queues, ..*config };
         for (asked, most, what) in [
             (config.rx_queues, info.max_rx_queues, "queues to receive from"),
             (config.tx_queues, info.max_tx_queues, "queues to send to"),

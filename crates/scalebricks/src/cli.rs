@@ -44,12 +44,27 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
     /// Check a configuration and the flows it names, and start nothing
-    Check(CheckArgs),
+    Check(NodeArgs),
+
+    /// List the MAC addresses that lead to the node over the fabric: static entries for its switch
+    Macs(NodeArgs),
+
+    /// Run the node until SIGTERM; SIGHUP has it read its flows again
+    Run(NodeArgs),
 }
 
-/// What is checked.
+/// How a log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line an event
+    Text,
+    /// A JSON object an event
+    Json,
+}
+
+/// What a node is told.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub struct NodeArgs {
     /// The configuration
     #[arg(value_name = "FILE")]
     pub config: PathBuf,
@@ -57,6 +72,10 @@ pub struct CheckArgs {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// How a running node writes its log
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log: LogFormat,
 }
 
 const NODE_ABOUT: &str = "\
@@ -67,9 +86,12 @@ const NODE_EXAMPLES: &str = "\
 Examples:
   scalebricks node check node.toml
       Says what the node would be, or every line that is wrong and what is allowed there.
+  scalebricks node run node.toml
+      Runs it; needs a program built with --features dpdk. SIGHUP has it read its flows again, SIGTERM ends it.
 
 Exit status:
-  0 nothing is wrong    1 something is, or a file cannot be read    2 wrong usage";
+  0 nothing is wrong, or the node was asked to stop
+  1 something is wrong, or a file cannot be read    2 wrong usage";
 
 const DEMO_ABOUT: &str = "\
 Forwards packets through a mobile gateway: a cluster of nodes in this process, joined by a switch in memory. The same \

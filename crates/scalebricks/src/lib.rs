@@ -1,6 +1,6 @@
-//! The window into a running node, as a library: the daemon and the command line are built over it, and tests reach
-//! it without either.
+//! A gateway node and the window into it, as a library: the command line is built over it, and tests reach it without.
 
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod node;

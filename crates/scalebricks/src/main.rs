@@ -7,26 +7,39 @@ mod capacity;
 mod cli;
 mod demo;
 mod ledger;
-mod node;
 mod replay;
 mod report;
 
 use clap::Parser;
-use cli::{Cli, Command, NodeCommand};
+use scalebricks::node;
+use cli::{Cli, Command, LogFormat, NodeCommand};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
 
 /// Asks for huge pages once a benchmark wants them, so that no table is measured on larger pages than another.
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
+
+/// Logs to standard error from now on: what `SCALEBRICKS_LOG` says, as with `RUST_LOG`; by default, what an operator
+/// wants to know.
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("SCALEBRICKS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     let console = Console::new(match &command {
         Command::Demo(args) => args.quiet,
         Command::Bench(args) => args.quiet,
-        Command::Node(NodeCommand::Check(args)) => args.quiet,
+        Command::Node(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => args.quiet,
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -43,7 +56,14 @@ fn main() -> ExitCode {
             bench::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Node(NodeCommand::Check(args)) => {
-            node::check(&args, &console).map_err(|error| (error.to_string(), status::FAILURE))
+            node::check(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
+        }
+        Command::Node(NodeCommand::Macs(args)) => {
+            node::macs(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
+        }
+        Command::Node(NodeCommand::Run(args)) => {
+            log(args.log);
+            node::run(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {

@@ -73,6 +73,80 @@ fn problems_name_line_key_and_what_is_allowed() {
 }
 
 #[test]
+fn workers_memory_and_routes_are_as_they_are_said() {
+    let more = r#"
+[worker]
+cores = [2, 3]
+mode = "split"
+idle = "spin"
+
+[dpdk]
+memory = "huge-pages"
+packets = 65535
+
+[admin_tcp]
+listen = "127.0.0.1:9443"
+certificate = "a.crt"
+key = "a.key"
+token = "token"
+
+[[route]]
+port = "internet"
+to = "198.51.100.0/24"
+via = ["192.0.2.3", "192.0.2.4"]
+"#;
+    let file = NodeFile::parse(&format!("{GOOD}vlan = 7\n{more}")).unwrap();
+    assert_eq!((file.workers.cores.clone(), file.workers.count()), (vec![2, 3], 2));
+    assert_eq!((file.workers.layout, file.workers.idle), (Layout::Split, Idle::Spin));
+    assert!(file.dpdk.huge_pages);
+    assert_eq!(file.admin_tcp.unwrap().listen, "127.0.0.1:9443".parse().unwrap());
+    assert_eq!(file.ports.each_ref().map(|port| (port.vlan, port.mtu)), [(None, 1500), (None, 1600), (Some(7), 1600)]);
+    let routes: Vec<_> = file.routes.iter().map(|route| (route.to.0.to_string(), route.to.1, route.via.len())).collect();
+    assert_eq!(routes, [("0.0.0.0".to_owned(), 0, 1), ("198.51.100.0".to_owned(), 24, 2)]);
+    let plain = NodeFile::parse(GOOD).unwrap();
+    assert_eq!((plain.workers.count(), plain.workers.idle), (1, Idle::Sleep { us: 50 }));
+    assert_eq!(plain.admin, std::path::Path::new("/run/scalebricks/node2.sock"));
+}
+
+#[test]
+fn what_cannot_run_is_named() {
+    for (more, expected) in [
+        ("[worker]\nsleep_us = 0", "worker.sleep_us: 0 is not 1 to 100000"),
+        ("[worker]\ncores = [1, 1]", "worker.cores: a core is there twice; a worker each"),
+        (
+            "[worker]\ncores = [1]\nmode = \"split\"",
+            "worker.cores: the mode 'split' has two workers: the external core, then the internal",
+        ),
+        ("[dpdk]\npackets = 100", "dpdk.packets: 100 is less than 2048: ports hold that many"),
+        ("[dpdk]\nmemory_mib = 1", "dpdk.memory_mib: 1 is too little for 16383 packets: at least 55"),
+        (
+            "[[route]]\nport = \"fabric\"\nto = \"10.0.0.0/8\"\nvia = []",
+            "route.port: the fabric has no routes; 'internet' or 'base-station'",
+        ),
+        (
+            "[[route]]\nport = \"internet\"\nto = \"10.0.0.0/8\"\nvia = [\"203.0.113.1\"]",
+            "route.via: 203.0.113.1 is in none of the port's networks of this family",
+        ),
+    ] {
+        let problems = NodeFile::parse(&format!("{GOOD}\n{more}\n")).unwrap_err();
+        assert!(problems[0].to_string().ends_with(expected), "{}", problems[0]);
+    }
+    for (from, to, expected) in [
+        ("[\"192.0.2.1\"]", "[\"192.0.3.1\"]", "port.gateways: 192.0.3.1 is in none of the port's networks"),
+        ("mac = ", "vlan = 4095\nmac = ", "port.vlan: 4095 is not 1 to 4094"),
+        ("mac = ", "mtu = 1500\nmac = ", "port.mtu: 1500 is less than the 1600 that packets may need here"),
+        (
+            "net_af_packet1,iface=ran",
+            "net_af_packet0,iface=inet",
+            "port.device: 'net_af_packet0' is used twice; ports that share a device need a 'vlan' each",
+        ),
+    ] {
+        let problems = problem(from, to);
+        assert!(problems.iter().any(|told| told.ends_with(expected)), "{problems:?}");
+    }
+}
+
+#[test]
 fn all_problems_are_told_at_once() {
     let text = GOOD.replace("nodes = 4", "nodes = 999").replace("id = 2", "id = 1000");
     let told: Vec<usize> = NodeFile::parse(&text).unwrap_err().iter().map(|problem| problem.line).collect();

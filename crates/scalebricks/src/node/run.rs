@@ -1,0 +1,320 @@
+//! `scalebricks node run`: a gateway node as a daemon.
+//!
+//! ```text
+//! configuration ─▶ flows ─▶ tables ─▶ ports ─▶ workers ─▶ ready
+//!                    ▲                                      │
+//!                    └── SIGHUP, by difference              └── SIGTERM, SIGINT: drain, stop
+//! ```
+
+use super::NodeError;
+use super::config::Role;
+use super::links::{self, Link, Links};
+use super::load::Configuration;
+use super::running::{Hardware, Parts, Running, role};
+use super::slow_path::SlowPath;
+use super::worker::{Control, Told, Worker};
+use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
+use crate::admin::server;
+use scalebricks_console::{Console, status};
+use scalebricks_dataplane::local::{Interface, Local, LocalConfig, Route};
+use scalebricks_dataplane::tap::Taps;
+use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutputPort, OutsideMacs, Policy};
+use scalebricks_dpdk::{Eal, Mbuf, Pool};
+use scalebricks_wire::MacAddr;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Runs a node until it is asked to stop.
+///
+/// # Errors
+/// [`NodeError`]: what it was told, ports that cannot be opened, tables that refuse its flows.
+pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
+    let started = Instant::now();
+    // Before anything long: a signal that comes meanwhile is not lost.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(NodeError::Signals)?;
+    let configuration = Configuration::read(config)?;
+    let flows = configuration.flows(console)?;
+    let file = &configuration.node;
+    let workers = file.workers.count();
+    let mut tables =
+        LiveTables::new(file.architecture, file.size, file.id, file.seed, workers, flows.len())
+            .map_err(NodeError::Tables)?;
+    tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
+    tracing::info!(flows = flows.len(), elapsed_ms = elapsed_ms(started), "flows loaded");
+    drop(flows);
+
+    let taps = Taps::default();
+    let Links { eal, links, workers: ports, pool, other_vlan } =
+        links::open(file, &taps).map_err(|error| NodeError::Ports(error.to_string()))?;
+    let macs = macs(&configuration, &links);
+    let local = Local::new(local_config(&configuration, macs), started.elapsed());
+    let slow_path = Arc::new(SlowPath::new(local));
+    let sizes = tables.sizes();
+    let node = node_config(&configuration, macs, &slow_path);
+    let told: Vec<(Option<u16>, Arc<Told>)> =
+        (0..workers).map(|at| (file.workers.cores.get(at).copied(), Arc::default())).collect();
+    let parts = Parts {
+        node: node.clone(),
+        slow_path: Arc::clone(&slow_path),
+        workers: told,
+        hardware: Box::new(Devices { links, pool, other_vlan, configuration: configuration.clone() }),
+        taps,
+        started,
+        tables,
+        configuration,
+    };
+    let running = Arc::new(Running::new(parts));
+    running.loaded(sizes);
+    let file = &running.configuration.node;
+    let admin = server::Config { socket: file.admin.clone(), tcp: file.admin_tcp.clone().map(Into::into) };
+    let admin = server::start(admin, Arc::<Running>::clone(&running)).map_err(NodeError::Admin)?;
+    let control = Arc::new(Control::default());
+    let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
+    running.set_state(NodeState::Ready);
+    notify(&[sd_notify::NotifyState::Ready]);
+    tracing::info!(
+        node = file.id.get(),
+        architecture = %file.architecture,
+        flows = sizes.flows,
+        flows_here = sizes.flows_here,
+        admin = %file.admin.display(),
+        elapsed_ms = elapsed_ms(started),
+        "ready"
+    );
+    wait(&mut signals, &running, console);
+    running.set_state(NodeState::Draining);
+    notify(&[sd_notify::NotifyState::Stopping]);
+    tracing::info!(drain_ms = file.drain_ms, "draining");
+    drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
+    control.stop();
+    let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+    admin.stop();
+    if failed > 0 {
+        return Err(NodeError::Worker(failed));
+    }
+    tracing::info!(uptime_s = started.elapsed().as_secs(), "stopped");
+    Ok(status::SUCCESS)
+}
+
+fn elapsed_ms(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Tells the service manager, if one is there to be told.
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(false, state) {
+        tracing::debug!(%error, "no service manager was told");
+    }
+}
+
+/// Until a signal asks to stop; others reload the flows.
+fn wait(signals: &mut Signals, running: &Running, console: &Console) {
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            return;
+        }
+        reload(running, console);
+    }
+}
+
+/// Goes on forwarding for a while, or until asked again.
+fn drain(signals: &mut Signals, time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        if signals.pending().any(|signal| signal != SIGHUP) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10).min(time));
+    }
+}
+
+/// Reads the flows again and changes what changed. A file that cannot be used changes nothing.
+fn reload(running: &Running, console: &Console) {
+    let began = Instant::now();
+    let flows = match running.configuration.flows(console) {
+        Ok(flows) => flows,
+        Err(error) => {
+            tracing::error!(%error, "the flows stay as they were");
+            return;
+        }
+    };
+    let mut tables = running.tables.lock().unwrap_or_else(PoisonError::into_inner);
+    match tables.change_to(&flows, |_| {}) {
+        Ok(changes) => tracing::info!(
+            added = changes.added,
+            changed = changes.changed,
+            removed = changes.removed,
+            kept = changes.kept,
+            elapsed_ms = elapsed_ms(began),
+            "flows reloaded"
+        ),
+        Err(error) => tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here"),
+    }
+    running.loaded(tables.sizes());
+}
+
+fn start_workers(
+    running: &Running,
+    eal: Eal,
+    ports: Vec<NodePorts<Mbuf>>,
+    node: &NodeConfig,
+    pool: Pool,
+    control: &Arc<Control>,
+) -> Result<Vec<JoinHandle<()>>, NodeError> {
+    let tables = running.tables.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut threads = Vec::new();
+    for (at, ports) in ports.into_iter().enumerate() {
+        let (core, told) = running.workers[at].clone();
+        let mut turned = Node::new(node.clone(), tables.node_tables(at), ports, Box::new(pool));
+        turned.watch_drops(Box::new(running.taps.drops()));
+        let mut worker = Worker {
+            node: turned,
+            buffers: Box::new(pool),
+            slow_path: Arc::clone(&running.slow_path),
+            told,
+            idle: running.configuration.node.workers.idle,
+            core,
+            keeps_time: at == 0,
+            start: running.started,
+        };
+        let control = Arc::clone(control);
+        let run = move || {
+            // Known to DPDK, a thread has packets of the pool at hand.
+            let registered = eal.register_thread();
+            if let Err(error) = &registered {
+                tracing::warn!(%error, "a worker has no packets of its own at hand");
+            }
+            worker.run(&control);
+        };
+        let thread = std::thread::Builder::new().name(format!("worker-{at}")).spawn(run);
+        threads.push(thread.map_err(NodeError::Thread)?);
+    }
+    Ok(threads)
+}
+
+/// The addresses of the outside links.
+fn macs(configuration: &Configuration, links: &[Link; 3]) -> OutsideMacs {
+    let mac = |wanted: Role| {
+        let given = configuration.node.ports.iter().find(|port| port.role == wanted).and_then(|port| port.mac);
+        let own = links.iter().find(|link| link.role == wanted);
+        given.or_else(|| own.map(|link| MacAddr(link.device.info().mac))).unwrap_or_default()
+    };
+    OutsideMacs {
+        internet: mac(Role::Internet),
+        base_station: mac(Role::BaseStation),
+        router: MacAddr::default(),
+    }
+}
+
+fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &SlowPath) -> NodeConfig {
+    let file = &configuration.node;
+    let internet = file.ports.iter().filter(|port| port.role == Role::Internet);
+    let addresses: Vec<IpAddr> =
+        internet.flat_map(|port| &port.addresses).map(|(address, _)| *address).collect();
+    NodeConfig {
+        id: file.id,
+        size: file.size,
+        architecture: file.architecture,
+        policy: Policy {
+            key_profile: file.profile,
+            verify_ipv4_checksum: file.verify_ipv4_checksum,
+            oversize: file.oversize,
+            base_station_mtu: file.base_station_mtu,
+            gateway_address: file.gateway,
+            gateway_address_v6: file.gateway_v6,
+        },
+        seed: file.seed,
+        macs,
+        addresses: addresses.into(),
+        adjacencies: slow_path.adjacencies(),
+    }
+}
+
+fn local_config(configuration: &Configuration, macs: OutsideMacs) -> LocalConfig {
+    let file = &configuration.node;
+    let interface = |wanted: Role, mac| {
+        let port = file.ports.iter().find(|port| port.role == wanted);
+        let (addresses, mtu) = port.map(|port| (port.addresses.clone(), port.mtu)).unwrap_or_default();
+        Interface { mac, addresses, mtu }
+    };
+    let routes = file.routes.iter().map(|route| Route {
+        port: match route.port {
+            Role::BaseStation => OutputPort::BaseStation,
+            Role::Internet | Role::Fabric => OutputPort::Internet,
+        },
+        to: route.to,
+        via: route.via.clone(),
+    });
+    LocalConfig {
+        internet: interface(Role::Internet, macs.internet),
+        base_station: interface(Role::BaseStation, macs.base_station),
+        routes: routes.collect(),
+        base_stations: configuration.stations(),
+        gateway: file.gateway,
+        gateway_v6: file.gateway_v6,
+        limits: scalebricks_dataplane::local::LocalLimits::default(),
+    }
+}
+
+/// The devices behind a node's ports.
+struct Devices {
+    links: [Link; 3],
+    pool: Pool,
+    other_vlan: Arc<AtomicU64>,
+    configuration: Configuration,
+}
+
+impl Hardware for Devices {
+    fn ports(&self) -> Vec<PortView> {
+        let ports = self.links.iter().zip(&self.configuration.node.ports);
+        ports
+            .map(|(link, port)| {
+                let info = link.device.info();
+                let state = link.device.link().ok();
+                PortView {
+                    role: role(link.role),
+                    device: port.device.clone(),
+                    driver: info.driver.clone(),
+                    mac: port.mac.unwrap_or(MacAddr(info.mac)).to_string(),
+                    addresses: port.addresses.iter().map(|(ip, len)| format!("{ip}/{len}")).collect(),
+                    is_link_up: state.is_some_and(|link| link.up),
+                    speed_mbps: state.and_then(|link| link.speed_mbps),
+                }
+            })
+            .collect()
+    }
+
+    fn counters(&self) -> Vec<PortCounters> {
+        let counters = |link: &Link| {
+            let stats = link.device.stats().ok()?;
+            Some(PortCounters {
+                role: role(link.role),
+                rx_packets: stats.rx_packets,
+                rx_bytes: stats.rx_bytes,
+                rx_missed: stats.rx_missed,
+                rx_errors: stats.rx_errors,
+                rx_no_buffer: stats.rx_no_buffer,
+                tx_packets: stats.tx_packets,
+                tx_bytes: stats.tx_bytes,
+                tx_errors: stats.tx_errors,
+            })
+        };
+        self.links.iter().filter_map(counters).collect()
+    }
+
+    fn pool(&self) -> PoolView {
+        PoolView { free: self.pool.available().into(), in_use: self.pool.in_use().into() }
+    }
+
+    fn dropped(&self) -> BTreeMap<String, u64> {
+        BTreeMap::from([("other_vlan".to_owned(), self.other_vlan.load(Ordering::Relaxed))])
+    }
+}
+

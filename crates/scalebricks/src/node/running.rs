@@ -1,0 +1,242 @@
+//! A running node, as the admin interface sees it.
+
+use super::config::{Idle, Layout, Role};
+use super::load::Configuration;
+use super::slow_path::SlowPath;
+use super::worker::{Load, Told};
+use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
+use crate::admin::model::{
+    CaptureRequest, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView, PortCounters, PortRole,
+    PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
+};
+use scalebricks_dataplane::live_tables::LiveSizes;
+use scalebricks_dataplane::tap::Taps;
+use scalebricks_dataplane::{Architecture, LiveTables, NodeConfig, NodeStats, OutputPort};
+use scalebricks_types::KeyProfile;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+/// What is asked of a node's devices and buffers.
+pub trait Hardware: Send + Sync {
+    /// Its ports, as they are.
+    fn ports(&self) -> Vec<PortView>;
+    /// What their devices have counted.
+    fn counters(&self) -> Vec<PortCounters>;
+    /// Its packet buffers.
+    fn pool(&self) -> PoolView;
+    /// Frames dropped before any port of the node saw them, by name.
+    fn dropped(&self) -> BTreeMap<String, u64>;
+}
+
+/// A node, from the moment its flows are loaded.
+pub struct Running {
+    /// What it was told.
+    pub configuration: Configuration,
+    /// When it was started.
+    pub started: Instant,
+    state: AtomicU8,
+    /// The data plane's configuration, which traces need.
+    pub node: NodeConfig,
+    /// Its tables; held while they are changed.
+    pub tables: Mutex<LiveTables>,
+    flows: Mutex<(FlowsView, LiveSizes)>,
+    /// Off the fast path.
+    pub slow_path: Arc<SlowPath>,
+    /// Each worker's core, and what it tells of itself.
+    pub workers: Vec<(Option<u16>, Arc<Told>)>,
+    /// Its devices.
+    pub hardware: Box<dyn Hardware>,
+    /// Where captures are started.
+    pub taps: Taps,
+}
+
+/// What a [`Running`] is made of.
+pub struct Parts {
+    /// As in [`Running`].
+    pub configuration: Configuration,
+    /// As in [`Running`].
+    pub node: NodeConfig,
+    /// As in [`Running`].
+    pub tables: LiveTables,
+    /// As in [`Running`].
+    pub slow_path: Arc<SlowPath>,
+    /// As in [`Running`].
+    pub workers: Vec<(Option<u16>, Arc<Told>)>,
+    /// As in [`Running`].
+    pub hardware: Box<dyn Hardware>,
+    /// As in [`Running`].
+    pub taps: Taps,
+    /// As in [`Running`].
+    pub started: Instant,
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner) // replaced whole, or of use as it is
+}
+
+impl Running {
+    /// A node that does not forward yet.
+    pub fn new(parts: Parts) -> Self {
+        let file = parts.configuration.flows.display().to_string();
+        let flows = FlowsView { file, ..FlowsView::default() };
+        Self {
+            configuration: parts.configuration,
+            started: parts.started,
+            state: AtomicU8::new(NodeState::Loading as u8),
+            node: parts.node,
+            tables: Mutex::new(parts.tables),
+            flows: Mutex::new((flows, LiveSizes::default())),
+            slow_path: parts.slow_path,
+            workers: parts.workers,
+            hardware: parts.hardware,
+            taps: parts.taps,
+        }
+    }
+
+    /// What it does from now on.
+    pub fn set_state(&self, state: NodeState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> NodeState {
+        let state = self.state.load(Ordering::Relaxed);
+        NodeState::ALL.into_iter().find(|&known| known as u8 == state).unwrap_or(NodeState::Loading)
+    }
+
+    /// Tells that flows were loaded, just now.
+    pub fn loaded(&self, sizes: LiveSizes) {
+        let mut flows = unpoisoned(&self.flows);
+        let (view, known) = &mut *flows;
+        view.in_cluster = sizes.flows as u64;
+        view.here = sizes.flows_here as u64;
+        view.generation += 1;
+        view.loaded_unix_s = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .ok()
+            .map(|since| since.as_secs_f64());
+        *known = sizes;
+    }
+
+    fn tables_view(&self, sizes: LiveSizes) -> Vec<TableView> {
+        let bytes = |table, bytes: usize, keys| TableView { table, table_bytes: bytes as u64, keys };
+        let which = match self.node.architecture {
+            Architecture::HashPartition => Some(TableRole::Lookup),
+            Architecture::ScaleBricks => Some(TableRole::Gpt),
+            Architecture::FullDuplication | Architecture::Vlb => None,
+        };
+        let in_fib = if which.is_none() { sizes.flows } else { sizes.flows_here };
+        let fib = bytes(TableRole::Fib, sizes.fib_bytes, Some(2 * in_fib as u64));
+        let which = which.map(|which| bytes(which, sizes.gpt_bytes, Some(2 * sizes.flows as u64)));
+        which.into_iter().chain([fib]).collect()
+    }
+
+    fn worker(&self, at: usize) -> WorkerView {
+        let (core, told) = &self.workers[at];
+        let Load { turns, busy_turns, packets, busy, busy_share } = told.load();
+        let workers = &self.configuration.node.workers;
+        let idle = match workers.idle {
+            Idle::Spin => "spin".to_owned(),
+            Idle::Sleep { us } => format!("sleep {us} us"),
+        };
+        let duty = match (workers.layout, at) {
+            (Layout::RunToCompletion, _) => "all",
+            (Layout::Split, 0) => "external",
+            (Layout::Split, _) => "internal",
+        };
+        WorkerView {
+            worker: at as u16, // at most 64
+            core: *core,
+            mode: format!("{duty}, {idle}"),
+            busy_share,
+            busy_s: busy.as_secs_f64(),
+            turns,
+            mean_batch_fill: packets as f64 / busy_turns.max(1) as f64,
+        }
+    }
+
+    fn neighbours(&self) -> Vec<NeighbourView> {
+        let now = self.started.elapsed();
+        let view = |neighbour: scalebricks_dataplane::local::Neighbour| NeighbourView {
+            port: match neighbour.port {
+                OutputPort::Internet => PortRole::Internet,
+                OutputPort::BaseStation => PortRole::BaseStation,
+            },
+            address: neighbour.address,
+            mac: neighbour.mac.map(|mac| mac.to_string()),
+            state: neighbour.state.name().to_owned(),
+            age_s: neighbour.heard.map(|heard| now.saturating_sub(heard).as_secs_f64()),
+        };
+        self.slow_path.neighbours().into_iter().map(view).collect()
+    }
+}
+
+/// A role as the admin interface says it.
+pub const fn role(role: Role) -> PortRole {
+    match role {
+        Role::Internet => PortRole::Internet,
+        Role::BaseStation => PortRole::BaseStation,
+        Role::Fabric => PortRole::Fabric,
+    }
+}
+
+impl Inspect for Running {
+    fn status(&self) -> Status {
+        let node = &self.configuration.node;
+        let (flows, sizes) = unpoisoned(&self.flows).clone();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: node.id.get().into(),
+            nodes: node.size.get() as u16, // at most 256
+            architecture: node.architecture.to_string(),
+            key: match node.profile {
+                KeyProfile::Flow5 => "flow5",
+                KeyProfile::Ue => "ue",
+            }
+            .to_owned(),
+            state: self.state(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            flows,
+            tables: self.tables_view(sizes),
+            ports: self.hardware.ports(),
+            neighbours: self.neighbours(),
+            workers: (0..self.workers.len()).map(|at| self.worker(at)).collect(),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let mut total = NodeStats::default();
+        let mut workers = Vec::new();
+        for (at, (_, told)) in self.workers.iter().enumerate() {
+            let counters = told.counters();
+            total += &counters;
+            workers.push(WorkerStats { worker: self.worker(at), counters: NodeCounters::from(&counters) });
+        }
+        let mut slow_path = self.slow_path.stats();
+        slow_path.extend(self.hardware.dropped());
+        Stats {
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            total: NodeCounters::from(&total),
+            workers,
+            ports: self.hardware.counters(),
+            slow_path,
+            pool: self.hardware.pool(),
+        }
+    }
+
+    fn trace(&self, request: &TraceRequest) -> Result<Trace, TraceError> {
+        let Ok(tables) = self.tables.try_lock() else { return Err(TraceError::NotReady) };
+        let tables = tables.node_tables(0);
+        let config = NodeConfig { adjacencies: self.slow_path.adjacencies(), ..self.node.clone() };
+        crate::admin::trace::answer(config, tables, request)
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError> {
+        crate::admin::capture::start(&self.taps, request)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.state() == NodeState::Ready
+    }
+}

@@ -1,0 +1,115 @@
+//! Between workers and what the node says for itself: packets that are for no flow, answers, next hops.
+
+use arc_swap::{ArcSwap, Guard};
+use scalebricks_dataplane::local::{Local, Neighbour, Outbox, Taken};
+use scalebricks_dataplane::{Adjacencies, Node, OutputPort, Punt, Why};
+use scalebricks_io::{PacketBuf, PacketSource};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The node as a station on its links, for all workers.
+#[derive(Debug)]
+pub struct SlowPath {
+    local: Mutex<Local>,
+    adjacencies: ArcSwap<Adjacencies>,
+    /// When timers are due, in nanoseconds.
+    deadline_ns: AtomicU64,
+    no_buffer: AtomicU64,
+}
+
+impl SlowPath {
+    /// Around a machine.
+    pub fn new(local: Local) -> Self {
+        Self {
+            adjacencies: ArcSwap::new(local.adjacencies()),
+            local: Mutex::new(local),
+            deadline_ns: AtomicU64::new(0),
+            no_buffer: AtomicU64::new(0),
+        }
+    }
+
+    fn local(&self) -> MutexGuard<'_, Local> {
+        // A panic elsewhere leaves the machine between two frames at worst.
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest next hops.
+    pub fn adjacencies(&self) -> Arc<Adjacencies> {
+        self.adjacencies.load_full()
+    }
+
+    /// The same, to look at only.
+    pub fn peek(&self) -> Guard<Arc<Adjacencies>> {
+        self.adjacencies.load()
+    }
+
+    /// When timers are due.
+    pub fn deadline(&self) -> Duration {
+        Duration::from_nanos(self.deadline_ns.load(Ordering::Relaxed))
+    }
+
+    /// Deals with what a node left, and with timers that are due; `node` sends the answers.
+    pub fn work<P: PacketBuf>(
+        &self,
+        node: &mut Node<P>,
+        punts: &mut Vec<Punt<P>>,
+        buffers: &mut dyn PacketSource<P>,
+        due: bool,
+        now: Duration,
+    ) {
+        let mut out = Outbox::default();
+        let mut local = self.local();
+        let generation = local.generation();
+        if due {
+            local.poll(now, &mut out);
+        }
+        for punt in punts.drain(..) {
+            match punt.why {
+                Why::NoFlow(_) => {
+                    if local.receive(punt.link, punt.packet.data(), now, &mut out) == Taken::No {
+                        node.drop_punt(punt);
+                    }
+                }
+                Why::Unresolved(next_hop) => {
+                    local.hold(punt.link, next_hop, punt.packet.data(), now, &mut out);
+                }
+                Why::UnknownFlow => {
+                    match punt.link {
+                        OutputPort::BaseStation => local.unknown_tunnel(punt.packet.data(), now, &mut out),
+                        OutputPort::Internet => local.unknown_user(punt.packet.data(), now, &mut out),
+                    }
+                    node.drop_punt(punt);
+                }
+            }
+        }
+        if local.generation() != generation {
+            self.adjacencies.store(local.adjacencies());
+        }
+        let deadline_ns = u64::try_from(local.next_deadline().as_nanos()).unwrap_or(u64::MAX);
+        self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
+        drop(local);
+        for (port, frame) in out.drain() {
+            match buffers.alloc() {
+                Some(mut packet) if packet.append(&frame).is_ok() => node.send_frame(port, packet),
+                _ => {
+                    self.no_buffer.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// What it has counted, by name.
+    pub fn stats(&self) -> BTreeMap<String, u64> {
+        let mut stats: BTreeMap<String, u64> =
+            self.local().stats().iter().map(|(name, count)| (name.to_owned(), count)).collect();
+        stats.insert("no_buffer".to_owned(), self.no_buffer.load(Ordering::Relaxed));
+        stats
+    }
+
+    /// The stations on the outside links that it knows of.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        self.local().neighbours().collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! A thread that turns a node: packets, what is left of them for the slow path, and what to do when there are none.
+
+use super::config::Idle;
+use super::slow_path::SlowPath;
+use arc_swap::Guard;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use scalebricks_dataplane::{Adjacencies, Node, NodeStats, Punt};
+use scalebricks_io::{PacketBuf, PacketSource};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Turns that found nothing until a worker sleeps; before, it lets others run.
+const PATIENCE: u32 = 64;
+
+/// How often a worker tells what it counted.
+const PUBLISH: Duration = Duration::from_millis(50);
+
+/// How long a worker that stops tries to get rid of what waits for the fabric.
+const LAST_FRAMES: Duration = Duration::from_millis(100);
+
+/// What workers are told.
+#[derive(Debug, Default)]
+pub struct Control(AtomicU8);
+
+const STOP: u8 = 1;
+
+impl Control {
+    /// Asks all to stop.
+    pub fn stop(&self) {
+        self.0.store(STOP, Ordering::Relaxed); // nothing is published with it
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == STOP
+    }
+}
+
+/// What a worker tells of itself.
+#[derive(Debug, Default)]
+pub struct Told {
+    counters: Mutex<NodeStats>,
+    turns: AtomicU64,
+    busy_turns: AtomicU64,
+    packets: AtomicU64,
+    busy_ns: AtomicU64,
+    /// Bits of a share, 0 to 1.
+    busy_share: AtomicU64,
+}
+
+/// How a worker spends its time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Load {
+    /// Turns.
+    pub turns: u64,
+    /// Turns that moved packets.
+    pub busy_turns: u64,
+    /// Packets moved.
+    pub packets: u64,
+    /// Time spent in turns that moved packets.
+    pub busy: Duration,
+    /// Its share of the last while.
+    pub busy_share: f64,
+}
+
+impl Told {
+    /// What the worker's node has counted, a moment ago.
+    pub fn counters(&self) -> NodeStats {
+        *self.counters.lock().unwrap_or_else(PoisonError::into_inner) // copied whole
+    }
+
+    /// How it spends its time.
+    pub fn load(&self) -> Load {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Load {
+            turns: get(&self.turns),
+            busy_turns: get(&self.busy_turns),
+            packets: get(&self.packets),
+            busy: Duration::from_nanos(get(&self.busy_ns)),
+            busy_share: f64::from_bits(get(&self.busy_share)),
+        }
+    }
+}
+
+/// A node, and what its thread needs.
+pub struct Worker<P: PacketBuf> {
+    /// Its node.
+    pub node: Node<P>,
+    /// Where answers are made in.
+    pub buffers: Box<dyn PacketSource<P> + Send>,
+    /// Shared by all workers.
+    pub slow_path: Arc<SlowPath>,
+    /// What it tells of itself.
+    pub told: Arc<Told>,
+    /// When there is nothing to do.
+    pub idle: Idle,
+    /// The core it stays on.
+    pub core: Option<u16>,
+    /// Whether it looks after the slow path's timers: one does.
+    pub keeps_time: bool,
+    /// The moment times are counted from, the same for all workers.
+    pub start: Instant,
+}
+
+/// What has happened since a worker told of it last.
+#[derive(Default)]
+struct Tally {
+    load: Load,
+    since: Duration,
+    busy_before: Duration,
+}
+
+impl<P: PacketBuf> Worker<P> {
+    /// Turns the node until it is asked to stop.
+    pub fn run(&mut self, control: &Control) {
+        if let Some(core) = self.core
+            && let Err(error) = stay_on(core)
+        {
+            tracing::warn!(core, %error, "a worker is not bound to its core");
+        }
+        self.node.keep_punts();
+        let mut adjacencies = self.slow_path.adjacencies();
+        self.node.set_adjacencies(Arc::clone(&adjacencies));
+        let mut punts: Vec<Punt<P>> = Vec::new();
+        let (mut tally, mut empty) = (Tally::default(), 0_u32);
+        let mut now = self.start.elapsed();
+        while !control.is_stopping() {
+            self.take_adjacencies(&mut adjacencies);
+            let moved = self.node.turn(now);
+            let due = self.keeps_time && now >= self.slow_path.deadline();
+            self.node.take_punts(&mut punts);
+            if !punts.is_empty() || due {
+                self.slow_path.work(&mut self.node, &mut punts, &mut *self.buffers, due, now);
+            }
+            let after = self.start.elapsed();
+            self.tell(&mut tally, moved, now, after);
+            now = after;
+            if moved > 0 {
+                empty = 0;
+                continue;
+            }
+            empty = empty.saturating_add(1);
+            match self.idle {
+                Idle::Sleep { us } if empty > PATIENCE => {
+                    std::thread::sleep(Duration::from_micros(us.into()));
+                    now = self.start.elapsed();
+                }
+                Idle::Sleep { .. } => std::thread::yield_now(),
+                Idle::Spin => std::hint::spin_loop(),
+            }
+        }
+        self.finish(now);
+        self.publish(&tally);
+    }
+
+    /// Gives the node the newest next hops, if there are newer ones.
+    fn take_adjacencies(&mut self, held: &mut Arc<Adjacencies>) {
+        let newest = self.slow_path.peek();
+        if !Arc::ptr_eq(&newest, held) {
+            *held = Guard::into_inner(newest);
+            self.node.set_adjacencies(Arc::clone(held));
+        }
+    }
+
+    /// Takes nothing more from outside by mistake: what the fabric has refused so far gets a last chance.
+    fn finish(&mut self, from: Duration) {
+        while self.node.has_waiting() && self.start.elapsed() < from + LAST_FRAMES {
+            self.node.turn(self.start.elapsed());
+        }
+    }
+
+    fn tell(&self, tally: &mut Tally, moved: usize, from: Duration, to: Duration) {
+        tally.load.turns += 1;
+        if moved > 0 {
+            tally.load.busy_turns += 1;
+            tally.load.packets += moved as u64;
+            tally.load.busy += to.saturating_sub(from);
+        }
+        let passed = to.saturating_sub(tally.since);
+        if passed >= PUBLISH {
+            let busy = tally.load.busy - tally.busy_before;
+            tally.load.busy_share = (busy.as_secs_f64() / passed.as_secs_f64()).min(1.0);
+            (tally.since, tally.busy_before) = (to, tally.load.busy);
+            self.publish(tally);
+        }
+    }
+
+    fn publish(&self, tally: &Tally) {
+        // Whoever reads holds the lock for a copy only.
+        *self.told.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.node.stats();
+        let Load { turns, busy_turns, packets, busy, busy_share } = tally.load;
+        let busy_ns = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
+        for (counter, value) in [
+            (&self.told.turns, turns),
+            (&self.told.busy_turns, busy_turns),
+            (&self.told.packets, packets),
+            (&self.told.busy_ns, busy_ns),
+            (&self.told.busy_share, busy_share.to_bits()),
+        ] {
+            counter.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+fn stay_on(core: u16) -> rustix::io::Result<()> {
+    let mut one = CpuSet::new();
+    if usize::from(core) >= CpuSet::MAX_CPU {
+        return Err(rustix::io::Errno::INVAL);
+    }
+    one.set(core.into());
+    sched_setaffinity(None, &one)
+}
