@@ -11,8 +11,8 @@ mod replay;
 mod report;
 
 use clap::Parser;
-use scalebricks::node;
 use cli::{Cli, Command, LogFormat, NodeCommand};
+use scalebricks::node;
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::io::IsTerminal;
@@ -39,7 +39,9 @@ fn main() -> ExitCode {
     let console = Console::new(match &command {
         Command::Demo(args) => args.quiet,
         Command::Bench(args) => args.quiet,
-        Command::Node(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => args.quiet,
+        Command::Node(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => {
+            args.quiet
+        }
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,

@@ -94,8 +94,13 @@ fn eal_config(config: &NodeFile) -> EalConfig {
     } else {
         Memory::Ordinary { mib: config.dpdk.memory_mib }
     };
-    let pci = config.ports.iter().any(|port| name(&port.device).contains(':'));
+    let pci = config.ports.iter().any(|port| is_physical(&port.device));
     EalConfig { memory, pci, extra: config.dpdk.arguments.clone() }
+}
+
+/// Whether a device is on the PCI bus.
+fn is_physical(device: &str) -> bool {
+    name(device).contains(':')
 }
 
 fn name(device: &str) -> &str {
@@ -144,7 +149,8 @@ impl Opened {
             rx_queues: if split && is_shared { 1 } else { (0..workers).filter(reads).count() as u16 }, // at most 64
             tx_queues: workers as u16,
             fewer_tx_queues: true,
-            mtu: users.iter().map(|user| user.mtu).max(),
+            // Virtual devices take what their buffers hold, and refuse to be told.
+            mtu: users.iter().map(|user| user.mtu).max().filter(|_| is_physical(&port.device)),
             ..PortConfig::default()
         };
         let Started { port: device, rx, tx } = Device::start(eal, &port.device, &asked, pool)?;
@@ -203,7 +209,8 @@ impl TxPort<Mbuf> for Half {
     fn tx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         let mut queue = self.tx.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(vlan) = self.vlan else { return queue.tx_burst(burst) };
-        let tagged = burst.iter_mut().take_while(|packet| vlan::push(&mut **packet, vlan)).count();
+        let untagged = burst.iter_mut().position(|packet| !vlan::push(packet, vlan));
+        let tagged = untagged.unwrap_or(burst.len());
         let mut rest: Burst<Mbuf> = burst.drain(tagged..).collect();
         let sent = queue.tx_burst(burst);
         for packet in burst.iter_mut() {

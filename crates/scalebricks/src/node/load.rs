@@ -46,8 +46,7 @@ impl Configuration {
         let file = File::open(&self.flows).map_err(read)?;
         let bytes = file.metadata().map_err(read)?.len();
         let stations = self.stations();
-        let reading =
-            Reading { profile: self.node.profile, size: self.node.size, base_stations: &stations };
+        let reading = Reading { profile: self.node.profile, size: self.node.size, base_stations: &stations };
         let progress = console.progress("flows", bytes);
         let flows = reading
             .read(file, &progress)

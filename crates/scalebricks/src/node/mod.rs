@@ -29,8 +29,8 @@ use flows::FlowFileError;
 use load::Configuration;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, quantity, status};
-use scalebricks_dataplane::{FabricMac, LiveError};
 use scalebricks_dataplane::table_set::TableSetError;
+use scalebricks_dataplane::{FabricMac, LiveError};
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -14,7 +14,6 @@ use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::worker::{Control, Told, Worker};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
-use crate::admin::server;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, Route};
 use scalebricks_dataplane::tap::Taps;
@@ -43,9 +42,8 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
     let workers = file.workers.count();
-    let mut tables =
-        LiveTables::new(file.architecture, file.size, file.id, file.seed, workers, flows.len())
-            .map_err(NodeError::Tables)?;
+    let mut tables = LiveTables::new(file.architecture, file.size, file.id, file.seed, workers, flows.len())
+        .map_err(NodeError::Tables)?;
     tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
     tracing::info!(flows = flows.len(), elapsed_ms = elapsed_ms(started), "flows loaded");
     drop(flows);
@@ -54,7 +52,9 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let Links { eal, links, workers: ports, pool, other_vlan } =
         links::open(file, &taps).map_err(|error| NodeError::Ports(error.to_string()))?;
     let macs = macs(&configuration, &links);
-    let local = Local::new(local_config(&configuration, macs), started.elapsed());
+    let local = local_config(&configuration, macs);
+    local.check().map_err(|error| NodeError::Local(error.to_string()))?;
+    let local = Local::new(local, started.elapsed());
     let slow_path = Arc::new(SlowPath::new(local));
     let sizes = tables.sizes();
     let node = node_config(&configuration, macs, &slow_path);
@@ -73,8 +73,6 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let running = Arc::new(Running::new(parts));
     running.loaded(sizes);
     let file = &running.configuration.node;
-    let admin = server::Config { socket: file.admin.clone(), tcp: file.admin_tcp.clone().map(Into::into) };
-    let admin = server::start(admin, Arc::<Running>::clone(&running)).map_err(NodeError::Admin)?;
     let control = Arc::new(Control::default());
     let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
     running.set_state(NodeState::Ready);
@@ -95,7 +93,6 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
     control.stop();
     let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
-    admin.stop();
     if failed > 0 {
         return Err(NodeError::Worker(failed));
     }
@@ -155,7 +152,9 @@ fn reload(running: &Running, console: &Console) {
             elapsed_ms = elapsed_ms(began),
             "flows reloaded"
         ),
-        Err(error) => tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here"),
+        Err(error) => {
+            tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here")
+        }
     }
     running.loaded(tables.sizes());
 }
@@ -202,7 +201,8 @@ fn start_workers(
 /// The addresses of the outside links.
 fn macs(configuration: &Configuration, links: &[Link; 3]) -> OutsideMacs {
     let mac = |wanted: Role| {
-        let given = configuration.node.ports.iter().find(|port| port.role == wanted).and_then(|port| port.mac);
+        let given =
+            configuration.node.ports.iter().find(|port| port.role == wanted).and_then(|port| port.mac);
         let own = links.iter().find(|link| link.role == wanted);
         given.or_else(|| own.map(|link| MacAddr(link.device.info().mac))).unwrap_or_default()
     };
@@ -317,4 +317,3 @@ impl Hardware for Devices {
         BTreeMap::from([("other_vlan".to_owned(), self.other_vlan.load(Ordering::Relaxed))])
     }
 }
-

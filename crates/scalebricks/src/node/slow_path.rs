@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Frames that the node may say in one turn.
+const ANSWERS: usize = 512;
+
 /// The node as a station on its links, for all workers.
 #[derive(Debug)]
 pub struct SlowPath {
@@ -59,7 +62,7 @@ impl SlowPath {
         due: bool,
         now: Duration,
     ) {
-        let mut out = Outbox::default();
+        let mut out = Outbox::new(ANSWERS);
         let mut local = self.local();
         let generation = local.generation();
         if due {
@@ -91,9 +94,10 @@ impl SlowPath {
         self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
         drop(local);
         for (port, frame) in out.drain() {
-            match buffers.alloc() {
-                Some(mut packet) if packet.append(&frame).is_ok() => node.send_frame(port, packet),
-                _ => {
+            let made = buffers.alloc().and_then(|mut packet| packet.append(&frame).ok().map(|()| packet));
+            match made {
+                Some(packet) => node.send_frame(port, packet),
+                None => {
                     self.no_buffer.fetch_add(1, Ordering::Relaxed);
                 }
             }

@@ -100,8 +100,12 @@ via = ["192.0.2.3", "192.0.2.4"]
     assert_eq!((file.workers.layout, file.workers.idle), (Layout::Split, Idle::Spin));
     assert!(file.dpdk.huge_pages);
     assert_eq!(file.admin_tcp.unwrap().listen, "127.0.0.1:9443".parse().unwrap());
-    assert_eq!(file.ports.each_ref().map(|port| (port.vlan, port.mtu)), [(None, 1500), (None, 1600), (Some(7), 1600)]);
-    let routes: Vec<_> = file.routes.iter().map(|route| (route.to.0.to_string(), route.to.1, route.via.len())).collect();
+    assert_eq!(
+        file.ports.each_ref().map(|port| (port.vlan, port.mtu)),
+        [(None, 1500), (None, 1600), (Some(7), 1600)]
+    );
+    let routes: Vec<_> =
+        file.routes.iter().map(|route| (route.to.0.to_string(), route.to.1, route.via.len())).collect();
     assert_eq!(routes, [("0.0.0.0".to_owned(), 0, 1), ("198.51.100.0".to_owned(), 24, 2)]);
     let plain = NodeFile::parse(GOOD).unwrap();
     assert_eq!((plain.workers.count(), plain.workers.idle), (1, Idle::Sleep { us: 50 }));
