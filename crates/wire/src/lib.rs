@@ -10,7 +10,8 @@
 //! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
 //! | [`fragment`] | cutting an IPv4 packet to an MTU |
 //! | [`transport`] | UDP and TCP |
-//! | [`icmp`], [`icmp_error`] | ICMP for both versions: reading, and building errors |
+//! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both versions: reading, building errors and echo replies |
+//! | [`nd`] | neighbour discovery for IPv6 |
 //! | [`gtpu`], [`encap`] | GTPv1-U: messages, and a whole outer stack in one go |
 //! | [`checksum`] | the Internet checksum: full, over pseudo headers, incremental |
 
@@ -24,9 +25,11 @@ pub mod ethernet;
 pub mod fragment;
 pub mod gtpu;
 pub mod icmp;
+pub mod icmp_echo;
 pub mod icmp_error;
 pub mod ipv4;
 pub mod ipv6;
+pub mod nd;
 pub mod packet;
 pub mod protocol;
 pub mod transport;
