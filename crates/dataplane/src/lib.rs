@@ -12,6 +12,7 @@
 //! | `classify`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], [`punt`] | next hops on the outside links; what a node gives to its slow path |
+//! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
@@ -30,6 +31,7 @@ pub mod flow;
 pub mod fragment_cache;
 mod handling;
 mod ingress;
+pub mod local;
 pub mod node;
 pub mod oversize;
 pub mod policy;

@@ -1,0 +1,298 @@
+//! Where frames go on the outside links: what the fast path reads, in one piece that is never changed.
+//!
+//! Whoever learns more makes a new one ([`Local`]); a node looks at the newest once a turn
+//! ([`Node::set_adjacencies`]). Networks and next hops come from the configuration and are shared by all pieces;
+//! only what is known of the link changes.
+//!
+//! [`Local`]: crate::local::Local
+//! [`Node::set_adjacencies`]: crate::Node::set_adjacencies
+
+mod table;
+
+pub(crate) use table::{Net, Table, Target};
+
+use crate::fabric_mac::OutputPort;
+use crate::flow::{BaseStation, BaseStationId};
+use scalebricks_wire::MacAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// The station on the link that a packet goes to next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextHop {
+    /// Known, with its address on the link.
+    Via(MacAddr),
+    /// Known by its IP address only: somebody has to ask for the other.
+    Ask(IpAddr),
+    /// No route leads there.
+    NoRoute,
+}
+
+impl NextHop {
+    /// Its address on the link, or zeros until it is known.
+    #[inline]
+    pub const fn mac(self) -> MacAddr {
+        match self {
+            Self::Via(mac) => mac,
+            Self::Ask(_) | Self::NoRoute => MacAddr([0; 6]),
+        }
+    }
+}
+
+/// What does not change while neighbours come and go.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// By [`OutputPort`].
+    pub(crate) links: [LinkShape; 2],
+    /// Each base station's tunnel address and where it is.
+    pub(crate) base_stations: Box<[(Ipv4Addr, Target)]>,
+}
+
+/// The networks on and behind one link.
+#[derive(Debug)]
+pub(crate) struct LinkShape {
+    pub(crate) v4: Table<u32>,
+    pub(crate) v6: Table<u128>,
+    /// Addresses of networks on the link that no neighbour has: the node's own, the first and the last of each
+    /// IPv4 network. Sorted.
+    pub(crate) no_neighbours: Box<[IpAddr]>,
+}
+
+/// A group of equal next hops, as far as they are known.
+#[derive(Debug)]
+pub(crate) enum Group {
+    /// One.
+    Via(MacAddr),
+    /// Several: the hash picks.
+    Spread(Box<[MacAddr]>),
+    /// None of them: this one is to be asked for.
+    Ask(IpAddr),
+    /// There is none.
+    Nowhere,
+}
+
+impl Group {
+    /// The group of these MAC addresses, or of `ask` if there are none.
+    pub(crate) fn new(macs: &[MacAddr], ask: Option<IpAddr>) -> Self {
+        match (macs, ask) {
+            ([mac], _) => Self::Via(*mac),
+            ([], Some(address)) => Self::Ask(address),
+            ([], None) => Self::Nowhere,
+            (macs, _) => Self::Spread(macs.into()),
+        }
+    }
+
+    #[inline]
+    fn next_hop(&self, hash: u64) -> NextHop {
+        match self {
+            Self::Via(mac) => NextHop::Via(*mac),
+            Self::Spread(macs) => {
+                // Mixed: which node handles a flow may depend on its hash, and no node's flows may all go one way.
+                let drawn = u128::from(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                let at = (drawn * macs.len() as u128) >> 64;
+                macs.get(at as usize).map_or(NextHop::NoRoute, |mac| NextHop::Via(*mac))
+            }
+            Self::Ask(address) => NextHop::Ask(*address),
+            Self::Nowhere => NextHop::NoRoute,
+        }
+    }
+}
+
+/// The stations known on one link, in order of their addresses: found in a few steps whatever their number, and no
+/// choice of addresses makes it slower.
+#[derive(Debug, Default)]
+pub(crate) struct Stations {
+    pub(crate) v4: Vec<(u32, MacAddr)>,
+    pub(crate) v6: Vec<(u128, MacAddr)>,
+}
+
+impl Stations {
+    fn find(&self, address: IpAddr) -> Option<MacAddr> {
+        fn find<A: Ord>(stations: &[(A, MacAddr)], address: &A) -> Option<MacAddr> {
+            let at = stations.binary_search_by(|(known, _)| known.cmp(address)).ok()?;
+            stations.get(at).map(|(_, mac)| *mac)
+        }
+        match address {
+            IpAddr::V4(address) => find(&self.v4, &address.to_bits()),
+            IpAddr::V6(address) => find(&self.v6, &address.to_bits()),
+        }
+    }
+}
+
+/// The next hops of everything.
+#[derive(Debug)]
+pub struct Adjacencies {
+    shape: Arc<Shape>,
+    groups: Box<[Group]>,
+    /// By [`OutputPort`].
+    stations: [Stations; 2],
+    /// Whether addresses that no router may forward to have no next hop.
+    is_strict: bool,
+}
+
+impl Adjacencies {
+    /// What is known now, in the order of addresses a link.
+    pub(crate) fn new(shape: Arc<Shape>, groups: Box<[Group]>, stations: [Stations; 2]) -> Self {
+        Self { shape, groups, stations, is_strict: true }
+    }
+
+    /// All resolved: one router towards all of the Internet, and each base station on the link itself.
+    pub fn fixed(router: MacAddr, base_stations: &[BaseStation]) -> Self {
+        let all = Target::Group(0);
+        let station = |(n, station): (u32, &BaseStation)| (station.address, Target::Group(n));
+        let base_stations_at: Box<[_]> = (1..).zip(base_stations).map(station).collect();
+        let ran: Vec<_> = base_stations_at
+            .iter()
+            .map(|(address, target)| (Net::new(address.to_bits(), 32), *target))
+            .collect();
+        let internet = LinkShape {
+            v4: Table::new(&[(Net::new(0, 0), all)]),
+            v6: Table::new(&[(Net::new(0, 0), all)]),
+            no_neighbours: Box::default(),
+        };
+        let ran = LinkShape { v4: Table::new(&ran), v6: Table::new(&[]), no_neighbours: Box::default() };
+        let macs = std::iter::once(router).chain(base_stations.iter().map(|station| station.mac));
+        Self {
+            shape: Arc::new(Shape { links: [internet, ran], base_stations: base_stations_at }),
+            groups: macs.map(Group::Via).collect(),
+            stations: <[Stations; 2]>::default(),
+            is_strict: false,
+        }
+    }
+
+    /// The next hop of an IP packet on the Internet link; `hash`, of its flow, picks among equal ones. Flows may
+    /// change their way when a next hop comes or goes.
+    ///
+    /// Destinations that no router forwards to have none: "this" network, loopback, link-local, multicast, class E
+    /// (RFC 1812 §5.3.7, RFC 4291 §2.5.3 and §2.5.6).
+    #[inline]
+    pub fn internet(&self, dst: IpAddr, hash: u64) -> NextHop {
+        if self.is_strict && !is_forwarded(dst) {
+            return NextHop::NoRoute;
+        }
+        self.next_hop(OutputPort::Internet, dst, hash)
+    }
+
+    /// A base station's tunnel address and the next hop towards it; `None` if there is no such base station.
+    #[inline]
+    pub fn base_station(&self, id: BaseStationId, hash: u64) -> Option<(Ipv4Addr, NextHop)> {
+        let &(address, target) = self.shape.base_stations.get(usize::from(id.0))?;
+        Some((address, self.follow(OutputPort::BaseStation, target, IpAddr::V4(address), hash)))
+    }
+
+    /// The next hop of any address on the base-station link: for answers the node makes.
+    pub fn ran(&self, dst: IpAddr, hash: u64) -> NextHop {
+        self.next_hop(OutputPort::BaseStation, dst, hash)
+    }
+
+    /// The next hop of any address on a link, link-local ones too.
+    #[inline]
+    pub(crate) fn next_hop(&self, port: OutputPort, dst: IpAddr, hash: u64) -> NextHop {
+        let link = &self.shape.links[port as usize];
+        let target = match dst {
+            IpAddr::V4(dst) => link.v4.lookup(dst.to_bits()),
+            IpAddr::V6(dst) => link.v6.lookup(dst.to_bits()),
+        };
+        self.follow(port, target, dst, hash)
+    }
+
+    #[inline]
+    fn follow(&self, port: OutputPort, target: Target, dst: IpAddr, hash: u64) -> NextHop {
+        match target {
+            Target::Group(group) => {
+                self.groups.get(group as usize).map_or(NextHop::NoRoute, |group| group.next_hop(hash))
+            }
+            Target::OnLink => self.on_link(port, dst),
+            Target::Nowhere => NextHop::NoRoute,
+        }
+    }
+
+    fn on_link(&self, port: OutputPort, dst: IpAddr) -> NextHop {
+        if let Some(mac) = self.stations[port as usize].find(dst) {
+            return NextHop::Via(mac);
+        }
+        let nobody = self.shape.links[port as usize].no_neighbours.binary_search(&dst).is_ok();
+        if nobody { NextHop::NoRoute } else { NextHop::Ask(dst) }
+    }
+}
+
+/// Whether a router may forward packets to this address.
+#[inline]
+fn is_forwarded(dst: IpAddr) -> bool {
+    match dst {
+        IpAddr::V4(dst) => {
+            let first = dst.to_bits() >> 24;
+            let link_local = dst.to_bits() >> 16 == 0xa9fe;
+            first.wrapping_sub(1) < 223 && first != 127 && !link_local // 0: "this" network; 224 and up
+        }
+        IpAddr::V6(dst) => {
+            let bits = dst.to_bits();
+            let multicast = bits >> 120 == 0xff;
+            let unspecified_or_loopback = bits < 2;
+            !multicast && !dst.is_unicast_link_local() && !unspecified_or_loopback
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mac(n: u8) -> MacAddr {
+        MacAddr([2, 0, 0, 0, 0, n])
+    }
+
+    #[test]
+    fn fixed_ones_know_all() {
+        let stations: Vec<_> =
+            (1..=20).map(|n| BaseStation { address: [10, 0, 0, n].into(), mac: mac(n) }).collect();
+        let all = Adjacencies::fixed(mac(99), &stations);
+        for dst in ["8.8.8.8", "224.0.0.1", "2001:db8::1", "fe80::1"] {
+            assert_eq!(all.internet(dst.parse().unwrap(), 7), NextHop::Via(mac(99)));
+        }
+        for n in 1..=20 {
+            let address = Ipv4Addr::new(10, 0, 0, n);
+            let station = all.base_station(BaseStationId(u16::from(n) - 1), 7);
+            assert_eq!(station, Some((address, NextHop::Via(mac(n)))));
+            assert_eq!(all.ran(address.into(), 7), NextHop::Via(mac(n)));
+        }
+        assert_eq!(all.base_station(BaseStationId(20), 7), None);
+        assert_eq!(all.ran([10, 0, 0, 21].into(), 7), NextHop::NoRoute);
+    }
+
+    #[test]
+    fn what_no_router_forwards() {
+        for dst in
+            ["0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.1.1", "224.0.0.251", "255.255.255.255", "240.0.0.1"]
+        {
+            assert!(!is_forwarded(dst.parse().unwrap()), "{dst}");
+        }
+        for dst in ["::", "::1", "fe80::1", "febf::1", "ff02::1", "ff0e::1"] {
+            assert!(!is_forwarded(dst.parse().unwrap()), "{dst}");
+        }
+        for dst in [
+            "1.0.0.0",
+            "10.0.0.1",
+            "126.1.1.1",
+            "128.0.0.1",
+            "223.255.255.255",
+            "169.253.1.1",
+            "fec0::1",
+            "::2",
+        ] {
+            assert!(is_forwarded(dst.parse().unwrap()), "{dst}");
+        }
+    }
+
+    #[test]
+    fn equal_next_hops_share_the_flows() {
+        let group = Group::new(&[mac(1), mac(2), mac(3)], None);
+        let mut flows = [0; 4];
+        for hash in 0..3_000_u64 {
+            // Flows of one node: their hashes share the high bits.
+            let NextHop::Via(MacAddr([.., n])) = group.next_hop(7 << 60 | hash << 3) else { panic!() };
+            flows[usize::from(n)] += 1;
+        }
+        assert!(flows[1..].iter().all(|n| (900..1_100).contains(n)), "{flows:?}");
+    }
+}
