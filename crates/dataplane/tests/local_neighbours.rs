@@ -17,17 +17,7 @@ fn via(address: impl Into<IpAddr>) -> NextHop {
 }
 
 fn asked_for(sent: &Sent) -> Vec<IpAddr> {
-    let mut asked: Vec<IpAddr> = sent
-        .iter()
-        .filter(|(_, frame)| answer(frame).is_some())
-        .map(|(_, frame)| match read_arp(frame) {
-            Some(arp) => Ipv4Addr::from(arp.target_ipv4).into(),
-            None => {
-                let (_, _, _, body) = read_icmp6(frame).unwrap();
-                Ipv6Addr::from(<[u8; 16]>::try_from(&body[..16]).unwrap()).into()
-            }
-        })
-        .collect();
+    let mut asked: Vec<IpAddr> = sent.iter().filter_map(|(_, frame)| target(frame)).collect();
     asked.sort();
     asked
 }
@@ -37,7 +27,9 @@ fn announces_itself_and_asks_for_all_next_hops_at_once() {
     let mut lab = Lab::new(config());
     assert_eq!(lab.local.next_deadline(), lab.now);
     let sent = lab.poll();
-    sent.iter().for_each(|(_, frame)| assert_sound(frame));
+    for (_, frame) in &sent {
+        assert_sound(frame);
+    }
     let mut wanted: Vec<IpAddr> = ROUTERS.map(IpAddr::V4).to_vec();
     wanted.extend([IpAddr::from(ROUTER6), RAN_ROUTER.into(), STATIONS[0].into()]);
     wanted.sort();
@@ -94,7 +86,7 @@ fn the_snapshot_knows_what_answered() {
 fn a_router_less_is_a_way_less() {
     let mut lab = Lab::resolved();
     // Router 2 falls silent: it is probed, asked for, given up.
-    let until = lab.now + SECOND * 60;
+    let (from, until) = (lab.now, lab.now + SECOND * 60);
     let mut lost_at = None;
     while lab.now < until {
         let sent = lab.pass(SECOND / 10);
@@ -110,7 +102,7 @@ fn a_router_less_is_a_way_less() {
         assert_eq!(used, known, "used while it is probed, not afterwards");
         assert!((0..64).all(|hash| matches!(all.internet([8, 8, 8, 8].into(), hash), NextHop::Via(_))));
     }
-    let lost_at = lost_at.unwrap() - (until - SECOND * 60);
+    let lost_at = lost_at.unwrap().saturating_sub(from);
     assert!((SECOND * 19..SECOND * 42).contains(&lost_at), "{lost_at:?}");
     assert_eq!(lab.neighbour(ROUTERS[1]).unwrap().state, NeighbourState::Missing);
     assert_eq!(lab.local.stats().neighbours_lost, 1);
@@ -128,12 +120,11 @@ fn a_missing_peer_costs_little_and_is_found_when_it_comes_back() {
         let next = lab.pass(SECOND / 10);
         lab.answer_all(&next);
     }
-    assert!(lab.now - asked_at <= SECOND * 31);
+    assert!(lab.now <= asked_at + SECOND * 31);
     assert_eq!(lab.neighbour(STATIONS[0]).unwrap().state, NeighbourState::Reachable);
     lab.settle();
-    let silent = lab.neighbour(RAN_ROUTER).unwrap().age;
-    lab.pass(SECOND * 300 + SECOND * 40);
-    assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Missing, "{silent:?}");
+    lab.pass(SECOND * 340);
+    assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Missing);
     // Another announces itself: believed, and probed at its own address.
     assert_eq!(lab.receive(RAN, &arp_request(RAN_ROUTER, RAN_ROUTER)), Taken::Yes);
     assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Stale);
@@ -180,11 +171,7 @@ fn what_waits_for_nobody_is_dropped_by_name() {
     let near = Ipv4Addr::new(198, 51, 100, 78);
     lab.hold(INTERNET, near, &[0; 60]);
     let sent = lab.pass(SECOND * 5);
-    assert_eq!(
-        asked_for(&sent).iter().filter(|to| **to == IpAddr::from(near)).count(),
-        3 - 1,
-        "and once at once"
-    );
+    assert_eq!(asked_for(&sent).iter().filter(|to| **to == IpAddr::from(near)).count(), 3);
     assert_eq!(lab.neighbour(near), None, "nobody wants to know it any longer");
     assert_eq!(lab.local.stats().dropped_held_unanswered, 1);
     lab.hold(INTERNET, Ipv4Addr::new(8, 8, 8, 8), &[0; 60]);

@@ -184,6 +184,16 @@ pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
     (kind == 135).then(|| advertisement(mac_of(target), target, to, src, 0x60, Some(mac_of(target))))
 }
 
+/// The address that a frame asks for, if it asks.
+pub fn target(frame: &[u8]) -> Option<IpAddr> {
+    answer(frame)?;
+    if let Some(arp) = read_arp(frame) {
+        return Some(Ipv4Addr::from(arp.target_ipv4).into());
+    }
+    let (_, _, _, body) = read_icmp6(frame)?;
+    Some(Ipv6Addr::from(*body.first_chunk::<16>()?).into())
+}
+
 pub fn arp(
     operation: ArpOperation,
     sender_mac: [u8; 6],
