@@ -12,7 +12,7 @@
 //! | `classify`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
-//! | [`tap`] | captures from running nodes |
+//! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`capacity`] | how many flows fit in a given memory |
@@ -37,6 +37,7 @@ pub mod role;
 pub mod stats;
 pub mod table_set;
 pub mod tap;
+pub mod trace;
 pub mod worker;
 
 pub use architecture::{Architecture, ParseArchitectureError};
