@@ -11,8 +11,10 @@ mod node;
 mod replay;
 mod report;
 
+use admin::commands;
 use clap::Parser;
 use cli::{Cli, Command, NodeCommand};
+use scalebricks::admin;
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::process::ExitCode;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => args.quiet,
         Command::Bench(args) => args.quiet,
         Command::Node(NodeCommand::Check(args)) => args.quiet,
+        Command::Capture(args) => args.quiet,
+        Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -44,6 +48,16 @@ fn main() -> ExitCode {
         }
         Command::Node(NodeCommand::Check(args)) => {
             node::check(&args, &console).map_err(|error| (error.to_string(), status::FAILURE))
+        }
+        Command::Status(args) => {
+            commands::status(&args, &console).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Stats(args) => {
+            commands::stats(&args, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Trace(args) => commands::trace(&args, &console).map_err(|e| (e.to_string(), e.exit_code())),
+        Command::Capture(args) => {
+            commands::capture(&args, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {
