@@ -14,7 +14,7 @@
 //! | [`adjacency`], [`punt`] | next hops on the outside links; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
-//! | [`tap`] | captures from running nodes |
+//! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
@@ -44,6 +44,7 @@ pub mod role;
 pub mod stats;
 pub mod table_set;
 pub mod tap;
+pub mod trace;
 pub mod worker;
 
 pub use adjacency::{Adjacencies, NextHop};

@@ -199,6 +199,11 @@ impl<P: PacketBuf> Node<P> {
         self.config.id
     }
 
+    /// What it was told.
+    pub const fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+
     /// What the node has counted.
     pub fn stats(&self) -> NodeStats {
         NodeStats { dropped: self.drops.counts, ..self.stats }

@@ -15,6 +15,13 @@ macro_rules! reasons {
             /// All reasons, in the order of their counters.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
+            /// What it means, in words.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
+                }
+            }
+
             /// The counter's name.
             pub const fn name(self) -> &'static str {
                 match self {
@@ -135,6 +142,11 @@ mod tests {
     fn names_are_distinct_and_counters_line_up() {
         let names: HashSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
         assert_eq!(names.len(), DropReason::ALL.len());
+        assert!(
+            DropReason::ALL
+                .iter()
+                .all(|r| r.meaning().ends_with(['.', ')']) && !r.meaning().starts_with(' '))
+        );
         let mut counts = DropCounts::default();
         for (n, &reason) in DropReason::ALL.iter().enumerate() {
             (0..=n).for_each(|_| counts.count(reason));

@@ -149,7 +149,7 @@ impl TableSet {
     ///
     /// # Panics
     /// If there is no such node.
-    pub(crate) fn node_tables(&self, id: NodeId) -> NodeTables {
+    pub fn node_tables(&self, id: NodeId) -> NodeTables {
         let set = &self.nodes[id.index()];
         let fib: Arc<dyn Fib> = Arc::<PartialFib>::clone(&set.fib);
         NodeTables {

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::admin::commands::{self, CaptureArgs, StatsArgs, StatusArgs, TraceArgs};
 use crate::demo::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks_bench::{BenchArgs, args};
@@ -38,6 +39,22 @@ pub enum Command {
     /// One gateway node
     #[command(subcommand, long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]
     Node(NodeCommand),
+
+    /// What a running node is, and how it is
+    #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]
+    Status(StatusArgs),
+
+    /// What a running node has counted, or counts a second
+    #[command(after_long_help = commands::STATS_EXAMPLES, after_help = "See --help for examples.")]
+    Stats(StatsArgs),
+
+    /// Where a running node would send a packet, and why
+    #[command(long_about = commands::TRACE_ABOUT, after_long_help = commands::TRACE_EXAMPLES, after_help = "See --help for examples.")]
+    Trace(Box<TraceArgs>),
+
+    /// Copy what passes a running node, and what it drops, into a pcapng file
+    #[command(long_about = commands::CAPTURE_ABOUT, after_long_help = commands::CAPTURE_EXAMPLES, after_help = "See --help for examples.")]
+    Capture(Box<CaptureArgs>),
 }
 
 /// What can be done with a node.
@@ -286,7 +303,7 @@ mod tests {
     fn demo(args: &[&str]) -> Result<DemoArgs, clap::Error> {
         match Cli::try_parse_from([&["scalebricks", "demo"], args].concat())?.command {
             Command::Demo(args) => Ok(args),
-            Command::Bench(_) | Command::Node(_) => unreachable!("the word is demo"),
+            _ => unreachable!("the word is demo"),
         }
     }
 

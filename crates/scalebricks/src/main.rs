@@ -10,9 +10,10 @@ mod ledger;
 mod replay;
 mod report;
 
+use admin::commands;
 use clap::Parser;
 use cli::{Cli, Command, LogFormat, NodeCommand};
-use scalebricks::node;
+use scalebricks::{admin, node};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::io::IsTerminal;
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
         Command::Node(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => {
             args.quiet
         }
+        Command::Capture(args) => args.quiet,
+        Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -66,6 +69,16 @@ fn main() -> ExitCode {
         Command::Node(NodeCommand::Run(args)) => {
             log(args.log);
             node::run(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
+        }
+        Command::Status(args) => {
+            commands::status(&args, &console).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Stats(args) => {
+            commands::stats(&args, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Trace(args) => commands::trace(&args, &console).map_err(|e| (e.to_string(), e.exit_code())),
+        Command::Capture(args) => {
+            commands::capture(&args, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {

@@ -16,6 +16,7 @@
 mod link;
 mod pcapng;
 mod reader;
+mod stream;
 mod window;
 mod writer;
 
@@ -24,6 +25,7 @@ mod tests;
 
 pub use link::LinkType;
 pub use reader::CaptureReader;
+pub use stream::{PcapNgStream, StreamDirection, StreamFrame};
 pub use writer::CaptureWriter;
 
 use std::io;

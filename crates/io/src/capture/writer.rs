@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Time stamps in units of 10^-9 s, as the `if_tsresol` option says it.
-const NANOSECONDS: u8 = 9;
+pub(super) const NANOSECONDS: u8 = 9;
 
 /// A capture file of Ethernet frames being written, with time stamps to the nanosecond.
 ///
@@ -209,7 +209,7 @@ impl Write for Sink {
     }
 }
 
-fn write_error(error: PcapError) -> CaptureError {
+pub(super) fn write_error(error: PcapError) -> CaptureError {
     match error {
         PcapError::IoError(source) => CaptureError::Write(source),
         PcapError::InvalidField(what) => CaptureError::Unwritable(what),

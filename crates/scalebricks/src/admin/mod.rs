@@ -6,8 +6,18 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`client`] | asks a node |
+//! | [`commands`] | what the command line does with a client |
 //! | [`inspect`] | what the server asks of a node: the one trait a daemon implements |
+//! | [`metrics`] | the counters, for Prometheus |
 //! | [`model`] | everything that is said, as JSON and as a schema |
+//! | [`server`] | HTTP: where is listened, what is answered, what is refused |
+//! | [`trace`] | where a packet would go, for a daemon to call |
 
+pub mod client;
+pub mod commands;
 pub mod inspect;
+pub mod metrics;
 pub mod model;
+pub mod server;
+pub mod trace;

@@ -16,6 +16,7 @@ pub struct Configuration {
     pub node: NodeFile,
     /// The file of flows, found beside the configuration.
     pub flows: PathBuf,
+    folder: PathBuf,
 }
 
 impl Configuration {
@@ -28,8 +29,13 @@ impl Configuration {
         let text = std::fs::read_to_string(path).map_err(read)?;
         let node = NodeFile::parse(&text)
             .map_err(|problems| NodeError::Config { path: path.to_owned(), problems })?;
-        let flows = path.parent().unwrap_or_else(|| Path::new("")).join(&node.flows);
-        Ok(Self { node, flows })
+        let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        Ok(Self { flows: folder.join(&node.flows), node, folder })
+    }
+
+    /// A file that the configuration names: beside it, unless its path is absolute.
+    pub fn beside(&self, file: &Path) -> PathBuf {
+        self.folder.join(file)
     }
 
     /// The tunnel addresses of the base stations, in their order.

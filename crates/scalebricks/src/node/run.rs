@@ -14,6 +14,7 @@ use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::worker::{Control, Told, Worker};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
+use crate::admin::server::{AdminServer, Limits, Listen, TcpListen};
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, Route};
 use scalebricks_dataplane::tap::Taps;
@@ -73,6 +74,8 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let running = Arc::new(Running::new(parts));
     running.loaded(sizes);
     let file = &running.configuration.node;
+    let admin = AdminServer::start(&listen(&running.configuration), Arc::<Running>::clone(&running));
+    let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
     let control = Arc::new(Control::default());
     let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
     running.set_state(NodeState::Ready);
@@ -93,6 +96,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
     control.stop();
     let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+    drop(admin);
     if failed > 0 {
         return Err(NodeError::Worker(failed));
     }
@@ -196,6 +200,18 @@ fn start_workers(
         threads.push(thread.map_err(NodeError::Thread)?);
     }
     Ok(threads)
+}
+
+/// Where the admin interface listens; files are found beside the configuration.
+fn listen(configuration: &Configuration) -> Listen {
+    let file = &configuration.node;
+    let tcp = file.admin_tcp.as_ref().map(|tcp| TcpListen {
+        address: tcp.listen,
+        certificate: configuration.beside(&tcp.certificate),
+        key: configuration.beside(&tcp.key),
+        token: configuration.beside(&tcp.token),
+    });
+    Listen { socket: configuration.beside(&file.admin), tcp, limits: Limits::default() }
 }
 
 /// The addresses of the outside links.

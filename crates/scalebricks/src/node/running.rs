@@ -10,7 +10,7 @@ use crate::admin::model::{
     PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
 };
 use scalebricks_dataplane::live_tables::LiveSizes;
-use scalebricks_dataplane::tap::Taps;
+use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{Architecture, LiveTables, NodeConfig, NodeStats, OutputPort};
 use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
@@ -226,13 +226,11 @@ impl Inspect for Running {
         let Ok(tables) = self.tables.try_lock() else { return Err(TraceError::NotReady) };
         let tables = tables.node_tables(0);
         let config = NodeConfig { adjacencies: self.slow_path.adjacencies(), ..self.node.clone() };
-        let _ = (config, tables, request);
-        Err(TraceError::NotReady)
+        crate::admin::trace::answer(config, tables, request)
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError> {
-        let _ = request;
-        Err(CaptureError::NotReady)
+        self.taps.start(request.selection()?).map_err(|_| CaptureError::TooMany(MAX_CAPTURES))
     }
 
     fn is_ready(&self) -> bool {

@@ -94,7 +94,7 @@ pub struct Trace {
     pub gpt: Option<Hint>,
     /// What the lookup table of this node says of it: hash partition only.
     pub lookup: Option<Hint>,
-    /// The flow, if it is handled here.
+    /// What the FIB of this node holds for it.
     pub flow: Option<FlowView>,
     /// What leaves the node.
     pub outputs: Vec<Output>,
@@ -138,14 +138,14 @@ pub struct FlowView {
     pub base_station: u16,
     /// Its QoS flow.
     pub qfi: Option<u8>,
-    /// Packets sent to the UE so far.
-    pub downstream_packets: u64,
+    /// Packets sent to the UE so far; the counters are kept at that node only.
+    pub downstream_packets: Option<u64>,
     /// Their bytes of inner IP.
-    pub downstream_bytes: u64,
+    pub downstream_bytes: Option<u64>,
     /// Packets taken from the UE so far.
-    pub upstream_packets: u64,
+    pub upstream_packets: Option<u64>,
     /// Their bytes of inner IP.
-    pub upstream_bytes: u64,
+    pub upstream_bytes: Option<u64>,
 }
 
 /// A frame that would leave the node.

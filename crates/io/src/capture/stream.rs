@@ -1,0 +1,214 @@
+//! Writes pcapng piece by piece, for whoever sends it on: several interfaces, directions, comments.
+
+use super::writer::{NANOSECONDS, write_error};
+use super::{CaptureError, MAX_FRAME_BYTES};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, InterfaceStatisticsOption};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, Endianness};
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+/// Which way a frame passed its interface (`epb_flags`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamDirection {
+    /// Not told.
+    Unknown = 0,
+    /// Into the machine.
+    Inbound = 1,
+    /// Out of it.
+    Outbound = 2,
+}
+
+/// A frame to write.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamFrame<'a> {
+    /// The interface's number, in the order they were described.
+    pub interface: u32,
+    /// Time since 1970-01-01 UTC.
+    pub timestamp: Duration,
+    /// The bytes kept.
+    pub data: &'a [u8],
+    /// Bytes it had.
+    pub original_len: u32,
+    /// Which way it went.
+    pub direction: StreamDirection,
+    /// What a reader is told of it.
+    pub comment: Option<&'a str>,
+}
+
+/// A pcapng section of Ethernet frames being written into memory, with time stamps to the nanosecond. What was
+/// written is taken out with [`PcapNgStream::take`]: always whole blocks.
+pub struct PcapNgStream {
+    writer: PcapNgWriter<Vec<u8>>,
+    interfaces: u32,
+}
+
+impl PcapNgStream {
+    /// A section whose header names the program that writes it.
+    ///
+    /// # Errors
+    /// None in practice: memory takes everything.
+    pub fn new(application: &str) -> Result<Self, CaptureError> {
+        let section = SectionHeaderBlock {
+            endianness: Endianness::Little,
+            options: vec![SectionHeaderOption::UserApplication(Cow::Owned(application.to_owned()))],
+            ..SectionHeaderBlock::default()
+        };
+        let writer = PcapNgWriter::with_section_header(Vec::new(), section).map_err(write_error)?;
+        Ok(Self { writer, interfaces: 0 })
+    }
+
+    /// Describes an interface, of whose frames at most `snap_bytes` bytes are kept; returns its number.
+    ///
+    /// # Errors
+    /// None in practice: memory takes everything.
+    pub fn interface(&mut self, name: &str, description: &str, snap_bytes: u32) -> Result<u32, CaptureError> {
+        let block = InterfaceDescriptionBlock {
+            linktype: DataLink::ETHERNET,
+            snaplen: snap_bytes,
+            options: vec![
+                InterfaceDescriptionOption::IfName(Cow::Owned(name.to_owned())),
+                InterfaceDescriptionOption::IfDescription(Cow::Owned(description.to_owned())),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ],
+        };
+        self.writer.write_pcapng_block(block).map_err(write_error)?;
+        self.interfaces += 1;
+        Ok(self.interfaces - 1)
+    }
+
+    /// Writes a frame.
+    ///
+    /// # Errors
+    /// If its interface was not described, it is over [`MAX_FRAME_BYTES`] or longer than it was, or the format has no
+    /// room for its time.
+    pub fn frame(&mut self, frame: &StreamFrame<'_>) -> Result<(), CaptureError> {
+        if frame.data.len() > MAX_FRAME_BYTES {
+            return Err(CaptureError::Unwritable("longer than a frame can be"));
+        }
+        if frame.data.len() > frame.original_len as usize {
+            return Err(CaptureError::Unwritable("longer than its original length"));
+        }
+        if frame.interface >= self.interfaces {
+            return Err(CaptureError::Unwritable("its interface is not described"));
+        }
+        let comment = frame.comment.map(|text| EnhancedPacketOption::Comment(Cow::Borrowed(text)));
+        let flags = EnhancedPacketOption::Flags(frame.direction as u32);
+        ticks(frame.timestamp)?;
+        let block = EnhancedPacketBlock {
+            interface_id: frame.interface,
+            timestamp: frame.timestamp,
+            original_len: frame.original_len,
+            data: Cow::Borrowed(frame.data),
+            options: comment.into_iter().chain([flags]).collect(),
+        };
+        self.writer.write_pcapng_block(block).map_err(write_error)?;
+        Ok(())
+    }
+
+    /// Says how many frames the writer lost for want of room, all in all (`isb_osdrop`).
+    ///
+    /// # Errors
+    /// If the interface was not described, or the format has no room for the time.
+    pub fn lost(&mut self, interface: u32, now: Duration, frames: u64) -> Result<(), CaptureError> {
+        if interface >= self.interfaces {
+            return Err(CaptureError::Unwritable("its interface is not described"));
+        }
+        let block = InterfaceStatisticsBlock {
+            interface_id: interface,
+            // The format puts the upper half first; the library writes one little-endian number.
+            timestamp: ticks(now)?.rotate_left(32),
+            options: vec![InterfaceStatisticsOption::IsbOsDrop(frames)],
+        };
+        self.writer.write_pcapng_block(block).map_err(write_error)?;
+        Ok(())
+    }
+
+    /// What was written since the last call.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(self.writer.get_mut())
+    }
+
+    /// Bytes that wait to be taken.
+    pub fn waiting_bytes(&self) -> usize {
+        self.writer.get_ref().len()
+    }
+}
+
+fn ticks(time: Duration) -> Result<u64, CaptureError> {
+    u64::try_from(time.as_nanos())
+        .map_err(|_| CaptureError::Unwritable("pcapng has no nanosecond time stamps after 2554"))
+}
+
+impl fmt::Debug for PcapNgStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PcapNgStream").field("interfaces", &self.interfaces).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CaptureReader;
+
+    #[test]
+    fn what_is_streamed_is_read_back() {
+        let mut stream = PcapNgStream::new("a test").unwrap();
+        let (a, b) =
+            (stream.interface("a", "first", 65_535).unwrap(), stream.interface("b", "", 60).unwrap());
+        let mut bytes = stream.take();
+        let time = |n| Duration::from_nanos(1_700_000_000_123_456_789 + n);
+        for (n, interface) in [(0u64, a), (1, b), (2, a)] {
+            stream
+                .frame(&StreamFrame {
+                    interface,
+                    timestamp: time(n),
+                    data: &[n as u8; 61][..60 + n as usize % 2],
+                    original_len: 100,
+                    direction: StreamDirection::Outbound,
+                    comment: (n == 1).then_some("dropped: unknown_flow"),
+                })
+                .unwrap();
+            assert_eq!(stream.waiting_bytes() % 4, 0);
+            bytes.extend(stream.take());
+        }
+        stream.lost(a, time(9), 5).unwrap();
+        bytes.extend(stream.take());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.contains("dropped: unknown_flow") && text.contains("a test"));
+        let frames: Vec<_> = CaptureReader::from_stream(std::io::Cursor::new(bytes), "stream")
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(frames.len(), 3);
+        for (n, frame) in (0..).zip(&frames) {
+            assert_eq!((frame.timestamp, frame.original_len), (time(n), 100));
+            assert_eq!(frame.data, vec![n as u8; 60 + n as usize % 2]);
+        }
+    }
+
+    #[test]
+    fn what_the_format_cannot_say_is_refused() {
+        let mut stream = PcapNgStream::new("a test").unwrap();
+        let good = StreamFrame {
+            interface: 0,
+            timestamp: Duration::ZERO,
+            data: &[0; 60],
+            original_len: 60,
+            direction: StreamDirection::Unknown,
+            comment: None,
+        };
+        assert!(stream.frame(&good).is_err(), "no interface yet");
+        assert!(stream.lost(0, Duration::ZERO, 1).is_err());
+        stream.interface("a", "", 65_535).unwrap();
+        assert!(stream.frame(&good).is_ok());
+        assert!(stream.frame(&StreamFrame { original_len: 59, ..good }).is_err());
+        assert!(stream.frame(&StreamFrame { timestamp: Duration::MAX, ..good }).is_err());
+    }
+}

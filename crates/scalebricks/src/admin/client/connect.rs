@@ -1,0 +1,112 @@
+//! A connection to a node: the unix socket, or TLS.
+
+use super::{ClientError, Target};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::HeaderValue;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+/// A connection, and what every request over it says.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+    token: Option<HeaderValue>,
+}
+
+impl Connection {
+    pub(super) async fn open(target: &Target) -> Result<Self, ClientError> {
+        match target {
+            Target::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| failed(target, error))?;
+                Self::over(stream, target, "localhost".to_owned(), None).await
+            }
+            Target::Tls { address, ca, token } => {
+                let token = read_token(token)?;
+                let connector = TlsConnector::from(Arc::new(trust(ca)?));
+                let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let name = ServerName::try_from(host.clone())
+                    .map_err(|error| failed(target, io::Error::new(ErrorKind::InvalidInput, error)))?;
+                let stream = TcpStream::connect(address).await.map_err(|error| failed(target, error))?;
+                let stream = connector.connect(name, stream).await.map_err(|error| failed(target, error))?;
+                Self::over(stream, target, host, Some(token)).await
+            }
+        }
+    }
+
+    async fn over(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        target: &Target,
+        host: String,
+        token: Option<HeaderValue>,
+    ) -> Result<Self, ClientError> {
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| failed(target, io::Error::other(error)))?;
+        // What goes wrong there, the request says.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { sender, host, token })
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(super) fn token(&self) -> Option<&HeaderValue> {
+        self.token.as_ref()
+    }
+
+    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        self.sender.send_request(request).await
+    }
+}
+
+fn failed(target: &Target, error: io::Error) -> ClientError {
+    let named = target.clone();
+    match (error.kind(), target) {
+        (ErrorKind::NotFound, Target::Unix(_)) => ClientError::NoSocket(named),
+        (ErrorKind::ConnectionRefused, _) => ClientError::Refused(named),
+        (ErrorKind::PermissionDenied, Target::Unix(_)) => ClientError::Forbidden(named),
+        _ => ClientError::Connect { target: named, error },
+    }
+}
+
+fn file(path: &Path, what: &impl ToString) -> ClientError {
+    ClientError::File { path: path.to_owned(), what: what.to_string() }
+}
+
+fn read_token(path: &Path) -> Result<HeaderValue, ClientError> {
+    let text = std::fs::read_to_string(path).map_err(|error| file(path, &error))?;
+    let header = format!("Bearer {}", text.trim_end_matches(['\r', '\n']));
+    let mut token = HeaderValue::try_from(header).map_err(|_| file(path, &"no token in it"))?;
+    token.set_sensitive(true);
+    Ok(token)
+}
+
+/// TLS that trusts these certificates and no others.
+fn trust(ca: &Path) -> Result<ClientConfig, ClientError> {
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(ca).map_err(|error| file(ca, &error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| file(ca, &error))?;
+        roots.add(certificate).map_err(|error| file(ca, &error))?;
+    }
+    if roots.is_empty() {
+        return Err(file(ca, &"no certificate in it"));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| file(ca, &error))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}

@@ -1,0 +1,148 @@
+//! Counters in words: since the node started, or a second between two looks.
+
+use super::{list, right, status, table, trimmed};
+use crate::admin::model::{NodeCounters, PortCounters, Stats};
+use comfy_table::Cell;
+use scalebricks_console::quantity::{count, short_count};
+use std::time::Duration;
+
+/// Takes a counter.
+type Pick<T> = fn(&T) -> u64;
+
+/// Two looks at the same counters.
+struct Looks<'a, T> {
+    now: &'a T,
+    before: Option<&'a T>,
+    /// Between them.
+    time: Duration,
+}
+
+impl<'a, T> Looks<'a, T> {
+    /// The counter since the start, or a second.
+    fn cell(&self, pick: impl Fn(&T) -> u64) -> Cell {
+        right(self.text(pick))
+    }
+
+    fn text(&self, pick: impl Fn(&T) -> u64) -> String {
+        match self.before {
+            None => count(pick(self.now)),
+            Some(before) => {
+                // Fewer than before: the node was started anew.
+                let counted = u128::from(pick(self.now).saturating_sub(pick(before)));
+                let tenths = counted * 10_000 / self.time.as_millis().max(1);
+                match u64::try_from(tenths).unwrap_or(u64::MAX) {
+                    tenths @ 1..100 => format!("{}.{}/s", tenths / 10, tenths % 10),
+                    tenths => format!("{}/s", short_count(tenths / 10)),
+                }
+            }
+        }
+    }
+
+    fn of<U>(&self, part: impl Fn(&'a T) -> &'a U) -> Looks<'a, U> {
+        Looks { now: part(self.now), before: self.before.map(part), time: self.time }
+    }
+}
+
+pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
+    let seconds = before.map_or(0.0, |before| stats.uptime_s - before.uptime_s);
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let looks = Looks { now: stats, before, time };
+    let heading = match before {
+        None => format!("counted in {}", status::time(stats.uptime_s)),
+        Some(_) => format!("up {}, a second over the last {seconds:.1} s", status::time(stats.uptime_s)),
+    };
+    let total = looks.of(|stats| &stats.total);
+    let mut parts = vec![heading, packets(&total), made(&total), drops(&total)];
+    if !stats.ports.is_empty() {
+        parts.push(ports(&looks));
+    }
+    if !stats.workers.is_empty() {
+        parts.push(status::workers(stats.workers.iter().map(|worker| &worker.worker)));
+    }
+    parts.push(slow_path(&looks));
+    let pool = stats.pool;
+    parts.push(list(&[("buffers", format!("{} free, {} in use", count(pool.free), count(pool.in_use)))]));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n") + "\n"
+}
+
+fn packets(looks: &Looks<'_, NodeCounters>) -> String {
+    let mut table = table(&["packets", "in", "out"]);
+    let rows: [(&str, Pick<NodeCounters>, Pick<NodeCounters>); 3] = [
+        ("internet", |c| c.internet_in, |c| c.internet_out),
+        ("base-station", |c| c.base_station_in, |c| c.base_station_out),
+        ("fabric", |c| c.fabric_in, |c| c.fabric_out),
+    ];
+    for (name, rx, tx) in rows {
+        table.add_row(vec![Cell::new(name), looks.cell(rx), looks.cell(tx)]);
+    }
+    trimmed(&table)
+}
+
+/// What is rare: told only if it happened.
+fn made(looks: &Looks<'_, NodeCounters>) -> String {
+    let rows: [(&str, Pick<NodeCounters>); 4] = [
+        ("packets fragmented", |c| c.packets_fragmented),
+        ("fragments made", |c| c.fragments_made),
+        ("ICMP errors sent", |c| c.icmp_sent),
+        ("forwarded once more", |c| c.forwarded_again),
+    ];
+    let happened = rows.iter().filter(|(_, pick)| pick(looks.now) > 0);
+    list(&happened.map(|(name, pick)| (*name, looks.text(pick))).collect::<Vec<_>>())
+}
+
+fn drops(looks: &Looks<'_, NodeCounters>) -> String {
+    let happened: Vec<&String> =
+        looks.now.dropped.iter().filter(|(_, count)| **count > 0).map(|(reason, _)| reason).collect();
+    if happened.is_empty() {
+        return "nothing dropped".to_owned();
+    }
+    let mut table = table(&["dropped", "packets"]);
+    for reason in happened {
+        let pick = |c: &NodeCounters| c.dropped.get(reason).copied().unwrap_or(0);
+        table.add_row(vec![Cell::new(reason), looks.cell(pick)]);
+    }
+    table.add_row(vec![Cell::new("all"), looks.cell(NodeCounters::dropped_total)]);
+    trimmed(&table)
+}
+
+fn ports(looks: &Looks<'_, Stats>) -> String {
+    let mut table = table(&[
+        "device",
+        "in",
+        "bytes in",
+        "missed",
+        "errors in",
+        "no buffer",
+        "out",
+        "bytes out",
+        "errors out",
+    ]);
+    let columns: [Pick<PortCounters>; 8] = [
+        |p| p.rx_packets,
+        |p| p.rx_bytes,
+        |p| p.rx_missed,
+        |p| p.rx_errors,
+        |p| p.rx_no_buffer,
+        |p| p.tx_packets,
+        |p| p.tx_bytes,
+        |p| p.tx_errors,
+    ];
+    for port in &looks.now.ports {
+        let cells = columns.iter().map(|pick| {
+            looks.cell(|stats| stats.ports.iter().find(|other| other.role == port.role).map_or(0, pick))
+        });
+        table.add_row(std::iter::once(Cell::new(port.role)).chain(cells).collect::<Vec<_>>());
+    }
+    trimmed(&table)
+}
+
+fn slow_path(looks: &Looks<'_, Stats>) -> String {
+    let happened = looks.now.slow_path.iter().filter(|(_, count)| **count > 0);
+    let rows: Vec<_> = happened
+        .map(|(event, _)| {
+            (event.as_str(), looks.text(|stats| stats.slow_path.get(event).copied().unwrap_or(0)))
+        })
+        .collect();
+    list(&rows)
+}

@@ -1,0 +1,270 @@
+//! `/metrics`: what a node counts, for Prometheus.
+//!
+//! Names follow Prometheus' rules: the unit stands last, `_total` behind it for what only grows. The list is in
+//! docs/admin.md, and a test holds it against what is written here.
+
+use super::model::{NodeCounters, NodeState, PortCounters, Stats, Status};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What the text is: the `OpenMetrics` format, which Prometheus asks for first.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A metric with all its series.
+#[derive(Debug)]
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    series: Vec<(Labels, Value)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Whole(u64),
+    Real(f64),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Whole(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+/// One look at a node, as metrics.
+#[derive(Debug, Default)]
+struct Snapshot {
+    families: Vec<Family>,
+}
+
+/// The metrics as text.
+///
+/// # Errors
+/// None in practice: memory takes everything.
+pub fn render(status: &Status, stats: &Stats, is_ready: bool) -> Result<String, fmt::Error> {
+    let mut snapshot = Snapshot::default();
+    snapshot.node(status, is_ready);
+    snapshot.tables(status);
+    snapshot.packets(stats);
+    snapshot.ports(status, stats);
+    snapshot.workers(stats);
+    snapshot.rest(status, stats);
+    let mut registry = Registry::with_prefix("scalebricks");
+    registry.register_collector(Box::new(snapshot));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+impl Snapshot {
+    fn add(
+        &mut self,
+        kind: MetricType,
+        name: &'static str,
+        help: &'static str,
+        series: impl IntoIterator<Item = (Labels, Value)>,
+    ) {
+        let series: Vec<_> = series.into_iter().collect();
+        if !series.is_empty() {
+            self.families.push(Family { name, help, kind, series });
+        }
+    }
+
+    fn gauge(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        series: impl IntoIterator<Item = (Labels, Value)>,
+    ) {
+        self.add(MetricType::Gauge, name, help, series);
+    }
+
+    /// The library adds `_total` to the name.
+    fn counter(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        series: impl IntoIterator<Item = (Labels, Value)>,
+    ) {
+        self.add(MetricType::Counter, name, help, series);
+    }
+
+    fn node(&mut self, status: &Status, is_ready: bool) {
+        let labels = vec![
+            ("version", status.version.clone()),
+            ("node", status.node.to_string()),
+            ("nodes", status.nodes.to_string()),
+            ("architecture", status.architecture.clone()),
+            ("key", status.key.clone()),
+        ];
+        self.add(MetricType::Info, "node", "What the node is.", [(labels, Value::Whole(1))]);
+        self.gauge("uptime_seconds", "Time since the node started.", one(status.uptime_s));
+        let states = NodeState::ALL
+            .map(|state| (label("state", state.name()), Value::Whole(u64::from(state == status.state))));
+        self.gauge("state", "1 for the state the node is in, 0 for the others.", states);
+        self.gauge("ready", "Whether the node forwards packets.", one(u64::from(is_ready)));
+    }
+
+    fn tables(&mut self, status: &Status) {
+        let flows = [("cluster", status.flows.in_cluster), ("here", status.flows.here)];
+        let flows = flows.map(|(scope, count)| (label("scope", scope), count.into()));
+        self.gauge("flows", "Flows in the whole cluster, and pinned to this node.", flows);
+        let help = "How often the flow file was loaded.";
+        self.counter("flow_file_loads", help, one(status.flows.generation));
+        let loaded = status.flows.loaded_unix_s.map(|time| (Labels::new(), time.into()));
+        let help = "When the flow file was loaded last, since 1970-01-01 UTC.";
+        self.gauge("flow_file_loaded_timestamp_seconds", help, loaded);
+        let tables = status.tables.iter();
+        let bytes = tables.clone().map(|t| (label("table", t.table.name()), t.table_bytes.into()));
+        self.gauge("table_size_bytes", "Memory of a table.", bytes);
+        let keys = tables.filter_map(|t| Some((label("table", t.table.name()), t.keys?.into())));
+        self.gauge("table_keys", "Keys in a table, two a flow.", keys);
+    }
+
+    fn packets(&mut self, stats: &Stats) {
+        let directions = stats.workers.iter().flat_map(|worker| {
+            let c = &worker.counters;
+            [
+                ("internet", "in", c.internet_in),
+                ("base-station", "in", c.base_station_in),
+                ("fabric", "in", c.fabric_in),
+                ("internet", "out", c.internet_out),
+                ("base-station", "out", c.base_station_out),
+                ("fabric", "out", c.fabric_out),
+            ]
+            .map(|(port, direction, count)| {
+                let labels = vec![
+                    ("worker", worker.worker.worker.to_string()),
+                    ("port", port.to_owned()),
+                    ("direction", direction.to_owned()),
+                ];
+                (labels, count.into())
+            })
+        });
+        let help = "Packets a worker took from a port or sent by it; a fragmented one counts once.";
+        self.counter("packets", help, directions);
+        let NodeCounters { fragments_made, packets_fragmented, icmp_sent, forwarded_again, dropped, .. } =
+            &stats.total;
+        let drops = dropped.iter().map(|(reason, &count)| (label("reason", reason), count.into()));
+        self.counter("dropped_packets", "Packets dropped, by reason.", drops);
+        let help = "Packets sent in outer fragments.";
+        self.counter("fragmented_packets", help, one(*packets_fragmented));
+        self.counter("outer_fragments", "Outer fragments sent in their place.", one(*fragments_made));
+        self.counter("icmp_errors_sent", "ICMP errors sent.", one(*icmp_sent));
+        let help = "Packets sent on because the flow was not here any more.";
+        self.counter("forwarded_again_packets", help, one(*forwarded_again));
+    }
+
+    fn ports(&mut self, status: &Status, stats: &Stats) {
+        type Pick = fn(&PortCounters) -> u64;
+        let both = |rx: Pick, tx: Pick| {
+            let directions = [("in", rx), ("out", tx)];
+            let series = stats.ports.iter().flat_map(move |port| {
+                directions.map(|(direction, pick)| {
+                    let labels =
+                        vec![("port", port.role.name().to_owned()), ("direction", direction.to_owned())];
+                    (labels, Value::Whole(pick(port)))
+                })
+            });
+            series.collect::<Vec<_>>()
+        };
+        let one_way = |pick: Pick| {
+            let series = stats.ports.iter();
+            series.map(move |port| (label("port", port.role.name()), pick(port).into())).collect::<Vec<_>>()
+        };
+        self.counter("port_packets", "Packets a device counted.", both(|p| p.rx_packets, |p| p.tx_packets));
+        self.counter("port_bytes", "Bytes a device counted.", both(|p| p.rx_bytes, |p| p.tx_bytes));
+        let help = "Packets a device could not take or send.";
+        self.counter("port_error_packets", help, both(|p| p.rx_errors, |p| p.tx_errors));
+        let help = "Packets that came while no descriptor was free.";
+        self.counter("port_missed_packets", help, one_way(|p| p.rx_missed));
+        let help = "Receptions that found no free buffer.";
+        self.counter("port_no_buffer", help, one_way(|p| p.rx_no_buffer));
+        let ports = status.ports.iter();
+        let up = ports.clone().map(|p| (label("port", p.role.name()), u64::from(p.is_link_up).into()));
+        self.gauge("port_link_up", "Whether packets can pass the port.", up);
+        let speed = ports.filter_map(|p| {
+            Some((label("port", p.role.name()), (u64::from(p.speed_mbps?) * 1_000_000).into()))
+        });
+        self.gauge("port_speed_bits_per_second", "Speed of the link, if the driver knows it.", speed);
+    }
+
+    fn workers(&mut self, stats: &Stats) {
+        let workers =
+            || stats.workers.iter().map(|w| (label("worker", &w.worker.worker.to_string()), &w.worker));
+        let help = "Time spent on turns that moved packets.";
+        self.counter("worker_busy_seconds", help, workers().map(|(l, w)| (l, w.busy_s.into())));
+        let help = "Share of the last while spent on such turns.";
+        self.gauge("worker_busy_ratio", help, workers().map(|(l, w)| (l, w.busy_share.into())));
+        self.counter("worker_turns", "Turns of work.", workers().map(|(l, w)| (l, w.turns.into())));
+        let help = "Packets a turn that moved any, on average.";
+        self.gauge("worker_batch_fill_packets", help, workers().map(|(l, w)| (l, w.mean_batch_fill.into())));
+    }
+
+    fn rest(&mut self, status: &Status, stats: &Stats) {
+        let events = stats.slow_path.iter().map(|(event, &count)| (label("event", event), count.into()));
+        let help = "What was done off the fast path: ARP, neighbour discovery, echo and the like.";
+        self.counter("slow_path_events", help, events);
+        let buffers = [("free", stats.pool.free), ("in-use", stats.pool.in_use)];
+        let buffers = buffers.map(|(state, count)| (label("state", state), count.into()));
+        self.gauge("pool_buffers", "Packet buffers.", buffers);
+        let mut neighbours: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for neighbour in &status.neighbours {
+            *neighbours.entry((neighbour.port.name(), &neighbour.state)).or_default() += 1;
+        }
+        let neighbours = neighbours.into_iter().map(|((port, state), count)| {
+            (vec![("port", port.to_owned()), ("state", state.to_owned())], count.into())
+        });
+        self.gauge("neighbours", "Next hops on the outside links.", neighbours);
+    }
+}
+
+fn label(name: &'static str, value: &str) -> Labels {
+    vec![(name, value.to_owned())]
+}
+
+fn one(value: impl Into<Value>) -> [(Labels, Value); 1] {
+    [(Labels::new(), value.into())]
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.families {
+            let mut metric = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
+            for (labels, value) in &family.series {
+                match family.kind {
+                    MetricType::Info => metric.encode_info(labels)?,
+                    _ if labels.is_empty() => encode(&mut metric, family.kind, *value)?,
+                    _ => encode(&mut metric.encode_family(labels)?, family.kind, *value)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode(metric: &mut MetricEncoder<'_>, kind: MetricType, value: Value) -> fmt::Result {
+    const NO_EXEMPLAR: Option<&Exemplar<Labels, f64>> = None;
+    match (kind, value) {
+        (MetricType::Counter, Value::Whole(value)) => metric.encode_counter(&value, NO_EXEMPLAR),
+        (MetricType::Counter, Value::Real(value)) => metric.encode_counter(&value, NO_EXEMPLAR),
+        (_, Value::Whole(value)) => metric.encode_gauge(&value),
+        (_, Value::Real(value)) => metric.encode_gauge(&value),
+    }
+}
+
+#[cfg(test)]
+mod tests;

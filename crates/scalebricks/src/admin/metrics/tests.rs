@@ -1,0 +1,201 @@
+use super::*;
+use crate::admin::model::{
+    FlowsView, NeighbourView, PortRole, PortView, TableRole, TableView, WorkerStats, WorkerView,
+};
+use scalebricks_dataplane::{DropReason, NodeStats};
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// A node with something of everything.
+fn node() -> (Status, Stats) {
+    let worker = WorkerView {
+        worker: 0,
+        core: Some(2),
+        mode: "sleep".to_owned(),
+        busy_share: 0.25,
+        busy_s: 1.5,
+        turns: 1000,
+        mean_batch_fill: 3.5,
+    };
+    let neighbour = |state: &str| NeighbourView {
+        port: PortRole::Internet,
+        address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        mac: None,
+        state: state.to_owned(),
+        age_s: None,
+    };
+    let status = Status {
+        version: "0.1.0".to_owned(),
+        node: 1,
+        nodes: 4,
+        architecture: "scalebricks".to_owned(),
+        key: "flow5".to_owned(),
+        state: NodeState::Ready,
+        uptime_s: 12.5,
+        flows: FlowsView {
+            in_cluster: 100,
+            here: 25,
+            file: "flows.csv".to_owned(),
+            loaded_unix_s: Some(1.7e9),
+            generation: 2,
+        },
+        tables: vec![TableView { table: TableRole::Gpt, table_bytes: 4096, keys: Some(200) }],
+        ports: vec![PortView {
+            role: PortRole::Fabric,
+            device: "net_\"null\\0\n".to_owned(),
+            driver: "net_null".to_owned(),
+            mac: "02:00:00:00:00:01".to_owned(),
+            addresses: Vec::new(),
+            is_link_up: true,
+            speed_mbps: Some(10_000),
+        }],
+        neighbours: vec![neighbour("reachable"), neighbour("odd \"state\"\n\\"), neighbour("reachable")],
+        workers: vec![worker.clone()],
+    };
+    let mut counted = NodeStats { internet_in: u64::MAX, ..NodeStats::default() };
+    counted.dropped.count(DropReason::UnknownFlow);
+    let counters = NodeCounters::from(&counted);
+    let port = PortCounters {
+        role: PortRole::Fabric,
+        rx_packets: 1,
+        rx_bytes: 2,
+        rx_missed: 3,
+        rx_errors: 4,
+        rx_no_buffer: 5,
+        tx_packets: 6,
+        tx_bytes: 7,
+        tx_errors: 8,
+    };
+    let stats = Stats {
+        uptime_s: 12.5,
+        total: counters.clone(),
+        workers: vec![WorkerStats { worker, counters }],
+        ports: vec![port],
+        slow_path: [("arp_reply_sent".to_owned(), 9)].into(),
+        ..Stats::default()
+    };
+    (status, stats)
+}
+
+/// What a strict reader of `OpenMetrics` makes of a text: series by name and labels, and the names of families.
+fn read(text: &str) -> (HashMap<String, f64>, BTreeSet<String>) {
+    let (mut series, mut families) = (HashMap::new(), BTreeSet::new());
+    let mut current: Option<(String, Option<String>)> = None;
+    let body = text.strip_suffix("# EOF\n").expect("an end");
+    for line in body.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, words) = help.split_once(' ').unwrap();
+            assert!(words.ends_with('.') && !words.ends_with(".."), "{line}");
+            assert!(families.insert(name.to_owned()), "{name} twice");
+            current = Some((name.to_owned(), None));
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            let (family, seen) = current.as_mut().unwrap();
+            assert!(family == name && seen.is_none(), "{line}");
+            assert!(["counter", "gauge", "info"].contains(&kind), "{line}");
+            *seen = Some(kind.to_owned());
+        } else {
+            let (family, kind) = current.as_ref().unwrap();
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let bare = name.split('{').next().unwrap();
+            let suffix = match kind.as_deref().unwrap() {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            assert_eq!(bare, format!("{family}{suffix}"), "{line}");
+            assert!(
+                bare.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{line}"
+            );
+            check_labels(&name[bare.len()..]);
+            assert!(series.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{line} twice");
+        }
+    }
+    (series, families)
+}
+
+/// `{name="value",…}`, values escaped.
+fn check_labels(text: &str) {
+    let Some(mut rest) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
+        return assert_eq!(text, "");
+    };
+    while !rest.is_empty() {
+        let (name, value) = rest.split_once("=\"").unwrap();
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{text}");
+        let mut bytes = value.bytes().enumerate();
+        let end = loop {
+            match bytes.next().unwrap() {
+                (_, b'\\') => assert!(matches!(bytes.next().unwrap().1, b'\\' | b'"' | b'n')),
+                (at, b'"') => break at,
+                (_, byte) => assert_ne!(byte, b'\n'),
+            }
+        };
+        rest = value[end + 1..].trim_start_matches(',');
+    }
+}
+
+#[test]
+fn a_strict_reader_understands_all_of_it() {
+    let (status, stats) = node();
+    let (series, families) = read(&render(&status, &stats, true).unwrap());
+    for (name, value) in [
+        ("scalebricks_ready", 1.0),
+        ("scalebricks_state{state=\"ready\"}", 1.0),
+        ("scalebricks_state{state=\"loading\"}", 0.0),
+        ("scalebricks_flows{scope=\"here\"}", 25.0),
+        ("scalebricks_table_size_bytes{table=\"gpt\"}", 4096.0),
+        ("scalebricks_dropped_packets_total{reason=\"unknown_flow\"}", 1.0),
+        ("scalebricks_dropped_packets_total{reason=\"truncated\"}", 0.0),
+        ("scalebricks_packets_total{worker=\"0\",port=\"internet\",direction=\"in\"}", u64::MAX as f64),
+        ("scalebricks_port_bytes_total{port=\"fabric\",direction=\"out\"}", 7.0),
+        ("scalebricks_worker_busy_seconds_total{worker=\"0\"}", 1.5),
+        ("scalebricks_slow_path_events_total{event=\"arp_reply_sent\"}", 9.0),
+        ("scalebricks_neighbours{port=\"internet\",state=\"reachable\"}", 2.0),
+    ] {
+        assert_eq!(series.get(name), Some(&value), "{name}");
+    }
+    assert_eq!(families.len(), 29);
+}
+
+#[test]
+fn the_page_lists_every_metric() {
+    let (status, stats) = node();
+    let (series, _) = read(&render(&status, &stats, true).unwrap());
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/admin.md")).unwrap();
+    for name in series.keys().map(|name| name.split('{').next().unwrap()).collect::<BTreeSet<_>>() {
+        assert!(page.contains(&format!("`{name}`")), "docs/admin.md lacks {name}");
+    }
+}
+
+#[test]
+fn a_node_that_has_nothing_yet_is_no_error() {
+    let (mut status, _) = node();
+    status.state = NodeState::Loading;
+    (status.tables, status.ports, status.neighbours) = (Vec::new(), Vec::new(), Vec::new());
+    let (series, _) = read(&render(&status, &Stats::default(), false).unwrap());
+    assert_eq!(series.get("scalebricks_ready"), Some(&0.0));
+}
+
+/// promtool knows the older text only; what differs is the end mark, which it takes for a comment, and counters'
+/// names, which it would want with `_total` in their type line.
+#[test]
+fn promtool_reads_it_if_it_is_here() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let (status, stats) = node();
+    let text = render(&status, &stats, true).unwrap();
+    let Ok(mut tool) = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+    else {
+        return;
+    };
+    tool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = tool.wait_with_output().unwrap();
+    // 3 is a matter of taste, 1 a text that cannot be read.
+    assert_ne!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,179 @@
+//! What is answered where, and the schema of it.
+
+use super::Limits;
+use super::capture::CaptureBody;
+use crate::admin::inspect::{CaptureError, Inspect, TraceError};
+use crate::admin::metrics;
+use crate::admin::model::{CaptureRequest, Health, Problem, Stats, Status, Trace, TraceRequest};
+use axum::body::Body;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use std::sync::Arc;
+use utoipa::OpenApi;
+
+type Node = State<Arc<dyn Inspect>>;
+
+/// The schema of the interface, as a JSON document.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "ScaleBricks admin interface",
+        description = "What a running node is, what it counts, where it would send a packet, and what passes it. \
+            Counters count since the node started; fields may be added under /v1 at any time.",
+        license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
+        contact()
+    ),
+    paths(status, stats, trace, capture, prometheus, healthz, readyz, schema)
+)]
+struct Schema;
+
+/// The schema, indented, with a newline at its end.
+///
+/// # Errors
+/// What the serialiser says.
+pub fn openapi() -> Result<String, serde_json::Error> {
+    Ok(Schema::openapi().to_pretty_json()? + "\n")
+}
+
+/// Everything the server answers.
+pub(super) fn router(node: Arc<dyn Inspect>, limits: Limits) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/stats", get(stats))
+        .route("/v1/trace", post(trace))
+        .route("/v1/capture", post(capture))
+        .route("/metrics", get(prometheus))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/openapi.json", get(schema))
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "nothing is answered there: see /openapi.json") })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "not by this method: see /openapi.json")
+        })
+        .layer(DefaultBodyLimit::max(limits.body_bytes))
+        .layer(middleware::from_fn(move |request: Request, next: Next| async move {
+            // The answer's body is no part of this: a capture's goes on.
+            let answer = tokio::time::timeout(limits.request_time, next.run(request)).await;
+            answer.unwrap_or_else(|_| problem(StatusCode::REQUEST_TIMEOUT, "the request took too long"))
+        }))
+        .with_state(node)
+}
+
+fn problem(code: StatusCode, error: impl Into<String>) -> Response {
+    (code, Json(Problem { error: error.into() })).into_response()
+}
+
+/// A body that is not what was asked for.
+fn rejected(rejection: &JsonRejection) -> Response {
+    problem(rejection.status(), rejection.body_text())
+}
+
+/// What the node is, and how it is.
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
+async fn status(State(node): Node) -> Json<Status> {
+    Json(node.status())
+}
+
+/// What the node has counted.
+#[utoipa::path(get, path = "/v1/stats", responses((status = 200, body = Stats)))]
+async fn stats(State(node): Node) -> Json<Stats> {
+    Json(node.stats())
+}
+
+/// Where a packet would go, and why. Nothing is sent and nothing is counted.
+#[utoipa::path(post, path = "/v1/trace", request_body = TraceRequest, responses(
+    (status = 200, body = Trace),
+    (status = 400, body = Problem, description = "the request makes no packet"),
+    (status = 413, body = Problem, description = "the body is too long"),
+    (status = 503, body = Problem, description = "the node is still loading"),
+))]
+async fn trace(State(node): Node, request: Result<Json<TraceRequest>, JsonRejection>) -> Response {
+    let request = match request {
+        Ok(Json(request)) => request,
+        Err(rejection) => return rejected(&rejection),
+    };
+    match node.trace(&request) {
+        Ok(trace) => Json(trace).into_response(),
+        Err(error) => {
+            let code = match error {
+                TraceError::BadPacket(_) => StatusCode::BAD_REQUEST,
+                TraceError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+                TraceError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            problem(code, error.to_string())
+        }
+    }
+}
+
+/// Frames as they pass, in pcapng, until there are as many as wanted, the time is over or the connection is closed.
+/// Two interfaces a port (rx, tx), and one for dropped packets, with their reasons as comments.
+#[utoipa::path(post, path = "/v1/capture", request_body = CaptureRequest, responses(
+    (status = 200, content_type = "application/x-pcapng", body = inline(Vec<u8>)),
+    (status = 400, body = Problem, description = "nothing would be captured"),
+    (status = 429, body = Problem, description = "too many captures run"),
+    (status = 503, body = Problem, description = "the node is still loading"),
+))]
+async fn capture(State(node): Node, request: Result<Json<CaptureRequest>, JsonRejection>) -> Response {
+    let request = match request {
+        Ok(Json(request)) => request,
+        Err(rejection) => return rejected(&rejection),
+    };
+    let stream = match node.capture(&request) {
+        Ok(stream) => stream,
+        Err(error) => {
+            let code = match error {
+                CaptureError::BadRequest(_) => StatusCode::BAD_REQUEST,
+                CaptureError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+                CaptureError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            return problem(code, error.to_string());
+        }
+    };
+    match CaptureBody::new(stream, &request) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/x-pcapng")], Body::new(body)).into_response(),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// The counters, for Prometheus.
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, content_type = "application/openmetrics-text", body = String),
+))]
+async fn prometheus(State(node): Node) -> Response {
+    match metrics::render(&node.status(), &node.stats(), node.is_ready()) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
+async fn healthz(State(node): Node) -> Json<Health> {
+    Json(health(&*node))
+}
+
+/// Whether packets are forwarded: not while flows are loaded, and not once the node drains.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
+async fn readyz(State(node): Node) -> (StatusCode, Json<Health>) {
+    let health = health(&*node);
+    let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(health))
+}
+
+fn health(node: &dyn Inspect) -> Health {
+    Health { state: node.status().state, is_ready: node.is_ready() }
+}
+
+/// This schema.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json", body = String)))]
+async fn schema() -> Response {
+    match openapi() {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}

@@ -1,0 +1,111 @@
+//! The unix socket's file: there for its owner only, replaced only if nobody answers on it.
+
+use super::ServerError;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket file that this process made. Dropping it removes the file, if it is still the same.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Another process may have replaced it by its own.
+        if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "socket file not removed");
+        }
+    }
+}
+
+/// Listens on a unix socket of mode 0600.
+pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile), ServerError> {
+    check_free(path)?;
+    let made = make(path);
+    made.map_err(|error| ServerError::Socket { path: path.to_owned(), error })
+}
+
+/// Whether the path may be taken: nothing is there, or a socket nobody answers on.
+fn check_free(path: &Path) -> Result<(), ServerError> {
+    let failed = |error| ServerError::Socket { path: path.to_owned(), error };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(file) if !file.file_type().is_socket() => return Err(ServerError::NotASocket(path.to_owned())),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(ServerError::InUse(path.to_owned())),
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Makes the socket in a directory that nobody else may enter, and moves it to its place: at no time can another user
+/// connect, and a left-over file is replaced in one step.
+fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let room = parent.join(format!(".sb{}", std::process::id()));
+    DirBuilder::new().mode(0o700).create(&room)?;
+    let hidden = room.join("s");
+    let made = (|| {
+        let listener = UnixListener::bind(&hidden)?;
+        fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let file = fs::symlink_metadata(&hidden)?;
+        fs::rename(&hidden, path)?;
+        Ok((listener, SocketFile { path: path.to_owned(), identity: (file.dev(), file.ino()) }))
+    })();
+    drop(fs::remove_file(&hidden)); // there only if it was not moved
+    fs::remove_dir(&room)?;
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_private_and_goes_with_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let (listener, file) = bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        assert!(UnixStream::connect(&path).is_ok());
+        assert!(matches!(bind(&path), Err(ServerError::InUse(_))));
+        drop((listener, file));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_replaced_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let (_listener, file) = bind(&path).unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+        // Replaced by another's: not removed with the first.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "something").unwrap();
+        drop(file);
+        assert!(path.exists());
+        assert!(matches!(bind(&path), Err(ServerError::NotASocket(_))));
+        let far = folder.path().join("no/such/folder/admin.sock");
+        assert!(matches!(bind(&far), Err(ServerError::Socket { .. })));
+    }
+}

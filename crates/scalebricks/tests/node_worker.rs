@@ -1,0 +1,224 @@
+//! A node on its thread, over links in memory: answers, next hops, errors, new flows under traffic, and what nobody
+//! should send it.
+
+#![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
+
+mod worker;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use scalebricks_dataplane::{DropReason, OutputPort};
+use scalebricks_io::PacketBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use worker::{
+    GATEWAY, IN_MAC, NODE_IN, NODE_RAN, RAN_MAC, ROUTER, ROUTER_MAC, Rig, STATION, STATION_MAC, arp,
+    downstream, flow, gtpu, to_gateway, upstream,
+};
+
+const IN: OutputPort = OutputPort::Internet;
+const RAN: OutputPort = OutputPort::BaseStation;
+
+fn arp_reply(frame: &[u8]) -> Option<[u8; 6]> {
+    (frame[12..14] == [8, 6] && frame[20..22] == [0, 2]).then(|| frame[22..28].try_into().unwrap())
+}
+
+#[test]
+fn a_node_answers_for_its_addresses_and_for_no_other() {
+    let mut rig = Rig::new(&[], 256);
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
+    rig.send(RAN, &arp(1, STATION_MAC, STATION, Default::default(), NODE_RAN));
+    assert_eq!(rig.expect(RAN, arp_reply), RAN_MAC.octets());
+    let before = rig.counted(|_| true).dropped.get(DropReason::NonIp);
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_RAN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets(), "the other link's address was not answered");
+    let stats = rig.stop();
+    assert!(stats.dropped.get(DropReason::NonIp) <= before + 1);
+}
+
+#[test]
+fn packets_wait_for_their_next_hop_and_none_is_lost() {
+    let mut rig = Rig::new(&[flow(1, 0)], 256);
+    // The first packets come before the base station's address is known.
+    for n in 0..5 {
+        rig.send(IN, &downstream(1, &[n; 20]));
+    }
+    for n in 0..5 {
+        let (kind, teid, inner) = rig.expect(RAN, gtpu);
+        assert_eq!((kind, teid), (255, 0x2_0001));
+        assert_eq!(inner[28..], [n; 20], "in their order");
+    }
+    rig.send(RAN, &upstream(1, 0x1_0001, b"up"));
+    let frame = rig.expect(IN, |frame| (frame[12..14] == [8, 0]).then(|| frame.to_vec()));
+    assert_eq!((&frame[..6], &frame[6..12]), (&ROUTER_MAC.octets()[..], &IN_MAC.octets()[..]));
+    assert!(frame.ends_with(b"up"));
+}
+
+#[test]
+fn path_management_is_answered_and_unknown_tunnels_are_told_of() {
+    let mut rig = Rig::new(&[flow(1, 0), flow(2, 1)], 256);
+    rig.send(RAN, &to_gateway(&[0x32, 1, 0, 4, 0, 0, 0, 0, 0x12, 0x34, 0, 0]));
+    let (kind, teid, rest) = rig.expect(RAN, gtpu);
+    // Sequence number of the request, then the recovery element (TS 29.281 §7.2.2).
+    assert_eq!((kind, teid, &rest[..6]), (2, 0, &[0x12, 0x34, 0, 0, 14, 0][..]));
+    // A TEID of no flow: the GPT names some node for it. It is told of by the node it names, once the FIB said no.
+    for teid in 0x9_0000..0x9_0040 {
+        rig.send(RAN, &upstream(1, teid, b"?"));
+    }
+    let (kind, _, rest) = rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 26));
+    let told = u32::from_be_bytes(rest[5..9].try_into().unwrap());
+    assert_eq!((kind, rest[4]), (26, 16));
+    assert!((0x9_0000..0x9_0040).contains(&told));
+    assert_eq!(rest[9..16], [&[133, 0, 4][..], &GATEWAY.octets()].concat());
+    // A flow of the other node goes over the fabric, and nobody is told anything.
+    rig.send(RAN, &upstream(2, 0x1_0002, b"elsewhere"));
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(packet) = rig.fabric.receive()
+            && packet.data().ends_with(b"elsewhere")
+        {
+            break;
+        }
+        assert!(Instant::now() < until);
+    }
+}
+
+/// Packets of flows that stay are sent all the while flows come, go and move; every one arrives.
+#[test]
+fn new_lists_of_flows_lose_no_packet_of_those_that_stay() {
+    const STAY: u32 = 64;
+    let list = |round: u32| {
+        let mut flows: Vec<_> = (0..STAY).map(|n| flow(n, 0)).collect();
+        let others = (1_000..21_000).filter(|n| n % 7 != round % 7);
+        flows.extend(others.map(|n| flow(n, ((n + round) % 2) as u8)));
+        flows
+    };
+    let mut rig = Rig::new(&list(0), 4_096);
+    // Next hops first: what is held for them is bounded.
+    rig.send(IN, &downstream(0, b"first"));
+    rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 255));
+    let (mut sent, mut came) = (0_u64, 0_u64);
+    for round in 1..8 {
+        let (tables, flows) = (Arc::clone(&rig.tables), list(round));
+        let done = std::thread::spawn(move || tables.lock().unwrap().change_to(&flows, |_| {}).unwrap());
+        while !done.is_finished() || sent < u64::from(round) * 2_000 {
+            for n in 0..32 {
+                rig.send(IN, &downstream((sent as u32 + n) % STAY, &sent.to_be_bytes()));
+            }
+            sent += 32;
+            while let Some(packet) = rig.ran.receive() {
+                came += u64::from(gtpu(packet.data()).is_some());
+            }
+        }
+        let changes = done.join().unwrap();
+        assert!(changes.added > 1_000 && changes.removed > 1_000 && changes.changed > 1_000, "{changes:?}");
+        assert!(changes.kept >= STAY as usize);
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    while came < sent {
+        match rig.ran.receive() {
+            Some(packet) => came += u64::from(gtpu(packet.data()).is_some()),
+            None => assert!(Instant::now() < until, "{} of {sent} packets are missing", sent - came),
+        }
+    }
+    assert_eq!(rig.stop().dropped.get(DropReason::UnknownFlow), 0);
+}
+
+#[test]
+fn exhausted_buffers_are_counted_and_the_node_goes_on() {
+    let mut rig = Rig::new(&[flow(1, 0)], 64);
+    rig.send(IN, &downstream(1, b"first"));
+    rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 255));
+    let mut pool = rig.node_pool.clone();
+    let hoard: Vec<_> = std::iter::from_fn(|| pool.packet(b"")).collect();
+    assert!(hoard.len() > 32);
+    // Too large for the link: fragments need buffers of their own. And an answer to ARP needs one.
+    rig.send(IN, &downstream(1, &[0; 3_000]));
+    rig.counted(|stats| stats.dropped.get(DropReason::NoBuffer) == 1);
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    let until = Instant::now() + Duration::from_secs(10);
+    while rig.slow_path.stats()["no_buffer"] == 0 {
+        assert!(Instant::now() < until, "{:?}", rig.slow_path.stats());
+    }
+    drop(hoard);
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
+    rig.send(IN, &downstream(1, &[0; 3_000]));
+    rig.expect(RAN, |frame| (frame[20] & 0x20 != 0).then_some(()));
+}
+
+/// Random and half-right frames from every side, as fast as the node takes them. `SOAK_SECONDS` makes it longer.
+#[test]
+fn hostile_frames_from_every_side_leave_the_node_well() {
+    let seconds = std::env::var("SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let mut rig = Rig::new(&(0..100).map(|n| flow(n, (n % 2) as u8)).collect::<Vec<_>>(), 1_024);
+    let random = &mut StdRng::seed_from_u64(11);
+    let fabric_mac = [2, 0x5b, 0, 0, 0, 1];
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut sent = 0_u64;
+    while Instant::now() < until {
+        for _ in 0..512 {
+            let n = random.random_range(0..120);
+            let mut frame = match random.random_range(0..7) {
+                0 => downstream(n, &[1; 100]),
+                1 => upstream(n, 0x1_0000 + n, &[2; 100]),
+                2 => arp(random.random_range(0..4), ROUTER_MAC, ROUTER, Default::default(), NODE_IN),
+                3 => arp(2, STATION_MAC, STATION, RAN_MAC, NODE_RAN),
+                4 => to_gateway(&[0x32, random.random(), 0, 4, 0, 0, 0, 0, 0, 7, 0, 0]),
+                5 => vec![random.random(); random.random_range(0..200)],
+                _ => (0..random.random_range(0..1_600)).map(|_| random.random()).collect(),
+            };
+            for _ in 0..random.random_range(0..4) {
+                if !frame.is_empty() {
+                    let at = random.random_range(0..frame.len());
+                    frame[at] = random.random();
+                }
+            }
+            frame.truncate(random.random_range(0..2_000));
+            let packet = rig.pool.packet(&frame);
+            let Some(mut packet) = packet else { break };
+            let done = match random.random_range(0..3) {
+                0 => rig.internet.send(packet),
+                1 => rig.ran.send(packet),
+                _ => {
+                    if packet.data().len() >= 6 {
+                        packet.data_mut()[..6].copy_from_slice(&fabric_mac);
+                    }
+                    rig.fabric.send(packet)
+                }
+            };
+            sent += u64::from(done.is_ok());
+        }
+        for port in [&mut rig.internet, &mut rig.ran, &mut rig.fabric] {
+            while port.receive().is_some() {}
+        }
+    }
+    // It still does its work.
+    let taken = |s: &scalebricks_dataplane::NodeStats| s.internet_in + s.base_station_in + s.fabric_in;
+    rig.counted(|stats| taken(stats) >= sent);
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
+    // Its next hops may have been forged meanwhile; it asks again, and finds the right ones.
+    let until = Instant::now() + Duration::from_secs(60);
+    let arrived = |frame: &[u8]| {
+        frame[..6] == STATION_MAC.octets() && frame[12..14] == [8, 0] && frame.ends_with(b"there")
+    };
+    'told: loop {
+        assert!(Instant::now() < until, "{:?}", rig.slow_path.neighbours());
+        rig.send(IN, &downstream(2, b"still there"));
+        std::thread::sleep(Duration::from_millis(20));
+        for link in OutputPort::ALL {
+            while let Some(packet) = rig.port(link).receive() {
+                let frame = packet.data().to_vec();
+                if link == RAN && arrived(&frame) {
+                    break 'told;
+                }
+                rig.answer_arp(link, &frame);
+            }
+        }
+    }
+    let stats = rig.stop();
+    assert!(stats.dropped.total() > sent / 10, "{stats:?}");
+}
