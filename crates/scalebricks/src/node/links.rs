@@ -95,7 +95,9 @@ fn eal_config(config: &NodeFile) -> EalConfig {
         Memory::Ordinary { mib: config.dpdk.memory_mib }
     };
     let pci = config.ports.iter().any(|port| is_physical(&port.device));
-    EalConfig { memory, pci, extra: config.dpdk.arguments.clone() }
+    // What DPDK finds is in `status`; what it misses is said.
+    let quiet = "--log-level=lib.eal:warning".to_owned();
+    EalConfig { memory, pci, extra: [&[quiet], &config.dpdk.arguments[..]].concat() }
 }
 
 /// Whether a device is on the PCI bus.
