@@ -26,6 +26,8 @@ impl Bench for Gateway {
 
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let options = session.options();
+        let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
+        scalebricks_bench::gateway::measure(session, &flows)?;
         for flows in options.keys(&[250_000], &[1_000_000]) {
             for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
                 one(session, flows, threads)?;
