@@ -9,7 +9,7 @@
 //! | [`fabric_mac`] | what a destination MAC says inside the cluster |
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
-//! | `classify`, [`fragment_cache`] | from a frame to its flow key |
+//! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`worker`] | nodes on threads |
@@ -30,6 +30,7 @@ mod handling;
 mod ingress;
 pub mod node;
 pub mod oversize;
+mod plain;
 pub mod policy;
 pub mod reason;
 pub mod stats;
