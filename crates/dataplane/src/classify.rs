@@ -8,7 +8,8 @@ use crate::fragment_cache::{DatagramId, FragmentCache};
 use crate::plain::{self, Plain};
 use crate::policy::Policy;
 use crate::reason::DropReason;
-use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile};
+use scalebricks_tables::hashing::BatchHasher;
+use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHasher, KeyProfile};
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType};
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
@@ -36,7 +37,7 @@ pub(crate) struct Parsed {
 /// Finds keys. One a node: it holds the fragments in passage.
 #[derive(Debug)]
 pub(crate) struct Classifier {
-    hasher: KeyHasher,
+    hasher: BatchHasher,
     profile: KeyProfile,
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
@@ -49,7 +50,7 @@ type Classified = Result<(Parsed, FlowKey), DropReason>;
 impl Classifier {
     pub(crate) fn new(policy: &Policy, seed: HashSeed) -> Self {
         Self {
-            hasher: KeyHasher::new(seed),
+            hasher: BatchHasher::new(KeyHasher::new(seed)),
             profile: policy.key_profile,
             verify_checksum: policy.verify_ipv4_checksum,
             gateway: policy.gateway_address,
@@ -58,10 +59,10 @@ impl Classifier {
         }
     }
 
-    /// The key's one hash.
+    /// Computes the one hash of each key.
     #[inline]
-    pub(crate) fn hash(&self, key: &FlowKey) -> KeyHash {
-        self.hasher.hash(key)
+    pub(crate) const fn hasher(&self) -> &BatchHasher {
+        &self.hasher
     }
 
     /// Judges a frame from outside and finds its key.

@@ -10,7 +10,7 @@ const HEADROOM: usize = 128;
 const BYTES: usize = HEADROOM + 2048;
 
 /// A buffer.
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Buffer {
     start: u32,
     end: u32,
