@@ -11,6 +11,8 @@
 
 pub mod bubble;
 pub mod chained;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod flows;
 pub mod rig;
 pub mod ring;
@@ -26,6 +28,8 @@ use crate::session::Session;
 use ring::{ROTATION, Ring};
 use scalebricks_types::ClusterSize;
 use slab::{Slab, SlabPacket};
+#[cfg(feature = "dpdk")]
+use stages::{BOTH, BOTH_UP};
 use stages::{EXTERNAL, HANDLING, INGRESS, Plan, ROLES};
 use tables::{Exact, Spread, TableMaker, Tables};
 
@@ -38,6 +42,8 @@ const FLOW_BYTES: u64 = 480;
 /// [`BenchError`]; a packet that was lost or changed is one.
 pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchError> {
     let size = ClusterSize::new(flows::NODES).map_err(|error| BenchError::Usage(error.to_string()))?;
+    #[cfg(feature = "dpdk")]
+    dpdk::start(flows.iter().copied().max().unwrap_or(0))?;
     let ring = Ring::new(Slab::new(ROTATION).packets, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     for &flows in flows {
         if !(flows::MIN_FLOWS..=flows::MAX_FLOWS).contains(&flows) {
@@ -64,6 +70,8 @@ fn one(
     let plan = |roles, suffix| Plan { flows, size, ring, tables: &tables, roles, suffix };
     let found = stages::measure(session, &plan(&ROLES, ""))?;
     split::tell(session, &found, flows, "");
+    #[cfg(feature = "dpdk")]
+    with_mbufs(session, flows, size, &tables)?;
     if pin::cores() > 1 {
         let suffix = ", half the cache";
         let bubble = bubble::Bubble::of_half();
@@ -71,6 +79,21 @@ fn one(
         drop(bubble);
         split::tell(session, &found, flows, suffix);
     }
+    Ok(())
+}
+
+/// Some of it with DPDK's packets.
+#[cfg(feature = "dpdk")]
+fn with_mbufs(
+    session: &mut Session<'_>,
+    flows: u64,
+    size: ClusterSize,
+    tables: &[Tables],
+) -> Result<(), BenchError> {
+    let ring = Ring::new(dpdk::packets(ROTATION)?, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ours: Vec<Tables> = tables.iter().filter(|tables| tables.exact == Exact::Cuckoo).cloned().collect();
+    let (roles, suffix) = (&[INGRESS, HANDLING, BOTH, BOTH_UP], ", mbufs");
+    stages::measure(session, &Plan { flows, size, ring: &ring, tables: &ours, roles, suffix })?;
     Ok(())
 }
 

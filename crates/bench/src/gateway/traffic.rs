@@ -105,16 +105,15 @@ impl Traffic {
         let mut head = [0; HEAD];
         let len = HEAD.min(frame.len());
         head[..len].copy_from_slice(&frame[..len]);
-        let patch = |packet: usize| self::frame(chosen(packet), way, arrival);
         let (mut down, mut up) = (Vec::new(), Vec::new());
         match way {
             Way::Downstream => (0..packets)
                 .into_par_iter()
-                .map(|packet| std::array::from_fn(|at| patch(packet)[DOWN_PATCH + at]))
+                .map(|packet| patch(chosen(packet), way, arrival, DOWN_PATCH))
                 .collect_into_vec(&mut down),
             Way::Upstream => (0..packets)
                 .into_par_iter()
-                .map(|packet| std::array::from_fn(|at| patch(packet)[UP_PATCH + at]))
+                .map(|packet| patch(chosen(packet), way, arrival, UP_PATCH))
                 .collect_into_vec(&mut up),
         }
         Self { way, arrival, frame, head, down, up }
@@ -231,6 +230,12 @@ pub enum Exit {
     Fabric,
 }
 
+/// Octets of the frame of a packet of this flow, from `from` on.
+fn patch<const N: usize>(flow: u64, way: Way, arrival: Arrival, from: usize) -> [u8; N] {
+    let frame = frame(flow, way, arrival);
+    std::array::from_fn(|at| frame[from + at])
+}
+
 /// The frame of a packet of this flow.
 fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
     let (server, from, to) = flows::server(flow);
@@ -252,7 +257,8 @@ fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
         src,
         dst,
     };
-    let mut frame = ethernet::header(to_mac, flows::MACS.router, ETHERTYPE_IPV4).to_vec();
+    let mut frame = Vec::with_capacity(96);
+    frame.extend(ethernet::header(to_mac, flows::MACS.router, ETHERTYPE_IPV4));
     let (src, dst, ports) = match way {
         Way::Downstream => (server, user, [from, to]),
         Way::Upstream => {
