@@ -28,7 +28,7 @@ const FIRST_USER: u32 = 0x0a00_0000;
 pub const HERE: NodeId = NodeId::new(0);
 
 /// The secret of the cluster's hash, and the hash.
-const SEED: HashSeed = HashSeed::from_u64(7);
+pub const SEED: HashSeed = HashSeed::from_u64(7);
 /// See [`SEED`].
 pub const HASHER: KeyHasher = KeyHasher::new(SEED);
 
@@ -81,6 +81,11 @@ pub const fn base_station(id: BaseStationId) -> BaseStation {
     BaseStation { address: Ipv4Addr::new(192, 168, high, low), mac: MacAddr([0x02, 0x5a, 3, 0, high, low]) }
 }
 
+/// All of them.
+pub fn base_stations() -> Vec<BaseStation> {
+    (0..BASE_STATIONS).map(|id| base_station(BaseStationId(id))).collect()
+}
+
 /// The addresses on the measured node's links.
 pub const MACS: OutsideMacs = OutsideMacs {
     internet: MacAddr([0x02, 0x5a, 0, 0, 0, 0]),
@@ -97,6 +102,6 @@ pub fn node_config(size: ClusterSize, architecture: Architecture) -> NodeConfig 
         policy: Policy::default(),
         seed: SEED,
         macs: MACS,
-        base_stations: (0..BASE_STATIONS).map(|id| base_station(BaseStationId(id))).collect(),
+        base_stations: base_stations().into(),
     }
 }

@@ -8,12 +8,14 @@
 //! | [`rig`] | a node between such ports, and the loops it is measured against |
 //! | [`stages`], [`split`] | nanoseconds by stage, and what follows for nodes of one core and of two |
 //! | [`bubble`] | a thread that takes half of the cache |
+//! | [`latency`] | how long packets take through clusters of all architectures, by load |
 
 pub mod bubble;
 pub mod chained;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod flows;
+pub mod latency;
 pub mod rig;
 pub mod ring;
 pub mod slab;
@@ -42,19 +44,24 @@ const FLOW_BYTES: u64 = 480;
 /// [`BenchError`]; a packet that was lost or changed is one.
 pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchError> {
     let size = ClusterSize::new(flows::NODES).map_err(|error| BenchError::Usage(error.to_string()))?;
-    #[cfg(feature = "dpdk")]
-    dpdk::start(flows.iter().copied().max().unwrap_or(0))?;
-    let ring = Ring::new(Slab::new(ROTATION).packets, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
-    for &flows in flows {
-        if !(flows::MIN_FLOWS..=flows::MAX_FLOWS).contains(&flows) {
+    for flows in flows {
+        if !(flows::MIN_FLOWS..=flows::MAX_FLOWS).contains(flows) {
             let (least, most) = (flows::MIN_FLOWS, flows::MAX_FLOWS);
             return Err(BenchError::Usage(format!("gateway: {flows} flows are not in {least} to {most}")));
         }
+    }
+    #[cfg(feature = "dpdk")]
+    dpdk::start(flows.iter().copied().max().unwrap_or(0))?;
+    if cfg!(not(feature = "dpdk")) {
+        session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
+    }
+    let ring = Ring::new(Slab::new(ROTATION).packets, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    for &flows in flows {
         if session.fits(flows, FLOW_BYTES)? {
             one(session, flows, size, &ring)?;
         }
     }
-    Ok(())
+    latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)
 }
 
 /// One number of flows.

@@ -236,6 +236,11 @@ fn patch<const N: usize>(flow: u64, way: Way, arrival: Arrival, from: usize) -> 
     std::array::from_fn(|at| frame[from + at])
 }
 
+/// The frame of a downstream packet of this flow, as it comes from outside.
+pub fn downstream_frame(flow: u64) -> Vec<u8> {
+    frame(flow, Way::Downstream, Arrival::Outside)
+}
+
 /// The frame of a packet of this flow.
 fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
     let (server, from, to) = flows::server(flow);
