@@ -29,7 +29,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in &found.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
-    for library in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_mempool_ring", "rte_eal", "rte_bus_vdev"] {
+    for library in [
+        "rte_ethdev",
+        "rte_mbuf",
+        "rte_mempool",
+        "rte_mempool_ring",
+        "rte_eal",
+        "rte_bus_vdev",
+        "rte_hash",
+        "rte_efd",
+    ] {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
 
@@ -49,9 +58,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("rte_eth_(rx|tx)_queue_setup")
         .allowlist_function("rte_eth_(promiscuous|allmulticast)_(enable|disable|get)")
         .allowlist_function("rte_eth_(macaddr_get|link_get_nowait|stats_get|stats_reset)")
-        .allowlist_type("rte_mbuf|rte_mempool|rte_eth_(conf|dev_info|rxconf|txconf|stats|link)|rte_ether_addr|rte_mbuf_dynfield|rte_mbuf_dynflag")
+        .allowlist_function("rte_hash_(create|free|add_key_with_hash|lookup_with_hash_bulk)")
+        .allowlist_function("rte_efd_(create|free|update|lookup_bulk)")
+        .allowlist_type("rte_hash_parameters|rte_mbuf|rte_mempool|rte_eth_(conf|dev_info|rxconf|txconf|stats|link)|rte_ether_addr|rte_mbuf_dynfield|rte_mbuf_dynflag")
         .allowlist_var("RTE_(MAX_ETHPORTS|ETH_NAME_MAX_LEN|PKTMBUF_HEADROOM|MBUF_DEFAULT_BUF_SIZE|ETHER_ADDR_LEN)")
-        .allowlist_var("SB_.*")
+        .allowlist_var("SB_.*|RTE_EFD_UPDATE_FAILED")
         // Headers of protocols are packed and aligned at once, which Rust cannot say; none is used here.
         .opaque_type("rte_(arp|ipv4|ipv6|l2tpv2|ether|vlan|gre|gtp|mpls|icmp).*_hdr.*")
         .no_copy("rte_mbuf|rte_mempool")

@@ -6,8 +6,10 @@
 #include <rte_config.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
+#include <rte_efd.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_hash.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_dyn.h>

@@ -7,6 +7,7 @@
 //! | [`benches`] | the benchmarks of the tables |
 //! | [`contestants`] | the structures they measure |
 //! | [`figures`] | the figures and tables of the paper |
+//! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
 //! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
 //! | [`row`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
 //!
@@ -21,6 +22,7 @@ pub mod benches;
 pub mod contestants;
 pub mod error;
 pub mod figures;
+pub mod gateway;
 pub mod huge;
 pub mod keys;
 pub mod options;

@@ -23,6 +23,16 @@ pub enum Metric {
     DeleteRate,
     /// Packets forwarded.
     PacketRate,
+    /// Time a packet takes, without generator and sink.
+    PacketTime,
+    /// Time a packet takes, without plain forwarding.
+    WorkTime,
+    /// How many times the rate of another.
+    Ratio,
+    /// Time from when packets are due until they leave, on average.
+    LatencyMean,
+    /// The same of the slowest but one in a hundred.
+    LatencyP99,
     /// Bits of memory a key takes.
     BitsPerKey,
     /// Keys that the fallback answers.
@@ -45,6 +55,11 @@ impl Metric {
             Self::InsertRate => "insert_rate",
             Self::DeleteRate => "delete_rate",
             Self::PacketRate => "packet_rate",
+            Self::PacketTime => "packet_time",
+            Self::WorkTime => "work_time",
+            Self::Ratio => "ratio",
+            Self::LatencyMean => "latency_mean",
+            Self::LatencyP99 => "latency_p99",
             Self::BitsPerKey => "bits_per_key",
             Self::FallbackKeys => "fallback_keys",
             Self::MaxGroupLoad => "max_group_load",
@@ -60,6 +75,8 @@ impl Metric {
             Self::FallbackKeys | Self::MaxGroupLoad => "keys",
             Self::Iterations => "functions",
             Self::Flows => "flows",
+            Self::PacketTime | Self::WorkTime | Self::LatencyMean | Self::LatencyP99 => "ns",
+            Self::Ratio => "times",
             _ => "1/s",
         }
     }

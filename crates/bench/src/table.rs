@@ -55,6 +55,9 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::FallbackKeys | Metric::MaxGroupLoad => format!("{figure:.0}"),
         Metric::Iterations => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
+        Metric::PacketTime | Metric::WorkTime => format!("{figure:.1} ns"),
+        Metric::LatencyMean | Metric::LatencyP99 => format!("{:.1} µs", figure / 1e3),
+        Metric::Ratio => format!("{figure:.2} x"),
         _ => format!("{}/s", rate(figure)),
     }
 }

@@ -32,7 +32,8 @@ impl Clock {
         if BY_CPU.load(Ordering::Relaxed) { Self::Cpu } else { Self::Wall }
     }
 
-    fn now(self) -> Duration {
+    /// The time since some moment in the past.
+    pub fn now(self) -> Duration {
         let id = match self {
             Self::Wall => ClockId::Monotonic,
             Self::Cpu => ClockId::ThreadCPUTime,

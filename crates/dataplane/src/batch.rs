@@ -5,6 +5,7 @@ use crate::classify::Parsed;
 use arrayvec::ArrayVec;
 use scalebricks_io::BURST;
 use scalebricks_tables::KeyBatch;
+use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FlowKey, KeyHash};
 
 /// Up to [`BURST`] packets that wait for the same lookup.
@@ -14,6 +15,8 @@ pub(crate) struct Batch<P> {
     parsed: ArrayVec<Parsed, BURST>,
     keys: ArrayVec<FlowKey, BURST>,
     hashes: ArrayVec<KeyHash, BURST>,
+    /// Of the hashes, those that are known; what is behind them is yet to be computed.
+    hashed: usize,
 }
 
 /// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
@@ -57,6 +60,7 @@ impl<P> Stage<P> {
         batch.parsed.clear();
         batch.keys.clear();
         batch.hashes.clear();
+        batch.hashed = 0;
         self.spare = Some(batch);
     }
 }
@@ -78,6 +82,7 @@ impl<P> Default for Batch<P> {
             parsed: ArrayVec::new(),
             keys: ArrayVec::new(),
             hashes: ArrayVec::new(),
+            hashed: 0,
         }
     }
 }
@@ -91,12 +96,31 @@ impl<P> Batch<P> {
         self.packets.is_full()
     }
 
-    /// Adds a packet to a batch that is not full.
+    /// Adds a packet to a batch that is not full. Behind packets without a hash its own is computed again with theirs.
+    #[inline(always)]
     pub(crate) fn push(&mut self, work: Work<'_, P>) {
+        self.hashed += usize::from(self.hashed == self.hashes.len());
         self.packets.push(work.packet);
         self.parsed.push(*work.parsed);
         self.keys.push(*work.key);
         self.hashes.push(work.hash);
+    }
+
+    /// Adds a packet whose hash is not known yet to a batch that is not full.
+    #[inline(always)]
+    pub(crate) fn push_unhashed(&mut self, packet: P, parsed: &Parsed, key: &FlowKey) {
+        self.packets.push(packet);
+        self.parsed.push(*parsed);
+        self.keys.push(*key);
+        self.hashes.push(KeyHash::default());
+    }
+
+    /// Computes the hashes that are missing.
+    #[inline]
+    pub(crate) fn hash(&mut self, hasher: &BatchHasher) {
+        let from = self.hashed;
+        hasher.hash(&self.keys[from..], &mut self.hashes[from..]);
+        self.hashed = self.hashes.len();
     }
 
     /// What a table is asked.

@@ -5,9 +5,11 @@
 
 use crate::fabric_mac::OutputPort;
 use crate::fragment_cache::{DatagramId, FragmentCache};
+use crate::plain::{self, Plain};
 use crate::policy::Policy;
 use crate::reason::DropReason;
-use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile};
+use scalebricks_tables::hashing::BatchHasher;
+use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHasher, KeyProfile};
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType};
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
@@ -36,12 +38,14 @@ pub(crate) struct Parsed {
 /// Finds keys. One a node: it holds the fragments in passage.
 #[derive(Debug)]
 pub(crate) struct Classifier {
-    hasher: KeyHasher,
+    hasher: BatchHasher,
     profile: KeyProfile,
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
     /// The node's own addresses on the Internet link.
     own: Arc<[IpAddr]>,
+    /// Those of IPv4.
+    own_v4: Box<[[u8; 4]]>,
     fragments: FragmentCache,
     datagram_hash: RandomState,
 }
@@ -51,33 +55,59 @@ type Classified = Result<(Parsed, FlowKey), DropReason>;
 impl Classifier {
     pub(crate) fn new(policy: &Policy, seed: HashSeed, own: Arc<[IpAddr]>) -> Self {
         Self {
-            hasher: KeyHasher::new(seed),
+            hasher: BatchHasher::new(KeyHasher::new(seed)),
             profile: policy.key_profile,
             verify_checksum: policy.verify_ipv4_checksum,
             gateway: policy.gateway_address,
+            own_v4: own.iter().filter_map(v4_octets).collect(),
             own,
             fragments: FragmentCache::default(),
             datagram_hash: RandomState::new(),
         }
     }
 
-    /// The key's one hash.
+    /// Computes the one hash of each key.
     #[inline]
-    pub(crate) fn hash(&self, key: &FlowKey) -> KeyHash {
-        self.hasher.hash(key)
+    pub(crate) const fn hasher(&self) -> &BatchHasher {
+        &self.hasher
     }
 
     /// Judges a frame from outside and finds its key.
+    #[inline(always)]
     pub(crate) fn ingress(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
         self.classify(frame, output, self.verify_checksum, now)
     }
 
     /// Finds the key of a frame that an ingress node has judged.
+    #[inline(always)]
     pub(crate) fn after_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
         self.classify(frame, output, false, now)
     }
 
+    #[inline(always)]
     fn classify(
+        &mut self,
+        bytes: &[u8],
+        output: OutputPort,
+        verify_checksum: bool,
+        now: Duration,
+    ) -> Classified {
+        // Upstream packets have one kind of key.
+        if self.profile == KeyProfile::Flow5 || output == OutputPort::Internet {
+            if let Some(Plain { key, user_offset, user_len, traffic_class }) =
+                plain::of(bytes, output, self.gateway, &self.own_v4, verify_checksum)
+            {
+                let parsed =
+                    Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false };
+                return Ok((parsed, key));
+            }
+        }
+        self.parse(bytes, output, verify_checksum, now)
+    }
+
+    /// Any frame.
+    #[inline(never)]
+    fn parse(
         &mut self,
         bytes: &[u8],
         output: OutputPort,
@@ -197,6 +227,13 @@ fn ip_error(error: ParseError) -> DropReason {
     }
 }
 
+fn v4_octets(address: &IpAddr) -> Option<[u8; 4]> {
+    match address {
+        IpAddr::V4(address) => Some(address.octets()),
+        IpAddr::V6(_) => None,
+    }
+}
+
 /// An address that means something on one link only (RFC 4291 §2.5.6): no UE's.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
@@ -205,4 +242,83 @@ fn is_link_local(address: IpAddr) -> bool {
 /// Multicast, and the limited broadcast address.
 fn is_multicast(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Frames with a plain packet of each direction.
+    fn frames() -> [(OutputPort, Vec<u8>); 2] {
+        use scalebricks_wire::ipv4::Ipv4Header;
+        let header = |total_len, protocol, dst| Ipv4Header {
+            dscp_ecn: 0x2e,
+            total_len,
+            identification: 7,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_units: 0,
+            ttl: 9,
+            protocol,
+            src: [192, 0, 2, 1].into(),
+            dst,
+        };
+        let mut down = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        let mut up = down.clone();
+        down.extend(header(46, protocol::UDP, [203, 0, 113, 9].into()).to_bytes());
+        down.extend([0, 53, 0x80, 1, 0, 26, 0, 0]);
+        down.extend([0xAB; 18]);
+        up.extend(header(82, protocol::UDP, Policy::default().gateway_address).to_bytes());
+        up.extend([8, 0x68, 8, 0x68, 0, 62, 0, 0, 0x30, 0xff, 0, 46, 1, 2, 3, 4]);
+        up.extend_from_slice(&down[14..]);
+        [(OutputPort::BaseStation, down), (OutputPort::Internet, up)]
+    }
+
+    #[test]
+    fn plain_packets_are_seen_as_such() {
+        for (output, frame) in frames() {
+            assert!(
+                plain::of(&frame, output, Policy::default().gateway_address, &[], true).is_some(),
+                "{output:?}"
+            );
+            let own = [203, 0, 113, 9];
+            let for_the_node = plain::of(&frame, output, Policy::default().gateway_address, &[own], true);
+            assert_eq!(for_the_node.is_none(), output == OutputPort::BaseStation);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// With octets changed, checksum made right again or not, padded and cut: one look says what the parsers say,
+        /// or nothing.
+        #[test]
+        fn one_look_agrees_with_the_parsers(
+            changes in proptest::collection::vec((0_usize..60, any::<u8>()), 0..3),
+            summed: bool, verify: bool, len in 0_usize..110, cut: bool,
+        ) {
+            for (output, mut frame) in frames() {
+                for &(at, octet) in &changes {
+                    frame[at] = octet;
+                }
+                if summed {
+                    frame[24..26].fill(0);
+                    let sum = scalebricks_wire::checksum::checksum(&frame[14..34]);
+                    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+                }
+                if cut {
+                    frame.resize(len, 0);
+                }
+                let policy = Policy { verify_ipv4_checksum: verify, ..Policy::default() };
+                let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), Arc::new([]));
+                if let Some(plain) = plain::of(&frame, output, policy.gateway_address, &[], verify) {
+                    let (parsed, key) = classifier.parse(&frame, output, verify, Duration::ZERO).unwrap();
+                    let Plain { user_offset, user_len, traffic_class, .. } = plain;
+                    let wanted = Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false };
+                    prop_assert_eq!((parsed, key), (wanted, plain.key));
+                }
+            }
+        }
+    }
 }

@@ -24,6 +24,7 @@ impl<P: PacketBuf> Node<P> {
         if self.handling.is_empty() {
             return;
         }
+        self.handling.hash(self.classifier.hasher());
         let mut values = [None; BURST];
         self.tables.fib.lookup_batch(self.handling.keys(), &mut values);
         for value in values.iter().flatten() {

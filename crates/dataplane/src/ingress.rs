@@ -35,10 +35,7 @@ impl<P: PacketBuf> Node<P> {
         for (packet, verdict) in burst.into_iter().zip(verdicts) {
             let classified = verdict.and_then(|()| self.classifier.ingress(packet.data(), output, now));
             match classified {
-                Ok((parsed, key)) => {
-                    let hash = self.classifier.hash(&key);
-                    self.steering.push(Work { packet, parsed: &parsed, key: &key, hash });
-                }
+                Ok((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
                 Err(reason) if may_be_local(reason) => {
                     self.punt(packet, output.opposite(), Why::NoFlow(reason));
                 }
@@ -56,6 +53,7 @@ impl<P: PacketBuf> Node<P> {
         if self.steering.is_empty() {
             return;
         }
+        self.steering.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; BURST];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
         let mut batch = self.steering.take();
@@ -72,6 +70,7 @@ impl<P: PacketBuf> Node<P> {
         if self.looking_up.is_empty() {
             return;
         }
+        self.looking_up.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; BURST];
         if let Some(lookup) = &mut self.tables.lookup {
             lookup.lookup_batch(self.looking_up.keys(), &mut hints);
@@ -160,14 +159,16 @@ impl<P: PacketBuf> Node<P> {
             Err(reason) => return self.drop_packet(packet, reason),
         };
         parsed.again = mac.again;
-        let work = Work { packet, parsed: &parsed, key: &key, hash: self.classifier.hash(&key) };
         if mac.phase == Phase::Lookup {
-            self.looking_up.push(work);
+            self.looking_up.push_unhashed(packet, &parsed, &key);
             if self.looking_up.is_full() {
                 self.look_up();
             }
         } else {
-            self.handle_later(work);
+            self.handling.push_unhashed(packet, &parsed, &key);
+            if self.handling.is_full() {
+                self.handle();
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //! | [`fabric_mac`] | what a destination MAC says inside the cluster |
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
-//! | `classify`, [`fragment_cache`] | from a frame to its flow key |
+//! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], [`punt`] | next hops on the outside links; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
@@ -37,6 +37,7 @@ pub mod live_tables;
 pub mod local;
 pub mod node;
 pub mod oversize;
+mod plain;
 pub mod policy;
 pub mod punt;
 pub mod reason;

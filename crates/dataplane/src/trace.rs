@@ -14,7 +14,7 @@ use crate::role::PortRole;
 use scalebricks_io::pool::MAX_PACKET_BYTES;
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, PoolError, memory_port_pair};
 use scalebricks_tables::{GptReader, KeyBatch};
-use scalebricks_types::{FlowKey, KeyHash, NodeHint, NodeId};
+use scalebricks_types::{FlowKey, KeyHash, KeyHasher, NodeHint, NodeId};
 use scalebricks_wire::ethernet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +123,7 @@ fn key(config: &NodeConfig, port: PortRole, frame: &[u8]) -> Option<(FlowKey, Ke
         }
     };
     let (_, key) = classified.ok()?;
-    Some((key, classifier.hash(&key)))
+    Some((key, KeyHasher::new(config.seed).hash(&key)))
 }
 
 /// What the node's tables say of a key.

@@ -12,7 +12,7 @@ use scalebricks_dataplane::tap::{
     TooManyCaptures,
 };
 use scalebricks_dataplane::{
-    Architecture, DropReason, Node, NodeConfig, NodePorts, OutsideMacs, Policy, PortRole,
+    Adjacencies, Architecture, DropReason, Node, NodeConfig, NodePorts, OutsideMacs, Policy, PortRole,
 };
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort, memory_port_pair};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId, Teid};
@@ -83,7 +83,8 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
         policy,
         seed,
         macs: MACS,
-        base_stations: (0..4).map(station).collect(),
+        addresses: std::sync::Arc::new([]),
+        adjacencies: std::sync::Arc::new(Adjacencies::fixed(MacAddr::default(), &[0, 1, 2, 3].map(station))),
     };
     let pool = Pool::new(512, 2_000).unwrap();
     let mut node = Node::new(config, tables.node_tables(NodeId::new(0)), ports, Box::new(pool.clone()));

@@ -5,6 +5,8 @@
 //! * [`Port`]: an interface, found by its name or made from a virtual device's arguments; starting it gives its
 //!   [`RxQueue`]s and [`TxQueue`]s, each for one thread at a time.
 //!
+//! * [`peers`]: two of DPDK's own tables, to compare with.
+//!
 //! What C leaves to the caller's care is said in types: a queue cannot be used by two threads at once, a packet that was
 //! sent is gone, one that was not sent is still there, and nothing is freed while it can be reached. Environment and pools
 //! are never taken down, because packets that may be anywhere live in them; the system takes them back at the end.
@@ -15,6 +17,7 @@
 mod eal;
 mod error;
 mod mbuf;
+pub mod peers;
 mod pool;
 mod port;
 mod queue;

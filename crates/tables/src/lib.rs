@@ -6,6 +6,7 @@
 //! | [`fib`] | a node's exact table of flows, of two key sizes |
 //! | [`full_copy`], [`hash_partition`] | the two simple answers to "which node?": hold every key, or compute it |
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
+//! | [`hashing`] | the hash of many keys at once |
 //! | [`huge`], [`isa`] | memory on huge pages; which instructions kernels use |
 //! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
 
@@ -16,6 +17,7 @@ pub mod fib;
 pub mod full_copy;
 pub mod gpt;
 pub mod hash_partition;
+pub mod hashing;
 pub mod huge;
 pub mod isa;
 mod prefetch;

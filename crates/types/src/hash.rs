@@ -82,6 +82,20 @@ impl KeyHasher {
     }
 }
 
+impl KeyHasher {
+    /// The first state of every key, as a vector unit's kernel needs it. It is the secret: keep it.
+    #[inline]
+    pub const fn state(&self) -> [u64; 4] {
+        let [k0, k1] = self.seed.0;
+        [
+            k0 ^ 0x736f_6d65_7073_6575,
+            k1 ^ 0x646f_7261_6e64_6f6d,
+            k0 ^ 0x6c79_6765_6e65_7261,
+            k1 ^ 0x7465_6462_7974_6573,
+        ]
+    }
+}
+
 /// SipHash-1-3 of `words` as little-endian bytes; equal to the reference over those bytes (tested against it).
 #[inline]
 fn siphash13<const N: usize>([k0, k1]: [u64; 2], words: &[u64; N]) -> u64 {

@@ -1,6 +1,7 @@
-//! `gateway`: packets through a cluster in this process, by architecture. What the demo does, told as rows.
+//! `gateway`: one node measured alone, latencies by load, and packets through a whole cluster in this process by
+//! architecture: what the demo does, told as rows.
 
-use crate::demo::config::DemoConfig;
+use crate::demo::config::{DemoConfig, MAX_FLOWS};
 use crate::demo::stopwatch::SLICES;
 use crate::demo::synthetic::{self, SyntheticError};
 use crate::report::result::ArchitectureResult;
@@ -26,7 +27,10 @@ impl Bench for Gateway {
 
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let options = session.options();
-        for flows in options.keys(&[250_000], &[1_000_000]) {
+        let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
+        scalebricks_bench::gateway::measure(session, &flows)?;
+        // The demo keeps every flow of all nodes, which is for fewer flows than one node's tables.
+        for flows in options.keys(&[250_000], &[1_000_000]).into_iter().filter(|&flows| flows <= MAX_FLOWS) {
             for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
                 one(session, flows, threads)?;
             }

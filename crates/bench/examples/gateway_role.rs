@@ -1,0 +1,56 @@
+//! Sends packets through one node in one role, and nothing else: for profilers, and to count instructions
+//! (`scripts/gateway-instructions`).
+//!
+//! `gateway_role [full|scalebricks] ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`; `bare` is plain
+//! forwarding.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
+
+use scalebricks_bench::gateway::flows::NODES;
+use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
+use scalebricks_bench::gateway::ring::{ROTATION, Ring};
+use scalebricks_bench::gateway::slab::Slab;
+use scalebricks_bench::gateway::stages::{ROLES, traffic};
+use scalebricks_bench::gateway::tables::{Exact, Spread, TableMaker};
+use scalebricks_bench::huge::HugePages;
+use scalebricks_types::ClusterSize;
+
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
+
+fn main() {
+    HugePages::turn_on();
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, spread, role, flows, packets] = &arguments[..] else {
+        println!("gateway_role full|scalebricks|bare ROLE FLOWS PACKETS");
+        return;
+    };
+    let (role, flows, packets) =
+        (ROLES[role.parse::<usize>().unwrap()], flows.parse().unwrap(), packets.parse().unwrap());
+    let size = ClusterSize::new(NODES).unwrap();
+    let traffic = traffic(flows, role);
+    let ring = Ring::new(Slab::new(ROTATION).packets, traffic.clone());
+    let count = std::env::var_os("COUNT").is_some();
+    let forwarding = if count { 0.0 } else { bare(&ring, &traffic, Bare::Forwarding, packets).unwrap() };
+    if spread == "bare" {
+        println!("plain forwarding: {forwarding:.1} ns");
+        return;
+    }
+    let spread = if spread == "full" { Spread::FullDuplication } else { Spread::ScaleBricks };
+    let tables = TableMaker::new(flows, size).tables(spread, Exact::Cuckoo).unwrap();
+    let mut rig = Rig::new(size, &tables, &ring, &traffic);
+    if count {
+        println!("{} packets", rig.forward(packets));
+        return;
+    }
+    let mut times: Vec<f64> = (0..7).map(|_| rig.measure(packets).unwrap()).collect();
+    times.sort_by(f64::total_cmp);
+    println!(
+        "{}, {}: {:.1} ns ({:.1} to {:.1}), {:.1} over plain forwarding",
+        tables.name(),
+        role.name,
+        times[3],
+        times[0],
+        times[6],
+        times[3] - forwarding
+    );
+}

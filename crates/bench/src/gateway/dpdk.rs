@@ -1,0 +1,228 @@
+//! DPDK's tables and packets.
+
+use super::tables::Readers;
+use crate::error::BenchError;
+use scalebricks_dataplane::FlowState;
+use scalebricks_dpdk::peers::{Efd, KEYS, Key, RteHash};
+use scalebricks_dpdk::{Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig};
+use scalebricks_io::PacketSource;
+use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
+use scalebricks_types::{FlowKey, KeyHash, NodeHint};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// DPDK in this process, once it was started.
+static EAL: OnceLock<Eal> = OnceLock::new();
+
+/// Bytes of DPDK's memory that a flow takes: two keys in three `rte_hash`es, one of them of a quarter, and in an EFD.
+const FLOW_BYTES: u64 = 400;
+
+/// Starts DPDK with memory for the tables of so many flows: on huge pages if the system has set enough of them aside.
+///
+/// # Errors
+/// [`BenchError::Structure`] if it does not start.
+pub fn start(flows: u64) -> Result<(), BenchError> {
+    if EAL.get().is_some() {
+        return Ok(());
+    }
+    let mib = 512 + (flows * FLOW_BYTES >> 20);
+    let memory = if free_huge_mib() >= mib {
+        Memory::HugePages
+    } else {
+        Memory::Ordinary { mib: u32::try_from(mib).unwrap_or(u32::MAX) }
+    };
+    // See `Efd` for the second; the third is for what DPDK says of missing devices.
+    let extra = ["--force-max-simd-bitwidth=128", "--log-level=*:error"].map(str::to_owned).to_vec();
+    let eal = Eal::start(&EalConfig { memory, extra, ..EalConfig::default() });
+    let eal = eal.map_err(|error| BenchError::of("DPDK", error))?;
+    EAL.get_or_init(|| eal);
+    Ok(())
+}
+
+/// Whether DPDK's memory is on huge pages; `None` before it was started.
+pub fn has_huge_pages() -> Option<bool> {
+    EAL.get().map(|eal| eal.has_huge_pages())
+}
+
+/// MiB of huge pages that are free.
+fn free_huge_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let of = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    };
+    of("HugePages_Free:") * of("Hugepagesize:") >> 10
+}
+
+fn eal() -> Result<Eal, BenchError> {
+    EAL.get().copied().ok_or_else(|| BenchError::check("DPDK", "it was not started"))
+}
+
+/// A name that no other table of the process has.
+fn name() -> String {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    format!("bench{}", MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Packets of DPDK, empty.
+///
+/// # Errors
+/// [`BenchError::Structure`] if there is no memory.
+pub fn packets(count: usize) -> Result<Vec<Mbuf>, BenchError> {
+    let failed = |error| BenchError::of("mbufs", error);
+    let config = PoolConfig { packets: (2 * count - 1) as u32, ..PoolConfig::default() };
+    let mut pool = Pool::new(eal()?, &name(), &config).map_err(failed)?;
+    Ok(std::iter::from_fn(|| pool.alloc()).take(count).collect())
+}
+
+/// `rte_hash` as an exact table: it gives a key's place in an array of values.
+#[derive(Debug)]
+pub struct RteFib(RwLock<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: RteHash,
+    values: Vec<FibValue>,
+    /// Which places hold a key.
+    held: Vec<bool>,
+    len: usize,
+}
+
+impl RteFib {
+    /// Room for so many keys.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if there is no memory.
+    pub fn new(keys: usize) -> Result<Self, BenchError> {
+        let table = RteHash::new(eal()?, &name(), keys).map_err(|error| BenchError::of("rte_hash", error))?;
+        let (values, held) = (vec![[0; 2]; table.places()], vec![false; table.places()]);
+        Ok(Self(RwLock::new(Inner { table, values, held, len: 0 })))
+    }
+}
+
+/// The words of a short key.
+const fn words(key: &FlowKey) -> Key {
+    match key {
+        FlowKey::Short(key) => *key.words(),
+        FlowKey::Long(_) => [0; 2], // no key of a flow
+    }
+}
+
+impl Inner {
+    fn place(&self, key: &FlowKey, hash: KeyHash) -> Option<usize> {
+        let mut place = [-1];
+        self.table.find(&[words(key)], &mut [hash.get() as u32], &mut place);
+        usize::try_from(place[0]).ok().filter(|&place| self.held[place])
+    }
+}
+
+impl Fib for RteFib {
+    fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
+        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let values = &mut values[..keys.len()];
+        let lanes = keys.keys().chunks(KEYS).zip(keys.hashes().chunks(KEYS)).zip(values.chunks_mut(KEYS));
+        for ((keys, hashes), values) in lanes {
+            let (mut own, mut short, mut places) = ([[0; 2]; KEYS], [0; KEYS], [-1; KEYS]);
+            for ((own, short), (key, hash)) in own.iter_mut().zip(&mut short).zip(keys.iter().zip(hashes)) {
+                (*own, *short) = (words(key), hash.get() as u32);
+            }
+            let count = keys.len();
+            inner.table.find(&own[..count], &mut short[..count], &mut places[..count]);
+            for value in places[..count].iter().filter_map(|&place| inner.values.get(place as usize)) {
+                prefetch_read(value);
+            }
+            for (value, &place) in values.iter_mut().zip(&places) {
+                *value = usize::try_from(place).ok().and_then(|place| inner.values.get(place).copied());
+            }
+        }
+    }
+
+    fn insert(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<(), FibError> {
+        let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let full = FibError::Full { len: inner.len, slots: inner.values.len() };
+        let place = inner.table.add(&words(key), hash.get() as u32).map_err(|_| full)?;
+        if std::mem::replace(&mut inner.held[place], true) {
+            return Err(FibError::Exists);
+        }
+        inner.values[place] = value;
+        inner.len += 1;
+        Ok(())
+    }
+
+    fn update(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<FibValue, FibError> {
+        let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let place = inner.place(key, hash).ok_or(FibError::Missing)?;
+        Ok(std::mem::replace(&mut inner.values[place], value))
+    }
+
+    /// The benchmark takes no key out, and the wrapper has no call for it.
+    fn remove(&self, _: &FlowKey, _: KeyHash) -> Result<FibValue, FibError> {
+        Err(FibError::Missing)
+    }
+
+    fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len
+    }
+
+    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes;
+    /// and the values.
+    fn table_bytes(&self) -> usize {
+        let places = self.0.read().unwrap_or_else(PoisonError::into_inner).values.len();
+        places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<FibValue>())
+    }
+}
+
+/// EFD as a GPT.
+#[derive(Debug)]
+pub struct EfdGpt {
+    table: Arc<Efd>,
+    keys: u64,
+}
+
+impl EfdGpt {
+    /// A table that names the node of each key.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if it cannot be filled.
+    pub fn new(
+        keys: u64,
+        entries: impl Iterator<Item = (FlowKey, KeyHash, FlowState)>,
+    ) -> Result<Self, BenchError> {
+        let failed = |error| BenchError::of("efd", error);
+        let mut table = Efd::new(eal()?, &name(), keys as usize).map_err(failed)?;
+        for (key, _, state) in entries {
+            table.set(&words(&key), state.node.get()).map_err(failed)?;
+        }
+        Ok(Self { table: Arc::new(table), keys })
+    }
+}
+
+impl Readers for EfdGpt {
+    fn reader(&self) -> Box<dyn GptReader> {
+        Box::new(EfdReader(Arc::clone(&self.table)))
+    }
+
+    /// What its lookups read: 3.75 bits a key and value bit pair as it is made, 8 value bits.
+    fn table_bytes(&self) -> usize {
+        self.keys as usize * 2 // 8 values of 2 bytes for 28 keys, and 2 bits of choice: some 16 bits
+    }
+}
+
+/// One thread's view of it.
+struct EfdReader(Arc<Efd>);
+
+impl GptReader for EfdReader {
+    fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
+        let hints = &mut hints[..keys.len()];
+        for (keys, hints) in keys.keys().chunks(KEYS).zip(hints.chunks_mut(KEYS)) {
+            let (mut own, mut values) = ([[0; 2]; KEYS], [0; KEYS]);
+            for (own, key) in own.iter_mut().zip(keys) {
+                *own = words(key);
+            }
+            self.0.values(&own[..keys.len()], &mut values[..keys.len()]);
+            for (hint, value) in hints.iter_mut().zip(values) {
+                *hint = NodeHint::new(value.into());
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One node between rings, and the loops beside it that it is measured against.
+
+use super::flows::{self, HERE};
+use super::ring::{ROTATION, Ring};
+use super::slab::NoBuffers;
+use super::tables::{Spread, Tables};
+use super::traffic::{Arrival, Traffic, Way};
+use crate::error::BenchError;
+use crate::timing;
+use scalebricks_dataplane::{Architecture, Node, NodeStats};
+use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
+use scalebricks_types::ClusterSize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that is given one kind of traffic.
+pub struct Rig<P: PacketBuf> {
+    name: String,
+    node: Node<P>,
+    ring: Ring<P>,
+    traffic: Arc<Traffic>,
+}
+
+impl<P: PacketBuf + 'static> Rig<P> {
+    /// A node with these tables.
+    pub fn new(size: ClusterSize, tables: &Tables, ring: &Ring<P>, traffic: &Arc<Traffic>) -> Self {
+        let architecture = match tables.spread {
+            Spread::FullDuplication => Architecture::FullDuplication,
+            Spread::ScaleBricks | Spread::Efd => Architecture::ScaleBricks,
+        };
+        let config = flows::node_config(size, architecture);
+        let node = Node::new(config, tables.for_node(), ring.ports(traffic), Box::new(NoBuffers));
+        Self { name: tables.name(), node, ring: ring.clone(), traffic: Arc::clone(traffic) }
+    }
+
+    /// Sends twice the rotation through the node and judges every packet.
+    ///
+    /// # Errors
+    /// [`BenchError::Check`] for the first fault or a lost packet.
+    pub fn judge(&mut self) -> Result<(), BenchError> {
+        self.ring.send_of(&self.traffic);
+        self.ring.judge();
+        let before = self.node.stats();
+        let taken = self.forward(2 * ROTATION as u64);
+        let (judged, fault) = self.ring.verdict();
+        if let Some(fault) = fault {
+            return Err(BenchError::check(&self.name, fault));
+        }
+        self.is_complete(before, taken)?;
+        if judged != taken {
+            return Err(BenchError::check(&self.name, format!("{judged} of {taken} packets came back")));
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds a packet, generator and sink included.
+    ///
+    /// # Errors
+    /// [`BenchError::Check`] if a packet was lost or went another way than those judged.
+    pub fn measure(&mut self, packets: u64) -> Result<f64, BenchError> {
+        self.ring.send_of(&self.traffic);
+        self.forward(ROTATION as u64);
+        let before = self.node.stats();
+        let (taken, seconds) = timing::pinned(|| self.forward(packets))?;
+        self.is_complete(before, taken)?;
+        Ok(seconds * 1e9 / taken as f64)
+    }
+
+    /// Turns the node until it has taken so many packets, about; how many.
+    #[inline(never)] // instructions are counted by its name
+    pub fn forward(&mut self, packets: u64) -> u64 {
+        let mut taken = 0;
+        while taken < packets {
+            let moved = self.node.turn(Duration::ZERO);
+            if moved == 0 {
+                break;
+            }
+            taken += moved as u64;
+        }
+        taken
+    }
+
+    /// Whether all packets left, none of them twice.
+    fn is_complete(&self, before: NodeStats, taken: u64) -> Result<(), BenchError> {
+        let out = |stats: NodeStats| stats.internet_out + stats.base_station_out + stats.fabric_out;
+        let stats = self.node.stats();
+        let left = out(stats) - out(before);
+        if left != taken || taken == 0 || self.ring.len() != ROTATION {
+            let drops: Vec<String> =
+                stats.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            let problem = format!("{left} of {taken} packets left {HERE}; dropped: {}", drops.join(", "));
+            return Err(BenchError::check(&self.name, problem));
+        }
+        Ok(())
+    }
+}
+
+/// What a node is measured against: the same ports without a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bare {
+    /// Generator and sink alone.
+    Ports,
+    /// Plain forwarding: the addresses of each frame are read, swapped and written, as by testpmd's `macswap`.
+    Forwarding,
+}
+
+/// Nanoseconds a packet of such a loop.
+///
+/// # Errors
+/// [`BenchError::Threads`].
+pub fn bare<P: PacketBuf + 'static>(
+    ring: &Ring<P>,
+    traffic: &Arc<Traffic>,
+    what: Bare,
+    packets: u64,
+) -> Result<f64, BenchError> {
+    ring.send_of(traffic);
+    let (mut rx, mut tx): (Box<dyn RxPort<P>>, Box<dyn TxPort<P>>) =
+        (Box::new(ring.port()), Box::new(ring.port()));
+    let mut pass = |packets: u64| {
+        let mut passed = 0;
+        let mut burst = Burst::new();
+        while passed < packets {
+            passed += rx.rx_burst(&mut burst) as u64;
+            if what == Bare::Forwarding {
+                burst.iter_mut().for_each(swap_addresses);
+            }
+            tx.tx_burst(&mut burst);
+        }
+        passed
+    };
+    pass(ROTATION as u64);
+    let (passed, seconds) = timing::pinned(|| pass(packets))?;
+    Ok(seconds * 1e9 / passed as f64)
+}
+
+#[inline]
+fn swap_addresses<P: PacketBuf>(packet: &mut P) {
+    if let Some(addresses) = packet.data_mut().first_chunk_mut::<12>() {
+        let (to, from) = addresses.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+/// What a node is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Role {
+    /// Its name in results.
+    pub name: &'static str,
+    /// The direction.
+    pub way: Way,
+    /// Whose packets.
+    pub whose: super::traffic::Whose,
+    /// Where they arrive.
+    pub arrival: Arrival,
+}

@@ -1,0 +1,159 @@
+//! Packets in rotation: ports that give out the oldest, and take it back as a new packet behind all others.
+//!
+//! Generator and sink are these ports, inline: no other core is needed, and what they cost is measured alone
+//! ([`Ring::pass`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
+//! the first cache, as with a network card.
+
+use super::traffic::{Arrival, Exit, Traffic, Way};
+use scalebricks_dataplane::NodePorts;
+use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Packets in rotation.
+pub const ROTATION: usize = 8192;
+
+/// The number after this one, round and round.
+#[inline]
+fn after(number: usize, traffic: &Traffic) -> usize {
+    if number + 1 < traffic.len() { number + 1 } else { 0 }
+}
+
+struct Inner<P> {
+    packets: VecDeque<P>,
+    traffic: Arc<Traffic>,
+    number: usize,
+    /// While packets are judged: how many were, and the first fault.
+    verdict: Option<(u64, Option<&'static str>)>,
+}
+
+/// Packets in rotation. A clone is the same. One thread uses it at a time: the lock is always free.
+pub struct Ring<P>(Arc<Mutex<Inner<P>>>);
+
+impl<P> Clone for Ring<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> std::fmt::Debug for Ring<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf + 'static> Ring<P> {
+    /// These packets, which must be empty.
+    pub fn new(packets: impl IntoIterator<Item = P>, traffic: Arc<Traffic>) -> Self {
+        let mut packets: VecDeque<P> = packets.into_iter().collect();
+        for packet in &mut packets {
+            // The longest frame there is, so that every later one has its tail; a buffer has the room.
+            let _ = packet.append(&[0xAB; 96]);
+        }
+        let ring = Self(Arc::new(Mutex::new(Inner {
+            packets,
+            traffic: Arc::clone(&traffic),
+            number: 0,
+            verdict: None,
+        })));
+        ring.send_of(&traffic);
+        ring
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes all packets those of this traffic, from its first on.
+    pub fn send_of(&self, traffic: &Arc<Traffic>) {
+        let mut inner = self.inner();
+        inner.traffic = Arc::clone(traffic);
+        inner.number = 0;
+        for at in 0..inner.packets.len() {
+            let number = inner.number;
+            if let Some(packet) = inner.packets.get_mut(at) {
+                traffic.renew(packet, number);
+            }
+            inner.number = after(number, &traffic);
+        }
+    }
+
+    /// The ports of a node that is given this traffic.
+    pub fn ports(&self, traffic: &Traffic) -> NodePorts<P> {
+        let entry = match (traffic.arrival(), traffic.way()) {
+            (Arrival::Fabric, _) => Exit::Fabric,
+            (Arrival::Outside, Way::Downstream) => Exit::Internet,
+            (Arrival::Outside, Way::Upstream) => Exit::BaseStation,
+        };
+        let port = |exit| Box::new(RingPort { ring: self.clone(), exit, gives: exit == entry });
+        NodePorts {
+            internet: port(Exit::Internet),
+            base_station: port(Exit::BaseStation),
+            fabric: port(Exit::Fabric),
+        }
+    }
+
+    /// A port that gives and takes, for loops that are no node.
+    pub fn port(&self) -> RingPort<P> {
+        RingPort { ring: self.clone(), exit: Exit::Fabric, gives: true }
+    }
+
+    /// Judges every packet that comes back from now on.
+    pub fn judge(&self) {
+        self.inner().verdict = Some((0, None));
+    }
+
+    /// Ends that; the packets judged, and the first fault.
+    pub fn verdict(&self) -> (u64, Option<&'static str>) {
+        self.inner().verdict.take().unwrap_or_default()
+    }
+
+    /// Packets at rest.
+    pub fn len(&self) -> usize {
+        self.inner().packets.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A port of a [`Ring`].
+#[derive(Debug)]
+pub struct RingPort<P> {
+    ring: Ring<P>,
+    exit: Exit,
+    gives: bool,
+}
+
+impl<P: PacketBuf + 'static> RxPort<P> for RingPort<P> {
+    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
+        if !self.gives {
+            return 0;
+        }
+        let mut inner = self.ring.inner();
+        let count = burst.remaining_capacity().min(inner.packets.len());
+        burst.extend(inner.packets.drain(..count));
+        count
+    }
+}
+
+impl<P: PacketBuf + 'static> TxPort<P> for RingPort<P> {
+    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
+        let mut inner = self.ring.inner();
+        let Inner { packets, traffic, number, verdict } = &mut *inner;
+        if let Some((judged, first)) = verdict {
+            *judged += burst.len() as u64;
+            *first =
+                first.or_else(|| burst.iter().find_map(|packet| traffic.fault(self.exit, packet.data())));
+        }
+        let count = burst.len();
+        for mut packet in burst.drain(..) {
+            traffic.renew(&mut packet, *number);
+            *number = after(*number, traffic);
+            packets.push_back(packet);
+        }
+        count
+    }
+}

@@ -1,0 +1,149 @@
+//! Nanoseconds a packet, by what the node has to do and with which tables.
+//!
+//! In each round the bare loops of a role come first and then the nodes. From a node's time that of generator and sink
+//! in the same round is subtracted, which leaves `packet_time`; or that of plain forwarding, which leaves `work_time`.
+
+use super::rig::{Bare, Rig, Role, bare};
+use super::ring::Ring;
+use super::tables::Tables;
+use super::traffic::{Arrival, Traffic, Way, Whose};
+use crate::error::BenchError;
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+use scalebricks_io::PacketBuf;
+use scalebricks_types::ClusterSize;
+use std::sync::Arc;
+
+/// Parse, ask the GPT, rewrite the addresses: packets from the Internet for other nodes.
+pub const INGRESS: Role =
+    Role { name: "ingress", way: Way::Downstream, whose: Whose::Foreign, arrival: Arrival::Outside };
+/// Parse, ask the FIB, write the tunnel, count: packets that come over the fabric.
+pub const HANDLING: Role =
+    Role { name: "handling", way: Way::Downstream, whose: Whose::Own, arrival: Arrival::Fabric };
+/// The same for packets out of a tunnel.
+pub const HANDLING_UP: Role =
+    Role { name: "handling, upstream", way: Way::Upstream, whose: Whose::Own, arrival: Arrival::Fabric };
+/// Both for packets that enter where their flow is handled.
+pub const BOTH: Role =
+    Role { name: "ingress and handling", way: Way::Downstream, whose: Whose::Own, arrival: Arrival::Outside };
+/// The same for packets out of a tunnel.
+pub const BOTH_UP: Role = Role {
+    name: "ingress and handling, upstream",
+    way: Way::Upstream,
+    whose: Whose::Own,
+    arrival: Arrival::Outside,
+};
+/// The paper's external core: packets of all flows, of which it handles its own.
+pub const EXTERNAL: Role =
+    Role { name: "external core", way: Way::Downstream, whose: Whose::All, arrival: Arrival::Outside };
+
+/// All roles.
+pub const ROLES: [Role; 6] = [INGRESS, HANDLING, HANDLING_UP, BOTH, BOTH_UP, EXTERNAL];
+
+/// What was found of one role with one set of tables, run by run, in nanoseconds a packet.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// The tables.
+    pub tables: Tables,
+    /// The role.
+    pub role: Role,
+    /// Without generator and sink.
+    pub packet: Vec<f64>,
+    /// Without plain forwarding.
+    pub work: Vec<f64>,
+}
+
+/// A role with its traffic, and the bare loops' times.
+struct Part {
+    role: Role,
+    traffic: Arc<Traffic>,
+    ports: Vec<f64>,
+    forwarding: Vec<f64>,
+}
+
+/// What is measured together.
+pub struct Plan<'a, P> {
+    /// Flows of the cluster.
+    pub flows: u64,
+    /// Nodes.
+    pub size: ClusterSize,
+    /// Packets in rotation.
+    pub ring: &'a Ring<P>,
+    /// All sets of tables.
+    pub tables: &'a [Tables],
+    /// All roles.
+    pub roles: &'a [Role],
+    /// What the variant of each row ends in.
+    pub suffix: &'a str,
+}
+
+/// Most packets prepared: a prepared one takes 16 or 32 bytes.
+const PREPARED: u64 = 4 << 20;
+
+/// The prepared packets of so many flows.
+pub fn traffic(flows: u64, role: Role) -> Arc<Traffic> {
+    let packets = flows.clamp(1 << 16, PREPARED) as usize;
+    Arc::new(Traffic::new(flows, packets, role.way, role.whose, role.arrival))
+}
+
+/// Measures all roles with all tables in turn, and leaves a row for each time.
+///
+/// # Errors
+/// [`BenchError`]; a packet that was lost or changed is one.
+pub fn measure<P: PacketBuf + 'static>(
+    session: &mut Session<'_>,
+    plan: &Plan<'_, P>,
+) -> Result<Vec<Times>, BenchError> {
+    let packets = session.options().pick(1 << 18, 1 << 21);
+    let mut parts: Vec<Part> = Vec::new();
+    let (mut rigs, mut found) = (Vec::new(), Vec::new());
+    for &role in plan.roles {
+        let traffic = traffic(plan.flows, role);
+        for tables in plan.tables {
+            let mut rig = Rig::new(plan.size, tables, plan.ring, &traffic);
+            rig.judge()?;
+            rigs.push((parts.len(), rig));
+            found.push(Times { tables: tables.clone(), role, packet: Vec::new(), work: Vec::new() });
+        }
+        parts.push(Part { role, traffic, ports: Vec::new(), forwarding: Vec::new() });
+    }
+    let runs = session.options().runs();
+    let bar = session.progress(runs * rigs.len());
+    for run in 0..runs {
+        for part in &mut parts {
+            part.ports.push(bare(plan.ring, &part.traffic, Bare::Ports, packets)?);
+            part.forwarding.push(bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?);
+        }
+        for ((part, rig), times) in rigs.iter_mut().zip(&mut found) {
+            session.check()?;
+            let nanoseconds = rig.measure(packets)?;
+            times.packet.push(nanoseconds - parts[*part].ports[run]);
+            times.work.push(nanoseconds - parts[*part].forwarding[run]);
+            bar.add(1);
+        }
+    }
+    bar.finish();
+    let subject = |session: &Session<'_>, structure: &str, role: Role| Subject {
+        variant: Some(format!("{}{}", role.name, plan.suffix)),
+        threads: Some(1),
+        ..session.subject(structure, plan.flows)
+    };
+    for part in &parts {
+        for (name, times) in [("generator and sink", &part.ports), ("plain forwarding", &part.forwarding)] {
+            let subject = subject(session, name, part.role);
+            session.add(subject, Metric::PacketTime, Summary::of(times));
+        }
+    }
+    for times in &found {
+        let table_bytes = Some(times.tables.table_bytes());
+        let subject = Subject { table_bytes, ..subject(session, &times.tables.name(), times.role) };
+        session.add(subject.clone(), Metric::PacketTime, Summary::of(&times.packet));
+        session.add(subject.clone(), Metric::WorkTime, Summary::of(&times.work));
+        if [BOTH, BOTH_UP].contains(&times.role) {
+            let rates: Vec<f64> = times.packet.iter().map(|nanoseconds| 1e9 / nanoseconds).collect();
+            session.add(subject, Metric::PacketRate, Summary::of(&rates));
+        }
+    }
+    Ok(found)
+}

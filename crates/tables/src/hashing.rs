@@ -1,0 +1,168 @@
+//! The hash of many keys at once. SipHash is one long chain of additions and rotations a key; eight keys side by side in
+//! vector registers take hardly longer than one.
+
+use crate::isa::Isa;
+use scalebricks_types::{FlowKey, KeyHash, KeyHasher};
+
+/// Hashes batches of keys; what [`KeyHasher`] says of each.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchHasher {
+    hasher: KeyHasher,
+    isa: Isa,
+}
+
+/// Keys in a vector.
+#[cfg(target_arch = "x86_64")]
+const LANES: usize = 8;
+
+impl BatchHasher {
+    /// With the best instructions there are.
+    pub fn new(hasher: KeyHasher) -> Self {
+        Self { hasher, isa: Isa::best() }
+    }
+
+    /// With these instructions, or `None` if this processor lacks them.
+    pub fn with_isa(hasher: KeyHasher, isa: Isa) -> Option<Self> {
+        isa.is_available().then_some(Self { hasher, isa })
+    }
+
+    /// The hash of each key. Long keys are hashed one by one.
+    ///
+    /// # Panics
+    /// If `hashes` is shorter than `keys`.
+    #[inline]
+    pub fn hash(&self, keys: &[FlowKey], hashes: &mut [KeyHash]) {
+        let hashes = &mut hashes[..keys.len()];
+        #[cfg(target_arch = "x86_64")]
+        if self.isa >= Isa::Avx512 {
+            let mut whole = keys.chunks_exact(LANES);
+            let mut into = hashes.chunks_exact_mut(LANES);
+            for (keys, hashes) in whole.by_ref().zip(into.by_ref()) {
+                self.eight(keys, hashes);
+            }
+            let (rest, into) = (whole.remainder(), into.into_remainder());
+            if rest.len() > 1 {
+                let (mut padded, mut found) =
+                    ([FlowKey::teid(scalebricks_types::Teid::new(0)); LANES], [KeyHash::default(); LANES]);
+                padded[..rest.len()].copy_from_slice(rest);
+                self.eight(&padded, &mut found);
+                into.copy_from_slice(&found[..rest.len()]);
+            } else {
+                self.one_by_one(rest, into);
+            }
+            return;
+        }
+        self.one_by_one(keys, hashes);
+    }
+
+    fn one_by_one(&self, keys: &[FlowKey], hashes: &mut [KeyHash]) {
+        for (key, hash) in keys.iter().zip(hashes) {
+            *hash = self.hasher.hash(key);
+        }
+    }
+
+    /// Eight keys, as long as all are short.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
+    fn eight(&self, keys: &[FlowKey], hashes: &mut [KeyHash]) {
+        let mut words = [[0; LANES]; 2];
+        for (lane, key) in keys.iter().enumerate() {
+            let FlowKey::Short(key) = key else { return self.one_by_one(keys, hashes) };
+            let [first, second] = *key.words();
+            words[0][lane] = first;
+            words[1][lane] = second;
+        }
+        // SAFETY: `isa` is at least AVX-512, and was available when this was made.
+        let found = unsafe { avx512::siphash13(self.hasher.state(), &words) };
+        for (hash, found) in hashes.iter_mut().zip(found) {
+            *hash = KeyHash::new(found);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::LANES;
+    use core::arch::x86_64::{
+        __m512i, _mm512_add_epi64, _mm512_rol_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_xor_si512,
+    };
+
+    /// `SipHash-1-3` of eight keys of two words.
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    pub(super) fn siphash13(state: [u64; 4], words: &[[u64; LANES]; 2]) -> [u64; LANES] {
+        const LENGTH: i64 = 16 << 56;
+        let mut v = state.map(|word| _mm512_set1_epi64(word.cast_signed()));
+        for words in words {
+            let words = load(words);
+            v[3] = _mm512_xor_si512(v[3], words);
+            v = round(v);
+            v[0] = _mm512_xor_si512(v[0], words);
+        }
+        let length = _mm512_set1_epi64(LENGTH);
+        v[3] = _mm512_xor_si512(v[3], length);
+        v = round(v);
+        v[0] = _mm512_xor_si512(v[0], length);
+        v[2] = _mm512_xor_si512(v[2], _mm512_set1_epi64(0xff));
+        v = round(round(round(v)));
+        store(_mm512_xor_si512(_mm512_xor_si512(v[0], v[1]), _mm512_xor_si512(v[2], v[3])))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    fn load(words: &[u64; LANES]) -> __m512i {
+        let [a, b, c, d, e, f, g, h] = words.map(u64::cast_signed);
+        _mm512_set_epi64(h, g, f, e, d, c, b, a)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    #[allow(unsafe_code, reason = "a register as its words")]
+    fn store(register: __m512i) -> [u64; LANES] {
+        // SAFETY: both are 64 bytes in which every bit pattern is a value.
+        unsafe { core::mem::transmute(register) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    fn round([mut a, mut b, mut c, mut d]: [__m512i; 4]) -> [__m512i; 4] {
+        a = _mm512_add_epi64(a, b);
+        b = _mm512_xor_si512(_mm512_rol_epi64::<13>(b), a);
+        a = _mm512_rol_epi64::<32>(a);
+        c = _mm512_add_epi64(c, d);
+        d = _mm512_xor_si512(_mm512_rol_epi64::<16>(d), c);
+        a = _mm512_add_epi64(a, d);
+        d = _mm512_xor_si512(_mm512_rol_epi64::<21>(d), a);
+        c = _mm512_add_epi64(c, b);
+        b = _mm512_xor_si512(_mm512_rol_epi64::<17>(b), c);
+        c = _mm512_rol_epi64::<32>(c);
+        [a, b, c, d]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use scalebricks_types::{HashSeed, Teid};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_level_says_what_the_hasher_says(seed: u64, keys in proptest::collection::vec((any::<u64>(), 0_u8..40), 0..40)) {
+            let hasher = KeyHasher::new(HashSeed::from_u64(seed));
+            let keys: Vec<FlowKey> = keys.into_iter().map(|(word, kind)| match kind {
+                0 => FlowKey::five_tuple_v6(u128::from(word).into(), 1.into(), 6, 1, 2),
+                1..20 => FlowKey::teid(Teid::new(word as u32)),
+                _ => FlowKey::five_tuple_v4((word as u32).into(), ((word >> 32) as u32).into(), kind, 3, 4),
+            }).collect();
+            let wanted: Vec<KeyHash> = keys.iter().map(|key| hasher.hash(key)).collect();
+            for isa in Isa::available() {
+                let mut hashes = vec![KeyHash::default(); keys.len()];
+                BatchHasher::with_isa(hasher, isa).unwrap().hash(&keys, &mut hashes);
+                prop_assert_eq!(&hashes, &wanted, "{}", isa);
+            }
+        }
+    }
+}
