@@ -9,6 +9,8 @@
 # tshark judges, else scapy (headers only); with neither the check is skipped (status 77), or fails if
 # REQUIRE_TSHARK=1. SCALEBRICKS names a demo other than the one built here.
 #
+# Without an argument, tshark also judges every kind of frame that the slow path makes: questions, announcements, answers.
+#
 # What users say to each other is not judged: a capture may hold anything. So tshark is told to know nothing above UDP
 # but GTP-U, and of what left to the Internet only that each frame is an IP packet.
 set -euo pipefail
@@ -109,6 +111,34 @@ judge_by_tshark() {
     return $failed
 }
 
+# Frames of the slow path: each is of a kind that is known, whole, and every checksum of its own is right.
+judge_local_by_tshark() {
+    local file=$work/local.pcap
+    cargo run --quiet --release --locked -p scalebricks-dataplane --example local_capture -- "$file"
+    mkdir -p "$work/plain"
+    # First occurrences: what an ICMP error quotes is not the node's.
+    env "XDG_CONFIG_HOME=$work/plain" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -r "$file" \
+        -T fields -E separator=, -E occurrence=f -e frame.number -e arp.opcode -e ip.checksum.status \
+        -e udp.checksum.status -e gtp.message -e icmp.type -e icmp.checksum.status -e icmpv6.type \
+        -e icmpv6.checksum.status -e _ws.malformed -e _ws.expert.severity 2>/dev/null | awk -F, '
+        function bad(what) { if (++count <= 5) printf "local: frame %s: %s\n", $1, what; failed = 1 }
+        function good(status) { return status == 1 || status == "Good" }
+        $10 != "" || $11 >= 6291456 { bad("malformed") } # 0x600000: a warning
+        $2 != "" { kinds["arp " $2]++; next }
+        $8 != "" { kinds["icmpv6 " $8]++; if (!good($9)) bad("ICMPv6 checksum wrong"); next }
+        !good($3) { bad("IPv4 checksum wrong") }
+        $6 != "" { kinds["icmp " $6]++; if (!good($7)) bad("ICMP checksum wrong"); next }
+        $5 != "" { kinds["gtpu " $5]++; if (!good($4)) bad("UDP checksum wrong"); next }
+        { bad("of no known kind") }
+        END {
+            for (kind in kinds) known++
+            printf "local: %d frames of %d kinds\n", NR, known
+            # ARP 2, neighbour discovery 2, echo replies 2, unreachable 2, GTP-U 3.
+            if (known != 11) bad(known " kinds, not 11")
+            exit failed
+        }'
+}
+
 judge_by_scapy() {
     python3 - "${files[@]}" <<'PYTHON'
 import sys
@@ -138,4 +168,7 @@ PYTHON
 }
 
 "judge_by_$judge"
+if [ -z "$given" ] && [ $judge = tshark ]; then
+    judge_local_by_tshark
+fi
 echo "$judge found nothing wrong"

@@ -128,7 +128,7 @@ impl Local {
         } += 1;
     }
 
-    /// TS 29.281 §7.2.2: an echo response, to the port asked from (§4.4.2.2). Without a sequence number, 0.
+    /// TS 29.281 §7.2.2: an echo response, to the port asked from (§4.4.2). Without a sequence number, 0.
     fn answer_path(&mut self, datagram: &GtpuDatagram<'_>, out: &mut Outbox) {
         let response = message::echo_response(datagram.message.sequence().unwrap_or(0));
         if self.answer_gtpu(datagram, datagram.src_port, &response, out) {
@@ -136,7 +136,7 @@ impl Local {
         }
     }
 
-    /// TS 29.281 §7.2.3: which extension headers the gateway knows, to GTP-U's port (§4.4.2.4).
+    /// TS 29.281 §7.2.3: which extension headers the gateway knows, to GTP-U's port (§4.4.2).
     fn notify_of_extensions(&mut self, datagram: &GtpuDatagram<'_>, out: &mut Outbox) {
         let mut notification = [0; 32];
         let sequence = datagram.message.sequence().unwrap_or(0);

@@ -98,7 +98,7 @@ impl Neighbours {
             reschedule(&mut self.turns, key, entry, before);
         }
         if entry.state == NeighbourState::Missing {
-            stats.dropped_held_unanswered += 1;
+            stats.dropped_missing += 1;
         } else {
             self.keep(key, frame, stats);
         }

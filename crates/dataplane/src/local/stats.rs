@@ -125,8 +125,10 @@ counters! {
     dropped_held_replaced,
     /// A frame that found the room for held frames full.
     dropped_held_full,
-    /// A held frame whose neighbour did not answer, or whose neighbour is known not to.
+    /// A held frame whose neighbour did not answer.
     dropped_held_unanswered,
+    /// A frame, not held, for a neighbour that is known not to answer.
+    dropped_missing,
     /// A held frame whose neighbour was forgotten for another.
     dropped_held_forgotten,
     /// A frame that found the outbox full.

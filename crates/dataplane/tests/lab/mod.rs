@@ -179,7 +179,7 @@ pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
         });
     }
     let (kind, src, _, body) = read_icmp6(frame)?;
-    let target = Ipv6Addr::from(<[u8; 16]>::try_from(&body[..16]).unwrap());
+    let target = Ipv6Addr::from(*body.first_chunk::<16>()?);
     let to = frame[6..12].try_into().unwrap();
     (kind == 135).then(|| advertisement(mac_of(target), target, to, src, 0x60, Some(mac_of(target))))
 }
