@@ -32,6 +32,12 @@ type Node = State<Arc<dyn Inspect>>;
 )]
 struct Schema;
 
+/// A capture file as it grows.
+#[derive(utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "it stands for a body in the schema")]
+struct Pcapng(Vec<u8>);
+
 /// The schema, indented, with a newline at its end.
 ///
 /// # Errors
@@ -113,7 +119,7 @@ async fn trace(State(node): Node, request: Result<Json<TraceRequest>, JsonReject
 /// Frames as they pass, in pcapng, until there are as many as wanted, the time is over or the connection is closed.
 /// Two interfaces a port (rx, tx), and one for dropped packets, with their reasons as comments.
 #[utoipa::path(post, path = "/v1/capture", request_body = CaptureRequest, responses(
-    (status = 200, content_type = "application/x-pcapng", body = inline(Vec<u8>)),
+    (status = 200, content_type = "application/x-pcapng", body = inline(Pcapng)),
     (status = 400, body = Problem, description = "nothing would be captured"),
     (status = 429, body = Problem, description = "too many captures run"),
     (status = 503, body = Problem, description = "the node is still loading"),

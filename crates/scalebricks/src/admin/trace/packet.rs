@@ -65,7 +65,7 @@ pub(super) fn make(config: &NodeConfig, packet: &TracePacket) -> Result<Arrival,
                 tunnel: Tunnel { teid: Teid::new(teid), qfi: None, src_port: gtpu::PORT },
             };
             let mut frame = [&[0; OUTER_V4_LEN][..], &packet].concat();
-            outer.write(&mut frame, packet.len()).map_err(|error| bad(&error.to_string()))?;
+            outer.write(&mut frame, packet.len()).map_err(|_| bad("longer than a packet can be"))?;
             Ok(Arrival { port: PortRole::BaseStation, frame })
         }
     }

@@ -1,0 +1,155 @@
+//! Captures over the socket.
+
+use crate::running::Running;
+use scalebricks::admin::client::ClientError;
+use scalebricks::admin::model::{CaptureRequest, Direction, PortRole};
+use scalebricks_dataplane::tap::MAX_CAPTURES;
+use scalebricks_io::{CaptureReader, CapturedFrame};
+use std::io::Cursor;
+use std::process::Command;
+use std::time::SystemTime;
+
+fn frames(bytes: Vec<u8>) -> Vec<CapturedFrame> {
+    CaptureReader::from_stream(Cursor::new(bytes), "capture").unwrap().map(Result::unwrap).collect()
+}
+
+/// Runs a capture; once it runs, `traffic` is made.
+fn capture(running: &Running, request: &CaptureRequest, traffic: impl FnOnce() + Send) -> Vec<u8> {
+    std::thread::scope(|scope| {
+        let capturing = scope.spawn(|| {
+            let mut bytes = Vec::new();
+            let end = running.client().capture(request, |piece| {
+                bytes.extend_from_slice(piece);
+                Ok(true)
+            });
+            end.unwrap();
+            bytes
+        });
+        running.until("the capture", |window| window.captures() == 1);
+        traffic();
+        capturing.join().unwrap()
+    })
+}
+
+#[test]
+fn a_packet_is_captured_before_and_after() {
+    let running = Running::start();
+    let request = CaptureRequest { count: Some(2), ..CaptureRequest::default() };
+    let bytes = capture(&running, &request, || running.far.lock().unwrap().downstream(4, b"to be seen"));
+    let frames = frames(bytes);
+    assert_eq!(frames.len(), 2);
+    assert_eq!(frames[0].data, crate::running::downstream(4, b"to be seen"));
+    assert_eq!(frames[1].data, running.far.lock().unwrap().at_base_station());
+    let age = (SystemTime::UNIX_EPOCH + frames[0].timestamp).elapsed().unwrap();
+    assert!(age.as_secs() < 60);
+    running.until("the end", |window| window.captures() == 0);
+}
+
+#[test]
+fn conditions_choose_frames() {
+    let running = Running::start();
+    let request = CaptureRequest {
+        ports: vec![PortRole::BaseStation],
+        direction: Direction::Tx,
+        teid: Some(0x20006),
+        count: Some(1),
+        snap_bytes: Some(50),
+        ..CaptureRequest::default()
+    };
+    let bytes = capture(&running, &request, || {
+        let mut far = running.far.lock().unwrap();
+        for n in [0, 2, 4, 6] {
+            far.downstream(n, b"payload");
+        }
+    });
+    let [frame] = &frames(bytes)[..] else { panic!("not one frame") };
+    assert_eq!(frame.data.len(), 50);
+    assert_eq!(frame.data[46..50], 0x20006u32.to_be_bytes());
+}
+
+#[test]
+fn drops_come_with_their_reason() {
+    let running = Running::start();
+    let request = CaptureRequest {
+        direction: Direction::None,
+        drops: true,
+        drop_reasons: vec!["other_mac".to_owned()],
+        count: Some(1),
+        ..CaptureRequest::default()
+    };
+    let bytes = capture(&running, &request, || {
+        let mut far = running.far.lock().unwrap();
+        far.downstream(4, b"forwarded");
+        let mut frame = crate::running::downstream(4, b"not ours");
+        frame[5] = 0x77;
+        let mut pool = scalebricks_io::Pool::new(1, 2_000).unwrap();
+        far.internet.send(pool.packet(&frame).unwrap()).unwrap();
+    });
+    assert!(String::from_utf8_lossy(&bytes).contains("dropped: other_mac"));
+    if Command::new("tshark").arg("--version").output().is_ok_and(|out| out.status.success()) {
+        let path = running.folder.path().join("drops.pcapng");
+        std::fs::write(&path, &bytes).unwrap();
+        let fields = ["frame.comment", "frame.interface_name", "ip.dst", "frame.interface_description"];
+        let fields = fields.iter().flat_map(|field| ["-e", field]);
+        let out =
+            Command::new("tshark").arg("-r").arg(&path).args(["-T", "fields"]).args(fields).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        let want = "dropped: other_mac\tdrops\t10.45.0.4\tdropped by the node, the reason in the comment\n";
+        assert_eq!(text, want, "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    assert_eq!(frames(bytes).len(), 1);
+}
+
+#[test]
+fn a_capture_ends_with_its_time_or_its_reader() {
+    let running = Running::start();
+    let request = CaptureRequest { seconds: Some(1), ..CaptureRequest::default() };
+    assert!(frames(capture(&running, &request, || {})).is_empty());
+    // A reader that goes away while nothing passes: the node notices.
+    let mut pieces = 0;
+    let end = running.client().capture(&CaptureRequest::default(), |_| {
+        pieces += 1;
+        Ok(pieces < 3)
+    });
+    end.unwrap();
+    running.until("the end", |window| window.captures() == 0);
+}
+
+#[test]
+fn captures_are_bounded_and_nonsense_is_refused() {
+    let running = Running::start();
+    let client = running.client();
+    let refused = |request: &CaptureRequest| client.capture(request, |_| Ok(true)).unwrap_err().to_string();
+    for (request, what) in [
+        (
+            CaptureRequest { direction: Direction::None, ..CaptureRequest::default() },
+            "nothing would be captured",
+        ),
+        (
+            CaptureRequest {
+                drops: true,
+                drop_reasons: vec!["bored".to_owned()],
+                ..CaptureRequest::default()
+            },
+            "no drop reason is called 'bored'",
+        ),
+        (CaptureRequest { count: Some(0), ..CaptureRequest::default() }, "0 frames"),
+        (CaptureRequest { snap_bytes: Some(70_000), ..CaptureRequest::default() }, "snap_bytes"),
+    ] {
+        assert!(refused(&request).contains(what), "{}", refused(&request));
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..MAX_CAPTURES {
+            let request = CaptureRequest { seconds: Some(2), ..CaptureRequest::default() };
+            let running = &running;
+            scope.spawn(move || running.client().capture(&request, |_| Ok(true)).unwrap());
+        }
+        running.until("the captures", |window| window.captures() == MAX_CAPTURES);
+        let error = client.capture(&CaptureRequest::default(), |_| Ok(true)).unwrap_err();
+        assert!(
+            matches!(&error, ClientError::Said(what) if what.contains("captures run already")),
+            "{error}"
+        );
+        assert!(client.status().is_ok(), "other questions are answered meanwhile");
+    });
+}

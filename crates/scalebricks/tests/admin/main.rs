@@ -1,0 +1,13 @@
+//! The admin interface end to end: a node that forwards in memory, the server over real sockets, the client, and the
+//! program itself.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+mod capture;
+mod cli;
+mod hostile;
+mod pages;
+mod running;
+mod tls;
+mod trace;
