@@ -33,7 +33,7 @@ pub struct Links {
     /// Proof that DPDK runs.
     pub eal: Eal,
     /// By role: Internet, base station, fabric.
-    pub links: [Link; 3],
+    pub by_role: [Link; 3],
     /// One set a worker.
     pub workers: Vec<NodePorts<Mbuf>>,
     /// Where packets lie.
@@ -85,7 +85,7 @@ pub fn open(config: &NodeFile, taps: &Taps) -> Result<Links, DpdkError> {
     let workers = workers.collect::<Option<_>>().unwrap_or_default(); // three roles, three halves
     let links = <[Link; 3]>::try_from(links);
     let Ok(links) = links else { unreachable!("a link for each of three ports") };
-    Ok(Links { eal, links, workers, pool, other_vlan })
+    Ok(Links { eal, by_role: links, workers, pool, other_vlan })
 }
 
 fn eal_config(config: &NodeFile) -> EalConfig {

@@ -50,7 +50,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     drop(flows);
 
     let taps = Taps::default();
-    let Links { eal, links, workers: ports, pool, other_vlan } =
+    let Links { eal, by_role: links, workers: ports, pool, other_vlan } =
         links::open(file, &taps).map_err(|error| NodeError::Ports(error.to_string()))?;
     let macs = macs(&configuration, &links);
     let local = local_config(&configuration, macs);

@@ -115,7 +115,7 @@ mod tests {
             burst.iter().map(|packet: &Packet| packet.data()[0]).collect::<Vec<_>>()
         };
         assert_eq!(marks(20), [1, 3]);
-        assert_eq!(marks(20), []);
+        assert_eq!(marks(20), [0_u8; 0]);
         assert_eq!(marks(10), [0, 4]);
         assert_eq!(dropped.load(Ordering::Relaxed), 2, "another VLAN's, and one without");
     }

@@ -178,7 +178,7 @@ impl<P: PacketBuf> Worker<P> {
         }
         let passed = to.saturating_sub(tally.since);
         if passed >= PUBLISH {
-            let busy = tally.load.busy - tally.busy_before;
+            let busy = tally.load.busy.saturating_sub(tally.busy_before);
             tally.load.busy_share = (busy.as_secs_f64() / passed.as_secs_f64()).min(1.0);
             (tally.since, tally.busy_before) = (to, tally.load.busy);
             self.publish(tally);

@@ -63,13 +63,11 @@ fn port(section: sections::Port, base_station_mtu: u16, problems: &mut Problems<
     });
     let mut addresses = Vec::new();
     for text in &section.addresses {
-        match network(text.get_ref()).filter(|(address, _)| is_host(*address)) {
-            Some(address) => addresses.push(address),
-            None => {
-                let what =
-                    format!("'{}' is not an address with its network, like 192.0.2.1/24", text.get_ref());
-                problems.add(text.span(), "port.addresses", what);
-            }
+        if let Some(address) = network(text.get_ref()).filter(|(address, _)| is_host(*address)) {
+            addresses.push(address);
+        } else {
+            let what = format!("'{}' is not an address with its network, like 192.0.2.1/24", text.get_ref());
+            problems.add(text.span(), "port.addresses", what);
         }
     }
     if role == Role::Fabric
