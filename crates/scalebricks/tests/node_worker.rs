@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_dataplane::{DropReason, OutputPort};
 use scalebricks_io::PacketBuf;
+use scalebricks_wire::MacAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use worker::{
@@ -26,13 +27,13 @@ fn arp_reply(frame: &[u8]) -> Option<[u8; 6]> {
 #[test]
 fn a_node_answers_for_its_addresses_and_for_no_other() {
     let mut rig = Rig::new(&[], 256);
-    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
-    rig.send(RAN, &arp(1, STATION_MAC, STATION, Default::default(), NODE_RAN));
+    rig.send(RAN, &arp(1, STATION_MAC, STATION, MacAddr::default(), NODE_RAN));
     assert_eq!(rig.expect(RAN, arp_reply), RAN_MAC.octets());
     let before = rig.counted(|_| true).dropped.get(DropReason::NonIp);
-    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_RAN));
-    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_RAN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets(), "the other link's address was not answered");
     let stats = rig.stop();
     assert!(stats.dropped.get(DropReason::NonIp) <= before + 1);
@@ -137,13 +138,13 @@ fn exhausted_buffers_are_counted_and_the_node_goes_on() {
     // Too large for the link: fragments need buffers of their own. And an answer to ARP needs one.
     rig.send(IN, &downstream(1, &[0; 3_000]));
     rig.counted(|stats| stats.dropped.get(DropReason::NoBuffer) == 1);
-    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     let until = Instant::now() + Duration::from_secs(10);
     while rig.slow_path.stats()["no_buffer"] == 0 {
         assert!(Instant::now() < until, "{:?}", rig.slow_path.stats());
     }
     drop(hoard);
-    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
     rig.send(IN, &downstream(1, &[0; 3_000]));
     rig.expect(RAN, |frame| (frame[20] & 0x20 != 0).then_some(()));
@@ -164,7 +165,7 @@ fn hostile_frames_from_every_side_leave_the_node_well() {
             let mut frame = match random.random_range(0..7) {
                 0 => downstream(n, &[1; 100]),
                 1 => upstream(n, 0x1_0000 + n, &[2; 100]),
-                2 => arp(random.random_range(0..4), ROUTER_MAC, ROUTER, Default::default(), NODE_IN),
+                2 => arp(random.random_range(0..4), ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN),
                 3 => arp(2, STATION_MAC, STATION, RAN_MAC, NODE_RAN),
                 4 => to_gateway(&[0x32, random.random(), 0, 4, 0, 0, 0, 0, 0, 7, 0, 0]),
                 5 => vec![random.random(); random.random_range(0..200)],
@@ -198,7 +199,7 @@ fn hostile_frames_from_every_side_leave_the_node_well() {
     // It still does its work.
     let taken = |s: &scalebricks_dataplane::NodeStats| s.internet_in + s.base_station_in + s.fabric_in;
     rig.counted(|stats| taken(stats) >= sent);
-    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, Default::default(), NODE_IN));
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
     // Its next hops may have been forged meanwhile; it asks again, and finds the right ones.
     let until = Instant::now() + Duration::from_secs(60);

@@ -60,13 +60,10 @@ pub fn open(config: &NodeFile, taps: &Taps) -> Result<Links, DpdkError> {
     let mut links = Vec::new();
     let mut workers: Vec<Vec<Half>> = (0..config.workers.count()).map(|_| Vec::new()).collect();
     for port in &config.ports {
-        let at = match devices.iter().position(|opened| opened.name == name(&port.device)) {
-            Some(at) => at,
-            None => {
-                devices.push(Opened::new(eal, config, port, pool, &other_vlan)?);
-                devices.len() - 1
-            }
-        };
+        let at = devices.iter().position(|opened| opened.name == name(&port.device)).unwrap_or(devices.len());
+        if at == devices.len() {
+            devices.push(Opened::new(eal, config, port, pool, &other_vlan)?);
+        }
         links.push(Link { role: port.role, device: Arc::clone(&devices[at].device) });
         for (worker, halves) in workers.iter_mut().enumerate() {
             let receives = receives(config.workers.layout, port.role, worker);

@@ -157,7 +157,7 @@ fn reload(running: &Running, console: &Console) {
             "flows reloaded"
         ),
         Err(error) => {
-            tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here")
+            tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here");
         }
     }
     running.loaded(tables.sizes());

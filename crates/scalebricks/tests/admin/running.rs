@@ -12,7 +12,8 @@ use scalebricks_dataplane::flow::BaseStationId;
 use scalebricks_dataplane::table_set::TableSet;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{
-    Architecture, BaseStation, FlowSpec, Node, NodeConfig, NodePorts, NodeStats, OutsideMacs, Policy,
+    Adjacencies, Architecture, BaseStation, FlowSpec, Node, NodeConfig, NodePorts, NodeStats, OutsideMacs,
+    Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
@@ -233,11 +234,11 @@ impl Running {
             policy: Policy::default(),
             seed,
             macs: MACS,
-            base_stations: [BaseStation {
-                address: Ipv4Addr::new(10, 9, 0, 1),
-                mac: MacAddr([2, 0, 0, 0, 0, 9]),
-            }]
-            .into(),
+            addresses: Arc::new([]),
+            adjacencies: Arc::new(Adjacencies::fixed(
+                MACS.router,
+                &[BaseStation { address: Ipv4Addr::new(10, 9, 0, 1), mac: MacAddr([2, 0, 0, 0, 0, 9]) }],
+            )),
         };
         let taps = Taps::default();
         let (internet, far_internet) = memory_port_pair(1_024);
