@@ -88,7 +88,10 @@ fn everything() -> Result<Sent, Box<dyn Error>> {
     for len in [0_usize, 33, 1_300] {
         let (mut frame, mut frame6) = (Vec::new(), Vec::new());
         let ethernet = || PacketBuilder::ethernet2([2; 6], [2; 6]);
-        ethernet().ipv4(HOST.octets(), [10, 45, 0, 9], 9).udp(50_007, 40_000).write(&mut frame, &vec![7; len])?;
+        ethernet()
+            .ipv4(HOST.octets(), [10, 45, 0, 9], 9)
+            .udp(50_007, 40_000)
+            .write(&mut frame, &vec![7; len])?;
         ethernet()
             .ipv6(HOST6.octets(), near6.octets(), 9)
             .udp(50_007, 40_000)
