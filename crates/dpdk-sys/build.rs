@@ -29,7 +29,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in &found.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
-    for library in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_mempool_ring", "rte_eal", "rte_bus_vdev", "rte_hash", "rte_efd"] {
+    for library in [
+        "rte_ethdev",
+        "rte_mbuf",
+        "rte_mempool",
+        "rte_mempool_ring",
+        "rte_eal",
+        "rte_bus_vdev",
+        "rte_hash",
+        "rte_efd",
+    ] {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
 

@@ -1,16 +1,16 @@
 //! Sends packets through one node in one role, and nothing else: for profilers, and to count instructions
 //! (`scripts/gateway-instructions`).
 //!
-//! `gateway_role [full|scalebricks] ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`; `bare` is plain
-//! forwarding.
+//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`, `bare` is plain
+//! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
+use scalebricks_bench::gateway::flows::NODES;
 use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
 use scalebricks_bench::gateway::ring::{ROTATION, Ring};
 use scalebricks_bench::gateway::slab::Slab;
 use scalebricks_bench::gateway::stages::{ROLES, traffic};
 use scalebricks_bench::gateway::tables::{Exact, Spread, TableMaker};
-use scalebricks_bench::gateway::flows::NODES;
 use scalebricks_bench::huge::HugePages;
 use scalebricks_types::ClusterSize;
 
@@ -28,7 +28,7 @@ fn main() {
         (ROLES[role.parse::<usize>().unwrap()], flows.parse().unwrap(), packets.parse().unwrap());
     let size = ClusterSize::new(NODES).unwrap();
     let traffic = traffic(flows, role);
-    let ring = Ring::new(Slab::new(ROTATION).packets, traffic.clone());
+    let ring = Ring::new(Slab::new(ROTATION).packets, &traffic);
     let count = std::env::var_os("COUNT").is_some();
     let forwarding = if count { 0.0 } else { bare(&ring, &traffic, Bare::Forwarding, packets).unwrap() };
     if spread == "bare" {

@@ -76,8 +76,7 @@ pub(crate) fn downstream(frame: &[u8], verify_checksum: bool) -> Option<Plain> {
         return None;
     }
     let address = |at| Ipv4Addr::from(u32::from_be(word(head, at)));
-    let key =
-        FlowKey::five_tuple_v4(address(26), address(30), protocol, short(head, 34), short(head, 36));
+    let key = FlowKey::five_tuple_v4(address(26), address(30), protocol, short(head, 34), short(head, 36));
     Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class: head[15] })
 }
 
@@ -104,7 +103,12 @@ pub(crate) fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -
 
 /// A packet of either direction.
 #[inline(always)]
-pub(crate) fn of(frame: &[u8], output: OutputPort, gateway: Ipv4Addr, verify_checksum: bool) -> Option<Plain> {
+pub(crate) fn of(
+    frame: &[u8],
+    output: OutputPort,
+    gateway: Ipv4Addr,
+    verify_checksum: bool,
+) -> Option<Plain> {
     match output {
         OutputPort::BaseStation => downstream(frame, verify_checksum),
         OutputPort::Internet => upstream(frame, gateway, verify_checksum),

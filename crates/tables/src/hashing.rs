@@ -42,7 +42,8 @@ impl BatchHasher {
             }
             let (rest, into) = (whole.remainder(), into.into_remainder());
             if rest.len() > 1 {
-                let (mut padded, mut found) = ([FlowKey::teid(scalebricks_types::Teid::new(0)); LANES], [KeyHash::default(); LANES]);
+                let (mut padded, mut found) =
+                    ([FlowKey::teid(scalebricks_types::Teid::new(0)); LANES], [KeyHash::default(); LANES]);
                 padded[..rest.len()].copy_from_slice(rest);
                 self.eight(&padded, &mut found);
                 into.copy_from_slice(&found[..rest.len()]);

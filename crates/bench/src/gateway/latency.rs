@@ -60,7 +60,8 @@ struct Contestant {
 
 impl Contestant {
     fn new(architecture: Architecture, count: u64, size: ClusterSize) -> Result<Self, BenchError> {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| BenchError::of(architecture.name(), error);
+        let failed =
+            |error: Box<dyn std::error::Error + Send + Sync>| BenchError::of(architecture.name(), error);
         let pool = Pool::new(16 * LINK, 128).map_err(|error| failed(error.into()))?;
         let config = ClusterConfig {
             size,
@@ -86,7 +87,8 @@ impl Contestant {
             })
             .collect();
         let cluster = Cluster::new(&config, &specs).map_err(|error| failed(error.into()))?;
-        let frames = (0..1 << 14).map(|n| super::traffic::downstream_frame(crate::keys::mix(n) % count)).collect();
+        let frames =
+            (0..1 << 14).map(|n| super::traffic::downstream_frame(crate::keys::mix(n) % count)).collect();
         Ok(Self { architecture, cluster, pool, frames })
     }
 
@@ -107,7 +109,8 @@ impl Contestant {
                 sent += 1.0;
                 number += 1;
             }
-            let moved: usize = self.cluster.nodes_mut().iter_mut().map(|node| node.turn(Duration::ZERO)).sum();
+            let moved: usize =
+                self.cluster.nodes_mut().iter_mut().map(|node| node.turn(Duration::ZERO)).sum();
             let now = since();
             for link in self.cluster.links_mut() {
                 while let Some(packet) = link.base_station.receive() {
@@ -157,8 +160,10 @@ impl Contestant {
 pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Result<(), BenchError> {
     let count = asked.min(MAX_FLOWS);
     let busy = session.busy("measuring latencies");
-    let contestants: Result<Vec<Contestant>, BenchError> =
-        Architecture::ALL.into_iter().map(|architecture| Contestant::new(architecture, count, size)).collect();
+    let contestants: Result<Vec<Contestant>, BenchError> = Architecture::ALL
+        .into_iter()
+        .map(|architecture| Contestant::new(architecture, count, size))
+        .collect();
     let mut contestants = contestants?;
     let runs = session.options().runs();
     // On a core of its own, as whatever is timed.

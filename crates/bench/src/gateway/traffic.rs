@@ -161,9 +161,7 @@ impl Traffic {
                 }
             }
             Way::Upstream => {
-                if let (Some(head), Some(patch)) =
-                    (data.first_chunk_mut::<UP_HEAD>(), self.up.get(number))
-                {
+                if let (Some(head), Some(patch)) = (data.first_chunk_mut::<UP_HEAD>(), self.up.get(number)) {
                     head.copy_from_slice(&self.head[..UP_HEAD]);
                     head[UP_PATCH..].copy_from_slice(patch);
                 }
@@ -191,7 +189,8 @@ impl Traffic {
             Way::Downstream => (ip(user_at + 12), [from, to]),
             Way::Upstream => (ip(user_at + 16), [to, from]),
         };
-        let ports_there = [0, 2].map(|at| u16::from_be_bytes([data[user_at + 20 + at], data[user_at + 21 + at]]));
+        let ports_there =
+            [0, 2].map(|at| u16::from_be_bytes([data[user_at + 20 + at], data[user_at + 21 + at]]));
         if others != Some(server) || ports_there != ports {
             return Some("the user's packet was changed");
         }
@@ -303,7 +302,10 @@ mod tests {
                     let bytes: [u8; 4] = packet.data()[user..user + 4].try_into().unwrap();
                     let head = if way == Way::Downstream { DOWN_HEAD } else { UP_HEAD };
                     let wanted = frame(flows::flow_of(bytes.into()), way, arrival);
-                    assert_eq!((packet.data().len(), &packet.data()[..head]), (wanted.len(), &wanted[..head]));
+                    assert_eq!(
+                        (packet.data().len(), &packet.data()[..head]),
+                        (wanted.len(), &wanted[..head])
+                    );
                 }
             }
         }
