@@ -1,8 +1,8 @@
 //! Sends packets through one node in one role, and nothing else: for profilers, and to count instructions
 //! (`scripts/gateway-instructions`).
 //!
-//! `gateway_role [full|scalebricks] ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`; `bare` is plain
-//! forwarding.
+//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`, `bare` is plain
+//! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
 use scalebricks_bench::gateway::flows::NODES;
@@ -28,7 +28,7 @@ fn main() {
         (ROLES[role.parse::<usize>().unwrap()], flows.parse().unwrap(), packets.parse().unwrap());
     let size = ClusterSize::new(NODES).unwrap();
     let traffic = traffic(flows, role);
-    let ring = Ring::new(Slab::new(ROTATION).packets, traffic.clone());
+    let ring = Ring::new(Slab::new(ROTATION).packets, &traffic);
     let count = std::env::var_os("COUNT").is_some();
     let forwarding = if count { 0.0 } else { bare(&ring, &traffic, Bare::Forwarding, packets).unwrap() };
     if spread == "bare" {

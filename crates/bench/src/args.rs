@@ -49,7 +49,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   fib             the exact table: lookups and inserts at 95 % load
   setsep-figures  the SetSep figures and tables of the paper, run again
   capacity        flows that fit in a cluster, by nodes
-  gateway         packets a second through a cluster, by architecture
+  gateway         one node alone by stage, latencies by load, packets a second through a cluster
   all             all of them";
 
 /// What `--structure` takes.

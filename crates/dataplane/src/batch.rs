@@ -6,18 +6,23 @@ use arrayvec::ArrayVec;
 use scalebricks_io::BURST;
 use scalebricks_tables::KeyBatch;
 use scalebricks_tables::hashing::BatchHasher;
-use scalebricks_types::{FlowKey, KeyHash};
+use scalebricks_types::{FlowKey, KeyHash, Teid};
 
-/// Up to [`BURST`] packets that wait for the same lookup.
+/// Up to [`BURST`] packets that wait for the same lookup. What is known of a packet stands at its place; what stands
+/// behind the last one is left over and never read.
 #[derive(Debug)]
 pub(crate) struct Batch<P> {
     packets: ArrayVec<P, BURST>,
-    parsed: ArrayVec<Parsed, BURST>,
-    keys: ArrayVec<FlowKey, BURST>,
-    hashes: ArrayVec<KeyHash, BURST>,
+    parsed: [Parsed; BURST],
+    keys: [FlowKey; BURST],
+    hashes: [KeyHash; BURST],
     /// Of the hashes, those that are known; what is behind them is yet to be computed.
     hashed: usize,
 }
+
+/// Places are taken modulo this, which leaves them as they are and saves a check of each.
+const MASK: usize = BURST - 1;
+const _: () = assert!(BURST.is_power_of_two());
 
 /// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
 /// batch is taken out, worked off and given back: two pointers move, no packet does.
@@ -57,9 +62,6 @@ impl<P> Stage<P> {
     /// Keeps a worked-off batch for the next [`Stage::take`].
     pub(crate) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
         batch.packets.clear();
-        batch.parsed.clear();
-        batch.keys.clear();
-        batch.hashes.clear();
         batch.hashed = 0;
         self.spare = Some(batch);
     }
@@ -79,9 +81,9 @@ impl<P> Default for Batch<P> {
     fn default() -> Self {
         Self {
             packets: ArrayVec::new(),
-            parsed: ArrayVec::new(),
-            keys: ArrayVec::new(),
-            hashes: ArrayVec::new(),
+            parsed: [Parsed::NOTHING; BURST],
+            keys: [FlowKey::teid(Teid::new(0)); BURST],
+            hashes: [KeyHash::default(); BURST],
             hashed: 0,
         }
     }
@@ -99,33 +101,32 @@ impl<P> Batch<P> {
     /// Adds a packet to a batch that is not full. Behind packets without a hash its own is computed again with theirs.
     #[inline(always)]
     pub(crate) fn push(&mut self, work: Work<'_, P>) {
-        self.hashed += usize::from(self.hashed == self.hashes.len());
-        self.packets.push(work.packet);
-        self.parsed.push(*work.parsed);
-        self.keys.push(*work.key);
-        self.hashes.push(work.hash);
+        let at = self.packets.len() & MASK;
+        self.hashed += usize::from(self.hashed == at);
+        self.hashes[at] = work.hash;
+        self.push_unhashed(work.packet, work.parsed, work.key);
     }
 
     /// Adds a packet whose hash is not known yet to a batch that is not full.
     #[inline(always)]
     pub(crate) fn push_unhashed(&mut self, packet: P, parsed: &Parsed, key: &FlowKey) {
+        let at = self.packets.len() & MASK;
+        self.parsed[at] = *parsed;
+        self.keys[at] = *key;
         self.packets.push(packet);
-        self.parsed.push(*parsed);
-        self.keys.push(*key);
-        self.hashes.push(KeyHash::default());
     }
 
     /// Computes the hashes that are missing.
     #[inline]
     pub(crate) fn hash(&mut self, hasher: &BatchHasher) {
-        let from = self.hashed;
-        hasher.hash(&self.keys[from..], &mut self.hashes[from..]);
-        self.hashed = self.hashes.len();
+        let missing = self.hashed..self.packets.len();
+        hasher.hash(&self.keys[missing.clone()], &mut self.hashes[missing]);
+        self.hashed = self.packets.len();
     }
 
     /// What a table is asked.
     pub(crate) fn keys(&self) -> KeyBatch<'_> {
-        KeyBatch::new(&self.keys, &self.hashes)
+        KeyBatch::new(&self.keys[..self.packets.len()], &self.hashes[..self.packets.len()])
     }
 
     /// Works off all packets, in order; what is known of them is forgotten when the batch is given back.
@@ -134,6 +135,7 @@ impl<P> Batch<P> {
     #[inline(always)]
     pub(crate) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(Work<'_, P>, A)) {
         for (at, packet) in self.packets.drain(..).enumerate() {
+            let at = at & MASK;
             each(
                 Work { packet, parsed: &self.parsed[at], key: &self.keys[at], hash: self.hashes[at] },
                 answers[at],

@@ -35,6 +35,18 @@ pub(crate) struct Parsed {
     pub(crate) again: bool,
 }
 
+impl Parsed {
+    /// What stands where no packet is.
+    pub(crate) const NOTHING: Self = Self {
+        output: OutputPort::Internet,
+        user_offset: 0,
+        user_len: 0,
+        traffic_class: 0,
+        datagram: None,
+        again: false,
+    };
+}
+
 /// Finds keys. One a node: it holds the fragments in passage.
 #[derive(Debug)]
 pub(crate) struct Classifier {
@@ -72,37 +84,39 @@ impl Classifier {
         &self.hasher
     }
 
-    /// Judges a frame from outside and finds its key.
+    /// Judges a frame from outside and finds its key, if it is plain. Any other is for [`Self::ingress`].
     #[inline(always)]
+    pub(crate) fn plain_ingress(&self, frame: &[u8], output: OutputPort) -> Option<(Parsed, FlowKey)> {
+        self.plain(frame, output, self.verify_checksum)
+    }
+
+    /// Judges a frame from outside and finds its key.
     pub(crate) fn ingress(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
-        self.classify(frame, output, self.verify_checksum, now)
+        self.parse(frame, output, self.verify_checksum, now)
+    }
+
+    /// Finds the key of a plain frame that an ingress node has judged. Any other is for [`Self::after_fabric`].
+    #[inline(always)]
+    pub(crate) fn plain_after_fabric(&self, frame: &[u8], output: OutputPort) -> Option<(Parsed, FlowKey)> {
+        self.plain(frame, output, false)
     }
 
     /// Finds the key of a frame that an ingress node has judged.
-    #[inline(always)]
     pub(crate) fn after_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
-        self.classify(frame, output, false, now)
+        self.parse(frame, output, false, now)
     }
 
+    /// A call of its own rather than the first step of the others: what it finds then goes from registers to where it
+    /// is kept.
     #[inline(always)]
-    fn classify(
-        &mut self,
-        bytes: &[u8],
-        output: OutputPort,
-        verify_checksum: bool,
-        now: Duration,
-    ) -> Classified {
+    fn plain(&self, frame: &[u8], output: OutputPort, verify_checksum: bool) -> Option<(Parsed, FlowKey)> {
         // Upstream packets have one kind of key.
-        if self.profile == KeyProfile::Flow5 || output == OutputPort::Internet {
-            if let Some(Plain { key, user_offset, user_len, traffic_class }) =
-                plain::of(bytes, output, self.gateway, &self.own_v4, verify_checksum)
-            {
-                let parsed =
-                    Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false };
-                return Ok((parsed, key));
-            }
+        if self.profile != KeyProfile::Flow5 && output == OutputPort::BaseStation {
+            return None;
         }
-        self.parse(bytes, output, verify_checksum, now)
+        let Plain { key, user_offset, user_len, traffic_class } =
+            plain::of(frame, output, self.gateway, &self.own_v4, verify_checksum)?;
+        Some((Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false }, key))
     }
 
     /// Any frame.

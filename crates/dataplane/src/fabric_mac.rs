@@ -99,10 +99,18 @@ impl FabricMac {
     }
 
     /// The six octets.
-    #[inline]
+    #[inline(always)]
     pub const fn encode(self) -> MacAddr {
         let flags = self.phase as u8 | if self.again { AGAIN } else { 0 };
-        MacAddr([LOCAL_UNICAST, MARK, flags, self.node.get(), self.output_node.get(), self.port as u8])
+        // As one word, not octet by octet.
+        let word = LOCAL_UNICAST as u64
+            | (MARK as u64) << 8
+            | (flags as u64) << 16
+            | (self.node.get() as u64) << 24
+            | (self.output_node.get() as u64) << 32
+            | (self.port as u64) << 40;
+        let [a, b, c, d, e, f, ..] = word.to_le_bytes();
+        MacAddr([a, b, c, d, e, f])
     }
 
     /// What the address says, or `None` if it is no encoded address of this layout.

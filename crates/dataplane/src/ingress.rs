@@ -5,12 +5,13 @@
 
 use crate::architecture::Architecture;
 use crate::batch::Work;
+use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::node::Node;
 use crate::punt::{Why, may_be_local};
 use crate::reason::DropReason;
 use scalebricks_io::{BURST, Burst, PacketBuf};
-use scalebricks_types::{NodeHint, NodeId};
+use scalebricks_types::{FlowKey, NodeHint, NodeId};
 use scalebricks_wire::{MacAddr, ethernet};
 use std::time::Duration;
 
@@ -33,19 +34,31 @@ impl<P: PacketBuf> Node<P> {
         let verdicts: arrayvec::ArrayVec<_, BURST> =
             burst.iter().map(|p| check_address(p.data(), own)).collect();
         for (packet, verdict) in burst.into_iter().zip(verdicts) {
-            let classified = verdict.and_then(|()| self.classifier.ingress(packet.data(), output, now));
-            match classified {
-                Ok((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
-                Err(reason) if may_be_local(reason) => {
-                    self.punt(packet, output.opposite(), Why::NoFlow(reason));
-                }
+            match verdict {
+                Ok(()) => self.receive_for_cluster(packet, output, now),
                 Err(reason) => self.drop_packet(packet, reason),
-            }
-            if self.steering.is_full() {
-                self.steer();
             }
         }
         taken
+    }
+
+    /// A frame from outside for this node's address.
+    #[inline(always)]
+    fn receive_for_cluster(&mut self, packet: P, output: OutputPort, now: Duration) {
+        if let Some((parsed, key)) = self.classifier.plain_ingress(packet.data(), output) {
+            self.steering.push_unhashed(packet, &parsed, &key);
+        } else {
+            match self.classifier.ingress(packet.data(), output, now) {
+                Ok((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
+                Err(reason) if may_be_local(reason) => {
+                    return self.punt(packet, output.opposite(), Why::NoFlow(reason));
+                }
+                Err(reason) => return self.drop_packet(packet, reason),
+            }
+        }
+        if self.steering.is_full() {
+            self.steer();
+        }
     }
 
     /// Asks the GPT where the waiting packets belong, and sends each on its way.
@@ -84,6 +97,7 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// The node a hint names. An exact table's "not here" and a number that names no node are different drops.
+    #[inline(always)]
     pub(crate) fn resolve(&self, hint: NodeHint) -> Result<NodeId, DropReason> {
         let missing = if hint == NodeHint::NONE { DropReason::UnknownFlow } else { DropReason::NoSuchNode };
         self.config.size.resolve(hint).ok_or(missing)
@@ -99,6 +113,7 @@ impl<P: PacketBuf> Node<P> {
         }
     }
 
+    #[inline(always)]
     fn go_to_handling(&mut self, node: NodeId, work: Work<'_, P>) {
         if node == self.config.id {
             return self.handle_later(work);
@@ -153,19 +168,30 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// A frame that must be parsed here: for its flow, or for where its flow is.
+    #[inline(always)]
     fn receive_for_here(&mut self, packet: P, mac: FabricMac, now: Duration) {
-        let (mut parsed, key) = match self.classifier.after_fabric(packet.data(), mac.port, now) {
-            Ok(classified) => classified,
-            Err(reason) => return self.drop_packet(packet, reason),
-        };
-        parsed.again = mac.again;
-        if mac.phase == Phase::Lookup {
-            self.looking_up.push_unhashed(packet, &parsed, &key);
+        if let Some((mut parsed, key)) = self.classifier.plain_after_fabric(packet.data(), mac.port) {
+            parsed.again = mac.again;
+            return self.classified_for_here(packet, &parsed, &key, mac.phase);
+        }
+        match self.classifier.after_fabric(packet.data(), mac.port, now) {
+            Ok((mut parsed, key)) => {
+                parsed.again = mac.again;
+                self.classified_for_here(packet, &parsed, &key, mac.phase);
+            }
+            Err(reason) => self.drop_packet(packet, reason),
+        }
+    }
+
+    #[inline(always)]
+    fn classified_for_here(&mut self, packet: P, parsed: &Parsed, key: &FlowKey, phase: Phase) {
+        if phase == Phase::Lookup {
+            self.looking_up.push_unhashed(packet, parsed, key);
             if self.looking_up.is_full() {
                 self.look_up();
             }
         } else {
-            self.handling.push_unhashed(packet, &parsed, &key);
+            self.handling.push_unhashed(packet, parsed, key);
             if self.handling.is_full() {
                 self.handle();
             }

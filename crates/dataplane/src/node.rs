@@ -283,11 +283,10 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Sends a frame over the fabric to where `mac` says.
+    #[inline]
     pub(crate) fn send_fabric(&mut self, mut packet: P, mac: FabricMac) {
         let own = FabricMac::handling(self.config.id, mac.port).encode();
-        let addressed = scalebricks_wire::ethernet::set_destination(packet.data_mut(), mac.encode())
-            && scalebricks_wire::ethernet::set_source(packet.data_mut(), own);
-        if !addressed {
+        if !scalebricks_wire::ethernet::set_addresses(packet.data_mut(), mac.encode(), own) {
             return self.drop_packet(packet, DropReason::Truncated);
         }
         self.fabric_out.push(packet);

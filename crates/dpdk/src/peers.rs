@@ -159,7 +159,7 @@ impl Efd {
             sys::rte_efd_lookup_bulk(
                 self.0.as_ptr(),
                 SOCKET.into(),
-                count as i32, // at most `KEYS`
+                (count as u32).cast_signed(), // at most `KEYS`
                 pointers.as_mut_ptr(),
                 values.as_mut_ptr(),
             );

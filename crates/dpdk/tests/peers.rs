@@ -33,7 +33,10 @@ fn both_know_what_they_were_told() {
         exact.find(&keys, &mut hashes, &mut found);
         compact.values(&keys, &mut values);
         for (lane, n) in (from..from + KEYS as u64).enumerate() {
-            assert_eq!((found[lane] as usize, values[lane]), (places[n as usize], (n * 7) as u8));
+            assert_eq!(
+                (found[lane].cast_unsigned() as usize, values[lane]),
+                (places[n as usize], (n * 7) as u8)
+            );
         }
     }
     let mut found = [0];

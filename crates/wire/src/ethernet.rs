@@ -151,6 +151,16 @@ pub fn set_source(frame: &mut [u8], mac: MacAddr) -> bool {
     set_addresses_at(frame, 6, mac.0)
 }
 
+/// Overwrites both; `false`, and nothing written, if the frame is shorter than a header.
+#[inline]
+#[must_use]
+pub fn set_addresses(frame: &mut [u8], dst: MacAddr, src: MacAddr) -> bool {
+    let Some(header) = frame.first_chunk_mut::<HEADER_LEN>() else { return false };
+    header[..6].copy_from_slice(&dst.0);
+    header[6..12].copy_from_slice(&src.0);
+    true
+}
+
 #[inline]
 fn set_addresses_at(frame: &mut [u8], at: usize, octets: [u8; 6]) -> bool {
     let Some(header) = frame.first_chunk_mut::<HEADER_LEN>() else { return false };

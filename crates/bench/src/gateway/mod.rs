@@ -55,7 +55,7 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
     if cfg!(not(feature = "dpdk")) {
         session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
-    let ring = Ring::new(Slab::new(ROTATION).packets, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     for &flows in flows {
         if session.fits(flows, FLOW_BYTES)? {
             one(session, flows, size, &ring)?;
@@ -97,7 +97,7 @@ fn with_mbufs(
     size: ClusterSize,
     tables: &[Tables],
 ) -> Result<(), BenchError> {
-    let ring = Ring::new(dpdk::packets(ROTATION)?, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ring = Ring::new(dpdk::packets(ROTATION)?, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     let ours: Vec<Tables> = tables.iter().filter(|tables| tables.exact == Exact::Cuckoo).cloned().collect();
     let (roles, suffix) = (&[INGRESS, HANDLING, BOTH, BOTH_UP], ", mbufs");
     stages::measure(session, &Plan { flows, size, ring: &ring, tables: &ours, roles, suffix })?;

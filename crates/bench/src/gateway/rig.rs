@@ -46,7 +46,7 @@ impl<P: PacketBuf + 'static> Rig<P> {
         if let Some(fault) = fault {
             return Err(BenchError::check(&self.name, fault));
         }
-        self.is_complete(before, taken)?;
+        self.is_complete(&before, taken)?;
         if judged != taken {
             return Err(BenchError::check(&self.name, format!("{judged} of {taken} packets came back")));
         }
@@ -62,7 +62,7 @@ impl<P: PacketBuf + 'static> Rig<P> {
         self.forward(ROTATION as u64);
         let before = self.node.stats();
         let (taken, seconds) = timing::pinned(|| self.forward(packets))?;
-        self.is_complete(before, taken)?;
+        self.is_complete(&before, taken)?;
         Ok(seconds * 1e9 / taken as f64)
     }
 
@@ -81,10 +81,10 @@ impl<P: PacketBuf + 'static> Rig<P> {
     }
 
     /// Whether all packets left, none of them twice.
-    fn is_complete(&self, before: NodeStats, taken: u64) -> Result<(), BenchError> {
-        let out = |stats: NodeStats| stats.internet_out + stats.base_station_out + stats.fabric_out;
+    fn is_complete(&self, before: &NodeStats, taken: u64) -> Result<(), BenchError> {
+        let out = |stats: &NodeStats| stats.internet_out + stats.base_station_out + stats.fabric_out;
         let stats = self.node.stats();
-        let left = out(stats) - out(before);
+        let left = out(&stats) - out(before);
         if left != taken || taken == 0 || self.ring.len() != ROTATION {
             let drops: Vec<String> =
                 stats.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();

@@ -1,7 +1,7 @@
 //! Packets in rotation: ports that give out the oldest, and take it back as a new packet behind all others.
 //!
 //! Generator and sink are these ports, inline: no other core is needed, and what they cost is measured alone
-//! ([`Ring::pass`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
+//! ([`super::rig::bare`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
 //! the first cache, as with a network card.
 
 use super::traffic::{Arrival, Exit, Traffic, Way};
@@ -44,7 +44,7 @@ impl<P> std::fmt::Debug for Ring<P> {
 
 impl<P: PacketBuf + 'static> Ring<P> {
     /// These packets, which must be empty.
-    pub fn new(packets: impl IntoIterator<Item = P>, traffic: Arc<Traffic>) -> Self {
+    pub fn new(packets: impl IntoIterator<Item = P>, traffic: &Arc<Traffic>) -> Self {
         let mut packets: VecDeque<P> = packets.into_iter().collect();
         for packet in &mut packets {
             // The longest frame there is, so that every later one has its tail; a buffer has the room.
@@ -52,11 +52,11 @@ impl<P: PacketBuf + 'static> Ring<P> {
         }
         let ring = Self(Arc::new(Mutex::new(Inner {
             packets,
-            traffic: Arc::clone(&traffic),
+            traffic: Arc::clone(traffic),
             number: 0,
             verdict: None,
         })));
-        ring.send_of(&traffic);
+        ring.send_of(traffic);
         ring
     }
 
@@ -74,7 +74,7 @@ impl<P: PacketBuf + 'static> Ring<P> {
             if let Some(packet) = inner.packets.get_mut(at) {
                 traffic.renew(packet, number);
             }
-            inner.number = after(number, &traffic);
+            inner.number = after(number, traffic);
         }
     }
 
