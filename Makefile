@@ -4,13 +4,19 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench figures fuzz miri clean
+.PHONY: help demo lab lab-down test check bench figures fuzz miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a four-node cluster beside the three architectures it replaces (ARGS="--help" for more)
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo $(ARGS)
+
+lab: ## a cluster over real interfaces on this machine, checked from all sides; needs root (ARGS="--arch all", ARGS=--help)
+	@scripts/lab.sh run $(ARGS)
+
+lab-down: ## remove whatever a lab left
+	@scripts/lab.sh down $(ARGS)
 
 check: ## the quick part of `make test`: format, lints, unit tests
 	@scripts/test.sh quick

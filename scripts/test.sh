@@ -9,12 +9,13 @@
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until half of the Miri stage counts as failed (900)
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
+#   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL="format clippy build tests peers dpdk msrv aarch64 deny loom miri fuzz packets"
+ALL="format clippy build tests peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
 QUICK="format clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -94,6 +95,21 @@ stage_dpdk() {
     cargo clippy -p scalebricks-dpdk --features dpdk --all-targets --locked -- -D warnings &&
         cargo test --locked -p scalebricks-dpdk --features dpdk --no-run &&
         logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk
+}
+
+# A cluster over real interfaces, in all architectures.
+stage_lab() {
+    local probe=sb-probe-$$ what=''
+    pkg-config --atleast-version=22.11 libdpdk 2>/dev/null || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'
+    if ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
+    if [ -n "$what" ]; then
+        [ "${REQUIRE_NAMESPACES:-}" = 1 ] || { skip "$what"; return; }
+        printf 'required, but %s\n' "$what" >&2
+        return 1
+    fi
+    local options=(--arch all --quick)
+    if may_install; then options+=(--install); fi
+    logged lab timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh run "${options[@]}"
 }
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }

@@ -2,6 +2,7 @@
 
 use crate::admin::commands::{self, CaptureArgs, StatsArgs, StatusArgs, TraceArgs};
 use crate::demo::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
+use crate::lab::args as lab;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks_bench::{BenchArgs, args};
 use scalebricks_console::quantity;
@@ -39,6 +40,10 @@ pub enum Command {
     /// One gateway node
     #[command(subcommand, long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]
     Node(NodeCommand),
+
+    /// A cluster on this machine over real interfaces, checked from all sides
+    #[command(subcommand, long_about = lab::ABOUT, after_long_help = lab::EXAMPLES, after_help = "See --help for examples.")]
+    Lab(lab::LabCommand),
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]
@@ -240,7 +245,8 @@ pub enum OversizeChoice {
 }
 
 impl ArchChoice {
-    const fn includes(self, architecture: Architecture) -> bool {
+    /// Whether it is the architecture, or all of them.
+    pub const fn includes(self, architecture: Architecture) -> bool {
         matches!(
             (self, architecture),
             (Self::All, _)

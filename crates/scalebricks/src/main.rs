@@ -6,6 +6,7 @@ mod bench;
 mod capacity;
 mod cli;
 mod demo;
+mod lab;
 mod ledger;
 mod replay;
 mod report;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Node(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => {
             args.quiet
         }
+        Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
         Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
     });
@@ -69,6 +71,9 @@ fn main() -> ExitCode {
         Command::Node(NodeCommand::Run(args)) => {
             log(args.log);
             node::run(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
+        }
+        Command::Lab(command) => {
+            lab::run(&command, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Status(args) => {
             commands::status(&args, &console).map_err(|e| (e.to_string(), e.exit_code()))

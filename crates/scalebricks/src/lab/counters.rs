@@ -1,0 +1,231 @@
+//! What nodes, kernels and the base station count, before and after.
+
+use super::LabError;
+use super::base_station;
+use super::base_station::counters::Counts;
+use super::exec::Cmd;
+use super::nodes::Processes;
+use super::plan::Plan;
+use scalebricks::admin::client::{Client, Target};
+use scalebricks::admin::model::Stats;
+use scalebricks_console::Interrupt;
+use scalebricks_types::NodeId;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+/// Looks at counters until they stand still.
+const LOOKS: usize = 50;
+
+/// Time between two looks: a node tells what it counted every 50 ms.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Drops that happen on a network where all is well: what others say to everybody.
+const HARMLESS: [&str; 2] = ["multicast", "non_ip"];
+
+/// Drops that happen under more load than a machine can take. TCP goes to that point and a little beyond.
+const CONGESTION: [&str; 5] = ["port_full", "fabric_full", "no_buffer", MISSED, UNSENT];
+
+/// What a port had no room for.
+const MISSED: &str = "rx_missed";
+
+/// What a port could not send.
+const UNSENT: &str = "tx_errors";
+
+/// What a node counts, as far as the lab looks at it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// From the Internet.
+    pub internet_in: u64,
+    /// From base stations.
+    pub base_station_in: u64,
+    /// From other nodes.
+    pub fabric_in: u64,
+    /// To the Internet, own answers apart.
+    pub internet_out: u64,
+    /// To base stations.
+    pub base_station_out: u64,
+    /// To other nodes.
+    pub fabric_out: u64,
+    /// Dropped by the node, by reason, and by its ports.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+impl From<Stats> for NodeCounts {
+    fn from(stats: Stats) -> Self {
+        let total = stats.total;
+        let mut dropped = total.dropped;
+        let missed = stats.ports.iter().map(|port| port.rx_missed + port.rx_no_buffer).sum();
+        let unsent = stats.ports.iter().map(|port| port.tx_errors).sum();
+        dropped.extend([(MISSED.to_owned(), missed), (UNSENT.to_owned(), unsent)]);
+        Self {
+            internet_in: total.internet_in,
+            base_station_in: total.base_station_in,
+            fabric_in: total.fabric_in,
+            internet_out: total.internet_out,
+            base_station_out: total.base_station_out,
+            fabric_out: total.fabric_out,
+            dropped,
+        }
+    }
+}
+
+impl NodeCounts {
+    /// What was added since.
+    pub fn since(&self, before: &Self) -> Self {
+        let dropped = self.dropped.iter().map(|(reason, count)| {
+            let earlier = before.dropped.get(reason).copied().unwrap_or(0);
+            (reason.clone(), count.saturating_sub(earlier))
+        });
+        Self {
+            internet_in: self.internet_in.saturating_sub(before.internet_in),
+            base_station_in: self.base_station_in.saturating_sub(before.base_station_in),
+            fabric_in: self.fabric_in.saturating_sub(before.fabric_in),
+            internet_out: self.internet_out.saturating_sub(before.internet_out),
+            base_station_out: self.base_station_out.saturating_sub(before.base_station_out),
+            fabric_out: self.fabric_out.saturating_sub(before.fabric_out),
+            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
+    /// Packets of users that left the cluster here.
+    pub const fn left(&self) -> u64 {
+        self.internet_out + self.base_station_out
+    }
+
+    /// Drops that tell of a mistake.
+    pub fn mistakes(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.drops().filter(|(reason, _)| !HARMLESS.contains(reason) && !CONGESTION.contains(reason))
+    }
+
+    /// Drops for want of room.
+    pub fn congestion(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.drops().filter(|(reason, _)| CONGESTION.contains(reason))
+    }
+
+    fn drops(&self) -> impl Iterator<Item = (&str, u64)> {
+        let drops = self.dropped.iter().map(|(reason, count)| (reason.as_str(), *count));
+        drops.filter(|(_, count)| *count > 0)
+    }
+}
+
+/// Looks at counters.
+#[derive(Debug, Clone, Copy)]
+pub struct Observer<'a> {
+    /// Of which lab.
+    pub plan: &'a Plan,
+    /// Where its sockets are.
+    pub processes: Processes<'a>,
+    /// Whether to go on.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Observer<'_> {
+    fn node(&self, node: NodeId) -> Result<NodeCounts, LabError> {
+        let stats =
+            Client::new(Target::Unix(self.processes.socket(node)), PATIENCE).and_then(|node| node.stats());
+        let told = |error| LabError::Setup { what: format!("counters of node {}: {error}", node.get()) };
+        stats.map(NodeCounts::from).map_err(told)
+    }
+
+    /// The counters of all nodes, once they stand still.
+    ///
+    /// # Errors
+    /// [`LabError`] if a node does not answer.
+    pub fn nodes(&self) -> Result<Vec<NodeCounts>, LabError> {
+        let read = || self.plan.size.nodes().map(|node| self.node(node)).collect::<Result<Vec<_>, _>>();
+        let mut last = read()?;
+        for _ in 0..LOOKS {
+            self.interrupt.check()?;
+            thread::sleep(PAUSE);
+            let next = read()?;
+            if next == last {
+                break;
+            }
+            last = next;
+        }
+        Ok(last)
+    }
+
+    /// What the base station counts.
+    ///
+    /// # Errors
+    /// [`LabError`] if it does not answer.
+    pub fn base_station(&self) -> Result<Counts, LabError> {
+        base_station::counts(&self.processes.base_station_socket())
+    }
+
+    /// Packets that the kernels of phones, base station and Internet host refused for their checksums, with the names
+    /// of the counters.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn bad_checksums(&self) -> Result<Vec<(String, u64)>, LabError> {
+        let mut bad = Vec::new();
+        for namespace in [self.plan.inet(), self.plan.ran(), self.plan.ue()] {
+            let cat = Cmd::new("cat /proc/net/snmp /proc/net/snmp6").inside(&namespace);
+            let told = cat.run(self.interrupt)?;
+            bad.extend(checksum_errors(&told).map(|(name, count)| (format!("{namespace} {name}"), count)));
+        }
+        Ok(bad)
+    }
+}
+
+/// Counters of checksum errors that are not 0. `snmp` has a line of names above each line of numbers, `snmp6` a name
+/// and a number a line.
+fn checksum_errors(told: &str) -> impl Iterator<Item = (String, u64)> {
+    let lines: Vec<&str> = told.lines().collect();
+    let mut found = Vec::new();
+    for pair in lines.windows(2) {
+        let (names, numbers) = (pair[0].split_ascii_whitespace(), pair[1].split_ascii_whitespace());
+        let mut columns = names.zip(numbers);
+        if let Some((protocol, _)) = columns.next().filter(|(a, b)| a == b && a.ends_with(':')) {
+            found.extend(columns.map(|(name, number)| (format!("{protocol}{name}"), number)));
+        }
+    }
+    for line in lines {
+        let mut words = line.split_ascii_whitespace();
+        if let (Some(name), Some(number), None) = (words.next(), words.next(), words.next()) {
+            found.push((name.to_owned(), number));
+        }
+    }
+    // IPv4 counts wrong header checksums among InHdrErrors.
+    let is_one = |name: &str| name.ends_with("CsumErrors") || name == "Ip:InHdrErrors";
+    let counts = found.into_iter().filter(move |(name, _)| is_one(name));
+    counts
+        .filter_map(|(name, number)| Some((name, number.parse().ok().filter(|count| *count > 0)?)))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_checksums_are_found_in_both_files() {
+        let told = "Ip: Forwarding InHdrErrors\nIp: 1 2\nTcp: InSegs InCsumErrors\nTcp: 9 4\nUdp: InCsumErrors\nUdp: 0\n\
+                    Ip6InReceives \t 7\nUdp6InCsumErrors \t 5\n";
+        let found: Vec<_> = checksum_errors(told).collect();
+        let expected = [("Ip:InHdrErrors", 2), ("Tcp:InCsumErrors", 4), ("Udp6InCsumErrors", 5)];
+        assert_eq!(found, expected.map(|(name, count)| (name.to_owned(), count)));
+    }
+
+    #[test]
+    fn what_was_added_is_told_and_harmless_drops_are_not() {
+        let counts = |internet_in, multicast, truncated| NodeCounts {
+            internet_in,
+            dropped: [("multicast", multicast), ("truncated", truncated), (MISSED, truncated)]
+                .map(|(reason, count)| (reason.to_owned(), count))
+                .into(),
+            ..NodeCounts::default()
+        };
+        let added = counts(7, 3, 5).since(&counts(4, 1, 4));
+        assert_eq!(added.internet_in, 3);
+        assert_eq!(added.mistakes().collect::<Vec<_>>(), [("truncated", 1)]);
+        assert_eq!(added.congestion().collect::<Vec<_>>(), [(MISSED, 1)]);
+    }
+}

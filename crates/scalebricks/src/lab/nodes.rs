@@ -1,0 +1,192 @@
+//! The processes of a lab: nodes, base station, servers. Each is in a namespace, and writes a log.
+
+use super::LabError;
+use super::exec::Cmd;
+use super::plan::Plan;
+use super::state;
+use scalebricks_console::Interrupt;
+use scalebricks_types::NodeId;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a process may take to be ready.
+const START: Duration = Duration::from_secs(30);
+
+/// How long a node may take to finish what is under way.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Lines of a log that an error shows.
+const TAIL: usize = 12;
+
+/// A running process.
+#[derive(Debug)]
+pub struct Process {
+    what: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// Starts and stops processes.
+#[derive(Debug, Clone, Copy)]
+pub struct Processes<'a> {
+    /// Of which lab.
+    pub plan: &'a Plan,
+    /// Where its files are.
+    pub directory: &'a Path,
+    /// Whether to go on.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Processes<'_> {
+    /// Writes the files that nodes and base station read.
+    ///
+    /// # Errors
+    /// [`LabError::File`].
+    pub fn configure(&self) -> Result<(), LabError> {
+        state::write(&self.directory.join("flows.csv"), self.plan.flows_csv().as_bytes())?;
+        for node in self.plan.size.nodes() {
+            let admin = self.socket(node);
+            let text = self.plan.node_toml(node, &admin.to_string_lossy());
+            state::write(&self.directory.join(format!("node{}.toml", node.get())), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// A node's socket.
+    pub fn socket(&self, node: NodeId) -> PathBuf {
+        self.directory.join(format!("node{}.sock", node.get()))
+    }
+
+    /// The base station's socket.
+    pub fn base_station_socket(&self) -> PathBuf {
+        self.directory.join("base-station.sock")
+    }
+
+    /// Starts the servers of the Internet host.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn servers(&self) -> Result<[Process; 2], LabError> {
+        let files = self
+            .own("file-server", "lab file-server", &self.plan.inet())?
+            .await_word("ready", self.interrupt)?;
+        let iperf3 = Cmd::new("iperf3 -s --forceflush").inside(&self.plan.inet());
+        let iperf3 = self.start("iperf3", &iperf3)?.await_word("Server listening", self.interrupt)?;
+        Ok([files, iperf3])
+    }
+
+    /// Starts the base station. Its TUN is in its own namespace still.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn base_station(&self) -> Result<Process, LabError> {
+        let (flows, socket) = (self.directory.join("flows.csv"), self.base_station_socket());
+        let line = format!(
+            "lab base-station --nodes {} --flows {} --control {}",
+            self.plan.size.get(),
+            flows.display(),
+            socket.display()
+        );
+        let process = self.own("base-station", &line, &self.plan.ran())?;
+        process.await_word("ready", self.interrupt)
+    }
+
+    /// Starts the nodes, all at once, and waits until each is ready.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn nodes(&self) -> Result<Vec<Process>, LabError> {
+        let start = |node: NodeId| {
+            let name = format!("node{}", node.get());
+            let config = self.directory.join(format!("{name}.toml"));
+            self.own(&name, &format!("node run {}", config.display()), &self.plan.node(node))
+        };
+        let nodes = self.plan.size.nodes().map(start).collect::<Result<Vec<_>, _>>()?;
+        nodes.into_iter().map(|node| node.await_word(": ready", self.interrupt)).collect()
+    }
+
+    fn own(&self, name: &str, line: &str, namespace: &str) -> Result<Process, LabError> {
+        let program = std::env::current_exe()
+            .map_err(|error| LabError::Setup { what: format!("cannot find this program: {error}") })?;
+        let command = Cmd::new("").arg(program.to_string_lossy()).words(line).inside(namespace);
+        self.start(name, &command)
+    }
+
+    /// Starts a program whose log has this name.
+    ///
+    /// # Errors
+    /// As [`Cmd::start`].
+    pub fn start(&self, name: &str, command: &Cmd) -> Result<Process, LabError> {
+        let log = self.directory.join(format!("{name}.log"));
+        Ok(Process { what: command.line(), child: command.start(&log)?, log })
+    }
+}
+
+impl Process {
+    /// Waits until a process says a word.
+    ///
+    /// # Errors
+    /// [`LabError::Died`] with the end of its log if it ends before that, [`LabError::TooSlow`],
+    /// [`LabError::Interrupted`]. It is ended then.
+    pub fn await_word(mut self, word: &str, interrupt: &Interrupt) -> Result<Self, LabError> {
+        let began = Instant::now();
+        loop {
+            let ended = self.ended();
+            if self.log().contains(word) {
+                return Ok(self);
+            }
+            ended?;
+            interrupt.check()?;
+            if began.elapsed() > START {
+                return Err(LabError::TooSlow { command: self.what.clone(), limit: START });
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Whether the process still runs.
+    ///
+    /// # Errors
+    /// [`LabError::Died`] if not.
+    pub fn ended(&mut self) -> Result<(), LabError> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(self.died(&status.to_string())),
+            Err(error) => Err(self.died(&error.to_string())),
+        }
+    }
+
+    fn died(&self, how: &str) -> LabError {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
+        LabError::Died { what: self.what.clone(), how: how.to_owned(), tail }
+    }
+
+    /// Asks the process to end, and waits until it has.
+    ///
+    /// # Errors
+    /// [`LabError::Died`] unless it ends with status 0 in time.
+    pub fn stop(mut self) -> Result<(), LabError> {
+        drop(Cmd::new("kill -TERM").arg(self.child.id().to_string()).run(&Interrupt::default()));
+        let began = Instant::now();
+        while began.elapsed() < DRAIN {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(10)),
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(self.died(&format!("{status} after SIGTERM"))),
+                Err(error) => return Err(self.died(&error.to_string())),
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        Err(self.died(&format!("no end {} s after SIGTERM", DRAIN.as_secs())))
+    }
+}

@@ -1,0 +1,74 @@
+//! What nodes and base station are told.
+
+use super::{Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
+use scalebricks_types::NodeId;
+use std::fmt::Write as _;
+
+impl Plan {
+    fn device(&self, node: NodeId, link: Link) -> String {
+        let (number, interface) = (link.number(), link.at_node());
+        if self.uses_xdp(node) {
+            format!("net_af_xdp{number},iface={interface}")
+        } else {
+            // A ring of 8 MiB: what comes while the node sleeps, or another process has its core, waits there.
+            format!("net_af_packet{number},iface={interface},blocksz=4096,framesz=2048,framecnt=4096")
+        }
+    }
+
+    /// A node's configuration. `admin` is the path of its socket.
+    pub fn node_toml(&self, node: NodeId, admin: &str) -> String {
+        let mut text = format!(
+            "# Written by the lab.\n\
+             [cluster]\nnodes = {}\narchitecture = \"{}\"\nsecret = \"00112233445566778899aabbccddeeff\"\n\
+             gateway = \"{GATEWAY}\"\ngateway_v6 = \"fd00:5b::1\"\nkey = \"ue\"\n\
+             base_station_mtu = {TUNNEL_MTU}\nverify_ipv4_checksum = true\n\n\
+             [node]\nid = {}\nflows = \"flows.csv\"\nadmin = \"{admin}\"\ndrain_ms = 100\n\n\
+             [worker]\nidle = \"sleep\"\n\n\
+             [dpdk]\nmemory = \"ordinary\"\n\n\
+             [[base_station]]\naddress = \"{STATION}\"\n",
+            self.size.get(),
+            self.architecture,
+            node.get(),
+        );
+        for link in Link::ALL {
+            let addresses = match link {
+                Link::Internet => format!(
+                    "addresses = [\"{}/24\", \"{}/64\"]\ngateways = [\"{HOST_V4}\", \"{HOST_V6}\"]\n",
+                    Self::internet_address(node, Family::V4),
+                    Self::internet_address(node, Family::V6)
+                ),
+                Link::Ran => format!("addresses = [\"{}/24\"]\n", Self::ran_address(node)),
+                Link::Fabric => String::new(),
+            };
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "\n[[port]]\nrole = \"{}\"\ndevice = \"{}\"\nmac = \"{}\"\nmtu = {}\n{addresses}",
+                link.role(),
+                self.device(node, link),
+                Self::mac(node, link),
+                link.mtu()
+            );
+        }
+        text
+    }
+
+    /// The flows of all nodes.
+    pub fn flows_csv(&self) -> String {
+        let mut text = String::from("ue,node,base_station,uplink_teid,downlink_teid,qfi\n");
+        for ue in self.ues() {
+            for family in Family::ALL {
+                let qfi = ue.qfi().map(|qfi| qfi.to_string()).unwrap_or_default();
+                let _ = writeln!(
+                    text,
+                    "{},{},{STATION},{:#x},{:#x},{qfi}",
+                    ue.address(family),
+                    ue.node.get(),
+                    ue.uplink_teid(family),
+                    ue.downlink_teid(family)
+                );
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,210 @@
+//! What was found: one table an architecture, and everything as JSON.
+
+use super::plan::{Family, Plan};
+use super::traffic::Verdict;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The results of a run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Version of the program.
+    pub version: &'static str,
+    /// Processor, and how many of its cores there are.
+    pub machine: String,
+    /// Nodes of the cluster.
+    pub nodes: usize,
+    /// How nodes meet their interfaces.
+    pub driver: super::plan::Driver,
+    /// Whether all checks passed.
+    pub passed: bool,
+    /// Each check.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// A check.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The architecture of the nodes.
+    pub architecture: &'static str,
+    /// What was checked.
+    pub check: String,
+    /// IPv4 or IPv6, where it is about one of them.
+    pub family: Option<Family>,
+    /// Where packets entered: a node, or all of them.
+    pub ingress: Ingress,
+    /// The handling node of the phone; none if it is about more than one.
+    pub handling_node: Option<u8>,
+    /// Whether all is well.
+    pub passed: bool,
+    /// In a few words.
+    pub says: String,
+}
+
+/// Where packets entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ingress {
+    /// Nowhere else: it is about the node itself.
+    Itself,
+    /// At one node.
+    Node(u8),
+    /// Anywhere: the kernel spreads flows.
+    Any,
+}
+
+impl fmt::Display for Ingress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Itself => f.write_str("-"),
+            Self::Node(node) => write!(f, "{node}"),
+            Self::Any => f.write_str("any"),
+        }
+    }
+}
+
+impl Report {
+    /// A report without a check.
+    pub fn new(plan: &Plan) -> Self {
+        let (cpu, cores) = (scalebricks_console::machine::cpu(), std::thread::available_parallelism());
+        let machine = format!("{cpu}, {} cores", cores.map_or(1, usize::from));
+        let version = env!("CARGO_PKG_VERSION");
+        Self {
+            version,
+            machine,
+            nodes: plan.size.get(),
+            driver: plan.driver,
+            passed: true,
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// One more check.
+    pub fn add(&mut self, outcome: Outcome) {
+        self.passed &= outcome.passed;
+        self.outcomes.push(outcome);
+    }
+
+    /// As text, without a newline at the end.
+    pub fn render(&self) -> String {
+        let mut parts = Vec::new();
+        let mut architectures: Vec<_> = self.outcomes.iter().map(|outcome| outcome.architecture).collect();
+        architectures.dedup();
+        for architecture in architectures {
+            let of_it = || self.outcomes.iter().filter(|outcome| outcome.architecture == architecture);
+            parts.push(format!("{architecture}\n{}", self.table(of_it())));
+            let others = of_it().filter(|outcome| outcome.handling_node.is_none());
+            parts.extend(others.map(|outcome| {
+                let Outcome { check, says, passed, .. } = outcome;
+                format!("{:<6} {check}: {says}", if *passed { "ok" } else { "FAILED" })
+            }));
+        }
+        let (all, failed) =
+            (self.outcomes.len(), self.outcomes.iter().filter(|outcome| !outcome.passed).count());
+        let sum = if failed == 0 {
+            format!("{all} checks passed")
+        } else {
+            format!("{failed} of {all} checks FAILED")
+        };
+        parts.push(format!("{sum}. {}, scalebricks {}", self.machine, self.version));
+        parts.join("\n")
+    }
+
+    /// A row a check and ingress, a column a handling node.
+    fn table<'a>(&self, outcomes: impl Iterator<Item = &'a Outcome>) -> Table {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+        let nodes = (0..self.nodes).map(|node| format!("handled at {node}"));
+        let header = ["check".to_owned(), "enters at".to_owned()].into_iter().chain(nodes);
+        table.set_header(header);
+        let mut rows: BTreeMap<(usize, Ingress), Vec<Option<&Outcome>>> = BTreeMap::new();
+        let mut names: Vec<String> = Vec::new();
+        for outcome in outcomes {
+            let Some(node) = outcome.handling_node else { continue };
+            let name = match outcome.family {
+                Some(family) => format!("{}, {}", outcome.check, family.name()),
+                None => outcome.check.clone(),
+            };
+            let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            });
+            let row = rows.entry((place, outcome.ingress)).or_insert_with(|| vec![None; self.nodes]);
+            if let Some(cell) = row.get_mut(usize::from(node)) {
+                *cell = Some(outcome);
+            }
+        }
+        for ((name, ingress), cells) in rows {
+            let cells = cells.into_iter().map(|cell| {
+                Cell::new(cell.map_or_else(|| "-".to_owned(), tell)).set_alignment(CellAlignment::Right)
+            });
+            let head = [Cell::new(&names[name]), Cell::new(ingress)];
+            table.add_row(head.into_iter().chain(cells));
+        }
+        table
+    }
+}
+
+fn tell(outcome: &Outcome) -> String {
+    if outcome.passed { outcome.says.clone() } else { format!("FAILED {}", outcome.says) }
+}
+
+/// What the outcomes of a round have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Round {
+    /// The architecture of the nodes.
+    pub architecture: &'static str,
+    /// Where packets enter.
+    pub ingress: Ingress,
+}
+
+impl Round {
+    /// A check of one phone's packets.
+    pub fn at(self, check: &str, family: Option<Family>, node: u8, verdict: Verdict) -> Outcome {
+        Outcome { family, handling_node: Some(node), ..self.of_all(check, verdict) }
+    }
+
+    /// A check of everything.
+    pub fn of_all(self, check: &str, verdict: Verdict) -> Outcome {
+        Outcome {
+            architecture: self.architecture,
+            check: check.to_owned(),
+            family: None,
+            ingress: self.ingress,
+            handling_node: None,
+            passed: verdict.passed,
+            says: verdict.says,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::plan::Driver;
+    use scalebricks_dataplane::Architecture;
+    use scalebricks_types::ClusterSize;
+
+    #[test]
+    fn the_table_has_a_row_a_check_and_ingress_and_failures_stand_out() {
+        let size = ClusterSize::new(2).unwrap();
+        let architecture = Architecture::ScaleBricks;
+        let plan = Plan { name: "sb".to_owned(), size, ues_per_node: 1, driver: Driver::Mixed, architecture };
+        let mut report = Report::new(&plan);
+        let verdict = |passed, says: &str| Verdict { passed, says: says.to_owned() };
+        for (ingress, node, passed) in
+            [(Ingress::Any, 0, true), (Ingress::Node(1), 0, true), (Ingress::Node(1), 1, false)]
+        {
+            let round = Round { architecture: "scalebricks", ingress };
+            report.add(round.at("ping", Some(Family::V6), node, verdict(passed, "20 of 20")));
+        }
+        let round = Round { architecture: "scalebricks", ingress: Ingress::Any };
+        report.add(round.of_all("checksums", verdict(true, "none wrong")));
+        let text = report.render();
+        assert_eq!(text.matches("ping, IPv6").count(), 2);
+        assert!(text.contains("FAILED 20 of 20") && text.contains("ok     checksums: none wrong"), "{text}");
+        assert!(text.contains("1 of 4 checks FAILED") && !report.passed);
+    }
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The lab: a cluster over real interfaces on this machine (docs/lab.md). Builds the program with DPDK first.
+#
+#   scripts/lab.sh run [OPTION...]     builds the lab, checks everything, removes it
+#   scripts/lab.sh up | test | down    leaves it standing; checks it; removes it
+#
+# As an ordinary user it asks sudo for the rights that namespaces need. SCALEBRICKS names a program other than the one
+# built here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+program=${SCALEBRICKS:-${CARGO_TARGET_DIR:-target}/release/scalebricks}
+if [ -z "${SCALEBRICKS:-}" ]; then
+    if [ "${1:-}" = down ]; then
+        # What is there will do; to tidy up needs no DPDK.
+        [ -x "$program" ] || cargo build --quiet --release --locked -p scalebricks --bin scalebricks
+    else
+        pkg-config --atleast-version=22.11 libdpdk 2>/dev/null || {
+            echo 'no DPDK 22.11 or later; on Debian: apt-get install libdpdk-dev libclang-dev pkg-config' >&2
+            exit 2
+        }
+        cargo build --release --locked -p scalebricks --bin scalebricks --features dpdk
+    fi
+fi
+
+if [ "$(id -u)" = 0 ]; then
+    exec "$program" lab "$@"
+fi
+command -v sudo >/dev/null || {
+    echo 'the lab makes network namespaces, which needs root; there is no sudo here' >&2
+    exit 2
+}
+exec sudo -- "$program" lab "$@"
