@@ -107,7 +107,7 @@ stage_lab() {
         printf 'required, but %s\n' "$what" >&2
         return 1
     fi
-    local options=(--arch all --quick)
+    local options=(--arch all --quick --faults)
     if may_install; then options+=(--install); fi
     logged lab timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh run "${options[@]}"
 }

@@ -10,6 +10,7 @@
 //! | [`session`], [`state`] | a lab that stands, and its end, however that comes |
 //! | [`traffic`] | `ping`, `curl`, `iperf3` |
 //! | [`rounds`], [`counters`], [`capture`], [`crossings`] | what is checked |
+//! | [`faults`], [`frames`] | what is broken, and what must go on |
 //! | [`report`] | the results |
 //! | [`exec`], [`tools`] | running the system's programs, and having them |
 
@@ -19,6 +20,8 @@ pub mod capture;
 pub mod counters;
 pub mod crossings;
 pub mod exec;
+pub mod faults;
+pub mod frames;
 pub mod http;
 pub mod network;
 pub mod nodes;
@@ -166,6 +169,7 @@ pub fn run(command: &LabCommand, console: &Console, interrupt: &Interrupt) -> Re
         LabCommand::Test(args) => rounds::test(args, console, interrupt),
         LabCommand::Down(args) => session::down(args, console),
         LabCommand::BaseStation(args) => base_station::run(args, console, interrupt),
+        LabCommand::Frames(args) => frames::run(args, console, interrupt),
         LabCommand::FileServer => http::run(console, interrupt),
         LabCommand::Reaper(args) => session::reap(args),
     }

@@ -31,6 +31,8 @@ Examples:
       The four architectures in turn.
   scalebricks lab run --quick --driver af-packet
       Short runs, over packet sockets only.
+  scalebricks lab run --faults
+      Then takes links down and up, kills a node, throws damaged frames.
   scalebricks lab up
       Leaves it standing: ip netns exec sb-ue ping -I 10.45.0.1 192.0.2.1
   scalebricks lab test
@@ -59,6 +61,9 @@ pub enum LabCommand {
     /// A file server whose files are known octet by octet
     #[command(hide = true)]
     FileServer,
+    /// Throws damaged frames
+    #[command(hide = true)]
+    Frames(FramesArgs),
     /// Removes a lab whose owner is gone
     #[command(hide = true)]
     Reaper(NameArgs),
@@ -72,7 +77,7 @@ impl LabCommand {
             Self::Up(args) => args.shape.quiet,
             Self::Test(args) => args.quiet,
             Self::Down(_) => false,
-            Self::BaseStation(_) | Self::FileServer | Self::Reaper(_) => true,
+            Self::BaseStation(_) | Self::FileServer | Self::Frames(_) | Self::Reaper(_) => true,
         }
     }
 }
@@ -163,6 +168,14 @@ pub struct RunArgs {
     /// Architecture of the nodes; repeat it for several, one after the other
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', default_value = "scalebricks")]
     pub arch: Vec<ArchChoice>,
+
+    /// Break things afterwards: links, a node, frames; and see whether all is well again
+    #[arg(long)]
+    pub faults: bool,
+
+    /// Leave the lab standing at the first architecture with a failed check, to look around
+    #[arg(long)]
+    pub leave: bool,
 }
 
 impl RunArgs {
@@ -216,6 +229,22 @@ pub struct BaseStationArgs {
     /// Socket that answers questions
     #[arg(long)]
     pub control: PathBuf,
+}
+
+/// Damaged frames.
+#[derive(Debug, Args)]
+pub struct FramesArgs {
+    /// A capture of sound ones
+    #[arg(long)]
+    pub corpus: PathBuf,
+
+    /// How many
+    #[arg(long)]
+    pub count: u64,
+
+    /// What everything random is drawn from
+    #[arg(long)]
+    pub seed: u64,
 }
 
 fn parse_file(text: &str) -> Result<u64, quantity::QuantityError> {

@@ -6,6 +6,7 @@ use super::base_station::counters::Counts;
 use super::exec::Cmd;
 use super::nodes::Processes;
 use super::plan::Plan;
+use super::state;
 use scalebricks::admin::client::{Client, Target};
 use scalebricks::admin::model::Stats;
 use scalebricks_console::Interrupt;
@@ -148,6 +149,29 @@ impl Observer<'_> {
             last = next;
         }
         Ok(last)
+    }
+
+    /// Everything that nodes and kernels tell of themselves, into files beside their logs: for whoever looks at a failure.
+    ///
+    /// # Errors
+    /// [`LabError::File`]. What somebody does not tell is what its file says.
+    pub fn look(&self) -> Result<(), LabError> {
+        let directory = self.processes.directory;
+        let pages = [("status", "/v1/status"), ("stats", "/v1/stats")];
+        for (node, (name, page)) in self.plan.size.nodes().flat_map(|node| pages.map(|page| (node, page))) {
+            let client = Client::new(Target::Unix(self.processes.socket(node)), PATIENCE);
+            let told = client.and_then(|client| client.text(page)).unwrap_or_else(|error| error.to_string());
+            state::write(&directory.join(format!("node{}.{name}.json", node.get())), told.as_bytes())?;
+        }
+        for namespace in self.plan.namespaces() {
+            let mut told = Vec::new();
+            for what in ["-s link", "neigh", "route", "-6 route"] {
+                let done = Cmd::new(&format!("ip -n {namespace} {what}")).finish(self.interrupt)?;
+                told.extend(done.stdout);
+            }
+            state::write(&directory.join(format!("{namespace}.txt")), &told)?;
+        }
+        Ok(())
     }
 
     /// What the base station counts.

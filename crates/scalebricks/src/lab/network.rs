@@ -165,7 +165,8 @@ impl Network<'_> {
     }
 
     /// Own addresses of the nodes' interfaces, and what the fabric sends where. It learns nothing and floods nothing: a
-    /// frame for an address without an entry goes nowhere, and is missed.
+    /// frame for an address without an entry goes nowhere, and is missed. Entries are sticky: even a static one moves to
+    /// a port that learns and hears the address there.
     fn fabric(&self) -> Result<(), LabError> {
         let mut entries = String::new();
         for node in self.plan.size.nodes() {
@@ -178,7 +179,7 @@ impl Network<'_> {
             let own = std::iter::once(Plan::mac(node, Link::Fabric));
             for mac in own.chain(self.plan.fabric_addresses(node)) {
                 // Writing to a String cannot fail.
-                let _ = writeln!(entries, "fdb add {mac} dev {port} master static");
+                let _ = writeln!(entries, "fdb add {mac} dev {port} master static sticky");
             }
             let _ = writeln!(
                 entries,
@@ -238,6 +239,28 @@ impl Network<'_> {
         }
         let hops = hops("ran0", &|node| Plan::ran_address(node).to_string());
         self.ip(&self.plan.ran(), &format!("route replace {GATEWAY_ROUTE}{hops}"))
+    }
+
+    /// Takes the bridge's end of a node's cable down, or up.
+    ///
+    /// # Errors
+    /// What a command said.
+    pub fn set_port(&self, link: Link, node: NodeId, is_up: bool) -> Result<(), LabError> {
+        let state = if is_up { "up" } else { "down" };
+        self.ip(&self.plan.switch(), &format!("link set {} {state}", link.port(node)))
+    }
+
+    /// Makes an interface a port of a bridge, which believes nothing of what it says of itself.
+    ///
+    /// # Errors
+    /// What a command said.
+    pub fn join(&self, interface: &str, link: Link) -> Result<(), LabError> {
+        let switch = self.plan.switch();
+        self.ip(&switch, &format!("link set {interface} mtu {} master {}", link.mtu(), link.bridge()))?;
+        Cmd::new(&format!("bridge link set dev {interface} learning off"))
+            .inside(&switch)
+            .run(self.interrupt)?;
+        self.ip(&switch, &format!("link set {interface} up"))
     }
 
     /// Asserts that no end of a cable offloads anything, and that no interface of a node has an address.

@@ -18,6 +18,12 @@ const START: Duration = Duration::from_secs(30);
 /// How long a node may take to finish what is under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// What a node says when it forwards.
+const READY: &str = ": ready";
+
+/// The name of the capture that all checks share.
+pub const CAPTURE: &str = "capture";
+
 /// Lines of a log that an error shows.
 const TAIL: usize = 12;
 
@@ -95,13 +101,33 @@ impl Processes<'_> {
     /// # Errors
     /// As [`Process::await_word`].
     pub fn nodes(&self) -> Result<Vec<Process>, LabError> {
-        let start = |node: NodeId| {
-            let name = format!("node{}", node.get());
-            let config = self.directory.join(format!("{name}.toml"));
-            self.own(&name, &format!("node run {}", config.display()), &self.plan.node(node))
-        };
-        let nodes = self.plan.size.nodes().map(start).collect::<Result<Vec<_>, _>>()?;
-        nodes.into_iter().map(|node| node.await_word(": ready", self.interrupt)).collect()
+        let nodes =
+            self.plan.size.nodes().map(|node| self.start_node(node)).collect::<Result<Vec<_>, _>>()?;
+        nodes.into_iter().map(|node| node.await_word(READY, self.interrupt)).collect()
+    }
+
+    /// Starts a node, and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn node(&self, node: NodeId) -> Result<Process, LabError> {
+        self.start_node(node)?.await_word(READY, self.interrupt)
+    }
+
+    fn start_node(&self, node: NodeId) -> Result<Process, LabError> {
+        let name = format!("node{}", node.get());
+        let config = self.directory.join(format!("{name}.toml"));
+        self.own(&name, &format!("node run {}", config.display()), &self.plan.node(node))
+    }
+
+    /// Starts what throws so many damaged frames, made of those that were captured. Its interfaces lead nowhere yet.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn frames(&self, count: u64) -> Result<Process, LabError> {
+        let corpus = self.directory.join(format!("{CAPTURE}.pcapng"));
+        let line = format!("lab frames --count {count} --seed 1 --corpus {}", corpus.display());
+        self.own("frames", &line, &self.plan.switch())?.await_word("ready", self.interrupt)
     }
 
     fn own(&self, name: &str, line: &str, namespace: &str) -> Result<Process, LabError> {
@@ -127,7 +153,20 @@ impl Process {
     /// # Errors
     /// [`LabError::Died`] with the end of its log if it ends before that, [`LabError::TooSlow`],
     /// [`LabError::Interrupted`]. It is ended then.
-    pub fn await_word(mut self, word: &str, interrupt: &Interrupt) -> Result<Self, LabError> {
+    pub fn await_word(self, word: &str, interrupt: &Interrupt) -> Result<Self, LabError> {
+        self.await_word_for(word, START, interrupt)
+    }
+
+    /// As [`await_word`](Self::await_word), as long as this.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn await_word_for(
+        mut self,
+        word: &str,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Self, LabError> {
         let began = Instant::now();
         loop {
             let ended = self.ended();
@@ -136,8 +175,8 @@ impl Process {
             }
             ended?;
             interrupt.check()?;
-            if began.elapsed() > START {
-                return Err(LabError::TooSlow { command: self.what.clone(), limit: START });
+            if began.elapsed() > limit {
+                return Err(LabError::TooSlow { command: self.what.clone(), limit });
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -164,6 +203,12 @@ impl Process {
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         LabError::Died { what: self.what.clone(), how: how.to_owned(), tail }
+    }
+
+    /// Kills the process as a crash would.
+    pub fn kill_at_once(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Ends the process, whatever it does.

@@ -6,7 +6,9 @@ use super::base_station;
 use super::capture::Capture;
 use super::counters::{NodeCounts, Observer};
 use super::crossings;
+use super::faults;
 use super::network::Entry;
+use super::nodes::CAPTURE;
 use super::plan::{Family, Plan, Ue};
 use super::report::{Ingress, Report, Round};
 use super::session::Lab;
@@ -32,19 +34,44 @@ pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u
     let plan = args.shape.plan(first).map_err(|error| LabError::Usage { what: error.to_string() })?;
     let mut report = Report::new(&plan);
     let mut lab = Lab::build(plan, console, interrupt)?;
-    let done = architectures.into_iter().try_for_each(|architecture| {
-        lab.start(architecture)?;
-        checks(&mut lab, &args.checks, &mut report, console, interrupt)?;
-        let stopped = lab.stop();
-        let round = Round { architecture: architecture.name(), ingress: Ingress::Any };
-        let verdict = match stopped {
-            Ok(()) => Verdict { passed: true, says: "all ended with status 0".to_owned() },
-            Err(error) => Verdict { passed: false, says: error.to_string() },
-        };
-        report.add(round.of_all("SIGTERM", verdict));
-        Ok(())
-    });
-    finish(done, &lab, &report, &args.checks, console)
+    let mut done = Ok(());
+    for architecture in architectures {
+        done = one(&mut lab, args, architecture, &mut report, console, interrupt);
+        if done.is_err() || args.leave && !report.passed {
+            break;
+        }
+    }
+    let status = finish(done, &lab, &report, &args.checks, console)?;
+    if args.leave && !report.passed {
+        lab.leave()?;
+        console.note("the lab stands; remove it with `make lab-down`");
+    }
+    Ok(status)
+}
+
+/// One architecture from start to stop; it is not stopped if it shall be looked at.
+fn one(
+    lab: &mut Lab<'_>,
+    args: &RunArgs,
+    architecture: Architecture,
+    report: &mut Report,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<(), LabError> {
+    lab.start(architecture)?;
+    checks(lab, &args.checks, report, console, interrupt)?;
+    if args.faults {
+        faults::run(lab, report, console, interrupt)?;
+    }
+    if args.leave && !report.passed {
+        return Ok(());
+    }
+    let verdict = match lab.stop() {
+        Ok(()) => Verdict { passed: true, says: "all ended with status 0".to_owned() },
+        Err(error) => Verdict { passed: false, says: error.to_string() },
+    };
+    report.add(Round { architecture: architecture.name(), ingress: Ingress::Any }.of_all("SIGTERM", verdict));
+    Ok(())
 }
 
 /// Checks a lab that stands.
@@ -121,11 +148,17 @@ fn checks(
         checks.matrix()?;
         checks.spread()?;
         checks.totals()?;
+        checks.look()?;
     }
     lab.check_alive()
 }
 
 impl Checks<'_> {
+    /// After a failure, keeps what can be seen of its cause.
+    fn look(&self) -> Result<(), LabError> {
+        if self.report.passed { Ok(()) } else { self.observer.look() }
+    }
+
     fn round(&self, entry: Entry) -> Round {
         let ingress = match entry {
             Entry::One(node) => Ingress::Node(node.get()),
@@ -166,7 +199,7 @@ impl Checks<'_> {
     /// A little of everything, in at every node, while everything is captured.
     fn captured(&mut self) -> Result<(), LabError> {
         self.console.note("capturing pings and small files, in at every node, to every node");
-        let capture = Capture::start(self.lab.processes(), "capture")?;
+        let capture = Capture::start(self.lab.processes(), CAPTURE)?;
         for entry in self.nodes().into_iter().map(Entry::One) {
             self.lab.network().enter(entry)?;
             for ue in self.phones() {
