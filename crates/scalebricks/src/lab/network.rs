@@ -28,6 +28,9 @@ const MUST_BE_OFF: [&str; 11] = [
     "rx-vlan-offload",
 ];
 
+/// Packets that wait in the TUN while the base station has no core.
+const TUN_QUEUE: u32 = 10_000;
+
 /// Where packets enter the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
@@ -201,7 +204,10 @@ impl Network<'_> {
         let (ran, ue) = (self.plan.ran(), self.plan.ue());
         self.ip(&ran, &format!("link set {TUN} netns {ue}"))?;
         self.no_offloads(&End { namespace: ue.clone(), interface: TUN.to_owned() })?;
-        self.ip(&ue, &format!("link set {TUN} mtu {INTERNET_MTU} addrgenmode none up"))?;
+        self.ip(
+            &ue,
+            &format!("link set {TUN} mtu {INTERNET_MTU} txqueuelen {TUN_QUEUE} addrgenmode none up"),
+        )?;
         for phone in self.plan.ues() {
             self.ip(&ue, &format!("addr add {}/32 dev {TUN}", phone.v4()))?;
             self.ip(&ue, &format!("addr add {}/128 dev {TUN} nodad", phone.v6()))?;

@@ -1,7 +1,7 @@
 //! The processes of a lab: nodes, base station, servers. Each is in a namespace, and writes a log.
 
 use super::LabError;
-use super::exec::Cmd;
+use super::exec::{self, Cmd};
 use super::plan::Plan;
 use super::state;
 use scalebricks_console::Interrupt;
@@ -65,17 +65,13 @@ impl Processes<'_> {
         self.directory.join("base-station.sock")
     }
 
-    /// Starts the servers of the Internet host.
+    /// Starts the file server of the Internet host.
     ///
     /// # Errors
     /// As [`Process::await_word`].
-    pub fn servers(&self) -> Result<[Process; 2], LabError> {
-        let files = self
-            .own("file-server", "lab file-server", &self.plan.inet())?
-            .await_word("ready", self.interrupt)?;
-        let iperf3 = Cmd::new("iperf3 -s --forceflush").inside(&self.plan.inet());
-        let iperf3 = self.start("iperf3", &iperf3)?.await_word("Server listening", self.interrupt)?;
-        Ok([files, iperf3])
+    pub fn file_server(&self) -> Result<Process, LabError> {
+        let server = self.own("file-server", "lab file-server", &self.plan.inet())?;
+        server.await_word("ready", self.interrupt)
     }
 
     /// Starts the base station. Its TUN is in its own namespace still.
@@ -168,6 +164,11 @@ impl Process {
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         LabError::Died { what: self.what.clone(), how: how.to_owned(), tail }
+    }
+
+    /// Ends the process, whatever it does.
+    pub fn kill(mut self) {
+        exec::end(&mut self.child);
     }
 
     /// Asks the process to end, and waits until it has.

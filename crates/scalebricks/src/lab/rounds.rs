@@ -88,6 +88,7 @@ struct Checks<'a> {
     traffic: Traffic<'a>,
     observer: Observer<'a>,
     file: u64,
+    before: Vec<NodeCounts>,
     is_quick: bool,
 }
 
@@ -101,11 +102,20 @@ fn checks(
     {
         let lab = &*lab;
         let limit = Duration::from_secs(120);
-        let traffic = Traffic { plan: &lab.plan, interrupt, limit };
-        let observer = Observer { plan: &lab.plan, processes: lab.processes(), interrupt };
+        let processes = lab.processes();
+        let traffic = Traffic { plan: &lab.plan, interrupt, processes, limit };
+        let observer = Observer { plan: &lab.plan, processes, interrupt };
+        // A packet socket hears all interfaces until it is bound to its own: what came before now is nobody's fault.
+        let before = observer.nodes()?;
+        for (node, counts) in
+            before.iter().enumerate().filter(|(_, counts)| counts.mistakes().next().is_some())
+        {
+            let drops: Vec<_> = counts.mistakes().collect();
+            console.note(&format!("before anything was sent, node {node} had dropped {drops:?}"));
+        }
         let file = if args.quick { args.file / QUICK } else { args.file };
         let mut checks =
-            Checks { lab, report, console, interrupt, traffic, observer, file, is_quick: args.quick };
+            Checks { lab, report, console, interrupt, traffic, observer, file, before, is_quick: args.quick };
         checks.echoes()?;
         checks.captured()?;
         checks.matrix()?;
@@ -267,7 +277,9 @@ impl Checks<'_> {
         let says = if bad.is_empty() { "none wrong".to_owned() } else { format!("{bad:?}") };
         self.report.add(round.of_all("checksums, by the kernels", Verdict { passed: bad.is_empty(), says }));
         let (mut mistakes, mut congestion) = (Vec::new(), Vec::new());
-        for (node, counts) in self.observer.nodes()?.iter().enumerate() {
+        let after = self.observer.nodes()?;
+        let added = after.iter().zip(&self.before).map(|(after, before)| after.since(before));
+        for (node, counts) in added.enumerate() {
             let tell = |(reason, count)| format!("node {node}: {reason} {count}");
             mistakes.extend(counts.mistakes().map(tell));
             congestion.extend(counts.congestion().map(tell));

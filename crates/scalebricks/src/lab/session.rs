@@ -68,8 +68,8 @@ impl<'a> Lab<'a> {
         let base_station = lab.processes().base_station()?;
         lab.others.push(base_station);
         lab.network().phones()?;
-        let servers = lab.processes().servers()?;
-        lab.others.extend(servers);
+        let server = lab.processes().file_server()?;
+        lab.others.push(server);
         lab.network().check()?;
         Ok(lab)
     }

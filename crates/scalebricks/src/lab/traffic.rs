@@ -3,6 +3,7 @@
 use super::LabError;
 use super::exec::Cmd;
 use super::http;
+use super::nodes::Processes;
 use super::plan::{Family, HTTP_PORT, Plan, Ue};
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
@@ -85,6 +86,8 @@ pub struct Traffic<'a> {
     pub plan: &'a Plan,
     /// Whether to go on.
     pub interrupt: &'a Interrupt,
+    /// What starts servers.
+    pub processes: Processes<'a>,
     /// How long a file may take.
     pub limit: Duration,
 }
@@ -124,19 +127,15 @@ impl Traffic<'_> {
         let option = family.option();
         // Full packets may not be fragmented on the way into the tunnel.
         let full = if family == Family::V4 { 1472 } else { 1452 };
-        let (mut lost, mut says) = (0, String::new());
         for (count, size) in [(PINGS - 5, 56), (5, full)] {
-            let line = format!("ping {option} -n -q -c {count} -i 0.02 -W 2 -M do -s {size} -I {from} {to}");
+            // With a limit, ping goes on until so many are answered. Without, it would take a late answer for none.
+            let line = format!("ping {option} -n -c {count} -i 0.02 -w 5 -M do -s {size} -I {from} {to}");
             let done = Cmd::new(&line).inside(namespace).finish(self.interrupt)?;
-            match pings(&done.text()) {
-                Some((sent, answered)) if sent == count && answered <= sent => lost += sent - answered,
-                _ => says = format!("{} {}", done.text().trim(), done.stderr),
+            if let Err(why) = pings(&done.text(), count) {
+                return Ok(Verdict::new(false, format!("{size} octets: {why} {}", done.stderr)));
             }
         }
-        if !says.is_empty() {
-            return Ok(Verdict::new(false, says));
-        }
-        Ok(Verdict::new(lost == 0, format!("{} of {PINGS}", PINGS - lost)))
+        Ok(Verdict::new(true, format!("{PINGS} of {PINGS}")))
     }
 
     fn curl(&self, ue: Ue, family: Family, size: u64) -> Cmd {
@@ -179,19 +178,35 @@ impl Traffic<'_> {
         let udp = if is_udp { format!("-u -b {UDP_RATE} -l {UDP_LEN}") } else { String::new() };
         let line = format!("iperf3 {option} -c {host} -B {from} -t {SECONDS} -J --bidir {udp}");
         let limit = Duration::from_secs(30) + Duration::from_secs(u64::from(SECONDS));
-        let done = Cmd::new(&line).inside(&self.plan.ue()).limit(limit).finish(self.interrupt)?;
-        Ok(rates(&done.stdout, is_udp).unwrap_or_else(|why| Verdict::new(false, why)))
+        // A server of its own: one that lost its client is busy for a while.
+        let server = Cmd::new("iperf3 -s -1").inside(&self.plan.inet());
+        let server =
+            self.processes.start("iperf3", &server)?.await_word("Server listening", self.interrupt)?;
+        let done = Cmd::new(&line).inside(&self.plan.ue()).limit(limit).finish(self.interrupt);
+        server.kill();
+        Ok(rates(&done?.stdout, is_udp).unwrap_or_else(|why| Verdict::new(false, why)))
     }
 }
 
-/// Sent and answered, from ping's last lines.
-fn pings(told: &str) -> Option<(u32, u32)> {
-    let line = told.lines().find(|line| line.contains(" packets transmitted, "))?;
-    let (sent, rest) = line.split_once(" packets transmitted, ")?;
-    let (answered, rest) = rest.split_once(" received")?;
-    // Duplicates and ICMP errors stand between the two.
-    let is_plain = rest.starts_with(", ") && !rest.contains("duplicates") && !rest.contains("errors");
-    Some((sent.trim().parse().ok()?, answered.trim().parse().ok()?)).filter(|_| is_plain)
+/// Whether so many pings were answered once, and none before the last of them was not.
+fn pings(told: &str, count: u32) -> Result<(), String> {
+    let after = |line: &str| line.split_once("icmp_seq=").map(|(_, rest)| rest.to_owned());
+    let is_answer = |line: &&str| line.contains(" bytes from ");
+    let number = |rest: String| rest.split_ascii_whitespace().next()?.parse().ok();
+    let mut numbers: Vec<u32> = told.lines().filter(is_answer).filter_map(after).filter_map(number).collect();
+    numbers.sort_unstable();
+    let answers = numbers.len();
+    numbers.dedup();
+    let last = numbers.last().copied().unwrap_or(0);
+    if numbers.len() < answers {
+        Err(format!("{} answered twice", answers - numbers.len()))
+    } else if last as usize > answers {
+        Err(format!("{} of {last} lost", last as usize - answers))
+    } else if answers < count as usize {
+        Err(format!("{answers} of {count} answered"))
+    } else {
+        Ok(())
+    }
 }
 
 fn megabits(size: u64, took: Duration) -> String {
@@ -223,21 +238,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_pings_duplicates_and_errors_are_told_apart() {
-        let line = |rest: &str| format!("PING x\n\n--- x ping statistics ---\n{rest}\nrtt min\n");
-        assert_eq!(
-            pings(&line("15 packets transmitted, 15 received, 0% packet loss, time 4ms")),
-            Some((15, 15))
-        );
-        assert_eq!(
-            pings(&line("15 packets transmitted, 9 received, 40% packet loss, time 4ms")),
-            Some((15, 9))
-        );
-        let duplicates = "15 packets transmitted, 15 received, +3 duplicates, 0% packet loss, time 4ms";
-        assert_eq!(pings(&line(duplicates)), None);
-        let errors = "15 packets transmitted, 0 received, +3 errors, 100% packet loss, time 4ms";
-        assert_eq!(pings(&line(errors)), None);
-        assert_eq!(pings("ping: connect: Network is unreachable"), None);
+    fn lost_pings_duplicates_and_silence_are_told_apart() {
+        let told = |numbers: &[u32]| {
+            let line =
+                |number: &u32| format!("64 bytes from 10.45.0.1: icmp_seq={number} ttl=62 time=1.3 ms\n");
+            format!("PING x\n{}\n--- x ping statistics ---\n", numbers.iter().map(line).collect::<String>())
+        };
+        assert_eq!(pings(&told(&[1, 3, 2]), 3), Ok(()));
+        assert_eq!(pings(&told(&[1, 2, 4]), 3), Err("1 of 4 lost".to_owned()));
+        assert_eq!(pings(&told(&[1, 2, 2, 3]), 3), Err("1 answered twice".to_owned()));
+        assert_eq!(pings(&told(&[1, 2]), 3), Err("2 of 3 answered".to_owned()));
+        let refused = "From 192.0.2.10 icmp_seq=1 Destination Host Unreachable\n";
+        assert_eq!(pings(refused, 3), Err("0 of 3 answered".to_owned()));
     }
 
     #[test]
