@@ -88,13 +88,24 @@ stage_tests() { logged tests cargo test --workspace --locked; }
 # The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
 stage_peers() { logged peers cargo test --locked -p scalebricks -p scalebricks-bench --features scalebricks/peers --lib --test bench; }
 
+# Sets huge pages aside for as long as a command runs, where that is allowed and none are set aside yet.
+with_huge_pages() {
+    local pages=/proc/sys/vm/nr_hugepages before
+    before=$(cat $pages 2>/dev/null || echo 0)
+    if [ "$before" = 0 ] && [ -w $pages ]; then echo 128 >$pages; fi
+    "$@"
+    local status=$?
+    if [ "$before" = 0 ] && [ -w $pages ]; then echo 0 >$pages; fi
+    return $status
+}
+
 # Ports over DPDK's virtual devices. Those that meet the system's own network need root.
 stage_dpdk() {
     pkg-config --atleast-version=22.11 libdpdk 2>/dev/null ||
         { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
-    cargo clippy -p scalebricks-dpdk --features dpdk --all-targets --locked -- -D warnings &&
+    cargo clippy -p scalebricks-dpdk -p scalebricks-bench -p scalebricks --features scalebricks/dpdk --all-targets --locked -- -D warnings &&
         cargo test --locked -p scalebricks-dpdk --features dpdk --no-run &&
-        logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk
+        with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk
 }
 
 # A cluster over real interfaces, in all architectures.

@@ -30,6 +30,11 @@ int sb_pktmbuf_linearize(struct rte_mbuf *packet)
 	return rte_pktmbuf_linearize(packet);
 }
 
+int sb_vlan_restore(struct rte_mbuf *packet)
+{
+	return rte_vlan_insert(&packet);
+}
+
 int sb_socket_id(void)
 {
 	return (int)rte_socket_id();
@@ -41,3 +46,4 @@ const uint64_t SB_RSS_UDP = RTE_ETH_RSS_UDP;
 const uint64_t SB_RSS_GTPU = RTE_ETH_RSS_GTPU;
 const uint32_t SB_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 const uint16_t SB_LINK_UP = RTE_ETH_LINK_UP;
+const uint64_t SB_VLAN_STRIPPED = RTE_MBUF_F_RX_VLAN_STRIPPED;

@@ -8,6 +8,7 @@
 #include <rte_eal.h>
 #include <rte_efd.h>
 #include <rte_errno.h>
+#include <rte_ether.h>
 #include <rte_ethdev.h>
 #include <rte_hash.h>
 #include <rte_lcore.h>
@@ -34,6 +35,9 @@ void sb_pktmbuf_free(struct rte_mbuf *packet);
 /* Copies all segments into the first. 0, or -1 if it has no room. */
 int sb_pktmbuf_linearize(struct rte_mbuf *packet);
 
+/* Puts a VLAN tag that was taken off on reception back into the packet. 0, or a negative errno if it has no room. */
+int sb_vlan_restore(struct rte_mbuf *packet);
+
 /* The socket of the calling thread, or SOCKET_ID_ANY. */
 int sb_socket_id(void);
 
@@ -44,5 +48,6 @@ extern const uint64_t SB_RSS_UDP;
 extern const uint64_t SB_RSS_GTPU;
 extern const uint32_t SB_MQ_RX_RSS;
 extern const uint16_t SB_LINK_UP;
+extern const uint64_t SB_VLAN_STRIPPED;
 
 #endif

@@ -73,6 +73,25 @@ impl Mbuf {
         self.raw().nb_segs
     }
 
+    /// Whether it is as packets should be: in one segment, with its VLAN tag in it if it has one.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        // SAFETY: reads a constant.
+        let stripped = unsafe { sys::SB_VLAN_STRIPPED };
+        self.raw().nb_segs == 1 && self.raw().ol_flags & stripped == 0
+    }
+
+    /// Makes it so; whether there was room.
+    pub(crate) fn make_plain(&mut self) -> bool {
+        // SAFETY: reads a constant.
+        let stripped = unsafe { sys::SB_VLAN_STRIPPED };
+        if self.segments() > 1 && !self.linearize() {
+            return false;
+        }
+        // SAFETY: the packet is ours alone, and in one segment.
+        self.raw().ol_flags & stripped == 0 || unsafe { sys::sb_vlan_restore(self.as_ptr()) == 0 }
+    }
+
     /// Copies all segments into the first; whether there was room.
     pub(crate) fn linearize(&mut self) -> bool {
         // SAFETY: the packet is ours alone.

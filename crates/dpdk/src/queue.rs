@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct RxQueue {
     port: Arc<Open>,
     queue: u16,
-    too_long: u64,
+    unusable: u64,
     one_thread: PhantomData<Cell<()>>,
 }
 
@@ -27,21 +27,22 @@ pub struct TxQueue {
 
 impl RxQueue {
     pub(crate) const fn new(port: Arc<Open>, queue: u16) -> Self {
-        Self { port, queue, too_long: 0, one_thread: PhantomData }
+        Self { port, queue, unusable: 0, one_thread: PhantomData }
     }
 
-    /// Packets dropped because they came in several buffers and had no room in one.
-    pub const fn too_long(&self) -> u64 {
-        self.too_long
+    /// Packets dropped because they came in several buffers and had no room in one, or none for the VLAN tag that the
+    /// device took off.
+    pub const fn unusable(&self) -> u64 {
+        self.unusable
     }
 
-    /// Looks at the packets from this place on, that each is in one buffer.
+    /// Looks at the packets from this place on, that each is in one buffer, as it was on the wire.
     #[cold]
-    fn make_whole(&mut self, burst: &mut Burst<Mbuf>, from: usize) {
+    fn make_plain(&mut self, burst: &mut Burst<Mbuf>, from: usize) {
         for at in (from..burst.len()).rev() {
-            if burst[at].segments() > 1 && !burst[at].linearize() {
+            if !burst[at].make_plain() {
                 burst.remove(at);
-                self.too_long += 1;
+                self.unusable += 1;
             }
         }
     }
@@ -60,8 +61,8 @@ impl RxPort<Mbuf> for RxQueue {
             let came = sys::sb_eth_rx_burst(self.port.number(), self.queue, end, room as u16); // at most `BURST`
             burst.set_len(from + usize::from(came).min(room));
         }
-        if burst[from..].iter().any(|packet| packet.segments() > 1) {
-            self.make_whole(burst, from);
+        if burst[from..].iter().any(|packet| !packet.is_plain()) {
+            self.make_plain(burst, from);
         }
         burst.len() - from
     }

@@ -8,7 +8,7 @@ mod common;
 use common::{eal, frame, pool, receive};
 use rustix::thread::UnshareFlags;
 use scalebricks_dpdk::{Mbuf, Port, PortConfig, Started};
-use scalebricks_io::{Burst, PacketBuf, TxPort};
+use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -103,4 +103,34 @@ fn a_tap_is_an_interface_of_the_system() {
     ip("link set sbtap addrgenmode none up");
     let mut other = start("net_af_packet2,iface=sbtap,blocksz=4096,framesz=2048,framecnt=512", "afp tap");
     exchange(&mut tap, &mut other, "tap frames");
+}
+
+/// The kernel hands the tag of a VLAN to packet sockets beside the frame, not in it.
+#[test]
+fn a_vlan_tag_is_in_the_frame_as_on_the_wire() {
+    if !namespace() {
+        return;
+    }
+    cable();
+    let mut near = start("net_af_packet3,iface=near,blocksz=4096,framesz=2048,framecnt=512", "vlan near");
+    let mut far = start("net_af_packet4,iface=far,blocksz=4096,framesz=2048,framecnt=512", "vlan far");
+    let mut pool = pool("vlan frames");
+    let tagged = |mut packet: Mbuf| {
+        packet.data_mut()[12..18].copy_from_slice(&[0x81, 0, 0, 7, 0x88, 0xB5]);
+        packet
+    };
+    let mut burst: Burst<Mbuf> = (0..8).map(|number| tagged(frame(&mut pool, number, 100))).collect();
+    let sent: Vec<Vec<u8>> = burst.iter().map(|packet| packet.data().to_vec()).collect();
+    while !burst.is_empty() {
+        far.tx[0].tx_burst(&mut burst);
+    }
+    let (began, mut came) = (Instant::now(), Vec::new());
+    while came.len() < 8 && began.elapsed() < Duration::from_secs(5) {
+        let mut burst = Burst::new();
+        near.rx[0].rx_burst(&mut burst);
+        let ours = burst.iter().filter(|packet| packet.data().get(16..18) == Some(&[0x88, 0xB5]));
+        came.extend(ours.map(|packet| packet.data().to_vec()));
+    }
+    assert_eq!(came, sent);
+    assert_eq!(near.rx[0].unusable(), 0);
 }

@@ -162,7 +162,7 @@ impl<P: PacketBuf> Worker<P> {
         }
     }
 
-    /// Takes nothing more from outside by mistake: what the fabric has refused so far gets a last chance.
+    /// What the fabric has refused so far gets a last chance.
     fn finish(&mut self, from: Duration) {
         while self.node.has_waiting() && self.start.elapsed() < from + LAST_FRAMES {
             self.node.turn(self.start.elapsed());

@@ -55,9 +55,10 @@ fn check_free(path: &Path) -> Result<(), ServerError> {
 }
 
 /// Makes the socket in a directory that nobody else may enter, and moves it to its place: at no time can another user
-/// connect, and a left-over file is replaced in one step.
+/// connect, and a left-over file is replaced in one step. Directories that are missing on the way there are made.
 fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
     let room = parent.join(format!(".sb{}", std::process::id()));
     DirBuilder::new().mode(0o700).create(&room)?;
     let hidden = room.join("s");
@@ -105,7 +106,10 @@ mod tests {
         drop(file);
         assert!(path.exists());
         assert!(matches!(bind(&path), Err(ServerError::NotASocket(_))));
+        let under_a_file = path.join("admin.sock");
+        assert!(matches!(bind(&under_a_file), Err(ServerError::Socket { .. })));
         let far = folder.path().join("no/such/folder/admin.sock");
-        assert!(matches!(bind(&far), Err(ServerError::Socket { .. })));
+        assert!(bind(&far).is_ok());
+        assert!(UnixStream::connect(&far).is_err(), "gone with its owner");
     }
 }
