@@ -112,7 +112,9 @@ stage_dpdk() {
 stage_lab() {
     local probe=sb-probe-$$ what=''
     pkg-config --atleast-version=22.11 libdpdk 2>/dev/null || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'
-    if ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
+    if ! command -v ip >/dev/null; then
+        what='no ip (on Debian: apt install iproute2)'
+    elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
     if [ -n "$what" ]; then
         [ "${REQUIRE_NAMESPACES:-}" = 1 ] || { skip "$what"; return; }
         printf 'required, but %s\n' "$what" >&2

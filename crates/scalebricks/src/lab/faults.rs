@@ -5,8 +5,7 @@ use super::base_station::ask;
 use super::counters::Observer;
 use super::exec::Cmd;
 use super::frames;
-use super::network::{Entry, Network};
-use super::nodes::Process;
+use super::network::Entry;
 use super::plan::{Family, Link, Plan, Ue};
 use super::report::{Ingress, Report, Round};
 use super::session::Lab;
@@ -112,7 +111,7 @@ fn other(lab: &Lab<'_>, node: NodeId) -> NodeId {
 
 /// Takes a node's link down and up, with packets on their way to it all the time.
 fn flap(lab: &Lab<'_>, interrupt: &Interrupt, link: Link, node: NodeId) -> Result<Verdict, LabError> {
-    let network: Network<'_> = lab.network();
+    let network = lab.network();
     // Over the fabric, packets must cross it to be concerned.
     let (entry, ue) = match link {
         Link::Internet | Link::Ran => (node, Plan::ue_of(other(lab, node))),
@@ -137,8 +136,9 @@ fn missing(lab: &mut Lab<'_>, interrupt: &Interrupt) -> Result<(Verdict, Verdict
     let Some(node) = lab.plan.size.nodes().last() else {
         return Err(LabError::Setup { what: "no node".to_owned() });
     };
-    let process: Option<Process> = lab.nodes.pop();
-    process.map(Process::kill_at_once);
+    if let Some(process) = lab.nodes.pop() {
+        process.kill_at_once();
+    }
     let mut without = Verdict { passed: true, says: String::new() };
     let others: Vec<NodeId> = lab.plan.size.nodes().filter(|other| *other != node).collect();
     for (entry, handling) in others.iter().flat_map(|entry| others.iter().map(move |other| (*entry, *other)))
