@@ -167,11 +167,21 @@ impl Process {
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Self, LabError> {
+        match self.says(word, limit, interrupt) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.kill();
+                Err(error)
+            }
+        }
+    }
+
+    fn says(&mut self, word: &str, limit: Duration, interrupt: &Interrupt) -> Result<(), LabError> {
         let began = Instant::now();
         loop {
             let ended = self.ended();
             if self.log().contains(word) {
-                return Ok(self);
+                return Ok(());
             }
             ended?;
             interrupt.check()?;

@@ -179,7 +179,7 @@ impl Traffic<'_> {
         let line = format!("iperf3 {option} -c {host} -B {from} -t {SECONDS} -J --bidir {udp}");
         let limit = Duration::from_secs(30) + Duration::from_secs(u64::from(SECONDS));
         // A server of its own: one that lost its client is busy for a while.
-        let server = Cmd::new("iperf3 -s -1").inside(&self.plan.inet());
+        let server = Cmd::new("iperf3 -s -1 --forceflush").inside(&self.plan.inet());
         let server =
             self.processes.start("iperf3", &server)?.await_word("Server listening", self.interrupt)?;
         let done = Cmd::new(&line).inside(&self.plan.ue()).limit(limit).finish(self.interrupt);
