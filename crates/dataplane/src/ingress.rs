@@ -73,7 +73,7 @@ impl<P: PacketBuf> Node<P> {
         batch.drain_with(&hints, |work, hint| match (self.resolve(hint), self.config.architecture) {
             (Ok(node), Architecture::HashPartition) => self.go_to_lookup(node, work),
             (Ok(node), _) => self.go_to_handling(node, work),
-            (Err(reason), _) => self.drop_packet(work.packet, reason),
+            (Err(reason), _) => self.refuse(work, reason),
         });
         self.steering.give_back(batch);
     }
@@ -91,7 +91,7 @@ impl<P: PacketBuf> Node<P> {
         let mut batch = self.looking_up.take();
         batch.drain_with(&hints, |work, hint| match self.resolve(hint) {
             Ok(node) => self.go_to_handling(node, work),
-            Err(reason) => self.drop_packet(work.packet, reason),
+            Err(reason) => self.refuse(work, reason),
         });
         self.looking_up.give_back(batch);
     }
@@ -101,6 +101,17 @@ impl<P: PacketBuf> Node<P> {
     pub(crate) fn resolve(&self, hint: NodeHint) -> Result<NodeId, DropReason> {
         let missing = if hint == NodeHint::NONE { DropReason::UnknownFlow } else { DropReason::NoSuchNode };
         self.config.size.resolve(hint).ok_or(missing)
+    }
+
+    /// A key that leads nowhere. An exact table knows that there is no such flow, so it is for this node to say so.
+    #[cold]
+    fn refuse(&mut self, work: Work<'_, P>, reason: DropReason) {
+        match reason {
+            DropReason::UnknownFlow => {
+                self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow);
+            }
+            _ => self.drop_packet(work.packet, reason),
+        }
     }
 
     fn go_to_lookup(&mut self, node: NodeId, work: Work<'_, P>) {

@@ -91,3 +91,16 @@ fn no_more_wait_than_the_slow_path_takes() {
     node.take_punts(&mut punts);
     assert_eq!(punts.len(), PUNTS);
 }
+
+#[test]
+fn a_node_whose_exact_table_lacks_a_flow_says_so_itself() {
+    let gateway = Policy::default().gateway_address;
+    let unknown = to_gateway(gateway, 2152, &g_pdu(77, &upstream_inner(0, b"x"), false));
+    for architecture in [Architecture::FullDuplication, Architecture::HashPartition, Architecture::Vlb] {
+        let mut bench = bench(architecture, 4, Policy::default());
+        bench.cluster.nodes_mut().iter_mut().for_each(scalebricks_dataplane::Node::keep_punts);
+        let punts = punted(&mut bench, UP, &unknown);
+        let [(_, punt)] = &punts[..] else { panic!("{architecture}: {punts:?}") };
+        assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow), "{architecture}");
+    }
+}
