@@ -7,7 +7,7 @@
 # INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run.
 #
 #   FUZZ_SECONDS    seconds per fuzz target (8)
-#   MIRI_TIMEOUT    seconds until half of the Miri stage counts as failed (900)
+#   MIRI_TIMEOUT    seconds until half of the Miri stage counts as failed (1800)
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
@@ -179,7 +179,7 @@ stage_miri() {
     # run side by side once they are built.
     export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows -Zmiri-permissive-provenance}"
     local miri=(env "PROPTEST_CASES=${MIRI_PROPTEST_CASES:-1}" CARGO_TARGET_DIR=target/miri
-        timeout "${MIRI_TIMEOUT:-900}" cargo "+$nightly" miri test --locked -p scalebricks-types -p scalebricks-tables --lib)
+        timeout "${MIRI_TIMEOUT:-1800}" cargo "+$nightly" miri test --locked -p scalebricks-types -p scalebricks-tables --lib)
     "${miri[@]}" --no-run || return
     logged miri-setsep "${miri[@]}" -- setsep &
     local half=$!
