@@ -8,21 +8,25 @@ use scalebricks_tables::KeyBatch;
 use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FlowKey, KeyHash, Teid};
 
-/// Up to [`BURST`] packets that wait for the same lookup. What is known of a packet stands at its place; what stands
+/// Packets that wait for one lookup: two bursts, so that a table's first and last accesses, which overlap with nothing,
+/// are shared by more. Four gain no more: what is known of so many packets no longer stays in the first cache.
+pub(crate) const LANES: usize = 2 * BURST;
+
+/// Up to [`LANES`] packets that wait for the same lookup. What is known of a packet stands at its place; what stands
 /// behind the last one is left over and never read.
 #[derive(Debug)]
 pub(crate) struct Batch<P> {
-    packets: ArrayVec<P, BURST>,
-    parsed: [Parsed; BURST],
-    keys: [FlowKey; BURST],
-    hashes: [KeyHash; BURST],
+    packets: ArrayVec<P, LANES>,
+    parsed: [Parsed; LANES],
+    keys: [FlowKey; LANES],
+    hashes: [KeyHash; LANES],
     /// Of the hashes, those that are known; what is behind them is yet to be computed.
     hashed: usize,
 }
 
 /// Places are taken modulo this, which leaves them as they are and saves a check of each.
-const MASK: usize = BURST - 1;
-const _: () = assert!(BURST.is_power_of_two());
+const MASK: usize = LANES - 1;
+const _: () = assert!(LANES.is_power_of_two());
 
 /// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
 /// batch is taken out, worked off and given back: two pointers move, no packet does.
@@ -81,9 +85,9 @@ impl<P> Default for Batch<P> {
     fn default() -> Self {
         Self {
             packets: ArrayVec::new(),
-            parsed: [Parsed::NOTHING; BURST],
-            keys: [FlowKey::teid(Teid::new(0)); BURST],
-            hashes: [KeyHash::default(); BURST],
+            parsed: [Parsed::NOTHING; LANES],
+            keys: [FlowKey::teid(Teid::new(0)); LANES],
+            hashes: [KeyHash::default(); LANES],
             hashed: 0,
         }
     }
@@ -122,6 +126,11 @@ impl<P> Batch<P> {
         let missing = self.hashed..self.packets.len();
         hasher.hash(&self.keys[missing.clone()], &mut self.hashes[missing]);
         self.hashed = self.packets.len();
+    }
+
+    /// The packets, with what was parsed of each.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = (&P, &Parsed)> {
+        self.packets.iter().zip(&self.parsed)
     }
 
     /// What a table is asked.

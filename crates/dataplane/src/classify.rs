@@ -326,6 +326,11 @@ mod tests {
                 }
                 let policy = Policy { verify_ipv4_checksum: verify, ..Policy::default() };
                 let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), Arc::new([]));
+                if let Some(dst) = frame.get(14..).and_then(|packet| plain::destination(packet, verify)) {
+                    let packet = parse_ip(&frame[14..]).unwrap();
+                    prop_assert_eq!(packet.summary.dst, IpAddr::from(dst));
+                    prop_assert!(!verify || ipv4_header_checksum_ok(packet.bytes()));
+                }
                 if let Some(plain) = plain::of(&frame, output, policy.gateway_address, &[], verify) {
                     let (parsed, key) = classifier.parse(&frame, output, verify, Duration::ZERO).unwrap();
                     let Plain { user_offset, user_len, traffic_class, .. } = plain;

@@ -1,5 +1,6 @@
 //! A flow's state at its handling node: what the FIB's 16 bytes mean, and the counters beside them.
 
+use scalebricks_tables::huge::HugeSlice;
 use scalebricks_tables::{FibValue, prefetch_read};
 use scalebricks_types::{FlowIndex, NodeHint, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
@@ -92,7 +93,8 @@ pub struct FlowCounters {
     chunks: Box<[OnceLock<Chunk>]>,
 }
 
-type Chunk = Box<[[AtomicU64; 4]]>;
+/// A flow's counters lie within one line of the cache, and a chunk on one huge page, if there is one.
+type Chunk = HugeSlice<[AtomicU64; 4]>;
 
 /// Flows of a chunk: 2 MiB.
 const CHUNK: usize = 1 << 16;
@@ -111,7 +113,7 @@ impl FlowCounters {
     /// Makes zeroed counters until there are this many, up to 2^26; those there are stay as they are.
     pub fn reserve(&self, flows: usize) {
         for chunk in self.chunks.iter().take(flows.div_ceil(CHUNK)) {
-            chunk.get_or_init(|| (0..CHUNK).map(|_| Default::default()).collect());
+            chunk.get_or_init(|| HugeSlice::zeroed(CHUNK));
         }
     }
 

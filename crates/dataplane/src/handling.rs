@@ -5,18 +5,21 @@
 //! is not here goes once more to where the GPT has it, else it is dropped.
 
 use crate::adjacency::NextHop;
-use crate::batch::Work;
+use crate::batch::{LANES, Work};
+use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowState;
 use crate::node::Node;
+use crate::plain;
 use crate::policy::Oversize;
 use crate::punt::Why;
 use crate::reason::DropReason;
-use scalebricks_io::{BURST, PacketBuf};
-use scalebricks_tables::KeyBatch;
+use scalebricks_io::PacketBuf;
+use scalebricks_tables::{KeyBatch, prefetch_in_front};
 use scalebricks_types::{KeyHash, NodeHint};
 use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4, Tunnel};
-use scalebricks_wire::{ethernet, ipv4_header_checksum_ok, parse_ip};
+use scalebricks_wire::{MacAddr, ethernet, ipv4_header_checksum_ok, parse_ip};
+use std::net::Ipv4Addr;
 
 impl<P: PacketBuf> Node<P> {
     /// Looks the waiting packets up in the FIB and acts on each.
@@ -24,8 +27,14 @@ impl<P: PacketBuf> Node<P> {
         if self.handling.is_empty() {
             return;
         }
+        for (packet, parsed) in self.handling.packets() {
+            if parsed.output == OutputPort::BaseStation {
+                // Where the tunnel's headers will be written.
+                prefetch_in_front(packet.data(), OUTER_V4_IP_LEN);
+            }
+        }
         self.handling.hash(self.classifier.hasher());
-        let mut values = [None; BURST];
+        let mut values = [None; LANES];
         self.tables.fib.lookup_batch(self.handling.keys(), &mut values);
         for value in values.iter().flatten() {
             self.tables.counters.prefetch(FlowState::decode(*value).index);
@@ -58,34 +67,72 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Downstream: the user's packet leaves in the flow's tunnel.
+    #[inline(always)]
     fn encapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
+        // The usual case apart: a next hop that may be anything is passed through memory, at a cost.
+        match self.adjacencies.base_station(flow.base_station, work.hash.get()) {
+            Some((address, NextHop::Via(mac))) => match self.put_into_tunnel(work, flow, address, mac) {
+                Some((packet, Fits::Link)) => {
+                    self.stats.base_station_out += 1;
+                    self.send_outside(OutputPort::BaseStation, packet);
+                }
+                Some((packet, Fits::InPieces)) => self.send_fragmented(packet, NextHop::Via(mac)),
+                None => {}
+            },
+            Some((address, next_hop)) => self.encapsulate_slowly(work, flow, address, next_hop),
+            None => self.drop_packet(work.packet, DropReason::UnknownFlow),
+        }
+    }
+
+    /// [`Self::encapsulate`] where the next hop's address on the link is not known.
+    #[cold]
+    fn encapsulate_slowly(&mut self, work: Work<'_, P>, flow: &FlowState, address: Ipv4Addr, next_hop: NextHop) {
+        if next_hop == NextHop::NoRoute {
+            return self.drop_packet(work.packet, DropReason::NoRoute);
+        }
+        match self.put_into_tunnel(work, flow, address, next_hop.mac()) {
+            Some((packet, Fits::Link)) => {
+                self.stats.base_station_out += 1;
+                self.send_via(OutputPort::BaseStation, packet, next_hop);
+            }
+            Some((packet, Fits::InPieces)) => self.send_fragmented(packet, next_hop),
+            None => {}
+        }
+    }
+
+    /// The packet in its flow's tunnel, counted; or it is dropped.
+    #[inline(always)]
+    fn put_into_tunnel(
+        &mut self,
+        work: Work<'_, P>,
+        flow: &FlowState,
+        address: Ipv4Addr,
+        mac: MacAddr,
+    ) -> Option<(P, Fits)> {
         let Work { mut packet, parsed, hash, .. } = work;
         let user_len = parsed.user_len;
-        let station = self.adjacencies.base_station(flow.base_station, hash.get());
-        let Some((address, next_hop)) = station else {
-            return self.drop_packet(packet, DropReason::UnknownFlow);
-        };
-        if next_hop == NextHop::NoRoute {
-            return self.drop_packet(packet, DropReason::NoRoute);
-        }
         let overhead = OUTER_V4_IP_LEN + if flow.qfi.is_some() { CONTAINER_LEN } else { 0 };
         if user_len + overhead > usize::from(u16::MAX) {
-            return self.drop_packet(packet, DropReason::TooLarge);
+            self.drop_packet(packet, DropReason::TooLarge);
+            return None;
         }
         let mtu = usize::from(self.config.policy.base_station_mtu);
-        let too_big = user_len + overhead > mtu;
-        if too_big && self.config.policy.oversize == Oversize::Icmp {
-            return self.refuse_too_big(packet, parsed, mtu - overhead);
+        let fits = if user_len + overhead > mtu { Fits::InPieces } else { Fits::Link };
+        if fits == Fits::InPieces && self.config.policy.oversize == Oversize::Icmp {
+            self.refuse_too_big(packet, parsed, mtu - overhead);
+            return None;
         }
         if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
-            return self.drop_packet(packet, DropReason::Truncated);
+            self.drop_packet(packet, DropReason::Truncated);
+            return None;
         }
         if packet.prepend(ethernet::HEADER_LEN + overhead).is_err() {
-            return self.drop_packet(packet, DropReason::NoBuffer);
+            self.drop_packet(packet, DropReason::NoBuffer);
+            return None;
         }
         self.outer_id = self.outer_id.wrapping_add(1);
         let outer = OuterV4 {
-            dst_mac: next_hop.mac(),
+            dst_mac: mac,
             src_mac: self.config.macs.base_station,
             src: self.config.policy.gateway_address,
             dst: address,
@@ -97,20 +144,38 @@ impl<P: PacketBuf> Node<P> {
             tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
         if outer.write(packet.data_mut(), user_len).is_err() {
-            return self.drop_packet(packet, DropReason::NoBuffer);
+            self.drop_packet(packet, DropReason::NoBuffer);
+            return None;
         }
         self.tables.counters.count(flow.index, false, user_len);
-        if too_big {
-            return self.send_fragmented(packet, mtu, next_hop);
-        }
-        self.stats.base_station_out += 1;
-        self.send_via(OutputPort::BaseStation, packet, next_hop);
+        Some((packet, fits))
     }
 
     /// Upstream: the user's packet leaves its tunnel.
+    #[inline(always)]
     fn decapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
-        let Work { mut packet, parsed, hash, .. } = work;
+        let Work { packet, parsed, hash, .. } = work;
         // Judged in its tunnel: whoever captures drops sees the whole frame.
+        let start = usize::from(parsed.user_offset);
+        let Some(user) = packet.data().get(start..start + parsed.user_len) else {
+            return self.drop_packet(packet, DropReason::Truncated);
+        };
+        let Some(dst) = plain::destination(user, self.config.policy.verify_ipv4_checksum) else {
+            return self.decapsulate_slowly(packet, parsed, hash, flow);
+        };
+        match self.adjacencies.internet(dst.into(), hash.get()) {
+            NextHop::Via(mac) => {
+                if let Some(packet) = self.take_out(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
+                    self.send_outside(OutputPort::Internet, packet);
+                }
+            }
+            _ => self.decapsulate_slowly(packet, parsed, hash, flow),
+        }
+    }
+
+    /// [`Self::decapsulate`] of any packet to any next hop.
+    #[inline(never)]
+    fn decapsulate_slowly(&mut self, packet: P, parsed: &Parsed, hash: KeyHash, flow: &FlowState) {
         let start = usize::from(parsed.user_offset);
         let Some(user) = packet.data().get(start..start + parsed.user_len) else {
             return self.drop_packet(packet, DropReason::Truncated);
@@ -126,22 +191,43 @@ impl<P: PacketBuf> Node<P> {
         if next_hop == NextHop::NoRoute {
             return self.drop_packet(packet, DropReason::NoRoute);
         }
-        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
-            return self.drop_packet(packet, DropReason::Truncated);
-        }
         let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
-        if packet.prepend(ethernet::HEADER_LEN).is_err() {
-            return self.drop_packet(packet, DropReason::NoBuffer);
+        if let Some(packet) = self.take_out(packet, parsed, flow, ethertype, next_hop.mac()) {
+            self.send_via(OutputPort::Internet, packet, next_hop);
         }
-        packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&ethernet::header(
-            next_hop.mac(),
-            self.config.macs.internet,
-            ethertype,
-        ));
+    }
+
+    /// The user's packet behind an Ethernet header, counted; or it is dropped.
+    #[inline(always)]
+    fn take_out(
+        &mut self,
+        mut packet: P,
+        parsed: &Parsed,
+        flow: &FlowState,
+        ethertype: u16,
+        mac: MacAddr,
+    ) -> Option<P> {
+        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
+            self.drop_packet(packet, DropReason::Truncated);
+            return None;
+        }
+        if packet.prepend(ethernet::HEADER_LEN).is_err() {
+            self.drop_packet(packet, DropReason::NoBuffer);
+            return None;
+        }
+        let header = ethernet::header(mac, self.config.macs.internet, ethertype);
+        packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&header);
         self.tables.counters.count(flow.index, true, parsed.user_len);
         self.stats.internet_out += 1;
-        self.send_via(OutputPort::Internet, packet, next_hop);
+        Some(packet)
     }
+}
+
+/// Whether an encapsulated packet fits the base-station link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fits {
+    Link,
+    InPieces,
 }
 
 /// Time to live of the outer packet, as hosts send today (RFC 1700).

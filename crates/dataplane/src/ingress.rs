@@ -4,13 +4,14 @@
 //! Next: [`crate::handling`] for flows pinned here, the fabric for all others.
 
 use crate::architecture::Architecture;
-use crate::batch::Work;
+use crate::batch::{LANES, Work};
 use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::node::Node;
 use crate::punt::{Why, may_be_local};
 use crate::reason::DropReason;
-use scalebricks_io::{BURST, Burst, PacketBuf};
+use scalebricks_io::{Burst, PacketBuf};
+use scalebricks_tables::prefetch_in_front;
 use scalebricks_types::{FlowKey, NodeHint, NodeId};
 use scalebricks_wire::{MacAddr, ethernet};
 use std::time::Duration;
@@ -29,32 +30,44 @@ impl<P: PacketBuf> Node<P> {
         };
         let taken = port.rx_burst(&mut burst);
         *counter += taken as u64;
-        // A pass of its own over the addresses: its loads do not wait for each other, so the first lines of all
-        // packets are on their way before the first is parsed.
-        let verdicts: arrayvec::ArrayVec<_, BURST> =
-            burst.iter().map(|p| check_address(p.data(), own)).collect();
-        for (packet, verdict) in burst.into_iter().zip(verdicts) {
-            match verdict {
-                Ok(()) => self.receive_for_cluster(packet, output, now),
-                Err(reason) => self.drop_packet(packet, reason),
-            }
+        prefetch_heads(&burst);
+        for packet in burst.drain(..) {
+            self.receive_for_cluster(packet, own, output, now);
         }
         taken
     }
 
-    /// A frame from outside for this node's address.
+    /// A frame from outside.
     #[inline(always)]
-    fn receive_for_cluster(&mut self, packet: P, output: OutputPort, now: Duration) {
-        if let Some((parsed, key)) = self.classifier.plain_ingress(packet.data(), output) {
-            self.steering.push_unhashed(packet, &parsed, &key);
-        } else {
-            match self.classifier.ingress(packet.data(), output, now) {
-                Ok((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
-                Err(reason) if may_be_local(reason) => {
-                    return self.punt(packet, output.opposite(), Why::NoFlow(reason));
-                }
-                Err(reason) => return self.drop_packet(packet, reason),
-            }
+    fn receive_for_cluster(&mut self, packet: P, own: MacAddr, output: OutputPort, now: Duration) {
+        let frame = packet.data();
+        let plain = match ethernet::destination(frame) {
+            Some(mac) if mac == own => self.classifier.plain_ingress(frame, output),
+            _ => None,
+        };
+        match plain {
+            Some((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
+            None => return self.receive_other(packet, own, output, now),
+        }
+        if self.steering.is_full() {
+            self.steer();
+        }
+    }
+
+    /// Such a frame that is not plain.
+    #[inline(never)]
+    fn receive_other(&mut self, packet: P, own: MacAddr, output: OutputPort, now: Duration) {
+        let classified = check_address(packet.data(), own)
+            .map_err(|reason| (reason, false))
+            .and_then(|()| {
+                self.classifier
+                    .ingress(packet.data(), output, now)
+                    .map_err(|reason| (reason, may_be_local(reason)))
+            });
+        match classified {
+            Ok((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
+            Err((reason, true)) => return self.punt(packet, output.opposite(), Why::NoFlow(reason)),
+            Err((reason, false)) => return self.drop_packet(packet, reason),
         }
         if self.steering.is_full() {
             self.steer();
@@ -67,7 +80,7 @@ impl<P: PacketBuf> Node<P> {
             return;
         }
         self.steering.hash(self.classifier.hasher());
-        let mut hints = [NodeHint::NONE; BURST];
+        let mut hints = [NodeHint::NONE; LANES];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
         let mut batch = self.steering.take();
         batch.drain_with(&hints, |work, hint| match (self.resolve(hint), self.config.architecture) {
@@ -84,7 +97,7 @@ impl<P: PacketBuf> Node<P> {
             return;
         }
         self.looking_up.hash(self.classifier.hasher());
-        let mut hints = [NodeHint::NONE; BURST];
+        let mut hints = [NodeHint::NONE; LANES];
         if let Some(lookup) = &mut self.tables.lookup {
             lookup.lookup_batch(self.looking_up.keys(), &mut hints);
         }
@@ -163,9 +176,9 @@ impl<P: PacketBuf> Node<P> {
         let mut burst = Burst::new();
         let taken = self.ports.fabric.rx_burst(&mut burst);
         self.stats.fabric_in += taken as u64;
-        let addresses: arrayvec::ArrayVec<_, BURST> =
-            burst.iter().map(|p| ethernet::destination(p.data()).and_then(FabricMac::decode)).collect();
-        for (packet, mac) in burst.into_iter().zip(addresses) {
+        prefetch_heads(&burst);
+        for packet in burst.drain(..) {
+            let mac = ethernet::destination(packet.data()).and_then(FabricMac::decode);
             match mac {
                 None => self.drop_packet(packet, DropReason::BadFabricMac),
                 Some(mac) if mac.node != self.config.id => self.drop_packet(packet, DropReason::OtherMac),
@@ -214,6 +227,14 @@ impl<P: PacketBuf> Node<P> {
         if self.handling.is_full() {
             self.handle();
         }
+    }
+}
+
+/// Asks for the first lines of all frames of a burst: the loads of the pass over them then wait for each other no longer.
+#[inline(always)]
+fn prefetch_heads<P: PacketBuf>(burst: &Burst<P>) {
+    for packet in burst {
+        prefetch_in_front(packet.data(), 0);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::policy::Policy;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
 use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
-use scalebricks_io::{Burst, PacketBuf, PacketSource, RxPort, TxPort};
+use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, TxPort};
 use scalebricks_tables::{Fib, GptReader};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
@@ -92,6 +92,23 @@ pub const FABRIC_QUEUE: usize = 4_096;
 
 /// Bursts taken from the fabric in a turn, so that what is under way goes before what is new.
 const FABRIC_BURSTS: usize = 4;
+
+/// Bursts taken from each outside port in a turn: a busy node asks its tables for more packets at once.
+const OUTSIDE_BURSTS: usize = 2;
+
+/// Receives up to so many bursts, as long as they are full; the packets taken.
+#[inline(always)]
+fn bursts(most: usize, mut receive: impl FnMut() -> usize) -> usize {
+    let mut all = 0;
+    for _ in 0..most {
+        let taken = receive();
+        all += taken;
+        if taken < BURST {
+            break;
+        }
+    }
+    all
+}
 
 /// One gateway node.
 pub struct Node<P: PacketBuf> {
@@ -168,16 +185,11 @@ impl<P: PacketBuf> Node<P> {
     /// moment, the same for all calls.
     pub fn turn(&mut self, now: Duration) -> usize {
         let mut moved = self.flush_fabric();
-        for _ in 0..FABRIC_BURSTS {
-            let taken = self.receive_fabric(now);
-            moved += taken;
-            if taken == 0 {
-                break;
-            }
-        }
+        moved += bursts(FABRIC_BURSTS, || self.receive_fabric(now));
         if self.fabric_queue.is_empty() {
-            moved += self.receive_outside(OutputPort::BaseStation, now);
-            moved += self.receive_outside(OutputPort::Internet, now);
+            for output in [OutputPort::BaseStation, OutputPort::Internet] {
+                moved += bursts(OUTSIDE_BURSTS, || self.receive_outside(output, now));
+            }
         }
         // In this order: each stage feeds the next, and nothing may be left when the turn ends.
         self.steer();
@@ -247,7 +259,6 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Sends a packet to its next hop, whose [`NextHop::mac`] is in its Ethernet header.
-    #[inline]
     pub(crate) fn send_via(&mut self, port: OutputPort, packet: P, next_hop: NextHop) {
         match next_hop {
             NextHop::Via(_) => self.send_outside(port, packet),
@@ -257,7 +268,8 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Puts a packet whose Ethernet header is written in line for an outside port.
-    fn send_outside(&mut self, port: OutputPort, packet: P) {
+    #[inline(always)]
+    pub(crate) fn send_outside(&mut self, port: OutputPort, packet: P) {
         let burst = match port {
             OutputPort::Internet => &mut self.internet_out,
             OutputPort::BaseStation => &mut self.base_station_out,

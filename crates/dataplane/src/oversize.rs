@@ -19,7 +19,8 @@ pub const MAX_PIECES: u8 = 254;
 
 impl<P: PacketBuf> Node<P> {
     /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
-    pub(crate) fn send_fragmented(&mut self, packet: P, mtu: usize, next_hop: NextHop) {
+    pub(crate) fn send_fragmented(&mut self, packet: P, next_hop: NextHop) {
+        let mtu = usize::from(self.config.policy.base_station_mtu);
         let Some(pieces) = self.cut(&packet, mtu) else {
             return self.drop_packet(packet, DropReason::NoBuffer);
         };

@@ -4,7 +4,7 @@
 
 use crate::fabric_mac::OutputPort;
 use scalebricks_types::{FlowKey, Teid};
-use scalebricks_wire::ethernet::HEADER_LEN as ETHERNET_LEN;
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN as ETHERNET_LEN};
 use scalebricks_wire::gtpu::PORT;
 use scalebricks_wire::ipv4::MIN_HEADER_LEN as IPV4_LEN;
 use scalebricks_wire::protocol::{UDP, has_ports};
@@ -23,82 +23,135 @@ pub(crate) struct Plain {
 const TO_PORTS: usize = ETHERNET_LEN + IPV4_LEN + 4;
 /// Octets from Ethernet to the user's packet in a tunnel.
 const TO_USER: usize = ETHERNET_LEN + IPV4_LEN + 8 + 8;
-/// First octet of the first multicast address; what is above is reserved, broadcast among it.
-const MULTICAST: u8 = 224;
+/// First octet of the last address that is no multicast address; what is above those is reserved, broadcast among it.
+const LAST_UNICAST: u8 = 223;
 /// GTP-U version 1, no optional fields; a G-PDU.
-const PLAIN_GPDU: [u8; 2] = [0x30, 0xff];
+const PLAIN_GPDU: u16 = 0x30ff;
 
-#[inline(always)]
-const fn word<const N: usize>(head: &[u8; N], at: usize) -> u32 {
-    u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+/// An IPv4 header without options and the ports behind it as three registers, each octet loaded once. Octets stand as in
+/// memory: the first in the lowest bits.
+#[derive(Clone, Copy)]
+struct Headers {
+    /// Version and header length, traffic class, length, identification, fragment offset.
+    length: u64,
+    /// Time to live, protocol, checksum, source.
+    source: u64,
+    /// Destination, ports.
+    destination: u64,
 }
 
-#[inline(always)]
-const fn short<const N: usize>(head: &[u8; N], at: usize) -> u16 {
-    u16::from_be_bytes([head[at], head[at + 1]])
+impl Headers {
+    #[inline(always)]
+    fn load(ip: &[u8; IPV4_LEN + 4]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(*ip[at..].first_chunk().unwrap_or(&[0; 8]));
+        Self { length: word(0), source: word(8), destination: word(16) }
+    }
+
+    /// The packet's stated length, if it is a plain packet for one station, and of the `there` octets that there are it
+    /// wants no more than all, and has room for ports.
+    #[inline(always)]
+    fn plain_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
+        let is_plain = self.length & LENGTH_MASK == PLAIN_LENGTH
+            && self.destination as u8 <= LAST_UNICAST
+            && has_ports(self.protocol())
+            && (!verify_checksum || self.checksum_ok());
+        let len = usize::from(((self.length >> 16) as u16).swap_bytes());
+        (is_plain && len >= IPV4_LEN + 4 && len <= there).then_some(len)
+    }
+
+    /// The checksum of the header. The sum of 16-bit words is the same in either byte order (RFC 1071 §2), and may be
+    /// made of wider words, the carries added in the end.
+    #[inline(always)]
+    fn checksum_ok(self) -> bool {
+        let halves = |word: u64| (word & u64::from(u32::MAX)) + (word >> 32);
+        let sum = halves(self.length) + halves(self.source) + u64::from(self.dst());
+        let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+        // A header is not all zeros, so neither is its sum; at most 2 · 0xffff + 4 remains.
+        (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    #[inline(always)]
+    const fn traffic_class(self) -> u8 {
+        (self.length >> 8) as u8
+    }
+
+    #[inline(always)]
+    const fn protocol(self) -> u8 {
+        (self.source >> 8) as u8
+    }
+
+    /// The destination address, its octets as in memory.
+    #[inline(always)]
+    const fn dst(self) -> u32 {
+        self.destination as u32
+    }
+
+    #[inline(always)]
+    const fn ports(self) -> [u16; 2] {
+        let ports = self.destination >> 32;
+        [(ports as u16).swap_bytes(), ((ports >> 16) as u16).swap_bytes()]
+    }
+
+    #[inline(always)]
+    fn five_tuple(self) -> FlowKey {
+        let [src, dst] = [(self.source >> 32) as u32, self.dst()].map(|octets| Ipv4Addr::from(u32::from_be(octets)));
+        let [src_port, dst_port] = self.ports();
+        FlowKey::five_tuple_v4(src, dst, self.protocol(), src_port, dst_port)
+    }
 }
 
-/// Whether the Ethernet and IPv4 headers are plain and the packet's stated length, which is returned, is there and has
-/// room for ports.
-#[inline(always)]
-fn ipv4_len<const N: usize>(head: &[u8; N], frame_len: usize, verify_checksum: bool) -> Option<usize> {
-    // Ethertype, version and header length in one comparison; then "more fragments" and the offset in another.
-    let is_plain = word(head, 11) & IPV4_MASK == IPV4_WORD
-        && word(head, 20) & FRAGMENT_MASK == 0
-        && head[0] & 1 == 0
-        && head[30] < MULTICAST
-        && (!verify_checksum || checksum_ok(head));
-    let len = usize::from(short(head, 16));
-    (is_plain && len >= IPV4_LEN + 4 && len <= frame_len - ETHERNET_LEN).then_some(len)
-}
+/// Version, header length, "more fragments" and the offset; what they are in a plain packet.
+const LENGTH_MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
+const PLAIN_LENGTH: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
 
-const IPV4_MASK: u32 = u32::from_ne_bytes([0, 0xff, 0xff, 0xff]);
-const IPV4_WORD: u32 = u32::from_ne_bytes([0, 0x08, 0x00, 0x45]);
-const FRAGMENT_MASK: u32 = u32::from_ne_bytes([0x3f, 0xff, 0, 0]);
-
-/// The checksum of an IPv4 header without options. The sum of 16-bit words is the same in either byte order (RFC 1071
-/// §2), and may be made of wider words, the carries added in the end.
+/// The headers of a frame with IPv4 for one station.
 #[inline(always)]
-fn checksum_ok<const N: usize>(head: &[u8; N]) -> bool {
-    let sum: u64 = [14, 18, 22, 26, 30].iter().map(|&at| u64::from(word(head, at))).sum();
-    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-    // A header is not all zeros, so neither is its sum; at most 2 · 0xffff + 4 remains.
-    (sum & 0xffff) + (sum >> 16) == 0xffff
+fn headers(head: &[u8; TO_PORTS]) -> Option<Headers> {
+    let is_ipv4 = head[12..ETHERNET_LEN] == ETHERTYPE_IPV4.to_be_bytes() && head[0] & 1 == 0;
+    is_ipv4.then(|| head[ETHERNET_LEN..].first_chunk().map(Headers::load))?
 }
 
 /// A downstream packet, keyed by its five-tuple, for none of the node's own addresses.
 #[inline(always)]
 pub(crate) fn downstream(frame: &[u8], own: &[[u8; 4]], verify_checksum: bool) -> Option<Plain> {
-    let head = frame.first_chunk::<TO_PORTS>()?;
-    let user_len = ipv4_len(head, frame.len(), verify_checksum)?;
-    let protocol = head[23];
-    if !has_ports(protocol) || own.iter().any(|own| u32::from_ne_bytes(*own) == word(head, 30)) {
+    let headers = headers(frame.first_chunk()?)?;
+    let user_len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
+    if own.iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
         return None;
     }
-    let address = |at| Ipv4Addr::from(u32::from_be(word(head, at)));
-    let key = FlowKey::five_tuple_v4(address(26), address(30), protocol, short(head, 34), short(head, 36));
-    Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class: head[15] })
+    let (key, traffic_class) = (headers.five_tuple(), headers.traffic_class());
+    Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
 }
 
 /// An upstream packet to the gateway, keyed by its tunnel.
 #[inline(always)]
 pub(crate) fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -> Option<Plain> {
-    let head = frame.first_chunk::<TO_USER>()?;
-    let len = ipv4_len(head, frame.len(), verify_checksum)?;
-    let is_plain = head[23] == UDP
-        && word(head, 30) == u32::from_ne_bytes(gateway.octets())
-        && short(head, 36) == PORT
-        && head[42..44] == PLAIN_GPDU
+    let head: &[u8; TO_USER] = frame.first_chunk()?;
+    let headers = headers(head.first_chunk()?)?;
+    let len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
+    let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let is_plain = headers.protocol() == UDP
+        && headers.dst() == u32::from_le_bytes(gateway.octets())
+        && headers.ports()[1] == PORT
+        && short(42) == PLAIN_GPDU
         && len >= TO_USER - ETHERNET_LEN
         // Lengths that leave nothing over: what is padded in between is rare.
-        && usize::from(short(head, 38)) + IPV4_LEN == len
-        && usize::from(short(head, 44)) + TO_USER - ETHERNET_LEN == len;
+        && usize::from(short(38)) + IPV4_LEN == len
+        && usize::from(short(44)) + TO_USER - ETHERNET_LEN == len;
     if !is_plain {
         return None;
     }
-    let teid = Teid::new(u32::from_be(word(head, 46)));
+    let teid = Teid::new(u32::from(short(46)) << 16 | u32::from(short(48)));
     let user_len = len - (TO_USER - ETHERNET_LEN);
     Some(Plain { key: FlowKey::teid(teid), user_offset: TO_USER as u16, user_len, traffic_class: 0 })
+}
+
+/// Where the user's packet goes that came in a tunnel.
+#[inline(always)]
+pub(crate) fn destination(user: &[u8], verify_checksum: bool) -> Option<Ipv4Addr> {
+    let headers = Headers::load(user.first_chunk()?);
+    headers.plain_len(user.len(), verify_checksum)?;
+    Some(Ipv4Addr::from(u32::from_be(headers.dst())))
 }
 
 /// A packet of either direction.

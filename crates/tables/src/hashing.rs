@@ -66,15 +66,13 @@ impl BatchHasher {
     #[inline]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
     fn eight(&self, keys: &[FlowKey], hashes: &mut [KeyHash]) {
-        let mut words = [[0; LANES]; 2];
-        for (lane, key) in keys.iter().enumerate() {
+        let mut words = [&[0; 2]; LANES];
+        for (words, key) in words.iter_mut().zip(keys) {
             let FlowKey::Short(key) = key else { return self.one_by_one(keys, hashes) };
-            let [first, second] = *key.words();
-            words[0][lane] = first;
-            words[1][lane] = second;
+            *words = key.words();
         }
         // SAFETY: `isa` is at least AVX-512, and was available when this was made.
-        let found = unsafe { avx512::siphash13(self.hasher.state(), &words) };
+        let found = unsafe { avx512::siphash13(self.hasher.state(), words) };
         for (hash, found) in hashes.iter_mut().zip(found) {
             *hash = KeyHash::new(found);
         }
@@ -90,11 +88,11 @@ mod avx512 {
 
     /// `SipHash-1-3` of eight keys of two words.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    pub(super) fn siphash13(state: [u64; 4], words: &[[u64; LANES]; 2]) -> [u64; LANES] {
+    pub(super) fn siphash13(state: [u64; 4], keys: [&[u64; 2]; LANES]) -> [u64; LANES] {
         const LENGTH: i64 = 16 << 56;
         let mut v = state.map(|word| _mm512_set1_epi64(word.cast_signed()));
-        for words in words {
-            let words = load(words);
+        for at in 0..2 {
+            let words = load(keys.map(|key| key[at]));
             v[3] = _mm512_xor_si512(v[3], words);
             v = round(v);
             v[0] = _mm512_xor_si512(v[0], words);
@@ -108,9 +106,10 @@ mod avx512 {
         store(_mm512_xor_si512(_mm512_xor_si512(v[0], v[1]), _mm512_xor_si512(v[2], v[3])))
     }
 
+    /// Put together in registers: keys were just written word by word, and a wide load of them would wait for that.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    fn load(words: &[u64; LANES]) -> __m512i {
+    fn load(words: [u64; LANES]) -> __m512i {
         let [a, b, c, d, e, f, g, h] = words.map(u64::cast_signed);
         _mm512_set_epi64(h, g, f, e, d, c, b, a)
     }

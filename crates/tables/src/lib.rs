@@ -24,7 +24,7 @@ mod prefetch;
 pub mod setsep;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
-pub use prefetch::prefetch_read;
+pub use prefetch::{prefetch_in_front, prefetch_read};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

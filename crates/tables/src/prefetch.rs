@@ -7,6 +7,13 @@ pub fn prefetch_read<T>(target: &T) {
     prefetch(target);
 }
 
+/// Asks for the cache line with the byte so many in front of a slice, to be written soon: where a packet
+/// will grow to. A hint for any slice and any distance.
+#[inline(always)]
+pub fn prefetch_in_front(bytes: &[u8], distance: usize) {
+    prefetch(bytes.as_ptr().wrapping_sub(distance));
+}
+
 /// [`prefetch_read`] of an item of a slice, without a check whether there is such an item.
 #[inline(always)]
 pub(crate) fn prefetch_item<T>(items: &[T], index: usize) {
