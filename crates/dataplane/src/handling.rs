@@ -70,23 +70,25 @@ impl<P: PacketBuf> Node<P> {
     #[inline(always)]
     fn encapsulate(&mut self, work: Work<'_, P>, flow: &FlowState) {
         // The usual case apart: a next hop that may be anything is passed through memory, at a cost.
-        match self.adjacencies.base_station(flow.base_station, work.hash.get()) {
-            Some((address, NextHop::Via(mac))) => match self.put_into_tunnel(work, flow, address, mac) {
-                Some((packet, Fits::Link)) => {
-                    self.stats.base_station_out += 1;
-                    self.send_outside(OutputPort::BaseStation, packet);
-                }
-                Some((packet, Fits::InPieces)) => self.send_fragmented(packet, NextHop::Via(mac)),
-                None => {}
-            },
-            Some((address, next_hop)) => self.encapsulate_slowly(work, flow, address, next_hop),
-            None => self.drop_packet(work.packet, DropReason::UnknownFlow),
+        let Some((address, mac)) = self.adjacencies.base_station_via(flow.base_station) else {
+            return self.encapsulate_slowly(work, flow);
+        };
+        match self.put_into_tunnel(work, flow, address, mac) {
+            Some((packet, Fits::Link)) => {
+                self.stats.base_station_out += 1;
+                self.send_outside(OutputPort::BaseStation, packet);
+            }
+            Some((packet, Fits::InPieces)) => self.send_fragmented(packet, NextHop::Via(mac)),
+            None => {}
         }
     }
 
-    /// [`Self::encapsulate`] where the next hop's address on the link is not known.
-    #[cold]
-    fn encapsulate_slowly(&mut self, work: Work<'_, P>, flow: &FlowState, address: Ipv4Addr, next_hop: NextHop) {
+    /// [`Self::encapsulate`] for any base station over any next hop.
+    #[inline(never)]
+    fn encapsulate_slowly(&mut self, work: Work<'_, P>, flow: &FlowState) {
+        let Some((address, next_hop)) = self.adjacencies.base_station(flow.base_station, work.hash.get()) else {
+            return self.drop_packet(work.packet, DropReason::UnknownFlow);
+        };
         if next_hop == NextHop::NoRoute {
             return self.drop_packet(work.packet, DropReason::NoRoute);
         }
@@ -160,16 +162,13 @@ impl<P: PacketBuf> Node<P> {
         let Some(user) = packet.data().get(start..start + parsed.user_len) else {
             return self.drop_packet(packet, DropReason::Truncated);
         };
-        let Some(dst) = plain::destination(user, self.config.policy.verify_ipv4_checksum) else {
+        let mac = plain::destination(user, self.config.policy.verify_ipv4_checksum)
+            .and_then(|dst| self.adjacencies.internet_via(dst));
+        let Some(mac) = mac else {
             return self.decapsulate_slowly(packet, parsed, hash, flow);
         };
-        match self.adjacencies.internet(dst.into(), hash.get()) {
-            NextHop::Via(mac) => {
-                if let Some(packet) = self.take_out(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
-                    self.send_outside(OutputPort::Internet, packet);
-                }
-            }
-            _ => self.decapsulate_slowly(packet, parsed, hash, flow),
+        if let Some(packet) = self.take_out(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
+            self.send_outside(OutputPort::Internet, packet);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The hash of many keys at once. SipHash is one long chain of additions and rotations a key; eight keys side by side in
+//! The hash of many keys at once. SipHash is one long chain of additions and rotations a key; sixteen keys side by side in
 //! vector registers take hardly longer than one.
 
 use crate::isa::Isa;
@@ -11,9 +11,9 @@ pub struct BatchHasher {
     isa: Isa,
 }
 
-/// Keys in a vector.
+/// Keys in two vectors: `SipHash` is one long chain, so one vector's instructions wait while the other's run.
 #[cfg(target_arch = "x86_64")]
-const LANES: usize = 8;
+const LANES: usize = 16;
 
 impl BatchHasher {
     /// With the best instructions there are.
@@ -38,14 +38,14 @@ impl BatchHasher {
             let mut whole = keys.chunks_exact(LANES);
             let mut into = hashes.chunks_exact_mut(LANES);
             for (keys, hashes) in whole.by_ref().zip(into.by_ref()) {
-                self.eight(keys, hashes);
+                self.sixteen(keys, hashes);
             }
             let (rest, into) = (whole.remainder(), into.into_remainder());
             if rest.len() > 1 {
                 let (mut padded, mut found) =
                     ([FlowKey::teid(scalebricks_types::Teid::new(0)); LANES], [KeyHash::default(); LANES]);
                 padded[..rest.len()].copy_from_slice(rest);
-                self.eight(&padded, &mut found);
+                self.sixteen(&padded, &mut found);
                 into.copy_from_slice(&found[..rest.len()]);
             } else {
                 self.one_by_one(rest, into);
@@ -61,11 +61,11 @@ impl BatchHasher {
         }
     }
 
-    /// Eight keys, as long as all are short.
+    /// Sixteen keys, as long as all are short.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
-    fn eight(&self, keys: &[FlowKey], hashes: &mut [KeyHash]) {
+    fn sixteen(&self, keys: &[FlowKey], hashes: &mut [KeyHash]) {
         let mut words = [&[0; 2]; LANES];
         for (words, key) in words.iter_mut().zip(keys) {
             let FlowKey::Short(key) = key else { return self.one_by_one(keys, hashes) };
@@ -86,56 +86,71 @@ mod avx512 {
         __m512i, _mm512_add_epi64, _mm512_rol_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_xor_si512,
     };
 
-    /// `SipHash-1-3` of eight keys of two words.
+    /// The four words of state, each of eight keys.
+    type State = [__m512i; 4];
+
+    /// `SipHash-1-3` of sixteen keys of two words.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
     pub(super) fn siphash13(state: [u64; 4], keys: [&[u64; 2]; LANES]) -> [u64; LANES] {
         const LENGTH: i64 = 16 << 56;
-        let mut v = state.map(|word| _mm512_set1_epi64(word.cast_signed()));
+        let state = state.map(|word| _mm512_set1_epi64(word.cast_signed()));
+        let mut v = [state; 2];
         for at in 0..2 {
-            let words = load(keys.map(|key| key[at]));
+            compress(&mut v, load(keys.map(|key| key[at])));
+        }
+        compress(&mut v, [_mm512_set1_epi64(LENGTH); 2]);
+        for v in &mut v {
+            v[2] = _mm512_xor_si512(v[2], _mm512_set1_epi64(0xff));
+        }
+        for _ in 0..3 {
+            rounds(&mut v);
+        }
+        store(v.map(|v| _mm512_xor_si512(_mm512_xor_si512(v[0], v[1]), _mm512_xor_si512(v[2], v[3]))))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    fn compress(v: &mut [State; 2], words: [__m512i; 2]) {
+        for (v, words) in v.iter_mut().zip(words) {
             v[3] = _mm512_xor_si512(v[3], words);
-            v = round(v);
+        }
+        rounds(v);
+        for (v, words) in v.iter_mut().zip(words) {
             v[0] = _mm512_xor_si512(v[0], words);
         }
-        let length = _mm512_set1_epi64(LENGTH);
-        v[3] = _mm512_xor_si512(v[3], length);
-        v = round(v);
-        v[0] = _mm512_xor_si512(v[0], length);
-        v[2] = _mm512_xor_si512(v[2], _mm512_set1_epi64(0xff));
-        v = round(round(round(v)));
-        store(_mm512_xor_si512(_mm512_xor_si512(v[0], v[1]), _mm512_xor_si512(v[2], v[3])))
     }
 
     /// Put together in registers: keys were just written word by word, and a wide load of them would wait for that.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    fn load(words: [u64; LANES]) -> __m512i {
-        let [a, b, c, d, e, f, g, h] = words.map(u64::cast_signed);
-        _mm512_set_epi64(h, g, f, e, d, c, b, a)
+    fn load(words: [u64; LANES]) -> [__m512i; 2] {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = words.map(u64::cast_signed);
+        [_mm512_set_epi64(h, g, f, e, d, c, b, a), _mm512_set_epi64(p, o, n, m, l, k, j, i)]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    #[allow(unsafe_code, reason = "a register as its words")]
-    fn store(register: __m512i) -> [u64; LANES] {
-        // SAFETY: both are 64 bytes in which every bit pattern is a value.
-        unsafe { core::mem::transmute(register) }
+    #[allow(unsafe_code, reason = "registers as their words")]
+    fn store(registers: [__m512i; 2]) -> [u64; LANES] {
+        // SAFETY: both are 128 bytes in which every bit pattern is a value.
+        unsafe { core::mem::transmute(registers) }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    fn round([mut a, mut b, mut c, mut d]: [__m512i; 4]) -> [__m512i; 4] {
-        a = _mm512_add_epi64(a, b);
-        b = _mm512_xor_si512(_mm512_rol_epi64::<13>(b), a);
-        a = _mm512_rol_epi64::<32>(a);
-        c = _mm512_add_epi64(c, d);
-        d = _mm512_xor_si512(_mm512_rol_epi64::<16>(d), c);
-        a = _mm512_add_epi64(a, d);
-        d = _mm512_xor_si512(_mm512_rol_epi64::<21>(d), a);
-        c = _mm512_add_epi64(c, b);
-        b = _mm512_xor_si512(_mm512_rol_epi64::<17>(b), c);
-        c = _mm512_rol_epi64::<32>(c);
-        [a, b, c, d]
+    fn rounds(v: &mut [State; 2]) {
+        for [a, b, c, d] in v {
+            *a = _mm512_add_epi64(*a, *b);
+            *b = _mm512_xor_si512(_mm512_rol_epi64::<13>(*b), *a);
+            *a = _mm512_rol_epi64::<32>(*a);
+            *c = _mm512_add_epi64(*c, *d);
+            *d = _mm512_xor_si512(_mm512_rol_epi64::<16>(*d), *c);
+            *a = _mm512_add_epi64(*a, *d);
+            *d = _mm512_xor_si512(_mm512_rol_epi64::<21>(*d), *a);
+            *c = _mm512_add_epi64(*c, *b);
+            *b = _mm512_xor_si512(_mm512_rol_epi64::<17>(*b), *c);
+            *c = _mm512_rol_epi64::<32>(*c);
+        }
     }
 }
 

@@ -187,7 +187,7 @@ pub struct Ipv4Header {
 
 impl Ipv4Header {
     /// The header as bytes, with its checksum.
-    #[inline]
+    #[inline(always)]
     pub const fn to_bytes(&self) -> [u8; MIN_HEADER_LEN] {
         let flags = (self.dont_fragment as u16) << 14 | (self.more_fragments as u16) << 13;
         let flags_offset = flags | (self.fragment_units & 0x1fff);
@@ -198,10 +198,12 @@ impl Ipv4Header {
             .u16(flags_offset)
             .u16((self.ttl as u16) << 8 | self.protocol as u16)
             .finish();
-        let ([l0, l1], [i0, i1]) = (self.total_len.to_be_bytes(), self.identification.to_be_bytes());
-        let ([f0, f1], [c0, c1]) = (flags_offset.to_be_bytes(), sum.to_be_bytes());
-        let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (self.src.octets(), self.dst.octets());
-        let (tos, ttl, protocol) = (self.dscp_ecn, self.ttl, self.protocol);
-        [0x45, tos, l0, l1, i0, i1, f0, f1, ttl, protocol, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3]
+        // As words, not octet by octet: what is stored in parts and copied whole makes the copy wait.
+        let first = 0x4500 << 16 | (self.dscp_ecn as u32) << 16 | self.total_len as u32;
+        let [a, b, c, d] = first.to_be_bytes();
+        let [e, f, g, h] = ((self.identification as u32) << 16 | flags_offset as u32).to_be_bytes();
+        let [i, j, k, l] = ((self.ttl as u32) << 24 | (self.protocol as u32) << 16 | sum as u32).to_be_bytes();
+        let ([m, n, o, p], [q, r, s, t]) = (self.src.octets(), self.dst.octets());
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
     }
 }

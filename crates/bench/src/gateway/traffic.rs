@@ -9,6 +9,7 @@ use crate::keys::mix;
 use rayon::prelude::*;
 use scalebricks_dataplane::{FabricMac, OutputPort, Policy};
 use scalebricks_io::PacketBuf;
+use scalebricks_tables::prefetch_read;
 use scalebricks_types::FlowIndex;
 use scalebricks_wire::ethernet::{self, ETHERTYPE_IPV4};
 use scalebricks_wire::gtpu::{self, message::gpdu_header};
@@ -68,6 +69,9 @@ const DOWN_HEAD: usize = 40;
 const DOWN_PATCH: usize = 24;
 const UP_HEAD: usize = 78;
 const UP_PATCH: usize = 46;
+
+/// Packets between asking for a patch and writing it.
+const AHEAD: usize = 64;
 
 /// The longest head.
 const HEAD: usize = UP_HEAD;
@@ -150,6 +154,12 @@ impl Traffic {
         let (is, wanted) = (packet.data().len(), self.frame.len());
         // Encapsulated packets have grown in front, decapsulated ones shrunk; a buffer always has the room it had.
         let _ = if is > wanted { packet.trim_front(is - wanted) } else { packet.prepend(wanted - is) };
+        // A network card fetches nothing from this core's memory: ask for what is read some packets later.
+        if let Some(patch) = self.down.get(number + AHEAD) {
+            prefetch_read(patch);
+        } else if let Some(patch) = self.up.get(number + AHEAD) {
+            prefetch_read(patch);
+        }
         let data = packet.data_mut();
         match self.way {
             Way::Downstream => {

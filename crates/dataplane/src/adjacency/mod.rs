@@ -119,10 +119,18 @@ impl Stations {
     }
 }
 
+/// Where a base station is, if there is one known way to it: what nearly every downstream packet asks, in one place.
+#[derive(Debug, Clone, Copy)]
+struct Station {
+    address: Ipv4Addr,
+    mac: Option<MacAddr>,
+}
+
 /// The next hops of everything.
 #[derive(Debug)]
 pub struct Adjacencies {
     shape: Arc<Shape>,
+    base_stations: Box<[Station]>,
     groups: Box<[Group]>,
     /// By [`OutputPort`].
     stations: [Stations; 2],
@@ -133,7 +141,24 @@ pub struct Adjacencies {
 impl Adjacencies {
     /// What is known now, in the order of addresses a link.
     pub(crate) fn new(shape: Arc<Shape>, groups: Box<[Group]>, stations: [Stations; 2]) -> Self {
-        Self { shape, groups, stations, is_strict: true }
+        Self { shape, base_stations: Box::default(), groups, stations, is_strict: true }.with_base_stations()
+    }
+
+    /// With what is known of the base stations put together.
+    fn with_base_stations(self) -> Self {
+        let station = |&(address, target): &(Ipv4Addr, Target)| {
+            let mac = match target {
+                Target::Group(group) => match self.groups.get(group as usize) {
+                    Some(Group::Via(mac)) => Some(*mac),
+                    _ => None,
+                },
+                Target::OnLink => self.stations[OutputPort::BaseStation as usize].find(IpAddr::V4(address)),
+                Target::Nowhere => None,
+            };
+            Station { address, mac }
+        };
+        let base_stations = self.shape.base_stations.iter().map(station).collect();
+        Self { base_stations, ..self }
     }
 
     /// All resolved: one router towards all of the Internet, and each base station on the link itself.
@@ -154,10 +179,12 @@ impl Adjacencies {
         let macs = std::iter::once(router).chain(base_stations.iter().map(|station| station.mac));
         Self {
             shape: Arc::new(Shape { links: [internet, ran], base_stations: base_stations_at }),
+            base_stations: Box::default(),
             groups: macs.map(Group::Via).collect(),
             stations: <[Stations; 2]>::default(),
             is_strict: false,
         }
+        .with_base_stations()
     }
 
     /// The next hop of an IP packet on the Internet link; `hash`, of its flow, picks among equal ones. Flows may
@@ -173,8 +200,29 @@ impl Adjacencies {
         self.next_hop(OutputPort::Internet, dst, hash)
     }
 
+    /// [`Self::internet`] where it is [`NextHop::Via`] the one next hop of a route; `None` else.
+    #[inline(always)]
+    pub(crate) fn internet_via(&self, dst: Ipv4Addr) -> Option<MacAddr> {
+        if self.is_strict && !is_forwarded(IpAddr::V4(dst)) {
+            return None;
+        }
+        match self.shape.links[OutputPort::Internet as usize].v4.lookup(dst.to_bits()) {
+            Target::Group(group) => match self.groups.get(group as usize)? {
+                Group::Via(mac) => Some(*mac),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// [`Self::base_station`] where it is [`NextHop::Via`] the only way there is; `None` else. Cost: one line.
+    #[inline(always)]
+    pub(crate) fn base_station_via(&self, id: BaseStationId) -> Option<(Ipv4Addr, MacAddr)> {
+        let station = self.base_stations.get(usize::from(id.0))?;
+        Some((station.address, station.mac?))
+    }
+
     /// A base station's tunnel address and the next hop towards it; `None` if there is no such base station.
-    #[inline]
     pub fn base_station(&self, id: BaseStationId, hash: u64) -> Option<(Ipv4Addr, NextHop)> {
         let &(address, target) = self.shape.base_stations.get(usize::from(id.0))?;
         Some((address, self.follow(OutputPort::BaseStation, target, IpAddr::V4(address), hash)))
@@ -249,11 +297,15 @@ mod tests {
         let all = Adjacencies::fixed(mac(99), &stations);
         for dst in ["8.8.8.8", "224.0.0.1", "2001:db8::1", "fe80::1"] {
             assert_eq!(all.internet(dst.parse().unwrap(), 7), NextHop::Via(mac(99)));
+            if let Ok(dst) = dst.parse() {
+                assert_eq!(all.internet_via(dst), Some(mac(99)));
+            }
         }
         for n in 1..=20 {
             let address = Ipv4Addr::new(10, 0, 0, n);
             let station = all.base_station(BaseStationId(u16::from(n) - 1), 7);
             assert_eq!(station, Some((address, NextHop::Via(mac(n)))));
+            assert_eq!(all.base_station_via(BaseStationId(u16::from(n) - 1)), Some((address, mac(n))));
             assert_eq!(all.ran(address.into(), 7), NextHop::Via(mac(n)));
         }
         assert_eq!(all.base_station(BaseStationId(20), 7), None);
