@@ -17,7 +17,7 @@ use crate::reason::DropReason;
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::{KeyBatch, prefetch_in_front};
 use scalebricks_types::{KeyHash, NodeHint};
-use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4, Tunnel};
+use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4Fields, Tunnel};
 use scalebricks_wire::{MacAddr, ethernet, ipv4_header_checksum_ok, parse_ip};
 use std::net::Ipv4Addr;
 
@@ -124,28 +124,20 @@ impl<P: PacketBuf> Node<P> {
             self.refuse_too_big(packet, parsed, mtu - overhead);
             return None;
         }
-        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
-            self.drop_packet(packet, DropReason::Truncated);
-            return None;
-        }
-        if packet.prepend(ethernet::HEADER_LEN + overhead).is_err() {
-            self.drop_packet(packet, DropReason::NoBuffer);
+        if let Err(reason) = cut_out(&mut packet, parsed, ethernet::HEADER_LEN + overhead) {
+            self.drop_packet(packet, reason);
             return None;
         }
         self.outer_id = self.outer_id.wrapping_add(1);
-        let outer = OuterV4 {
+        let outer = OuterV4Fields {
             dst_mac: mac,
-            src_mac: self.config.macs.base_station,
-            src: self.config.policy.gateway_address,
             dst: address,
             // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
             dscp_ecn: parsed.traffic_class & 0xfc,
             identification: self.outer_id,
-            dont_fragment: false,
-            ttl: OUTER_TTL,
             tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
-        if outer.write(packet.data_mut(), user_len).is_err() {
+        if self.outer.write(&outer, packet.data_mut(), user_len).is_err() {
             self.drop_packet(packet, DropReason::NoBuffer);
             return None;
         }
@@ -206,12 +198,8 @@ impl<P: PacketBuf> Node<P> {
         ethertype: u16,
         mac: MacAddr,
     ) -> Option<P> {
-        if !strip_to_user(&mut packet, parsed.user_offset, parsed.user_len) {
-            self.drop_packet(packet, DropReason::Truncated);
-            return None;
-        }
-        if packet.prepend(ethernet::HEADER_LEN).is_err() {
-            self.drop_packet(packet, DropReason::NoBuffer);
+        if let Err(reason) = cut_out(&mut packet, parsed, ethernet::HEADER_LEN) {
+            self.drop_packet(packet, reason);
             return None;
         }
         let header = ethernet::header(mac, self.config.macs.internet, ethertype);
@@ -230,13 +218,15 @@ enum Fits {
 }
 
 /// Time to live of the outer packet, as hosts send today (RFC 1700).
-const OUTER_TTL: u8 = 64;
+pub(crate) const OUTER_TTL: u8 = 64;
 
-/// Cuts a packet down to the user's IP packet in it.
-fn strip_to_user<P: PacketBuf>(packet: &mut P, offset: u16, len: usize) -> bool {
-    let stripped = packet.trim_front(usize::from(offset)).is_ok();
-    packet.truncate(len);
-    stripped && packet.data().len() == len
+/// Cuts a packet down to the user's IP packet in it, with room for so many octets in front.
+#[inline(always)]
+fn cut_out<P: PacketBuf>(packet: &mut P, parsed: &Parsed, front: usize) -> Result<(), DropReason> {
+    let (start, len) = (usize::from(parsed.user_offset), parsed.user_len);
+    let is_there = start + len <= packet.data().len();
+    let missing = if is_there { DropReason::NoBuffer } else { DropReason::Truncated };
+    packet.reframe(start, len, front).map_err(|_| missing)
 }
 
 /// The outer UDP source port: 14 bits of the flow's hash in the dynamic range (RFC 6335 §6), so that links and

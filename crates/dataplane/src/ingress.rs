@@ -178,17 +178,30 @@ impl<P: PacketBuf> Node<P> {
         self.stats.fabric_in += taken as u64;
         prefetch_heads(&burst);
         for packet in burst.drain(..) {
-            let mac = ethernet::destination(packet.data()).and_then(FabricMac::decode);
-            match mac {
-                None => self.drop_packet(packet, DropReason::BadFabricMac),
-                Some(mac) if mac.node != self.config.id => self.drop_packet(packet, DropReason::OtherMac),
-                Some(mac) if mac.phase == Phase::Indirect && mac.output_node != self.config.id => {
-                    self.send_fabric(packet, mac.second_phase());
+            let port = match ethernet::destination(packet.data()) {
+                Some(mac) if mac == self.own_fabric[1] => OutputPort::BaseStation,
+                Some(mac) if mac == self.own_fabric[0] => OutputPort::Internet,
+                _ => {
+                    self.receive_other_fabric(packet, now);
+                    continue;
                 }
-                Some(mac) => self.receive_for_here(packet, mac, now),
-            }
+            };
+            self.receive_for_here(packet, FabricMac::handling(self.config.id, port), now);
         }
         taken
+    }
+
+    /// A frame from the fabric that is not just to be handled.
+    #[inline(never)]
+    fn receive_other_fabric(&mut self, packet: P, now: Duration) {
+        match ethernet::destination(packet.data()).and_then(FabricMac::decode) {
+            None => self.drop_packet(packet, DropReason::BadFabricMac),
+            Some(mac) if mac.node != self.config.id => self.drop_packet(packet, DropReason::OtherMac),
+            Some(mac) if mac.phase == Phase::Indirect && mac.output_node != self.config.id => {
+                self.send_fabric(packet, mac.second_phase());
+            }
+            Some(mac) => self.receive_for_here(packet, mac, now),
+        }
     }
 
     /// A frame that must be parsed here: for its flow, or for where its flow is.

@@ -16,6 +16,7 @@ use crate::batch::Stage;
 use crate::classify::Classifier;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
+use crate::handling::OUTER_TTL;
 use crate::policy::Policy;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
@@ -24,6 +25,7 @@ use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, TxPort};
 use scalebricks_tables::{Fib, GptReader};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
+use scalebricks_wire::encap::OuterV4Template;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -117,6 +119,8 @@ pub struct Node<P: PacketBuf> {
     pub(crate) ports: NodePorts<P>,
     pub(crate) buffers: Box<dyn PacketSource<P> + Send>,
     pub(crate) classifier: Classifier,
+    /// Its own addresses on the fabric, by [`OutputPort`].
+    pub(crate) own_fabric: [MacAddr; 2],
     pub(crate) stats: NodeStats,
     pub(crate) drops: DropLog,
     pub(crate) adjacencies: Arc<Adjacencies>,
@@ -132,6 +136,8 @@ pub struct Node<P: PacketBuf> {
     base_station_out: Burst<P>,
     fabric_out: Burst<P>,
     fabric_queue: VecDeque<P>,
+    /// What all outer headers have in common.
+    pub(crate) outer: OuterV4Template,
     /// Identification of the next outer packet.
     pub(crate) outer_id: u16,
     /// State of the generator that draws VLB's intermediate nodes.
@@ -159,12 +165,15 @@ impl<P: PacketBuf> Node<P> {
         let adjacencies = Arc::clone(&config.adjacencies);
         // Any odd number will do; nodes must differ, or all draw the same intermediates.
         let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(config.id.get()) * 2 + 1);
+        let outer = OuterV4Template::new(config.macs.base_station, config.policy.gateway_address, OUTER_TTL);
+        let own_fabric = OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode());
         Self {
             config,
             tables,
             ports,
             buffers,
             classifier,
+            own_fabric,
             stats: NodeStats::default(),
             drops: DropLog::default(),
             adjacencies,
@@ -176,6 +185,7 @@ impl<P: PacketBuf> Node<P> {
             base_station_out: Burst::new(),
             fabric_out: Burst::new(),
             fabric_queue: VecDeque::new(),
+            outer,
             outer_id: 0,
             random,
         }
@@ -295,9 +305,9 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Sends a frame over the fabric to where `mac` says.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_fabric(&mut self, mut packet: P, mac: FabricMac) {
-        let own = FabricMac::handling(self.config.id, mac.port).encode();
+        let own = self.own_fabric[mac.port as usize];
         if !scalebricks_wire::ethernet::set_addresses(packet.data_mut(), mac.encode(), own) {
             return self.drop_packet(packet, DropReason::Truncated);
         }

@@ -161,6 +161,22 @@ impl PacketBuf for Mbuf {
     }
 
     #[inline]
+    fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
+        let (from, there) = (usize::from(self.raw().data_off), usize::from(self.raw().data_len));
+        let end = start.saturating_add(len);
+        if end > there {
+            return Err(RoomError { asked: end, room: there });
+        }
+        let (room, longer) = (from + start, front.saturating_add(len));
+        if front > room || longer > usize::from(u16::MAX) {
+            return Err(RoomError { asked: front, room });
+        }
+        self.raw_mut().data_off = (room - front) as u16; // at most where a byte of the packet was
+        self.set_len(longer as u16);
+        Ok(())
+    }
+
+    #[inline]
     fn append(&mut self, bytes: &[u8]) -> Result<(), RoomError> {
         let raw = self.raw();
         let (from, end) = (usize::from(raw.data_len), usize::from(raw.data_off) + usize::from(raw.data_len));

@@ -53,6 +53,22 @@ pub trait PacketBuf: Send + Sized {
     /// Shortens the packet to `len` bytes; longer than it is, nothing happens.
     fn truncate(&mut self, len: usize);
 
+    /// Keeps the `len` bytes from `start` on, and grows by `front` bytes before them, whose content is unspecified. Cost:
+    /// no copy.
+    ///
+    /// # Errors
+    /// [`RoomError`] if those bytes are not there, or the headroom is smaller; the packet may then be cut.
+    #[inline]
+    fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
+        self.trim_front(start)?;
+        let room = self.data().len();
+        if len > room {
+            return Err(RoomError { asked: len, room });
+        }
+        self.truncate(len);
+        self.prepend(front)
+    }
+
     /// Appends bytes at the end.
     ///
     /// # Errors

@@ -216,6 +216,24 @@ impl PacketBuf for Packet {
         }
     }
 
+    #[inline]
+    fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
+        let b = self.buffer_mut();
+        let (from, there) = (b.start as usize, (b.end - b.start) as usize);
+        let end = start.saturating_add(len);
+        if end > there {
+            return Err(RoomError { asked: end, room: there });
+        }
+        let room = from + start;
+        if front > room {
+            return Err(RoomError { asked: front, room });
+        }
+        // Within the packet, and at most `room`.
+        b.end = (from + end) as u32;
+        b.start = (room - front) as u32;
+        Ok(())
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<(), RoomError> {
         let b = self.buffer_mut();
         let end = b.end as usize;
@@ -287,6 +305,21 @@ mod tests {
         p.append(&[1, 2]).unwrap();
         assert_eq!(p.data(), &[7, 7, 1, 2]);
         assert!(p.append(&[0; 4_000]).is_err());
+    }
+
+    #[test]
+    fn a_packet_is_cut_out_and_given_another_front() {
+        let mut pool = Pool::new(1, 100).unwrap();
+        let mut p = pool.packet(&[1, 2, 3, 4, 5, 6]).unwrap();
+        p.reframe(2, 3, 1).unwrap();
+        assert_eq!(p.data()[1..], [3, 4, 5]);
+        for (start, len) in [(0, 5), (4, 1), (5, 0), (usize::MAX, 1), (1, usize::MAX)] {
+            assert!(p.reframe(start, len, 0).is_err(), "{start} {len}");
+            assert_eq!(p.data()[1..], [3, 4, 5]);
+        }
+        assert_eq!(p.reframe(1, 3, HEADROOM_BYTES + 3), Err(RoomError { asked: HEADROOM_BYTES + 3, room: HEADROOM_BYTES + 2 }));
+        p.reframe(4, 0, HEADROOM_BYTES + 5).unwrap();
+        assert_eq!(p.data().len(), HEADROOM_BYTES + 5);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use scalebricks_types::{Qfi, Teid};
-use scalebricks_wire::encap::{OuterV4, OuterV6, Tunnel};
+use proptest::prelude::*;
+use scalebricks_wire::encap::{OuterV4, OuterV4Fields, OuterV4Template, OuterV6, Tunnel};
 use scalebricks_wire::gtpu::element::{Elements, ErrorIndication};
 use scalebricks_wire::gtpu::extension::{PduSessionContainer, kind, uplink_container};
 use scalebricks_wire::gtpu::{Gtpu, MessageType, message};
@@ -94,6 +95,33 @@ fn lengths_over_the_limits_are_refused() {
     assert_eq!(outer.write(&mut [0; 50], 65_535 - 36), Ok(50));
     for len in [65_535 - 35, usize::MAX] {
         assert_eq!(outer.write(&mut [0; 50], len), Err(WriteError::TooLong));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The template writes what the plain writer writes, of any length, and fails where it fails.
+    #[test]
+    fn a_template_writes_the_same_octets(
+        macs: [[u8; 6]; 2], addresses: [u32; 2], dscp_ecn: u8, identification: u16, ttl: u8, teid: u32,
+        qfi in proptest::option::of(0u8..64), src_port: u16,
+        inner_len in prop_oneof![0usize..2_000, 65_000usize..66_000, Just(usize::MAX)], room in 40usize..70,
+    ) {
+        let tunnel = Tunnel { teid: Teid::new(teid), qfi: qfi.map(|qfi| Qfi::new(qfi).unwrap()), src_port };
+        let [dst_mac, src_mac] = macs.map(MacAddr);
+        let [dst, src] = addresses.map(std::net::Ipv4Addr::from);
+        let plain = OuterV4 { dst_mac, src_mac, src, dst, dscp_ecn, identification, dont_fragment: false, ttl, tunnel };
+        let template = OuterV4Template::new(src_mac, src, ttl);
+        let fields = OuterV4Fields { dst_mac, dst, dscp_ecn, identification, tunnel };
+        let (mut wanted, mut got) = (vec![0xee; room], vec![0xee; room]);
+        let (wants, gets) = (plain.write(&mut wanted, inner_len), template.write(&fields, &mut got, inner_len));
+        prop_assert_eq!(gets.is_ok(), wants.is_ok());
+        if wants.is_ok() {
+            prop_assert_eq!(got, wanted);
+        } else {
+            prop_assert_eq!(got, vec![0xee; room]);
+        }
     }
 }
 

@@ -78,6 +78,23 @@ impl PacketBuf for SlabPacket {
         }
     }
 
+    #[inline]
+    fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
+        let (from, there) = (self.0.start as usize, (self.0.end - self.0.start) as usize);
+        let end = start.saturating_add(len);
+        if end > there {
+            return Err(RoomError { asked: end, room: there });
+        }
+        let room = from + start;
+        if front > room {
+            return Err(RoomError { asked: front, room });
+        }
+        // Within the packet, and at most `room`.
+        self.0.end = (from + end) as u32;
+        self.0.start = (room - front) as u32;
+        Ok(())
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<(), RoomError> {
         let end = self.0.end as usize;
         let room = BYTES - end;

@@ -39,9 +39,22 @@ pub fn gpdu_header_with_container(
     let len = u16::try_from(len).map_err(|_| WriteError::TooLong)?;
     let mut out = [0; CONTAINER_HEADER_LEN];
     out[..8].copy_from_slice(&header(BASE | flag::EXTENSION, MessageType::GPdu, len, teid));
-    out[11] = extension::kind::PDU_SESSION_CONTAINER;
-    out[12..].copy_from_slice(&extension::downlink_container(qfi, rqi));
+    out[8..].copy_from_slice(&container_options(qfi, rqi));
     Ok(out)
+}
+
+/// What such a header has behind its mandatory part.
+#[inline]
+pub(crate) const fn container_options(qfi: Qfi, rqi: bool) -> [u8; CONTAINER_HEADER_LEN - HEADER_LEN] {
+    let [a, b, c, d] = extension::downlink_container(qfi, rqi);
+    [0, 0, 0, extension::kind::PDU_SESSION_CONTAINER, a, b, c, d]
+}
+
+/// The flags of a G-PDU and its message type, in the order of the octets from the lowest bits on.
+#[inline]
+pub(crate) const fn gpdu_flags(has_container: bool) -> u16 {
+    let flags = if has_container { BASE | flag::EXTENSION } else { BASE };
+    u16::from_le_bytes([flags, MessageType::GPdu.number()])
 }
 
 /// An echo request (TS 29.281 §7.2.1). S is set and the TEID is 0, as in all path messages (§5.1).
