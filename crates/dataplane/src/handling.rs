@@ -86,7 +86,8 @@ impl<P: PacketBuf> Node<P> {
     /// [`Self::encapsulate`] for any base station over any next hop.
     #[inline(never)]
     fn encapsulate_slowly(&mut self, work: Work<'_, P>, flow: &FlowState) {
-        let Some((address, next_hop)) = self.adjacencies.base_station(flow.base_station, work.hash.get()) else {
+        let Some((address, next_hop)) = self.adjacencies.base_station(flow.base_station, work.hash.get())
+        else {
             return self.drop_packet(work.packet, DropReason::UnknownFlow);
         };
         if next_hop == NextHop::NoRoute {

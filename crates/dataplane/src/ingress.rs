@@ -57,13 +57,11 @@ impl<P: PacketBuf> Node<P> {
     /// Such a frame that is not plain.
     #[inline(never)]
     fn receive_other(&mut self, packet: P, own: MacAddr, output: OutputPort, now: Duration) {
-        let classified = check_address(packet.data(), own)
-            .map_err(|reason| (reason, false))
-            .and_then(|()| {
-                self.classifier
-                    .ingress(packet.data(), output, now)
-                    .map_err(|reason| (reason, may_be_local(reason)))
-            });
+        let classified = check_address(packet.data(), own).map_err(|reason| (reason, false)).and_then(|()| {
+            self.classifier
+                .ingress(packet.data(), output, now)
+                .map_err(|reason| (reason, may_be_local(reason)))
+        });
         match classified {
             Ok((parsed, key)) => self.steering.push_unhashed(packet, &parsed, &key),
             Err((reason, true)) => return self.punt(packet, output.opposite(), Why::NoFlow(reason)),

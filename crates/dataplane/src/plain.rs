@@ -94,7 +94,8 @@ impl Headers {
 
     #[inline(always)]
     fn five_tuple(self) -> FlowKey {
-        let [src, dst] = [(self.source >> 32) as u32, self.dst()].map(|octets| Ipv4Addr::from(u32::from_be(octets)));
+        let [src, dst] =
+            [(self.source >> 32) as u32, self.dst()].map(|octets| Ipv4Addr::from(u32::from_be(octets)));
         let [src_port, dst_port] = self.ports();
         FlowKey::five_tuple_v4(src, dst, self.protocol(), src_port, dst_port)
     }

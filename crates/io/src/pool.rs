@@ -317,7 +317,10 @@ mod tests {
             assert!(p.reframe(start, len, 0).is_err(), "{start} {len}");
             assert_eq!(p.data()[1..], [3, 4, 5]);
         }
-        assert_eq!(p.reframe(1, 3, HEADROOM_BYTES + 3), Err(RoomError { asked: HEADROOM_BYTES + 3, room: HEADROOM_BYTES + 2 }));
+        assert_eq!(
+            p.reframe(1, 3, HEADROOM_BYTES + 3),
+            Err(RoomError { asked: HEADROOM_BYTES + 3, room: HEADROOM_BYTES + 2 })
+        );
         p.reframe(4, 0, HEADROOM_BYTES + 5).unwrap();
         assert_eq!(p.data().len(), HEADROOM_BYTES + 5);
     }

@@ -175,7 +175,12 @@ impl OuterV4Template {
     /// # Errors
     /// As [`OuterV4::write`]; `frame` is then as it was.
     #[inline(always)]
-    pub fn write(&self, fields: &OuterV4Fields, frame: &mut [u8], inner_len: usize) -> Result<(), WriteError> {
+    pub fn write(
+        &self,
+        fields: &OuterV4Fields,
+        frame: &mut [u8],
+        inner_len: usize,
+    ) -> Result<(), WriteError> {
         let container_len = fields.tunnel.container_len();
         let payload_len = container_len.saturating_add(inner_len);
         let total_len = OUTER_V4_IP_LEN.saturating_add(payload_len);

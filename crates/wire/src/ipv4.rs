@@ -202,7 +202,8 @@ impl Ipv4Header {
         let first = 0x4500 << 16 | (self.dscp_ecn as u32) << 16 | self.total_len as u32;
         let [a, b, c, d] = first.to_be_bytes();
         let [e, f, g, h] = ((self.identification as u32) << 16 | flags_offset as u32).to_be_bytes();
-        let [i, j, k, l] = ((self.ttl as u32) << 24 | (self.protocol as u32) << 16 | sum as u32).to_be_bytes();
+        let [i, j, k, l] =
+            ((self.ttl as u32) << 24 | (self.protocol as u32) << 16 | sum as u32).to_be_bytes();
         let ([m, n, o, p], [q, r, s, t]) = (self.src.octets(), self.dst.octets());
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
     }

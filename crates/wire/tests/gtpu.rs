@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use scalebricks_types::{Qfi, Teid};
 use proptest::prelude::*;
+use scalebricks_types::{Qfi, Teid};
 use scalebricks_wire::encap::{OuterV4, OuterV4Fields, OuterV4Template, OuterV6, Tunnel};
 use scalebricks_wire::gtpu::element::{Elements, ErrorIndication};
 use scalebricks_wire::gtpu::extension::{PduSessionContainer, kind, uplink_container};
