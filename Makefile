@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test check bench figures fuzz miri clean
+.PHONY: help demo lab lab-down test check bench figures figures-gateway fuzz miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup 
 
 figures: ## the paper's figures and tables: docs/figures.md and docs/figures (ARGS=--quick)
 	@scripts/bench.sh setsep-figures capacity --json out/figures.json --svg docs/figures --page docs/figures.md $(ARGS)
+
+figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; needs DPDK (ARGS="--keys 1M")
+	@scripts/bench.sh --dpdk gateway --keys 1K,32K,1M,8M --json out/figures-gateway.json --svg docs/figures \
+		--page docs/gateway-figures.md $(ARGS)
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

@@ -1,5 +1,4 @@
-//! The figures and tables of the ScaleBricks paper (SIGCOMM'15) that concern SetSep and the size of a cluster, run
-//! again.
+//! The figures and tables of the ScaleBricks paper (SIGCOMM'15), run again.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -9,6 +8,7 @@
 //! | [`loads`] | keys in groups: hashed straight, and by buckets with choices |
 //! | [`cluster`] | how many flows fit, in closed form |
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
+//! | [`gateway`] | Figures 8 to 10, from rows of the benchmark of that name |
 //! | [`exhibit`], [`chart`], [`page`] | series and tables as CSV, pictures, and parts of `docs/figures.md` |
 
 pub mod batches;
@@ -17,6 +17,7 @@ pub mod chart;
 pub mod cluster;
 pub mod construction;
 pub mod exhibit;
+pub mod gateway;
 pub mod generation;
 pub mod group_load;
 pub mod loads;

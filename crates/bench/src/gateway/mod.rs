@@ -25,8 +25,8 @@ pub mod tables;
 pub mod traffic;
 
 use crate::error::BenchError;
-use crate::pin;
 use crate::session::Session;
+use crate::{figures, pin};
 use ring::{ROTATION, Ring};
 use scalebricks_types::ClusterSize;
 use slab::{Slab, SlabPacket};
@@ -56,12 +56,15 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
     let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let first = session.rows().len();
     for &flows in flows {
         if session.fits(flows, FLOW_BYTES)? {
             one(session, flows, size, &ring)?;
         }
     }
-    latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)
+    latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
+    figures::gateway::show(session, first);
+    Ok(())
 }
 
 /// One number of flows.

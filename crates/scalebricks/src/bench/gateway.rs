@@ -25,6 +25,11 @@ impl Bench for Gateway {
         "gateway"
     }
 
+    /// As the paper does: by flows and by load, not a bar a row.
+    fn draws_itself(&self) -> bool {
+        true
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let options = session.options();
         let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
