@@ -1,0 +1,11 @@
+//! The control plane: what the cluster has agreed on, and what follows from it.
+//!
+//! Nothing here does I/O or reads a clock: machines are given messages and the time, and hand out messages to send.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`engine`] | what is asked of a log, whoever keeps it |
+
+#![forbid(unsafe_code)]
+
+pub mod engine;
