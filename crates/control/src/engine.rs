@@ -36,7 +36,8 @@ pub const MAX_KEY_BYTES: usize = 128;
 /// Bytes of a published message, at the most.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// A process that appends, in one of its lives: a number drawn at random when it starts.
+/// A process that appends, in one of its lives. Numbers rise: who starts later has a higher one, drawn from a record that
+/// all share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(pub u64);
 

@@ -5,7 +5,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`engine`] | what is asked of a log, whoever keeps it |
+//! | [`record`] | what a log says: changes to sessions |
+//! | [`partition`] | what follows: the RIB and the GPT bits of a share of the keys |
 
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod partition;
+pub mod record;

@@ -1,0 +1,99 @@
+//! What follows from an entry of the log.
+
+use crate::record::Session;
+use scalebricks_tables::fib::FibOp;
+use scalebricks_types::{Delta, FlowKey, NodeId, Position};
+
+/// Why an entry, or a change in it, does nothing. A function of the log before it, so all agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Void {
+    /// The entry was applied before.
+    #[error("applied already")]
+    Applied,
+    /// The writer's batch is in the log twice.
+    #[error("a batch that is in the log already")]
+    Duplicate,
+    /// The writer's batch is older than anybody remembers.
+    #[error("a batch older than its writer's window")]
+    BelowWindow,
+    /// The writer was forgotten, as newer ones came: it has to start anew.
+    #[error("a batch of a writer that was forgotten")]
+    WriterRetired,
+    /// The payload is no list of changes of a version known here.
+    #[error("not a list of changes")]
+    Malformed,
+    /// The GPT's blocks or their fallback are full.
+    #[error("no room in the table: give it more blocks")]
+    NoRoom,
+    /// The key belongs to another partition.
+    #[error("a key of another partition")]
+    OtherPartition,
+    /// The GPT has no number for this node: it needs more value bits.
+    #[error("a node the table has no value for")]
+    NoSuchNode,
+    /// The key is not there.
+    #[error("no such key")]
+    Missing,
+    /// Another key has the same hash. The cluster's secret would have to be another.
+    #[error("another key with the same hash is there")]
+    SameHash,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// Its changes were made, but for those that are void.
+    #[default]
+    Done,
+    /// None of it.
+    Void(Void),
+}
+
+/// A key that a node need not hold any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// The key.
+    pub key: FlowKey,
+    /// Who held it.
+    pub node: NodeId,
+    /// The entry that took it away: the node keeps it if what it holds is newer.
+    pub at: Position,
+}
+
+/// What follows from one entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// New bits for every node, if some changed. Leads to the entry's position.
+    pub gpt: Option<Delta>,
+    /// What FIBs have to hold before the bits name their nodes.
+    pub arrivals: Vec<(NodeId, FibOp)>,
+    /// What FIBs need not hold once the bits are everywhere and packets on their way have arrived.
+    pub departures: Vec<Departure>,
+    /// Changes that did nothing, by their number in the entry.
+    pub voids: Vec<(u32, Void)>,
+}
+
+impl Effects {
+    /// Nothing.
+    pub(super) fn void(why: Void) -> Self {
+        Self { outcome: Outcome::Void(why), ..Self::default() }
+    }
+
+    /// Tells what became of a key.
+    pub(super) fn tell(
+        &mut self,
+        key: FlowKey,
+        before: Option<Session>,
+        after: Option<Session>,
+        at: Position,
+    ) {
+        if let Some(after) = after.filter(|_| before != after) {
+            self.arrivals.push((after.node, FibOp::Set(key, after.value)));
+        }
+        if let Some(before) = before.filter(|before| after.is_none_or(|after| after.node != before.node)) {
+            self.departures.push(Departure { key, node: before.node, at });
+        }
+    }
+}
