@@ -2,7 +2,8 @@
 
 use crate::record::Session;
 use scalebricks_tables::fib::FibOp;
-use scalebricks_types::{Delta, FlowKey, NodeId, Position};
+use scalebricks_types::{Delta, FlowKey, NodeId, PartitionId, Position};
+use std::collections::BTreeMap;
 
 /// Why an entry, or a change in it, does nothing. A function of the log before it, so all agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -49,15 +50,20 @@ pub enum Outcome {
     Void(Void),
 }
 
-/// A key that a node need not hold any longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Departure {
-    /// The key.
-    pub key: FlowKey,
-    /// Who held it.
-    pub node: NodeId,
-    /// The entry that took it away: the node keeps it if what it holds is newer.
-    pub at: Position,
+/// What an entry means for the FIB of one node: the next of the updates that the partition has for it.
+///
+/// Sets are made at once. What is deleted has moved or ended: a node goes on holding it until the bits that no longer name
+/// it are everywhere, and packets on their way have arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FibUpdate {
+    /// Whose keys.
+    pub partition: PartitionId,
+    /// The entry.
+    pub position: Position,
+    /// The entry before it that meant something for this node.
+    pub previous: Position,
+    /// One change a key.
+    pub ops: Vec<FibOp>,
 }
 
 /// What follows from one entry.
@@ -67,10 +73,8 @@ pub struct Effects {
     pub outcome: Outcome,
     /// New bits for every node, if some changed. Leads to the entry's position.
     pub gpt: Option<Delta>,
-    /// What FIBs have to hold before the bits name their nodes.
-    pub arrivals: Vec<(NodeId, FibOp)>,
-    /// What FIBs need not hold once the bits are everywhere and packets on their way have arrived.
-    pub departures: Vec<Departure>,
+    /// What changes for FIBs, by node, ascending.
+    pub fib: Vec<(NodeId, FibUpdate)>,
     /// Changes that did nothing, by their number in the entry.
     pub voids: Vec<(u32, Void)>,
 }
@@ -81,19 +85,38 @@ impl Effects {
         Self { outcome: Outcome::Void(why), ..Self::default() }
     }
 
+    /// Nothing but a reason.
+    pub const fn is_void(&self) -> bool {
+        matches!(self.outcome, Outcome::Void(_))
+    }
+}
+
+/// Changes by node.
+#[derive(Debug, Default)]
+pub(super) struct ByNode(BTreeMap<NodeId, Vec<FibOp>>);
+
+impl ByNode {
     /// Tells what became of a key.
-    pub(super) fn tell(
-        &mut self,
-        key: FlowKey,
-        before: Option<Session>,
-        after: Option<Session>,
-        at: Position,
-    ) {
+    pub(super) fn tell(&mut self, key: FlowKey, before: Option<Session>, after: Option<Session>) {
         if let Some(after) = after.filter(|_| before != after) {
-            self.arrivals.push((after.node, FibOp::Set(key, after.value)));
+            self.0.entry(after.node).or_default().push(FibOp::Set(key, after.value));
         }
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.node != before.node)) {
-            self.departures.push(Departure { key, node: before.node, at });
+            self.0.entry(before.node).or_default().push(FibOp::Delete(key));
         }
+    }
+
+    /// The updates of the entry at `position`; `last` knows the one before for each node, and learns this one.
+    pub(super) fn updates(
+        self,
+        partition: PartitionId,
+        position: Position,
+        last: &mut BTreeMap<NodeId, Position>,
+    ) -> Vec<(NodeId, FibUpdate)> {
+        let update = |(node, ops)| {
+            let previous = last.insert(node, position).unwrap_or_default();
+            (node, FibUpdate { partition, position, previous, ops })
+        };
+        self.0.into_iter().map(update).collect()
     }
 }

@@ -9,15 +9,16 @@ mod snapshot;
 mod table;
 mod windows;
 
-pub use effects::{Departure, Effects, Outcome, Void};
+pub use effects::{Effects, FibUpdate, Outcome, Void};
 pub use snapshot::SnapshotError;
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
 use crate::record::{self, Change, Repin, Session};
+use effects::ByNode;
 use scalebricks_tables::setsep::{Op, Params, SetSepControl};
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use table::Sessions;
 use windows::{Verdict, Writers};
 
@@ -42,6 +43,8 @@ pub struct Partition {
     writers: Writers,
     sessions: Sessions,
     gpt: SetSepControl,
+    /// The last entry that meant something for the FIB of each node.
+    fib_positions: BTreeMap<NodeId, Position>,
 }
 
 /// What one change does to one key.
@@ -86,6 +89,7 @@ impl Partition {
             writers: Writers::default(),
             sessions: Sessions::default(),
             gpt: SetSepControl::for_partitions(params, [id]),
+            fib_positions: BTreeMap::new(),
         }
     }
 
@@ -118,6 +122,16 @@ impl Partition {
     /// All keys with what they lead to, in the order of their hashes. Cost: sorts them.
     pub fn sessions(&self) -> impl Iterator<Item = (FlowKey, Session)> {
         self.sessions.sorted().into_iter().map(|held| (held.key, held.session))
+    }
+
+    /// The last entry that meant something for a node's FIB; 0 if none did.
+    pub fn fib_position(&self, node: NodeId) -> Position {
+        self.fib_positions.get(&node).copied().unwrap_or_default()
+    }
+
+    /// The last entry that changed GPT bits; 0 if none did.
+    pub fn gpt_position(&self) -> Position {
+        self.gpt.position(self.id).unwrap_or_default()
     }
 
     /// The GPT bits of all keys, as a delta from an empty table; `None` if no entry changed any.
@@ -240,12 +254,14 @@ impl Partition {
             }
         }
         // A key that several changes of the entry touched has one outcome, told where the key came first.
+        let mut by_node = ByNode::default();
         for (at, step) in plan.steps.iter().enumerate() {
             let Some(&(first, newest)) = plan.touched.get(&step.hash) else { continue };
             if first == at {
-                effects.tell(step.key, step.before, plan.steps[newest].after, self.position);
+                by_node.tell(step.key, step.before, plan.steps[newest].after);
             }
         }
+        effects.fib = by_node.updates(self.id, self.position, &mut self.fib_positions);
         effects
     }
 }

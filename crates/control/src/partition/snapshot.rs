@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! magic 8 | version u16 | partition u16 | reserved u32 | position u64 | writers | sessions u64
-//! each: key, node, value, position of its last change | length of the GPT's control structure u64, and it | CRC-32 u32
+//! each: key, node, value, position of its last change | nodes u64, each: number, position of its last update | length of the GPT's control structure u64, and it | CRC-32 u32
 //! ```
 //!
 //! All integers little-endian; sessions in the order of their hashes.
@@ -13,7 +13,8 @@ use super::windows::Writers;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
 use scalebricks_tables::setsep::SetSepControl;
-use scalebricks_types::{KeyHasher, PartitionId, Position};
+use scalebricks_types::{KeyHasher, NodeId, PartitionId, Position};
+use std::collections::BTreeMap;
 
 const MAGIC: &[u8; 8] = b"SBRIBPRT";
 
@@ -65,6 +66,10 @@ impl Partition {
             out.push(held.session.node.get());
             put_words(&mut out, &held.session.value);
             put_words(&mut out, &[held.since.0]);
+        }
+        put_words(&mut out, &[self.fib_positions.len() as u64]);
+        for (node, position) in &self.fib_positions {
+            put_words(&mut out, &[u64::from(node.get()), position.0]);
         }
         let mut gpt = Vec::new();
         // Writing to memory does not fail.
@@ -118,13 +123,22 @@ impl Partition {
             last = Some(hash.get());
             sessions.put(key, hash, session, Position(since));
         }
+        let [nodes] = reader.words()?;
+        let mut fib_positions = BTreeMap::new();
+        for _ in 0..nodes.min(1 << 8) {
+            let [node, at] = reader.words()?;
+            let node =
+                u8::try_from(node).map_err(|_| DecodeError::Malformed(0, "no node has this number"))?;
+            fib_positions.insert(NodeId::new(node), Position(at));
+        }
         let [len] = reader.words()?;
         if len != reader.rest().len() as u64 {
             return malformed("the table's length is wrong");
         }
         let gpt = SetSepControl::read_snapshot(reader.rest())
             .map_err(|error| SnapshotError::Malformed(error.to_string()))?;
-        let partition = Self { id, hasher, position: Position(position), writers, sessions, gpt };
+        let partition =
+            Self { id, hasher, position: Position(position), writers, sessions, gpt, fib_positions };
         partition.check()?;
         Ok(partition)
     }

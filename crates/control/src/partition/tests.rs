@@ -103,12 +103,17 @@ struct FlowKeyValue(FlowKey, [u64; 2]);
 
 impl Fibs {
     fn apply(&mut self, effects: &Effects) {
-        for (node, op) in &effects.arrivals {
-            let FibOp::Set(key, value) = op else { panic!("{op:?} arrives") };
-            self.0.insert((node.get(), HASHER.hash(key).get()), FlowKeyValue(*key, *value));
-        }
-        for departure in &effects.departures {
-            self.0.remove(&(departure.node.get(), HASHER.hash(&departure.key).get()));
+        for (node, update) in &effects.fib {
+            for op in &update.ops {
+                match op {
+                    FibOp::Set(key, value) => {
+                        self.0.insert((node.get(), HASHER.hash(key).get()), FlowKeyValue(*key, *value));
+                    }
+                    FibOp::Delete(key) => {
+                        assert!(self.0.remove(&(node.get(), HASHER.hash(key).get())).is_some());
+                    }
+                }
+            }
         }
     }
 }
@@ -133,6 +138,7 @@ proptest! {
         let (mut partition, mut other) = (empty(), empty());
         let (mut twin, mut fibs) = (Twin::default(), Fibs::default());
         let table = Arc::new(SetSep::new(params()));
+        let mut positions = BTreeMap::new();
         for (at, (writer, number, changes)) in batches.iter().enumerate() {
             let entry = entry(at as u64 + 1, *writer, *number, changes);
             let effects = partition.apply(&entry).unwrap();
@@ -142,6 +148,11 @@ proptest! {
             prop_assert_eq!(&effects, &other.apply(&entry).unwrap());
             twin.apply(&entry, changes);
             fibs.apply(&effects);
+            for (node, update) in &effects.fib {
+                let last = positions.insert(*node, update.position).unwrap_or_default();
+                prop_assert_eq!((update.previous, update.position), (last, entry.position));
+                prop_assert_eq!(partition.fib_position(*node), update.position);
+            }
             if let Some(delta) = &effects.gpt {
                 prop_assert_eq!(delta.position, entry.position);
                 let _ = table.apply(delta).unwrap();
@@ -211,7 +222,7 @@ fn what_is_void_says_why() {
         .unwrap();
     let voids = [(0, Void::Missing), (1, Void::NoSuchNode), (2, Void::OtherPartition), (3, Void::Missing)];
     assert_eq!(effects.voids, voids);
-    assert!(effects.arrivals.is_empty() && effects.departures.is_empty(), "it came and went: {effects:?}");
+    assert!(effects.fib.is_empty(), "it came and went: {effects:?}");
     assert!(partition.is_empty());
     let broken = Entry {
         batch: Batch { payload: Arc::new([1, 2, 3]), ..entry(2, 1, 2, &[]).batch },
@@ -252,9 +263,11 @@ fn a_dead_node_s_keys_are_spread_evenly() {
     let heirs = Heirs::new([0, 1, 3].map(NodeId::new)).unwrap();
     let effects =
         partition.apply(&entry(2, 1, 2, &[Change::Repin(Repin { from: NodeId::new(2), heirs })])).unwrap();
-    assert_eq!((of(&partition, 2), effects.arrivals.len(), effects.departures.len()), (0, died, died));
+    assert_eq!(of(&partition, 2), 0);
+    let changed: BTreeMap<u8, usize> =
+        effects.fib.iter().map(|(node, update)| (node.get(), update.ops.len())).collect();
+    assert_eq!((changed[&2], changed[&0] + changed[&1] + changed[&3]), (died, died));
     for node in [0, 1, 3] {
-        let got = effects.arrivals.iter().filter(|(to, _)| *to == NodeId::new(node)).count();
-        assert!(got > died / 6 && got < died / 2, "{got} of {died}");
+        assert!(changed[&node] > died / 6 && changed[&node] < died / 2, "{changed:?} of {died}");
     }
 }
