@@ -62,7 +62,7 @@ pub struct FibUpdate {
     pub position: Position,
     /// The entry before it that meant something for this node.
     pub previous: Position,
-    /// One change a key.
+    /// What is set, and what is deleted after that.
     pub ops: Vec<FibOp>,
 }
 
