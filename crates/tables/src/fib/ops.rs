@@ -32,6 +32,15 @@ pub enum FibOp {
 #[error("the changes take {0} bytes, a delta carries {MAX_PAYLOAD_BYTES}: split them")]
 pub struct OpsTooLarge(pub usize);
 
+impl FibOp {
+    /// The key it is about.
+    pub const fn key(&self) -> &FlowKey {
+        match self {
+            Self::Set(key, _) | Self::Delete(key) => key,
+        }
+    }
+}
+
 type Changes<const K: usize> = BTreeMap<[u64; K], Option<FibValue>>;
 
 /// The payload of a delta with these changes. Of several changes to one key the last counts.

@@ -51,6 +51,8 @@ pub struct SetSepControl {
     pub(super) keys: u64,
     /// Memory to write payloads in.
     pub(super) scratch: Vec<u64>,
+    /// Where deltas lead to, if somebody else counts positions.
+    pub(super) position: Option<Position>,
 }
 
 impl SetSepControl {
@@ -85,7 +87,7 @@ impl SetSepControl {
     ) -> Self {
         let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
         let mut control =
-            Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0, scratch: Vec::new() };
+            Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0, scratch: Vec::new(), position: None };
         control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
         control
     }
@@ -184,7 +186,8 @@ impl SetSepControl {
     pub(super) fn advance(&mut self, partition: PartitionId, writer: PayloadWriter) -> Delta {
         let at = &mut self.positions[usize::from(partition.0)];
         let previous = *at;
-        *at = Position(previous.0 + 1);
+        let next = Position(previous.0 + 1);
+        *at = self.position.map_or(next, |wanted| wanted.max(next));
         let (payload, scratch) = writer.finish();
         self.scratch = scratch;
         Delta { kind: TableKind::SetSep, partition, position: *at, previous, payload }

@@ -95,6 +95,12 @@ pub enum UpdateError {
         /// A partition in which it is not.
         partition: PartitionId,
     },
+    /// The partition's stream is at the position asked for already, or beyond.
+    #[error("{partition:?} is at that position already")]
+    Position {
+        /// The partition.
+        partition: PartitionId,
+    },
     /// No room.
     #[error(transparent)]
     Full(#[from] Full),

@@ -10,7 +10,7 @@ use super::payload::PayloadWriter;
 use super::query::{Own, SetSep};
 use super::solver::Solver;
 use crate::isa::Isa;
-use scalebricks_types::{Delta, PartitionId};
+use scalebricks_types::{Delta, PartitionId, Position};
 
 /// Blocks in one shape, with what it takes to change them.
 #[derive(Debug)]
@@ -81,6 +81,27 @@ impl SetSepControl {
     /// nothing is then changed, and the table needs the deltas it missed.
     pub fn batch_with(&mut self, table: &SetSep, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
         self.batch_on(Some(table), ops)
+    }
+
+    /// As [`batch`](Self::batch) for operations on one partition, whose delta leads to this position: that of a log,
+    /// which counts entries that change nothing here, too.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch); [`UpdateError::Position`] if the partition is at the position already, or beyond.
+    pub fn batch_to(&mut self, position: Position, ops: &[Op]) -> Result<Option<Delta>, UpdateError> {
+        let Some(first) = ops.first() else { return Ok(None) };
+        let partition = self.params().partitions().of(first.hash());
+        let elsewhere = |op: &Op| self.params().partitions().of(op.hash()) != partition;
+        if let Some(op) = ops.iter().position(elsewhere) {
+            return Err(UpdateError::NotMine { op, partition: self.params().partitions().of(ops[op].hash()) });
+        }
+        if self.position(partition).is_some_and(|at| at >= position) {
+            return Err(UpdateError::Position { partition });
+        }
+        self.position = Some(position);
+        let deltas = self.batch(ops);
+        self.position = None;
+        Ok(deltas?.pop())
     }
 
     fn batch_on(&mut self, table: Option<&SetSep>, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {

@@ -1,0 +1,44 @@
+//! What owners and nodes tell each other.
+
+use crate::partition::FibUpdate;
+use scalebricks_tables::FibValue;
+use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
+
+/// From an owner to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// The next change of the node's FIB.
+    Fib(FibUpdate),
+    /// All that the node's FIB holds of a partition.
+    FibWhole(FibWhole),
+    /// New bits, in order, the next of them first.
+    Gpt(Vec<Delta>),
+    /// All nodes have the bits of the entries up to a position.
+    Settled(PartitionId, Position),
+}
+
+/// The keys of one partition that one node handles, all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FibWhole {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The last entry that meant something for this node.
+    pub position: Position,
+    /// The keys with their values.
+    pub entries: Vec<(FlowKey, FibValue)>,
+}
+
+/// From a node to an owner: where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Which of the node's lives this is about: a node that starts anew draws a higher number, as it has forgotten all.
+    pub life: u64,
+    /// The last FIB update applied.
+    pub fib: Position,
+    /// The last [`FibWhole`] applied. Keys that came and left before it may never have been in this FIB.
+    pub whole: Position,
+    /// The last GPT delta applied.
+    pub gpt: Position,
+}

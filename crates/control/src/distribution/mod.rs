@@ -1,0 +1,20 @@
+//! From a partition's owner to the tables of all nodes, make before break.
+//!
+//! ```text
+//! log ─▶ Owner ─▶ FIB updates ─▶ handling nodes
+//!          ▲  └─▶ GPT deltas, once the FIBs they name hold their keys ─▶ all nodes
+//!          │  └─▶ "settled up to here", once all nodes have the bits ─▶ all nodes drop what has left them
+//!        reports
+//! ```
+//!
+//! Both ends are machines without I/O. Messages may be lost, doubled and overtaken: updates say where they begin and end, a
+//! node takes the one that follows what it has, and reports what that is; whatever is missing is sent again. Several owners
+//! at once do no harm, as all say the same.
+
+mod message;
+mod owner;
+mod replica;
+
+pub use message::{FibWhole, Message, Report};
+pub use owner::{Owner, RESEND};
+pub use replica::{Replica, Tables, Trouble};

@@ -1,0 +1,264 @@
+//! The owner of a partition: applies its log, and brings every node's tables to it.
+
+use super::message::{FibWhole, Message, Report};
+use crate::engine::Entry as LogEntry;
+use crate::partition::{Effects, FibUpdate, Gap, Partition};
+use scalebricks_tables::FibValue;
+use scalebricks_tables::fib::FibOp;
+use scalebricks_types::{Delta, FlowKey, NodeId, Position};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+/// How long a node has to report an update before it is sent again.
+pub const RESEND: Duration = Duration::from_millis(200);
+
+/// Entries whose effects are kept for nodes that are behind. Who is further behind is sent everything.
+const KEPT: usize = 4_096;
+
+/// What one entry meant.
+#[derive(Debug)]
+struct Recent {
+    position: Position,
+    fib: Vec<(NodeId, FibUpdate)>,
+    gpt: Option<Delta>,
+}
+
+/// Something that is sent in order, and again when it is not reported in time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sending {
+    /// The last position sent.
+    upto: Position,
+    at: Duration,
+}
+
+impl Sending {
+    /// Where to go on for a node at `have`, or `None` if all up to `target` is on its way.
+    fn from(self, have: Position, target: Position, now: Duration) -> Option<Position> {
+        if have >= target {
+            None
+        } else if now >= self.at + RESEND {
+            Some(have)
+        } else {
+            Some(have.max(self.upto)).filter(|from| *from < target)
+        }
+    }
+}
+
+/// What is known of a node.
+#[derive(Debug, Default)]
+struct Node {
+    /// Which of its lives it is in.
+    life: u64,
+    /// Where it said to be; `None` until it does.
+    report: Option<Report>,
+    fib: Sending,
+    gpt: Sending,
+    settled: Sending,
+}
+
+/// The owner of a partition. See the [module](super).
+#[derive(Debug)]
+pub struct Owner {
+    partition: Partition,
+    /// Those that are alive.
+    nodes: BTreeMap<NodeId, Node>,
+    recent: VecDeque<Recent>,
+    settled: Position,
+}
+
+impl Owner {
+    /// The owner of a partition in the state that its log or a snapshot led to. Nothing is known of any node.
+    pub const fn new(partition: Partition) -> Self {
+        Self { partition, nodes: BTreeMap::new(), recent: VecDeque::new(), settled: Position(0) }
+    }
+
+    /// The partition.
+    pub const fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
+    /// Entries up to here are in all tables, and no table names what they took away.
+    pub const fn settled(&self) -> Position {
+        self.settled
+    }
+
+    /// A node is alive, in this life: nothing counts as settled without it, and what it said in lives before is forgotten.
+    pub fn joined(&mut self, node: NodeId, life: u64) {
+        let known = self.nodes.entry(node).or_default();
+        if known.life < life {
+            *known = Node { life, ..Node::default() };
+        }
+    }
+
+    /// A node is dead, or paused for so long that it counts as dead: nothing waits for it.
+    pub fn left(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// Applies the next entry of the log.
+    ///
+    /// # Errors
+    /// [`Gap`]; nothing is then changed.
+    pub fn entry(&mut self, entry: &LogEntry) -> Result<Effects, Gap> {
+        let effects = self.partition.apply(entry)?;
+        if !effects.fib.is_empty() || effects.gpt.is_some() {
+            let (fib, gpt) = (effects.fib.clone(), effects.gpt.clone());
+            self.recent.push_back(Recent { position: entry.position, fib, gpt });
+            if self.recent.len() > KEPT {
+                self.recent.pop_front();
+            }
+        }
+        Ok(effects)
+    }
+
+    /// A node says where it is. Reports of nodes that are not alive, of other lives and of other partitions say nothing.
+    pub fn report(&mut self, node: NodeId, report: Report) {
+        if report.partition == self.partition.id()
+            && let Some(known) = self.nodes.get_mut(&node).filter(|known| known.life == report.life)
+        {
+            // Reports overtake each other, and within a life a node never goes back.
+            let before = known.report.unwrap_or(report);
+            known.report = Some(Report {
+                fib: report.fib.max(before.fib),
+                whole: report.whole.max(before.whole),
+                gpt: report.gpt.max(before.gpt),
+                ..report
+            });
+        }
+    }
+
+    /// What is to be sent now.
+    pub fn messages(&mut self, now: Duration) -> Vec<(NodeId, Message)> {
+        let released = self.released();
+        let gpt_target = self.gpt_target(released);
+        self.settle(released, gpt_target);
+        let mut out = Vec::new();
+        for (&number, node) in &mut self.nodes {
+            let Some(report) = node.report else { continue };
+            let fib_target = self.partition.fib_position(number);
+            if let Some(from) = node.fib.from(report.fib, fib_target, now) {
+                let updates = fib_updates(&self.recent, number, from);
+                let whole = || fib_whole(&self.partition, number, fib_target);
+                out.push((number, updates.unwrap_or_else(whole)));
+                node.fib = Sending { upto: fib_target, at: now };
+            }
+            if let Some(gpt_target) = gpt_target
+                && let Some(from) = node.gpt.from(report.gpt, gpt_target, now)
+            {
+                let deltas = gpt_deltas(&self.recent, from, gpt_target);
+                // All bits are those of the newest entry: they may go out if that may.
+                let whole = || self.partition.gpt().filter(|whole| whole.position <= released);
+                let Some(deltas) = deltas.or_else(|| Some(vec![whole()?])) else { continue };
+                out.push((number, Message::Gpt(deltas)));
+                node.gpt = Sending { upto: gpt_target, at: now };
+            }
+            if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
+                out.push((number, Message::Settled(self.partition.id(), self.settled)));
+                node.settled = Sending { upto: self.settled, at: now };
+            }
+        }
+        out
+    }
+
+    /// The last entry whose bits may go out: the FIBs of all living nodes hold what it and those before it brought.
+    fn released(&self) -> Position {
+        let reports = || self.nodes.values().filter_map(|node| node.report);
+        if reports().any(|report| report.fib > self.partition.position()) {
+            // Somebody else is ahead of this owner, and what he made of the FIBs this one cannot know.
+            return self.settled;
+        }
+        let limit = |(&number, node): (&NodeId, &Node)| {
+            let Some(report) = node.report else { return self.settled };
+            if report.fib >= self.partition.fib_position(number) {
+                return self.partition.position();
+            }
+            let missing = self.recent.iter().find(|recent| {
+                recent.position > report.fib && recent.fib.iter().any(|(node, _)| *node == number)
+            });
+            // Unless one before it is missing, too, that is no longer kept.
+            let follows = |missing: &&Recent| {
+                let update = missing.fib.iter().find(|(node, _)| *node == number);
+                update.is_some_and(|(_, update)| update.previous <= report.fib)
+            };
+            let missing = missing.filter(follows);
+            missing.map_or(report.fib, |missing| Position(missing.position.0 - 1))
+        };
+        self.nodes.iter().map(limit).min().unwrap_or_else(|| self.partition.position())
+    }
+
+    /// The position of the last delta that may go out; `None` if it is older than all that are kept.
+    fn gpt_target(&self, released: Position) -> Option<Position> {
+        // A FIB that was given as a whole lacks keys that came and left before. Bits in between, which would name its node for
+        // them, must not go out alone.
+        let wholes = self.nodes.values().filter_map(|node| node.report).map(|report| report.whole);
+        if wholes.max().is_some_and(|whole| whole > released) {
+            return None;
+        }
+        let newest = self.partition.gpt_position();
+        if newest <= released {
+            return Some(newest);
+        }
+        let mut deltas = self.recent.iter().rev().filter_map(|recent| recent.gpt.as_ref());
+        // The oldest one kept tells of the one before it.
+        let oldest = self.recent.iter().find_map(|recent| recent.gpt.as_ref()).map(|delta| delta.previous);
+        let kept = deltas.find(|delta| delta.position <= released).map(|delta| delta.position);
+        kept.or(oldest.filter(|oldest| *oldest <= released))
+    }
+
+    /// Finds out up to where all living nodes have the bits.
+    fn settle(&mut self, released: Position, gpt_target: Option<Position>) {
+        let of = |node: &Node| match node.report {
+            Some(report) if gpt_target.is_some_and(|target| report.gpt >= target) => released,
+            Some(report) => report.gpt,
+            None => Position(0),
+        };
+        let all = self.nodes.values().map(of).min().unwrap_or_default();
+        self.settled = self.settled.max(all);
+    }
+}
+
+/// The updates of a node's FIB behind a position, as one: it arrives as a whole, and overtakes nothing. `None` if the first
+/// of them is no longer there.
+fn fib_updates(recent: &VecDeque<Recent>, node: NodeId, from: Position) -> Option<Message> {
+    let updates = recent.iter().filter(|recent| recent.position > from);
+    let mut updates = updates.flat_map(|recent| recent.fib.iter().filter(|(number, _)| *number == node));
+    let (_, first) = updates.next().filter(|(_, first)| first.previous <= from)?;
+    let mut all = FibUpdate { ops: Vec::new(), ..*first };
+    // In the order in which keys first come, so that all owners say the same.
+    let (mut places, mut newest) = (HashMap::new(), Vec::<(FlowKey, Option<FibValue>, bool)>::new());
+    for update in std::iter::once(first).chain(updates.map(|(_, update)| update)) {
+        all.position = update.position;
+        for op in &update.ops {
+            let place = *places.entry(*op.key()).or_insert_with(|| {
+                newest.push((*op.key(), None, false));
+                newest.len() - 1
+            });
+            let (_, value, is_gone) = &mut newest[place];
+            match op {
+                FibOp::Set(_, set) => (*value, *is_gone) = (Some(*set), false),
+                FibOp::Delete(_) => *is_gone = true,
+            }
+        }
+    }
+    // A key that came and left is both: bits that name this node for it may be on their way to some.
+    for (key, value, is_gone) in newest {
+        all.ops.extend(value.map(|value| FibOp::Set(key, value)));
+        all.ops.extend(is_gone.then_some(FibOp::Delete(key)));
+    }
+    Some(Message::Fib(all))
+}
+
+/// All that a node's FIB holds.
+fn fib_whole(partition: &Partition, node: NodeId, position: Position) -> Message {
+    let own = partition.sessions().filter(|(_, session)| session.node == node);
+    let entries = own.map(|(key, session)| (key, session.value)).collect();
+    Message::FibWhole(FibWhole { partition: partition.id(), position, entries })
+}
+
+/// The deltas behind one position up to another; `None` if the first of them is no longer there.
+fn gpt_deltas(recent: &VecDeque<Recent>, from: Position, to: Position) -> Option<Vec<Delta>> {
+    let deltas = recent.iter().filter_map(|recent| recent.gpt.as_ref());
+    let deltas: Vec<&Delta> = deltas.filter(|delta| delta.position > from && delta.position <= to).collect();
+    let is_whole = deltas.first().is_some_and(|first| first.previous <= from);
+    is_whole.then(|| deltas.into_iter().cloned().collect())
+}

@@ -1,0 +1,225 @@
+//! A node's tables, as they follow the owners of all partitions.
+
+use super::message::{FibWhole, Message, Report};
+use crate::partition::FibUpdate;
+use scalebricks_tables::fib::FibOp;
+use scalebricks_tables::{FibError, FibValue};
+use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// The tables of a node.
+pub trait Tables {
+    /// Applies a delta to the GPT.
+    ///
+    /// # Errors
+    /// Those of the GPT; nothing is then changed.
+    fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError>;
+
+    /// Puts a key into the FIB, whether it is there or not.
+    ///
+    /// # Errors
+    /// Those of the FIB; nothing is then changed.
+    fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError>;
+
+    /// Takes a key out of the FIB, if it is there.
+    fn remove(&mut self, key: &FlowKey);
+
+    /// The FIB's keys of a partition.
+    fn keys(&self, partition: PartitionId) -> Vec<FlowKey>;
+}
+
+/// Why a message did not do what it should.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Something before it is missing: the owner sends it when it sees the node's report.
+    #[error("partition {} is at {}, an update begins at {}", .0.0, .1.0, .2.0)]
+    Gap(PartitionId, Position, Position),
+    /// The GPT refused it.
+    #[error("the GPT refused a delta: {0}")]
+    Gpt(ApplyError),
+    /// The FIB refused it; those keys of it that fitted are there.
+    #[error("the FIB refused a key: {0}")]
+    Fib(FibError),
+    /// There is no such partition.
+    #[error("there is no partition {}", .0.0)]
+    NoPartition(PartitionId),
+}
+
+/// A partition, as this node has it.
+#[derive(Debug, Default)]
+struct Share {
+    fib: Position,
+    whole: Position,
+    gpt: Position,
+    /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
+    leaving: HashMap<FlowKey, Position>,
+    /// The same in the order of entries, until all nodes have the bits.
+    unsettled: VecDeque<(Position, Vec<FlowKey>)>,
+    /// The same with the time from which nobody can send packets of them here.
+    settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
+}
+
+/// A node's tables and where they are. See the [module](super).
+#[derive(Debug)]
+pub struct Replica<T> {
+    tables: T,
+    shares: Vec<Share>,
+    grace: Duration,
+    life: u64,
+}
+
+impl<T: Tables> Replica<T> {
+    /// Empty tables, in a life of this number, higher than those before. `grace` is the longest time that a packet takes
+    /// from the GPT of one node to the FIB of another.
+    pub fn new(tables: T, partitions: PartitionCount, grace: Duration, life: u64) -> Self {
+        Self { tables, shares: (0..partitions.get()).map(|_| Share::default()).collect(), grace, life }
+    }
+
+    /// The tables.
+    pub const fn tables(&self) -> &T {
+        &self.tables
+    }
+
+    /// Where a partition is; `None` if there is no such partition.
+    pub fn report(&self, partition: PartitionId) -> Option<Report> {
+        let share = self.shares.get(usize::from(partition.0))?;
+        Some(Report { partition, life: self.life, fib: share.fib, whole: share.whole, gpt: share.gpt })
+    }
+
+    /// Keys that have left and are still held.
+    pub fn leaving(&self) -> usize {
+        self.shares.iter().map(|share| share.leaving.len()).sum()
+    }
+
+    /// Acts on what an owner says. Whether it was news.
+    ///
+    /// # Errors
+    /// [`Trouble`], to be counted: the owner sends it again.
+    pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
+        match message {
+            Message::Fib(update) => self.fib(update),
+            Message::FibWhole(whole) => self.fib_whole(whole),
+            Message::Gpt(deltas) => {
+                deltas.iter().try_fold(false, |is_news, delta| Ok(self.gpt(delta)? || is_news))
+            }
+            Message::Settled(partition, position) => self.settle(*partition, *position, now),
+        }
+    }
+
+    fn share(&mut self, partition: PartitionId) -> Result<&mut Share, Trouble> {
+        self.shares.get_mut(usize::from(partition.0)).ok_or(Trouble::NoPartition(partition))
+    }
+
+    fn fib(&mut self, update: &FibUpdate) -> Result<bool, Trouble> {
+        let have = self.share(update.partition)?.fib;
+        if update.position <= have {
+            return Ok(false);
+        }
+        if update.previous > have {
+            return Err(Trouble::Gap(update.partition, have, update.previous));
+        }
+        let sets = update.ops.iter().filter_map(|op| match op {
+            FibOp::Set(key, value) => Some((key, *value)),
+            FibOp::Delete(_) => None,
+        });
+        self.set_all(update.partition, sets)?;
+        let deleted = update.ops.iter().filter_map(|op| match op {
+            FibOp::Set(..) => None,
+            FibOp::Delete(key) => Some(*key),
+        });
+        let deleted = deleted.collect();
+        self.leave(update.partition, update.position, deleted)
+    }
+
+    fn fib_whole(&mut self, whole: &FibWhole) -> Result<bool, Trouble> {
+        if whole.position <= self.share(whole.partition)?.fib {
+            return Ok(false);
+        }
+        self.set_all(whole.partition, whole.entries.iter().map(|(key, value)| (key, *value)))?;
+        let stay: HashMap<&FlowKey, ()> = whole.entries.iter().map(|(key, _)| (key, ())).collect();
+        let mut gone = self.tables.keys(whole.partition);
+        gone.retain(|key| !stay.contains_key(key));
+        self.share(whole.partition)?.whole = whole.position;
+        self.leave(whole.partition, whole.position, gone)
+    }
+
+    fn set_all<'a>(
+        &mut self,
+        partition: PartitionId,
+        sets: impl Iterator<Item = (&'a FlowKey, FibValue)>,
+    ) -> Result<(), Trouble> {
+        for (key, value) in sets {
+            self.tables.set(key, value).map_err(Trouble::Fib)?;
+            self.share(partition)?.leaving.remove(key);
+        }
+        Ok(())
+    }
+
+    /// Ends a FIB update: these keys are not this node's any longer.
+    fn leave(
+        &mut self,
+        partition: PartitionId,
+        position: Position,
+        gone: Vec<FlowKey>,
+    ) -> Result<bool, Trouble> {
+        let share = self.share(partition)?;
+        share.fib = position;
+        for key in &gone {
+            share.leaving.insert(*key, position);
+        }
+        if !gone.is_empty() {
+            share.unsettled.push_back((position, gone));
+        }
+        Ok(true)
+    }
+
+    fn gpt(&mut self, delta: &Delta) -> Result<bool, Trouble> {
+        let have = self.share(delta.partition)?.gpt;
+        match self.tables.apply_gpt(delta) {
+            Ok(Applied::Advanced) => {
+                self.share(delta.partition)?.gpt = delta.position;
+                Ok(true)
+            }
+            Ok(Applied::Stale) => Ok(false),
+            Err(ApplyError::Gap { .. }) => Err(Trouble::Gap(delta.partition, have, delta.previous)),
+            Err(error) => Err(Trouble::Gpt(error)),
+        }
+    }
+
+    fn settle(&mut self, partition: PartitionId, position: Position, now: Duration) -> Result<bool, Trouble> {
+        let due = now + self.grace;
+        let share = self.share(partition)?;
+        let mut is_news = false;
+        while share.unsettled.front().is_some_and(|(at, _)| *at <= position) {
+            let settled = share.unsettled.pop_front().map(|(at, keys)| (due, at, keys));
+            share.settled.extend(settled);
+            is_news = true;
+        }
+        Ok(is_news)
+    }
+
+    /// Drops what has left and nobody asks for any longer. Returns how many keys.
+    pub fn poll(&mut self, now: Duration) -> usize {
+        let mut dropped = 0;
+        for share in &mut self.shares {
+            while share.settled.front().is_some_and(|(due, ..)| *due <= now) {
+                let Some((_, at, keys)) = share.settled.pop_front() else { break };
+                for key in keys {
+                    // It may have come back since, or left once more.
+                    if share.leaving.get(&key) == Some(&at) {
+                        share.leaving.remove(&key);
+                        self.tables.remove(&key);
+                        dropped += 1;
+                    }
+                }
+            }
+        }
+        dropped
+    }
+
+    /// When [`Self::poll`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.shares.iter().filter_map(|share| share.settled.front().map(|(due, ..)| *due)).min()
+    }
+}

@@ -1,0 +1,231 @@
+//! What the control plane asks of whoever keeps its log: an *engine*.
+//!
+//! The log of a partition is the truth about its flows: an update counts as accepted when the partition's log holds it
+//! durably, and everything else, RIB and GPT alike, is computed from a prefix of that log. An engine therefore promises
+//! little, and exactly:
+//!
+//! 1. **Durable when acknowledged.** [`Engine::append`] resolves to a position when the batch survives the loss of power
+//!    at the engine, or of a minority of its servers.
+//! 2. **One order.** All readers of a partition see the same entries at the same positions, which rise by one, without
+//!    holes, from 1 or from where the log was trimmed.
+//! 3. **Retries do no harm.** An append whose outcome is unknown ([`AppendError::Unknown`]) may be repeated with the same
+//!    [`BatchId`]. An engine that still knows it answers with the position it has. One that no longer does may log it twice:
+//!    readers void the second by the writers' windows they keep in their state, so at no time does anything depend on how far
+//!    back an engine remembers.
+//! 4. **Damage is told, never read.** Bytes that are not what was written end in [`ReadError::Damaged`] with the place.
+//! 5. **Trimmed is told.** Reading below the oldest entry kept ends in [`ReadError::Trimmed`], not with a later entry.
+//!
+//! Besides logs there are small records changed by compare-and-set (who owns what), snapshots of partitions, and messages
+//! that may be lost. Payloads are opaque here.
+
+use futures_core::Stream;
+use futures_core::future::BoxFuture;
+use scalebricks_types::{PartitionId, Position};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Bytes of one batch, at the most: what a server of messages takes with its default settings.
+pub const MAX_BATCH_BYTES: usize = 1 << 20;
+
+/// Bytes of one record that is changed by compare-and-set, at the most.
+pub const MAX_RECORD_BYTES: usize = 64 << 10;
+
+/// Bytes of a record's key, at the most. Keys are of `a` to `z`, `0` to `9`, `-` and `_`, in levels separated by `.`.
+pub const MAX_KEY_BYTES: usize = 128;
+
+/// Bytes of a published message, at the most.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// A process that appends, in one of its lives. Numbers rise: who starts later has a higher one, drawn from a record that
+/// all share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WriterId(pub u64);
+
+/// Names a batch for all time: a writer numbers its batches to a partition from 1, without holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BatchId {
+    /// Who wrote it.
+    pub writer: WriterId,
+    /// Which of the writer's batches to this partition it is.
+    pub number: u64,
+}
+
+/// What is appended at once: all of it, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Its name.
+    pub id: BatchId,
+    /// What it says; at most [`MAX_BATCH_BYTES`].
+    pub payload: Arc<[u8]>,
+}
+
+/// A batch in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where.
+    pub position: Position,
+    /// What.
+    pub batch: Batch,
+}
+
+/// A stream that is owned and may move between threads.
+pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
+
+/// Why a batch has no position.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// It is not in the log and never will be, unless it is appended again.
+    #[error("the log refused the batch: {0}")]
+    Refused(String),
+    /// It may be in the log or come to be: append it again under the same name to know.
+    #[error("it is not known whether the log has the batch: {0}")]
+    Unknown(String),
+    /// It is longer than [`MAX_BATCH_BYTES`].
+    #[error("a batch of {0} bytes is over the limit of {MAX_BATCH_BYTES}")]
+    TooLarge(usize),
+}
+
+/// Why entries cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The entry is gone; load a snapshot.
+    #[error("the log of partition {} begins at position {}, behind the one asked for", .partition.0, .first.0)]
+    Trimmed {
+        /// Whose log.
+        partition: PartitionId,
+        /// The oldest position there is.
+        first: Position,
+    },
+    /// What is stored is not what was written, or is missing.
+    #[error("the log of partition {} is damaged at position {}: {what}", .partition.0, .position.0)]
+    Damaged {
+        /// Whose log.
+        partition: PartitionId,
+        /// The first position that cannot be read.
+        position: Position,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// The engine cannot be reached or is broken; later it may do.
+    #[error("the log cannot be read now: {0}")]
+    Unavailable(String),
+}
+
+/// Why a record was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SwapError {
+    /// It is at another revision than expected; `None`: it does not exist.
+    #[error("the record is at revision {0:?}")]
+    Conflict(Option<Revision>),
+    /// It may have been changed: read it.
+    #[error("it is not known whether the record was changed: {0}")]
+    Unknown(String),
+    /// Key or value are not allowed; says why.
+    #[error("no such record can be kept: {0}")]
+    Invalid(&'static str),
+}
+
+/// Why the engine did not do something that can be tried again without harm.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// It cannot be reached or is broken; later it may do.
+    #[error("the engine cannot be used now: {0}")]
+    Unavailable(String),
+    /// It was asked for something it never does; says what.
+    #[error("the engine refused: {0}")]
+    Refused(String),
+    /// What it has is not what was stored; names it.
+    #[error("damaged: {0}")]
+    Damaged(String),
+}
+
+/// The version of a record: rises with every change of it, and never returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Revision(pub u64);
+
+/// A record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its key.
+    pub key: String,
+    /// Its version.
+    pub revision: Revision,
+    /// Its value; `None`: it was deleted.
+    pub value: Option<Arc<[u8]>>,
+}
+
+/// A partition's state, as it was at a position of its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The position.
+    pub position: Position,
+    /// The state.
+    pub bytes: Arc<[u8]>,
+}
+
+/// Keeps logs, records and snapshots. All methods may be called from any thread, at the same time.
+pub trait Engine: Send + Sync + std::fmt::Debug {
+    /// Appends a batch to a partition's log; resolves to its position when it is durable.
+    ///
+    /// Batches of one caller to one partition that are under way at the same time may be logged in any order.
+    fn append(&self, partition: PartitionId, batch: Batch) -> BoxFuture<'_, Result<Position, AppendError>>;
+
+    /// The position of the newest entry of a log; 0 if it never had one.
+    fn last(&self, partition: PartitionId) -> BoxFuture<'_, Result<Position, ReadError>>;
+
+    /// Entries from `from` on, in order, as many as are there and fit in about `max_bytes`, at least one; none if there
+    /// is none yet. `from` 0 means the first position, 1.
+    fn read(
+        &self,
+        partition: PartitionId,
+        from: Position,
+        max_bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Entry>, ReadError>>;
+
+    /// All entries from `from` on, those to come included. Ends after an error.
+    fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>>;
+
+    /// Drops a log's entries below a position, if there is a snapshot at or above the last of them that was read back
+    /// and found whole. Those that are gone already are no error.
+    ///
+    /// # Errors
+    /// [`EngineError::Refused`] without such a snapshot.
+    fn trim(&self, partition: PartitionId, below: Position) -> BoxFuture<'_, Result<(), EngineError>>;
+
+    /// Keeps a snapshot of a partition; resolves when it is durable. Older ones may go, but never the newest that is whole.
+    fn put_snapshot(
+        &self,
+        partition: PartitionId,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'_, Result<(), EngineError>>;
+
+    /// The newest snapshot of a partition that is whole.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] if there are only damaged ones.
+    fn snapshot(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Snapshot>, EngineError>>;
+
+    /// A record; `None` if there is none.
+    fn record<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Record>, EngineError>>;
+
+    /// Sets a record to a value, or deletes it, if it is at this revision, or, for `None`, does not exist. Resolves to
+    /// the new revision when that is durable.
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<Revision>,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<'a, Result<Revision, SwapError>>;
+
+    /// All records whose keys begin with `prefix`, which is empty or ends with a `.`; then every change of them, in the
+    /// order of their revisions, deletions included. A reader that falls behind may miss changes between two values of a
+    /// record, never its newest.
+    fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>>;
+
+    /// Sends a message to all who subscribe to a topic. It may be lost; it is never changed and comes at most once. Topics
+    /// are named as keys are.
+    fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>>;
+
+    /// The messages of a topic from now on. A reader that falls far behind misses some.
+    fn subscribe(&self, topic: &str) -> BoxFuture<'_, Result<BoxStream<Arc<[u8]>>, EngineError>>;
+}

@@ -1,0 +1,17 @@
+//! The control plane: what the cluster has agreed on, and what follows from it.
+//!
+//! Nothing here does I/O or reads a clock: machines are given messages and the time, and hand out messages to send.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`engine`] | what is asked of a log, whoever keeps it |
+//! | [`record`] | what a log says: changes to sessions |
+//! | [`distribution`] | how it comes into the tables of all nodes, make before break |
+//! | [`partition`] | what follows: the RIB and the GPT bits of a share of the keys |
+
+#![forbid(unsafe_code)]
+
+pub mod distribution;
+pub mod engine;
+pub mod partition;
+pub mod record;

@@ -1,0 +1,283 @@
+//! A partition: its share of the RIB and the GPT bits that follow from it, as a pure function of its log.
+//!
+//! Entries are applied one after the other, each exactly once, and never refused: what an entry asks for that cannot be done
+//! is *void*, by rules that look at the state alone. So whoever applies the same entries has the same state, the same bits and
+//! hands out the same deltas, byte for byte, and it does not matter how many believe that the partition is theirs.
+
+mod effects;
+mod snapshot;
+mod table;
+mod windows;
+
+pub use effects::{Effects, FibUpdate, Outcome, Void};
+pub use snapshot::SnapshotError;
+pub use windows::{MAX_WRITERS, WINDOW};
+
+use crate::engine::Entry;
+use crate::record::{self, Change, Repin, Session};
+use effects::ByNode;
+use scalebricks_tables::setsep::{Op, Params, SetSepControl};
+use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
+use std::collections::{BTreeMap, HashMap};
+use table::Sessions;
+use windows::{Verdict, Writers};
+
+/// An entry that cannot be applied: entries before it are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("partition {} is at position {} of its log and was given {}", .partition.0, .have.0, .got.0)]
+pub struct Gap {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Where it is.
+    pub have: Position,
+    /// What it was given.
+    pub got: Position,
+}
+
+/// A partition's state. See the [module](self).
+#[derive(Debug)]
+pub struct Partition {
+    id: PartitionId,
+    hasher: KeyHasher,
+    position: Position,
+    writers: Writers,
+    sessions: Sessions,
+    gpt: SetSepControl,
+    /// The last entry that meant something for the FIB of each node.
+    fib_positions: BTreeMap<NodeId, Position>,
+}
+
+/// What one change does to one key.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    key: FlowKey,
+    hash: KeyHash,
+    before: Option<Session>,
+    after: Option<Session>,
+}
+
+/// The steps of one entry, before any of them is made.
+#[derive(Default)]
+struct Plan {
+    steps: Vec<Step>,
+    /// By hash, the first and the newest step of each key.
+    touched: HashMap<KeyHash, (usize, usize)>,
+    voids: Vec<(u32, Void)>,
+}
+
+impl Plan {
+    fn add(&mut self, step: Step) {
+        let at = self.steps.len();
+        self.touched.entry(step.hash).and_modify(|(_, newest)| *newest = at).or_insert((at, at));
+        self.steps.push(step);
+    }
+
+    /// The newest state of a key that an earlier change of the entry touched.
+    fn newest(&self, hash: KeyHash) -> Option<&Step> {
+        let (_, newest) = self.touched.get(&hash)?;
+        self.steps.get(*newest)
+    }
+}
+
+impl Partition {
+    /// An empty partition, before the first entry of its log. `params` are those of the whole table.
+    pub fn new(id: PartitionId, params: Params, hasher: KeyHasher) -> Self {
+        Self {
+            id,
+            hasher,
+            position: Position(0),
+            writers: Writers::default(),
+            sessions: Sessions::default(),
+            gpt: SetSepControl::for_partitions(params, [id]),
+            fib_positions: BTreeMap::new(),
+        }
+    }
+
+    /// Which it is.
+    pub const fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// The last entry applied.
+    pub const fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Keys held.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a key leads to, and the position of the entry that said so last.
+    pub fn session(&self, key: &FlowKey) -> Option<(Session, Position)> {
+        let held = self.sessions.get(self.hasher.hash(key)).filter(|held| held.key == *key)?;
+        Some((held.session, held.since))
+    }
+
+    /// All keys with what they lead to, in the order of their hashes. Cost: sorts them.
+    pub fn sessions(&self) -> impl Iterator<Item = (FlowKey, Session)> {
+        self.sessions.sorted().into_iter().map(|held| (held.key, held.session))
+    }
+
+    /// The last entry that meant something for a node's FIB; 0 if none did.
+    pub fn fib_position(&self, node: NodeId) -> Position {
+        self.fib_positions.get(&node).copied().unwrap_or_default()
+    }
+
+    /// The last entry that changed GPT bits; 0 if none did.
+    pub fn gpt_position(&self) -> Position {
+        self.gpt.position(self.id).unwrap_or_default()
+    }
+
+    /// The GPT bits of all keys, as a delta from an empty table; `None` if no entry changed any.
+    pub fn gpt(&self) -> Option<Delta> {
+        self.gpt.export_partition(self.id)
+    }
+
+    /// Applies the next entry of the log. One that was applied already changes nothing.
+    ///
+    /// Cost: a map access a change, and a group solved for each that moves a key between nodes; see
+    /// [`SetSepControl::batch`].
+    ///
+    /// # Errors
+    /// [`Gap`]; nothing is then changed.
+    pub fn apply(&mut self, entry: &Entry) -> Result<Effects, Gap> {
+        if entry.position <= self.position {
+            return Ok(Effects::void(Void::Applied));
+        }
+        if entry.position.0 != self.position.0 + 1 {
+            return Err(Gap { partition: self.id, have: self.position, got: entry.position });
+        }
+        self.position = entry.position;
+        let refused = match self.writers.admit(entry.batch.id) {
+            Verdict::New => None,
+            Verdict::Duplicate => Some(Void::Duplicate),
+            Verdict::Below => Some(Void::BelowWindow),
+            Verdict::Retired => Some(Void::WriterRetired),
+        };
+        if let Some(refused) = refused {
+            return Ok(Effects::void(refused));
+        }
+        let Ok(changes) = record::decode(&entry.batch.payload) else {
+            return Ok(Effects::void(Void::Malformed));
+        };
+        let plan = self.plan(&changes);
+        let Ok(gpt) = self.gpt.batch_to(entry.position, &gpt_ops(&plan)) else {
+            // The only reason left: no room. Who appended has not reserved any.
+            return Ok(Effects::void(Void::NoRoom));
+        };
+        Ok(self.carry_out(plan, gpt))
+    }
+
+    /// What the changes do, one after the other.
+    fn plan(&self, changes: &[Change]) -> Plan {
+        let mut plan = Plan::default();
+        for (number, change) in (0..).zip(changes) {
+            let done = match change {
+                Change::Repin(repin) => self.plan_repin(&mut plan, repin),
+                Change::Upsert(key, session) => self.plan_one(&mut plan, key, Some(*session), false),
+                Change::Move(key, session) => self.plan_one(&mut plan, key, Some(*session), true),
+                Change::Delete(key) => self.plan_one(&mut plan, key, None, true),
+            };
+            if let Err(void) = done {
+                plan.voids.push((number, void));
+            }
+        }
+        plan
+    }
+
+    fn plan_one(
+        &self,
+        plan: &mut Plan,
+        key: &FlowKey,
+        after: Option<Session>,
+        must_be_there: bool,
+    ) -> Result<(), Void> {
+        let hash = self.hasher.hash(key);
+        if self.gpt.params().partitions().of(hash) != self.id {
+            return Err(Void::OtherPartition);
+        }
+        if after.is_some_and(|session| !self.is_node(session.node)) {
+            return Err(Void::NoSuchNode);
+        }
+        let (held, before) = match (plan.newest(hash), self.sessions.get(hash)) {
+            (Some(step), _) => (Some(&step.key), step.after),
+            (None, Some(held)) => (Some(&held.key), Some(held.session)),
+            (None, None) => (None, None),
+        };
+        if before.is_some() && held != Some(key) {
+            return Err(Void::SameHash);
+        }
+        if before.is_none() && must_be_there {
+            return Err(Void::Missing);
+        }
+        plan.add(Step { key: *key, hash, before, after });
+        Ok(())
+    }
+
+    /// Every key of a node gets a new one. In the order of hashes.
+    fn plan_repin(&self, plan: &mut Plan, repin: &Repin) -> Result<(), Void> {
+        if !repin.heirs.nodes().iter().all(|&heir| self.is_node(heir)) {
+            return Err(Void::NoSuchNode);
+        }
+        let untouched = self.sessions.iter().filter(|held| !plan.touched.contains_key(&held.hash));
+        let mut affected: Vec<(KeyHash, FlowKey, Session)> =
+            untouched.map(|held| (held.hash, held.key, held.session)).collect();
+        let newest = plan.touched.values().filter_map(|(_, newest)| plan.steps.get(*newest));
+        affected.extend(newest.filter_map(|step| Some((step.hash, step.key, step.after?))));
+        affected.retain(|(.., session)| session.node == repin.from);
+        affected.sort_unstable_by_key(|(hash, ..)| hash.get());
+        for (hash, key, session) in affected {
+            let after = Some(Session { node: repin.heirs.of(hash), ..session });
+            plan.add(Step { key, hash, before: Some(session), after });
+        }
+        Ok(())
+    }
+
+    /// Whether the GPT can name this node.
+    fn is_node(&self, node: NodeId) -> bool {
+        u32::from(node.get()) >> self.gpt.params().value_bits() == 0
+    }
+
+    /// Makes the planned steps, and tells what follows for whom.
+    fn carry_out(&mut self, plan: Plan, gpt: Option<Delta>) -> Effects {
+        let mut effects = Effects { outcome: Outcome::Done, gpt, voids: plan.voids, ..Effects::default() };
+        for step in &plan.steps {
+            match step.after {
+                Some(session) => self.sessions.put(step.key, step.hash, session, self.position),
+                None => self.sessions.remove(step.hash),
+            }
+        }
+        // A key that several changes of the entry touched has one outcome, told where the key came first.
+        let mut by_node = ByNode::default();
+        for (at, step) in plan.steps.iter().enumerate() {
+            let Some(&(first, newest)) = plan.touched.get(&step.hash) else { continue };
+            if first == at {
+                by_node.tell(step.key, step.before, plan.steps[newest].after);
+            }
+        }
+        effects.fib = by_node.updates(self.id, self.position, &mut self.fib_positions);
+        effects
+    }
+}
+
+/// What a plan means for the GPT: only which node is asked there.
+fn gpt_ops(plan: &Plan) -> Vec<Op> {
+    let op = |step: &Step| match (step.before, step.after) {
+        (None, Some(after)) => Some(Op::Insert(step.hash, after.node.get())),
+        (Some(before), Some(after)) if before.node != after.node => {
+            Some(Op::Update(step.hash, after.node.get()))
+        }
+        (Some(_), None) => Some(Op::Remove(step.hash)),
+        _ => None,
+    };
+    plan.steps.iter().filter_map(op).collect()
+}
+
+#[cfg(test)]
+mod tests;

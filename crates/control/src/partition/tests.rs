@@ -1,0 +1,273 @@
+use super::*;
+use crate::engine::{Batch, BatchId, WriterId};
+use crate::record::{Heirs, encode};
+use proptest::prelude::*;
+use scalebricks_tables::fib::FibOp;
+use scalebricks_tables::setsep::{SetSep, SetSepReader};
+use scalebricks_types::{HashSeed, PartitionCount, Teid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(3));
+const PARTITIONS: u32 = 4;
+const MINE: PartitionId = PartitionId(1);
+
+fn params() -> Params {
+    Params::for_keys(20_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap()
+}
+
+fn empty() -> Partition {
+    Partition::new(MINE, params(), HASHER)
+}
+
+/// The keys of this partition, and some of others at the end.
+fn keys(count: usize) -> Vec<FlowKey> {
+    let of = |teid| FlowKey::teid(Teid::new(teid));
+    let partitions = params().partitions();
+    let mine = |key: &FlowKey| partitions.of(HASHER.hash(key)) == MINE;
+    let (mut inside, outside): (Vec<_>, Vec<_>) = (1..count as u32 * 8).map(of).partition(mine);
+    inside.truncate(count);
+    inside.extend(&outside[..3]);
+    inside
+}
+
+fn entry(position: u64, writer: u64, number: u64, changes: &[Change]) -> Entry {
+    let id = BatchId { writer: WriterId(writer), number };
+    Entry { position: Position(position), batch: Batch { id, payload: encode(changes).unwrap().into() } }
+}
+
+/// What the partition should hold, obviously: a map, and a set of batches.
+#[derive(Default)]
+struct Twin {
+    sessions: BTreeMap<u64, (FlowKey, Session)>,
+    seen: BTreeSet<BatchId>,
+}
+
+impl Twin {
+    fn apply(&mut self, entry: &Entry, changes: &[Change]) {
+        if !self.seen.insert(entry.batch.id) {
+            return;
+        }
+        for change in changes {
+            if let Some(key) = change.key()
+                && params().partitions().of(HASHER.hash(key)) != MINE
+            {
+                continue;
+            }
+            let hash = |key: &FlowKey| HASHER.hash(key).get();
+            match change {
+                Change::Upsert(key, session) if session.node.get() < 8 => {
+                    self.sessions.insert(hash(key), (*key, *session));
+                }
+                Change::Move(key, session) if session.node.get() < 8 => {
+                    if let Some(held) = self.sessions.get_mut(&hash(key)) {
+                        held.1 = *session;
+                    }
+                }
+                Change::Delete(key) => {
+                    self.sessions.remove(&hash(key));
+                }
+                Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| heir.get() < 8) => {
+                    for (key, session) in self.sessions.values_mut().filter(|(_, s)| s.node == repin.from) {
+                        session.node = repin.heirs.of(HASHER.hash(key));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Nodes 8 and 9 do not exist: values have three bits.
+fn change(keys: usize) -> impl Strategy<Value = Change> {
+    let keys = self::keys(keys);
+    let key = prop::sample::select(keys);
+    let session = (0..10_u8, any::<u64>())
+        .prop_map(|(node, value)| Session { node: NodeId::new(node), value: [value, 7] });
+    let heirs = prop::collection::btree_set(0..9_u8, 1..4)
+        .prop_map(|heirs| Heirs::new(heirs.into_iter().map(NodeId::new)).unwrap());
+    prop_oneof![
+        6 => (key.clone(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
+        3 => (key.clone(), session).prop_map(|(key, session)| Change::Move(key, session)),
+        3 => key.prop_map(Change::Delete),
+        1 => (0..8_u8, heirs).prop_map(|(from, heirs)| Change::Repin(Repin { from: NodeId::new(from), heirs })),
+    ]
+}
+
+/// FIBs as they follow from effects: what every node holds, late departures included.
+#[derive(Default)]
+struct Fibs(BTreeMap<(u8, u64), FlowKeyValue>);
+
+#[derive(Debug, PartialEq)]
+struct FlowKeyValue(FlowKey, [u64; 2]);
+
+impl Fibs {
+    fn apply(&mut self, effects: &Effects) {
+        for (node, update) in &effects.fib {
+            for op in &update.ops {
+                match op {
+                    FibOp::Set(key, value) => {
+                        self.0.insert((node.get(), HASHER.hash(key).get()), FlowKeyValue(*key, *value));
+                    }
+                    FibOp::Delete(key) => {
+                        assert!(self.0.remove(&(node.get(), HASHER.hash(key).get())).is_some());
+                    }
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is logged, twice or not: the partition holds what a map would, deltas lead a table to its bits, effects lead
+    /// FIBs to its sessions, and one who was restored from a snapshot on the way says the same from then on.
+    #[test]
+    fn a_partition_is_a_function_of_its_log(
+        batches in prop::collection::vec((1..3_u64, 1..20_u64, prop::collection::vec(change(12), 0..6)), 1..60),
+        restored_at: prop::sample::Index,
+    ) {
+        // A batch that comes twice says the same.
+        let mut first = BTreeMap::new();
+        let batches: Vec<(u64, u64, Vec<Change>)> = batches.into_iter().map(|(writer, number, changes)| {
+            let changes = first.entry((writer, number)).or_insert(changes).clone();
+            (writer, number, changes)
+        }).collect();
+        let restored_at = restored_at.index(batches.len());
+        let (mut partition, mut other) = (empty(), empty());
+        let (mut twin, mut fibs) = (Twin::default(), Fibs::default());
+        let table = Arc::new(SetSep::new(params()));
+        let mut positions = BTreeMap::new();
+        for (at, (writer, number, changes)) in batches.iter().enumerate() {
+            let entry = entry(at as u64 + 1, *writer, *number, changes);
+            let effects = partition.apply(&entry).unwrap();
+            if at == restored_at {
+                other = Partition::restore(&other.snapshot(), HASHER).unwrap();
+            }
+            prop_assert_eq!(&effects, &other.apply(&entry).unwrap());
+            twin.apply(&entry, changes);
+            fibs.apply(&effects);
+            for (node, update) in &effects.fib {
+                let last = positions.insert(*node, update.position).unwrap_or_default();
+                prop_assert_eq!((update.previous, update.position), (last, entry.position));
+                prop_assert_eq!(partition.fib_position(*node), update.position);
+            }
+            if let Some(delta) = &effects.gpt {
+                prop_assert_eq!(delta.position, entry.position);
+                let _ = table.apply(delta).unwrap();
+            }
+            prop_assert_eq!(partition.apply(&entry).unwrap(), Effects::void(Void::Applied));
+        }
+        let held: Vec<(FlowKey, Session)> = partition.sessions().collect();
+        prop_assert_eq!(&held, &twin.sessions.into_values().collect::<Vec<_>>());
+        let mut reader = SetSepReader::new(Arc::clone(&table));
+        let pin = reader.pin();
+        for (key, session) in &held {
+            prop_assert_eq!(pin.get(HASHER.hash(key)), session.node.get());
+        }
+        let wanted = held.iter().map(|(key, session)| {
+            ((session.node.get(), HASHER.hash(key).get()), FlowKeyValue(*key, session.value))
+        });
+        prop_assert_eq!(fibs.0, wanted.collect::<BTreeMap<_, _>>());
+        prop_assert_eq!(partition.snapshot(), other.snapshot());
+        prop_assert_eq!(partition.gpt(), other.gpt());
+    }
+
+    /// A bit that flipped is noticed, wherever it is.
+    #[test]
+    fn damaged_snapshots_are_refused(changes in prop::collection::vec(change(12), 1..20), at: prop::sample::Index, bit in 0..8_u8) {
+        let mut partition = empty();
+        partition.apply(&entry(1, 1, 1, &changes)).unwrap();
+        let mut bytes = partition.snapshot();
+        prop_assert!(Partition::restore(&bytes, HASHER).is_ok());
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Partition::restore(&bytes, HASHER).is_err());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Partition::restore(&bytes[..at], HASHER).is_err());
+        prop_assert!(Partition::restore(&bytes, KeyHasher::new(HashSeed::from_u64(4))).is_err() || partition.len() < 2);
+    }
+}
+
+#[test]
+fn holes_in_the_log_are_refused() {
+    let mut partition = empty();
+    let gap = Gap { partition: MINE, have: Position(0), got: Position(2) };
+    assert_eq!(partition.apply(&entry(2, 1, 1, &[])), Err(gap));
+    assert_eq!(partition.position(), Position(0));
+    assert_eq!(partition.apply(&entry(1, 1, 1, &[])).unwrap().outcome, Outcome::Done);
+    assert_eq!(partition.position(), Position(1));
+}
+
+#[test]
+fn what_is_void_says_why() {
+    let keys = keys(2);
+    let session = |node| Session { node: NodeId::new(node), value: [1, 2] };
+    let mut partition = empty();
+    let effects = partition
+        .apply(&entry(
+            1,
+            1,
+            1,
+            &[
+                Change::Move(keys[0], session(1)),
+                Change::Upsert(keys[0], session(8)),
+                Change::Upsert(keys[3], session(1)),
+                Change::Delete(keys[1]),
+                Change::Upsert(keys[0], session(1)),
+                Change::Delete(keys[0]),
+            ],
+        ))
+        .unwrap();
+    let voids = [(0, Void::Missing), (1, Void::NoSuchNode), (2, Void::OtherPartition), (3, Void::Missing)];
+    assert_eq!(effects.voids, voids);
+    assert!(effects.fib.is_empty(), "it came and went: {effects:?}");
+    assert!(partition.is_empty());
+    let broken = Entry {
+        batch: Batch { payload: Arc::new([1, 2, 3]), ..entry(2, 1, 2, &[]).batch },
+        position: Position(2),
+    };
+    assert_eq!(partition.apply(&broken).unwrap().outcome, Outcome::Void(Void::Malformed));
+    assert_eq!(partition.apply(&entry(3, 1, 2, &[])).unwrap().outcome, Outcome::Void(Void::Duplicate));
+    assert_eq!(partition.apply(&entry(4, 1, 5_000, &[])).unwrap().outcome, Outcome::Done);
+    assert_eq!(partition.apply(&entry(5, 1, 3, &[])).unwrap().outcome, Outcome::Void(Void::BelowWindow));
+}
+
+#[test]
+fn a_table_without_room_voids_the_entry_and_stays_as_it_was() {
+    let small = Params::for_keys(1_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap();
+    let mut partition = Partition::new(MINE, small, HASHER);
+    let session = Session { node: NodeId::new(1), value: [0; 2] };
+    let changes: Vec<Change> = keys(8_000).iter().map(|key| Change::Upsert(*key, session)).collect();
+    partition.apply(&entry(1, 1, 1, &changes[..100])).unwrap();
+    let before: Vec<_> = partition.sessions().collect();
+    assert_eq!(partition.apply(&entry(2, 1, 2, &changes)).unwrap().outcome, Outcome::Void(Void::NoRoom));
+    assert_eq!(partition.sessions().collect::<Vec<_>>(), before);
+    assert_eq!(Partition::restore(&partition.snapshot(), HASHER).unwrap().snapshot(), partition.snapshot());
+}
+
+#[test]
+fn a_dead_node_s_keys_are_spread_evenly() {
+    let keys = keys(3_000);
+    let session = |node| Session { node: NodeId::new(node), value: [0; 2] };
+    let mut partition = empty();
+    let nodes = (0..4).cycle();
+    let changes: Vec<Change> =
+        keys.iter().zip(nodes).map(|(key, n)| Change::Upsert(*key, session(n))).collect();
+    partition.apply(&entry(1, 1, 1, &changes)).unwrap();
+    let of = |partition: &Partition, node| {
+        partition.sessions().filter(|(_, session)| session.node == NodeId::new(node)).count()
+    };
+    let died = of(&partition, 2);
+    let heirs = Heirs::new([0, 1, 3].map(NodeId::new)).unwrap();
+    let effects =
+        partition.apply(&entry(2, 1, 2, &[Change::Repin(Repin { from: NodeId::new(2), heirs })])).unwrap();
+    assert_eq!(of(&partition, 2), 0);
+    let changed: BTreeMap<u8, usize> =
+        effects.fib.iter().map(|(node, update)| (node.get(), update.ops.len())).collect();
+    assert_eq!((changed[&2], changed[&0] + changed[&1] + changed[&3]), (died, died));
+    for node in [0, 1, 3] {
+        assert!(changed[&node] > died / 6 && changed[&node] < died / 2, "{changed:?} of {died}");
+    }
+}

@@ -1,0 +1,303 @@
+//! Changes as bytes.
+//!
+//! All integers little-endian. Version `u16`, reserved `u16` (0), number of changes `u32`; then each change: its kind, one
+//! octet, and
+//!
+//! | kind | change | content |
+//! |---|---|---|
+//! | 1 | upsert | key, node (1), value (16) |
+//! | 2 | move | the same |
+//! | 3 | delete | key |
+//! | 4 | repin | node (1), number of heirs less one (1), heirs (1 each), ascending |
+//!
+//! A key is its number of words, 2 or 5, in one octet, and the words. One list of changes has one encoding.
+
+use super::{Change, Heirs, Repin, Session};
+use crate::engine::MAX_BATCH_BYTES;
+use scalebricks_types::{FlowKey, Key16, Key40, NodeId};
+
+/// Version of the encoding. A reader voids what it does not know, so all nodes must know a version before any writes it.
+pub const RECORD_VERSION: u16 = 1;
+
+const HEADER_BYTES: usize = 8;
+
+mod kind {
+    pub(super) const UPSERT: u8 = 1;
+    pub(super) const MOVE: u8 = 2;
+    pub(super) const DELETE: u8 = 3;
+    pub(super) const REPIN: u8 = 4;
+}
+
+/// The changes take more than a batch may: split them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the changes take {0} bytes, a batch has {MAX_BATCH_BYTES}: split them")]
+pub struct EncodeError(pub usize);
+
+/// Why bytes are no changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Written by another version of the software.
+    #[error("record version {0} is not {RECORD_VERSION}")]
+    Version(u16),
+    /// They end too early.
+    #[error("the record ends within change {0}")]
+    Truncated(u32),
+    /// No such change.
+    #[error("change {0} is of unknown kind {1}")]
+    Kind(u32, u8),
+    /// Something in it is not as it has to be; says what.
+    #[error("change {0}: {1}")]
+    Malformed(u32, &'static str),
+    /// There is more behind the last change.
+    #[error("{0} bytes behind the last change")]
+    Trailing(usize),
+}
+
+/// The payload of a batch with these changes.
+///
+/// # Errors
+/// [`EncodeError`] over [`MAX_BATCH_BYTES`]: about 30 thousand sessions of short keys.
+pub fn encode(changes: &[Change]) -> Result<Vec<u8>, EncodeError> {
+    let mut out = Vec::with_capacity(HEADER_BYTES + changes.len() * 35);
+    out.extend_from_slice(&RECORD_VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.extend_from_slice(&(changes.len() as u32).to_le_bytes()); // more of them are too long
+    for change in changes {
+        put(&mut out, change);
+        if out.len() > MAX_BATCH_BYTES {
+            return Err(EncodeError(out.len()));
+        }
+    }
+    Ok(out)
+}
+
+fn put(out: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Upsert(key, session) => put_session(out, kind::UPSERT, key, session),
+        Change::Move(key, session) => put_session(out, kind::MOVE, key, session),
+        Change::Delete(key) => {
+            out.push(kind::DELETE);
+            put_key(out, key);
+        }
+        Change::Repin(Repin { from, heirs }) => {
+            let heirs = heirs.nodes();
+            out.extend_from_slice(&[kind::REPIN, from.get(), (heirs.len() - 1) as u8]); // 1 to 256 of them
+            out.extend(heirs.iter().map(|heir| heir.get()));
+        }
+    }
+}
+
+fn put_session(out: &mut Vec<u8>, kind: u8, key: &FlowKey, session: &Session) {
+    out.push(kind);
+    put_key(out, key);
+    out.push(session.node.get());
+    put_words(out, &session.value);
+}
+
+/// A key as its number of words and the words.
+pub(crate) fn put_key(out: &mut Vec<u8>, key: &FlowKey) {
+    let words: &[u64] = match key {
+        FlowKey::Short(key) => key.words(),
+        FlowKey::Long(key) => key.words(),
+    };
+    out.push(words.len() as u8);
+    put_words(out, words);
+}
+
+/// Words, little-endian.
+pub(crate) fn put_words(out: &mut Vec<u8>, words: &[u64]) {
+    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+/// The changes in exactly these bytes. Allocates no more than a small multiple of what they hold.
+///
+/// # Errors
+/// [`DecodeError`].
+pub fn decode(bytes: &[u8]) -> Result<Vec<Change>, DecodeError> {
+    let mut reader = Reader { bytes, change: 0 };
+    let version = u16::from_le_bytes(reader.take()?);
+    if version != RECORD_VERSION {
+        return Err(DecodeError::Version(version));
+    }
+    if reader.take()? != [0; 2] {
+        return Err(DecodeError::Malformed(0, "the reserved octets are not 0"));
+    }
+    let count = u32::from_le_bytes(reader.take()?);
+    // A change takes 4 octets at least.
+    let mut changes = Vec::with_capacity((count as usize).min(bytes.len() / 4));
+    for number in 0..count {
+        reader.change = number;
+        changes.push(reader.change()?);
+    }
+    if reader.bytes.is_empty() { Ok(changes) } else { Err(DecodeError::Trailing(reader.bytes.len())) }
+}
+
+/// Bytes that are read from the front.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    /// The change it is in, for errors.
+    change: u32,
+}
+
+impl<'a> Reader<'a> {
+    /// At the start of these bytes.
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, change: 0 }
+    }
+
+    /// What is not read yet.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(DecodeError::Truncated(self.change))?;
+        self.bytes = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn words<const N: usize>(&mut self) -> Result<[u64; N], DecodeError> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = u64::from_le_bytes(self.take()?);
+        }
+        Ok(words)
+    }
+
+    pub(crate) fn key(&mut self) -> Result<FlowKey, DecodeError> {
+        let [len] = self.take()?;
+        let key = match len {
+            2 => FlowKey::Short(Key16::from_words(self.words()?)),
+            5 => FlowKey::Long(Key40::from_words(self.words()?)),
+            _ => return Err(DecodeError::Malformed(self.change, "a key has 2 words or 5")),
+        };
+        let first = match &key {
+            FlowKey::Short(key) => key.words()[0],
+            FlowKey::Long(key) => key.words()[0],
+        };
+        // The first octet of a key is its domain, which is never 0.
+        if first as u8 == 0 {
+            Err(DecodeError::Malformed(self.change, "a key without domain"))
+        } else {
+            Ok(key)
+        }
+    }
+
+    pub(crate) fn session(&mut self) -> Result<Session, DecodeError> {
+        let [node] = self.take()?;
+        Ok(Session { node: NodeId::new(node), value: self.words()? })
+    }
+
+    fn change(&mut self) -> Result<Change, DecodeError> {
+        let [kind] = self.take()?;
+        Ok(match kind {
+            kind::UPSERT => Change::Upsert(self.key()?, self.session()?),
+            kind::MOVE => Change::Move(self.key()?, self.session()?),
+            kind::DELETE => Change::Delete(self.key()?),
+            kind::REPIN => {
+                let [from, more] = self.take()?;
+                let mut heirs = Vec::with_capacity(usize::from(more) + 1);
+                for _ in 0..=more {
+                    let [heir] = self.take()?;
+                    if heirs.last().is_some_and(|last: &NodeId| last.get() >= heir) {
+                        return Err(DecodeError::Malformed(self.change, "heirs are not in ascending order"));
+                    }
+                    heirs.push(NodeId::new(heir));
+                }
+                Change::Repin(Repin { from: NodeId::new(from), heirs: Heirs(heirs) })
+            }
+            _ => return Err(DecodeError::Kind(self.change, kind)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key() -> impl Strategy<Value = FlowKey> {
+        prop_oneof![
+            any::<[u64; 2]>().prop_map(|[a, b]| FlowKey::Short(Key16::from_words([a | 1, b]))),
+            any::<[u64; 5]>().prop_map(|[a, b, c, d, e]| FlowKey::Long(Key40::from_words([
+                a | 1,
+                b,
+                c,
+                d,
+                e
+            ]))),
+        ]
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        let session = (any::<u8>(), any::<[u64; 2]>())
+            .prop_map(|(node, value)| Session { node: NodeId::new(node), value });
+        let heirs = proptest::collection::btree_set(any::<u8>(), 1..=256)
+            .prop_map(|heirs| Heirs::new(heirs.into_iter().map(NodeId::new)).unwrap());
+        prop_oneof![
+            (key(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
+            (key(), session).prop_map(|(key, session)| Change::Move(key, session)),
+            key().prop_map(Change::Delete),
+            (any::<u8>(), heirs)
+                .prop_map(|(from, heirs)| Change::Repin(Repin { from: NodeId::new(from), heirs })),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn changes_survive(changes in proptest::collection::vec(change(), 0..20)) {
+            let bytes = encode(&changes).unwrap();
+            prop_assert_eq!(decode(&bytes), Ok(changes));
+            for len in 0..bytes.len() {
+                prop_assert!(decode(&bytes[..len]).is_err(), "cut to {} of {}", len, bytes.len());
+            }
+        }
+
+        /// What is read is written again as the same bytes.
+        #[test]
+        fn one_encoding_each(changes in proptest::collection::vec(change(), 0..4), at: prop::sample::Index, octet: u8) {
+            let mut bytes = encode(&changes).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] = octet;
+            if let Ok(changes) = decode(&bytes) {
+                prop_assert_eq!(encode(&changes).unwrap(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let session = Session { node: NodeId::new(3), value: [0x0807_0605_0403_0201, 0x100f_0e0d_0c0b_0a09] };
+        let changes = [
+            Change::Upsert(FlowKey::Short(Key16::from_words([5, 0x1122_3344])), session),
+            Change::Repin(Repin {
+                from: NodeId::new(7),
+                heirs: Heirs::new([2, 1].map(NodeId::new)).unwrap(),
+            }),
+        ];
+        #[rustfmt::skip]
+        let bytes = [
+            1, 0, 0, 0, 2, 0, 0, 0,
+            1, 2, 5, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
+            3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+            4, 7, 1, 1, 2,
+        ];
+        assert_eq!(encode(&changes).unwrap(), bytes);
+        assert_eq!(decode(&bytes).unwrap(), changes);
+    }
+
+    #[test]
+    fn hostile_counts_allocate_nothing() {
+        let bytes = [1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(decode(&bytes), Err(DecodeError::Truncated(0)));
+    }
+
+    #[test]
+    fn too_much_is_refused() {
+        let change = Change::Delete(FlowKey::Short(Key16::from_words([5, 1])));
+        let changes = vec![change; MAX_BATCH_BYTES / 18 + 1];
+        assert!(encode(&changes).is_err());
+    }
+}
