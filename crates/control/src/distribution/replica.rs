@@ -5,7 +5,7 @@ use crate::partition::FibUpdate;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// The tables of a node.
@@ -137,9 +137,9 @@ impl<T: Tables> Replica<T> {
             return Ok(false);
         }
         self.set_all(whole.partition, whole.entries.iter().map(|(key, value)| (key, *value)))?;
-        let stay: HashMap<&FlowKey, ()> = whole.entries.iter().map(|(key, _)| (key, ())).collect();
+        let stay: HashSet<&FlowKey> = whole.entries.iter().map(|(key, _)| key).collect();
         let mut gone = self.tables.keys(whole.partition);
-        gone.retain(|key| !stay.contains_key(key));
+        gone.retain(|key| !stay.contains(key));
         self.share(whole.partition)?.whole = whole.position;
         self.leave(whole.partition, whole.position, gone)
     }

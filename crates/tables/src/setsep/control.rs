@@ -86,8 +86,15 @@ impl SetSepControl {
         moves: Moves,
     ) -> Self {
         let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
-        let mut control =
-            Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0, scratch: Vec::new(), position: None };
+        let mut control = Self {
+            now: Shape::new(now, Isa::best()),
+            next,
+            positions,
+            moves,
+            keys: 0,
+            scratch: Vec::new(),
+            position: None,
+        };
         control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
         control
     }

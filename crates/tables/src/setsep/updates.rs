@@ -93,7 +93,10 @@ impl SetSepControl {
         let partition = self.params().partitions().of(first.hash());
         let elsewhere = |op: &Op| self.params().partitions().of(op.hash()) != partition;
         if let Some(op) = ops.iter().position(elsewhere) {
-            return Err(UpdateError::NotMine { op, partition: self.params().partitions().of(ops[op].hash()) });
+            return Err(UpdateError::NotMine {
+                op,
+                partition: self.params().partitions().of(ops[op].hash()),
+            });
         }
         if self.position(partition).is_some_and(|at| at >= position) {
             return Err(UpdateError::Position { partition });

@@ -223,3 +223,29 @@ fn the_table_is_a_gpt() {
     assert_eq!(table.position(PartitionId(0)), Some(Position(1)));
     assert!(table.table_bytes() > 440);
 }
+
+#[test]
+fn deltas_lead_to_the_positions_of_a_log() {
+    let params = params_in(Format::default(), 1000, 2, 4);
+    let mut control = SetSepControl::new(params);
+    let replica = SetSep::new(params);
+    let hash = entry(1, 2, 0).0;
+    let partition = params.partitions().of(hash);
+    let elsewhere =
+        (2..).map(|i| entry(i, 2, 0).0).find(|other| params.partitions().of(*other) != partition).unwrap();
+    for (position, previous, op) in
+        [(7, 0, Op::Insert(hash, 1)), (8, 7, Op::Update(hash, 2)), (1000, 8, Op::Remove(hash))]
+    {
+        let delta = control.batch_to(Position(position), &[op]).unwrap().unwrap();
+        assert_eq!((delta.position, delta.previous), (Position(position), Position(previous)));
+        assert_eq!(replica.apply(&delta).unwrap(), Applied::Advanced);
+    }
+    assert_eq!(control.batch_to(Position(2000), &[]), Ok(None));
+    let taken = control.batch_to(Position(1000), &[Op::Insert(hash, 1)]);
+    assert_eq!(taken, Err(UpdateError::Position { partition }));
+    let two = control.batch_to(Position(1001), &[Op::Insert(hash, 1), Op::Insert(elsewhere, 1)]);
+    assert!(matches!(two, Err(UpdateError::NotMine { op: 1, .. })), "{two:?}");
+    // What was refused has not left its position behind.
+    let delta = control.insert(hash, 1).unwrap();
+    assert_eq!((delta.position, delta.previous), (Position(1001), Position(1000)));
+}

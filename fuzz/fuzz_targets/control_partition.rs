@@ -1,0 +1,70 @@
+//! Any bytes are changes or an error, and the state of a partition or an error; what is read is written again as it was. A
+//! partition takes whatever its log says.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
+use scalebricks_control::partition::Partition;
+use scalebricks_control::record::{Change, Session, decode, encode};
+use scalebricks_tables::setsep::Params;
+use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
+use std::sync::OnceLock;
+
+const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(5));
+
+fn empty() -> Partition {
+    Partition::new(PartitionId(0), Params::for_keys(100, 2, PartitionCount::ONE).unwrap(), HASHER)
+}
+
+fn entry(position: u64, payload: &[u8]) -> Entry {
+    let id = BatchId { writer: WriterId(1), number: position };
+    Entry { position: Position(position), batch: Batch { id, payload: payload.into() } }
+}
+
+fn sample() -> &'static Vec<u8> {
+    static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let session = |node| Session { node: NodeId::new(node), value: [1, 2] };
+        let change = |teid: u32| Change::Upsert(FlowKey::teid(Teid::new(teid)), session(teid as u8 % 4));
+        let changes: Vec<Change> = (1..40).map(change).collect();
+        let mut partition = empty();
+        partition.apply(&entry(1, &encode(&changes).unwrap())).unwrap();
+        partition.snapshot()
+    })
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&mode, bytes)) = bytes.split_first() else { return };
+    match mode % 3 {
+        0 => {
+            if let Ok(changes) = decode(bytes) {
+                assert_eq!(encode(&changes).unwrap(), bytes);
+            }
+            let mut partition = empty();
+            let effects = partition.apply(&entry(1, bytes)).unwrap();
+            assert_eq!(partition.apply(&entry(2, bytes)).unwrap().is_void(), effects.is_void());
+            assert_eq!(Partition::restore(&partition.snapshot(), HASHER).unwrap().snapshot(), partition.snapshot());
+        }
+        1 => restore(bytes.to_vec()),
+        _ => {
+            // A good one, edited in places, with its checksum made right again.
+            let mut snapshot = sample().clone();
+            for edit in bytes.chunks_exact(3) {
+                let at = usize::from(u16::from_le_bytes([edit[0], edit[1]])) % snapshot.len();
+                snapshot[at] = edit[2];
+            }
+            let body = snapshot.len() - 4;
+            let checksum = crc32fast::hash(&snapshot[..body]);
+            snapshot[body..].copy_from_slice(&checksum.to_le_bytes());
+            restore(snapshot);
+        }
+    }
+});
+
+fn restore(bytes: Vec<u8>) {
+    if let Ok(partition) = Partition::restore(&bytes, HASHER) {
+        let again = partition.snapshot();
+        assert_eq!(Partition::restore(&again, HASHER).unwrap().snapshot(), again);
+    }
+}
