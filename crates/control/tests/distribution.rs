@@ -157,7 +157,7 @@ impl World {
         self.batches += 1;
         let id = BatchId { writer: WriterId(1), number: self.batches };
         // Now and then a retry makes a batch appear twice.
-        for _ in 0..1 + usize::from(self.rng.random_bool(0.1)) {
+        for _ in 0..=usize::from(self.rng.random_bool(0.1)) {
             let position = Position(self.log.len() as u64 + 1);
             let entry = Entry { position, batch: Batch { id, payload: encode(changes).unwrap().into() } };
             let _ = self.truth.apply(&entry).unwrap();
@@ -194,8 +194,7 @@ impl World {
         if !self.is_calm && self.rng.random_bool(0.1) {
             return;
         }
-        let copies = 1 + usize::from(!self.is_calm && self.rng.random_bool(0.1));
-        for _ in 0..copies {
+        for _ in 0..=usize::from(!self.is_calm && self.rng.random_bool(0.1)) {
             let longest = if self.rng.random_bool(0.1) { 300 } else { 20 };
             let at = self.now + Duration::from_millis(self.rng.random_range(1..longest));
             self.sent += 1;
