@@ -10,13 +10,16 @@ use crate::policy::Policy;
 use crate::reason::DropReason;
 use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHasher, KeyProfile};
-use scalebricks_wire::gtpu::{self, Gtpu, MessageType};
+use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension};
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Extension headers that the gateway understands, of those a receiver must (TS 29.281 §5.2.1).
+pub(crate) const KNOWN_EXTENSIONS: [u8; 1] = [extension::kind::PDU_SESSION_CONTAINER];
 
 /// What later stages need of a parsed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,6 +208,9 @@ impl Classifier {
         if message.message_type() != MessageType::GPdu {
             return Err(DropReason::GtpuSignalling);
         }
+        if message.extensions().first_unsupported(&KNOWN_EXTENSIONS).is_some() {
+            return Err(DropReason::UnsupportedExtension);
+        }
         let headers = usize::from(ip.l4_offset) + UDP_HEADER_LEN + message.header_len();
         let parsed = Parsed {
             output: OutputPort::Internet,
@@ -263,8 +269,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Frames with a plain packet of each direction.
-    fn frames() -> [(OutputPort, Vec<u8>); 2] {
+    /// Frames with a plain packet of each direction, and an upstream one with a PDU session container.
+    fn frames() -> [(OutputPort, Vec<u8>); 3] {
         use scalebricks_wire::ipv4::Ipv4Header;
         let header = |total_len, protocol, dst| Ipv4Header {
             dscp_ecn: 0x2e,
@@ -285,8 +291,15 @@ mod tests {
         down.extend([0xAB; 18]);
         up.extend(header(82, protocol::UDP, Policy::default().gateway_address).to_bytes());
         up.extend([8, 0x68, 8, 0x68, 0, 62, 0, 0, 0x30, 0xff, 0, 46, 1, 2, 3, 4]);
-        up.extend_from_slice(&down[14..]);
-        [(OutputPort::BaseStation, down), (OutputPort::Internet, up)]
+        let mut container = up[..14].to_vec();
+        container.extend(header(90, protocol::UDP, Policy::default().gateway_address).to_bytes());
+        container.extend([
+            8, 0x68, 8, 0x68, 0, 70, 0, 0, 0x34, 0xff, 0, 54, 1, 2, 3, 4, 0, 0, 0, 0x85, 1, 0x10, 9, 0,
+        ]);
+        for up in [&mut up, &mut container] {
+            up.extend_from_slice(&down[14..]);
+        }
+        [(OutputPort::BaseStation, down), (OutputPort::Internet, up), (OutputPort::Internet, container)]
     }
 
     #[test]
@@ -309,12 +322,14 @@ mod tests {
         /// or nothing.
         #[test]
         fn one_look_agrees_with_the_parsers(
-            changes in proptest::collection::vec((0_usize..60, any::<u8>()), 0..3),
-            summed: bool, verify: bool, len in 0_usize..110, cut: bool,
+            changes in proptest::collection::vec((0_usize..66, any::<u8>()), 0..3),
+            summed: bool, verify: bool, len in 0_usize..118, cut: bool,
         ) {
             for (output, mut frame) in frames() {
                 for &(at, octet) in &changes {
-                    frame[at] = octet;
+                    if let Some(place) = frame.get_mut(at) {
+                        *place = octet;
+                    }
                 }
                 if summed {
                     frame[24..26].fill(0);

@@ -1,11 +1,12 @@
 //! The packets that nearly all are, classified by one look at a fixed number of octets: untagged IPv4 without options,
-//! whole, with ports; or such a packet that carries a G-PDU without options. Everything else, and all that is wrong in
+//! whole, with ports; or such a packet that carries a G-PDU with no more than a PDU session container. Everything else, and all that is wrong in
 //! any way, is left to the parsers, which give the reason. What is classified here is classified as they would.
 
 use crate::fabric_mac::OutputPort;
 use scalebricks_types::{FlowKey, Teid};
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN as ETHERNET_LEN};
 use scalebricks_wire::gtpu::PORT;
+use scalebricks_wire::gtpu::extension::kind::{NONE, PDU_SESSION_CONTAINER};
 use scalebricks_wire::ipv4::MIN_HEADER_LEN as IPV4_LEN;
 use scalebricks_wire::protocol::{UDP, has_ports};
 use std::net::Ipv4Addr;
@@ -27,6 +28,10 @@ const TO_USER: usize = ETHERNET_LEN + IPV4_LEN + 8 + 8;
 const LAST_UNICAST: u8 = 223;
 /// GTP-U version 1, no optional fields; a G-PDU.
 const PLAIN_GPDU: u16 = 0x30ff;
+/// The same with an extension header, which 5G's base stations send: a PDU session container of one word, and no more.
+const GPDU_WITH_CONTAINER: u16 = 0x34ff;
+/// Octets of the optional fields and the container.
+const CONTAINER: usize = 8;
 
 /// An IPv4 header without options and the ports behind it as three registers, each octet loaded once. Octets stand as in
 /// memory: the first in the lowest bits.
@@ -131,11 +136,23 @@ pub(crate) fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -
     let headers = headers(head.first_chunk()?)?;
     let len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
     let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let to_user = match short(42) {
+        PLAIN_GPDU => TO_USER,
+        GPDU_WITH_CONTAINER => {
+            // Sequence and N-PDU number are not there, whatever stands in their place.
+            let &[_, _, _, PDU_SESSION_CONTAINER, 1, _, _, NONE] =
+                frame.get(TO_USER..)?.first_chunk::<CONTAINER>()?
+            else {
+                return None;
+            };
+            TO_USER + CONTAINER
+        }
+        _ => return None,
+    };
     let is_plain = headers.protocol() == UDP
         && headers.dst() == u32::from_le_bytes(gateway.octets())
         && headers.ports()[1] == PORT
-        && short(42) == PLAIN_GPDU
-        && len >= TO_USER - ETHERNET_LEN
+        && len >= to_user - ETHERNET_LEN
         // Lengths that leave nothing over: what is padded in between is rare.
         && usize::from(short(38)) + IPV4_LEN == len
         && usize::from(short(44)) + TO_USER - ETHERNET_LEN == len;
@@ -143,8 +160,8 @@ pub(crate) fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -
         return None;
     }
     let teid = Teid::new(u32::from(short(46)) << 16 | u32::from(short(48)));
-    let user_len = len - (TO_USER - ETHERNET_LEN);
-    Some(Plain { key: FlowKey::teid(teid), user_offset: TO_USER as u16, user_len, traffic_class: 0 })
+    let user_len = len - (to_user - ETHERNET_LEN);
+    Some(Plain { key: FlowKey::teid(teid), user_offset: to_user as u16, user_len, traffic_class: 0 })
 }
 
 /// Where the user's packet goes that came in a tunnel.

@@ -55,6 +55,7 @@ pub(crate) const fn may_be_local(reason: DropReason) -> bool {
             | DropReason::NotForGateway
             | DropReason::NotGtpu
             | DropReason::GtpuSignalling
+            | DropReason::UnsupportedExtension
     )
 }
 

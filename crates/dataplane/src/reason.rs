@@ -65,6 +65,8 @@ reasons! {
     MalformedGtpu = "malformed_gtpu",
     /// A GTP-U message other than G-PDU.
     GtpuSignalling = "gtpu_signalling",
+    /// A G-PDU with an extension header that its receiver must comprehend, and that is not known here.
+    UnsupportedExtension = "unsupported_extension",
     /// A GTP-U packet that was itself fragmented on its way; the TEID is only in its first fragment.
     GtpuFragment = "gtpu_fragment",
     /// The packet inside the tunnel is no IP packet.

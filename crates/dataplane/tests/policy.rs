@@ -73,6 +73,8 @@ fn every_upstream_drop_has_its_name() {
     version2[0] = 0x50;
     let mut too_long = good.clone();
     too_long[3] += 1;
+    let mut unknown_extension = g_pdu(teid, &inner, true);
+    unknown_extension[11] = 0x9f;
     let fragment = patched(wrap(&good), 20, &[0x20, 0]);
     let mut bad_inner = inner.clone();
     bad_inner[10] ^= 1;
@@ -86,6 +88,7 @@ fn every_upstream_drop_has_its_name() {
         ("malformed_gtpu", wrap(&too_long)),
         ("malformed_gtpu", wrap(&good[..6])),
         ("gtpu_signalling", wrap(&end_marker)),
+        ("unsupported_extension", wrap(&unknown_extension)),
         ("gtpu_fragment", fragment),
         ("unknown_flow", wrap(&g_pdu(0x7777_7777, &inner, false))),
         ("malformed_inner", wrap(&g_pdu(teid, &[0x15; 40], false))),

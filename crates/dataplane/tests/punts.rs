@@ -44,11 +44,15 @@ fn what_belongs_to_no_flow_is_handed_over_at_its_ingress_node_as_it_came() {
         .unwrap();
     let gateway = Policy::default().gateway_address;
     let request = to_gateway(gateway, 2152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 7, 0, 0]);
+    // An extension header of the type 0x9f, which its receiver must know.
+    let mut unknown_extension = g_pdu(77, &upstream_inner(0, b"x"), true);
+    unknown_extension[11] = 0x9f;
     for (output, frame, link, reason) in [
         (DOWN, arp.clone(), UP, DropReason::NonIp),
         (UP, arp, DOWN, DropReason::NonIp),
         (DOWN, echo, UP, DropReason::ForThisNode),
         (UP, request, DOWN, DropReason::GtpuSignalling),
+        (UP, to_gateway(gateway, 2152, &unknown_extension), DOWN, DropReason::UnsupportedExtension),
         (UP, to_gateway(ue(1), 2152, b"x"), DOWN, DropReason::NotForGateway),
     ] {
         let mut bench = scalebricks();

@@ -2,17 +2,16 @@
 
 use super::config::is_host;
 use super::{Local, Outbox, Taken};
+use crate::classify::KNOWN_EXTENSIONS;
 use crate::fabric_mac::OutputPort;
 use scalebricks_wire::ethernet::Frame;
 use scalebricks_wire::gtpu::element::ErrorIndication;
-use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension, message};
+use scalebricks_wire::gtpu::{self, Gtpu, MessageType, message};
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp, udp_header};
 use scalebricks_wire::{IpPacket, checksum, icmp_echo, ipv4_header_checksum_ok, parse_ip, protocol};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Extension headers that the gateway understands, of those a receiver must (TS 29.281 §5.2.1).
-const KNOWN_EXTENSIONS: [u8; 1] = [extension::kind::PDU_SESSION_CONTAINER];
 /// Time to live of the answers.
 const TTL: u8 = 64;
 
