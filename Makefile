@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test check bench figures figures-gateway fuzz miri clean
+.PHONY: help demo lab lab-down test check bench figures figures-gateway fuzz sim miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; ne
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
+
+sim: ## simulate the control plane with SEEDS seeds a kind of cluster (2000)
+	@SIM_SEEDS=$(or $(SEEDS),2000) $(CARGO) test --locked --package scalebricks-control --test distribution
 
 miri: ## run the small blocks under Miri
 	@scripts/test.sh miri
