@@ -38,8 +38,8 @@ pub enum Command {
     Bench(BenchArgs),
 
     /// One gateway node
-    #[command(subcommand, long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]
-    Node(NodeCommand),
+    #[command(long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]
+    Node(NodeCall),
 
     /// A cluster on this machine over real interfaces, checked from all sides
     #[command(subcommand, long_about = lab::ABOUT, after_long_help = lab::EXAMPLES, after_help = "See --help for examples.")]
@@ -60,6 +60,44 @@ pub enum Command {
     /// Copy what passes a running node, and what it drops, into a pcapng file
     #[command(long_about = commands::CAPTURE_ABOUT, after_long_help = commands::CAPTURE_EXAMPLES, after_help = "See --help for examples.")]
     Capture(Box<CaptureArgs>),
+}
+
+/// A node by its configuration alone, or what is to be done with one.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct NodeCall {
+    #[command(subcommand)]
+    command: Option<NodeCommand>,
+
+    /// Run the node of this configuration: the same as `run FILE`
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
+
+    /// No progress bar
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// How the running node writes its log
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat,
+}
+
+impl NodeCall {
+    /// What is to be done.
+    pub fn command(self) -> NodeCommand {
+        let Self { command, config, quiet, log } = self;
+        // Without a command there is a configuration, or the command line was refused.
+        command
+            .unwrap_or_else(|| NodeCommand::Run(NodeArgs { config: config.unwrap_or_default(), quiet, log }))
+    }
+
+    /// Whether no progress is to be shown.
+    pub const fn is_quiet(&self) -> bool {
+        match &self.command {
+            Some(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => args.quiet,
+            None => self.quiet,
+        }
+    }
 }
 
 /// What can be done with a node.
@@ -109,6 +147,7 @@ Examples:
   scalebricks node check node.toml
       Says what the node would be, or every line that is wrong and what is allowed there.
   scalebricks node run node.toml
+  scalebricks node --config node.toml
       Runs it; needs a program built with --features dpdk. SIGHUP has it read its flows again, SIGTERM ends it.
 
 Exit status:

@@ -41,9 +41,7 @@ fn main() -> ExitCode {
     let console = Console::new(match &command {
         Command::Demo(args) => args.quiet,
         Command::Bench(args) => args.quiet,
-        Command::Node(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => {
-            args.quiet
-        }
+        Command::Node(node) => node.is_quiet(),
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
         Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
@@ -62,16 +60,15 @@ fn main() -> ExitCode {
         Command::Bench(args) => {
             bench::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
-        Command::Node(NodeCommand::Check(args)) => {
-            node::check(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
+        Command::Node(node) => match node.command() {
+            NodeCommand::Check(args) => node::check(&args.config, &console),
+            NodeCommand::Macs(args) => node::macs(&args.config, &console),
+            NodeCommand::Run(args) => {
+                log(args.log);
+                node::run(&args.config, &console)
+            }
         }
-        Command::Node(NodeCommand::Macs(args)) => {
-            node::macs(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
-        }
-        Command::Node(NodeCommand::Run(args)) => {
-            log(args.log);
-            node::run(&args.config, &console).map_err(|error| (error.to_string(), status::FAILURE))
-        }
+        .map_err(|error| (error.to_string(), status::FAILURE)),
         Command::Lab(command) => {
             lab::run(&command, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }

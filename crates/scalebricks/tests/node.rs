@@ -86,3 +86,23 @@ fn help_has_examples_and_wrong_usage_ends_with_2() {
     let wrong = Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(["node", "czech"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
 }
+
+#[test]
+fn a_configuration_alone_means_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("node.toml");
+    fs::write(&config, CONFIG.replace("id = 2", "id = 7")).unwrap();
+    let node = |args: &[&str]| {
+        let program =
+            Command::new(env!("CARGO_BIN_EXE_scalebricks")).arg("node").args(args).arg(&config).output();
+        let out = program.unwrap();
+        (out.status.code(), text(&out.stderr))
+    };
+    let (code, said) = node(&["--quiet", "--config"]);
+    assert_eq!((code, &said), (Some(1), &node(&["run", "--quiet"]).1), "both read it and say what is wrong");
+    assert!(said.contains("node.toml:"), "{said}");
+    let both = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+        .args(["node", "--config", "x", "check", "y"])
+        .output();
+    assert_eq!(both.unwrap().status.code(), Some(2));
+}
