@@ -30,7 +30,10 @@ impl Lab for InMemory {
 }
 
 mod on_a_directory {
-    scalebricks_engine::conformance_tests!(super::OnDirectory(tempfile::tempdir().unwrap()), pollster::block_on);
+    scalebricks_engine::conformance_tests!(
+        super::OnDirectory(tempfile::tempdir().unwrap()),
+        pollster::block_on
+    );
 }
 
 mod in_memory_and_small {

@@ -71,7 +71,11 @@ pub async fn appends_at_the_same_time_have_one_order(lab: &impl Lab) {
     assert_eq!(entries.iter().map(|entry| entry.position.0).collect::<Vec<_>>(), Vec::from_iter(1..=300));
     for (i, position) in (0..300u64).zip(positions) {
         let entry = &entries[position.0 as usize - 1];
-        assert_eq!(*entry.batch.payload, i.to_le_bytes(), "what was appended stands where it was said to stand");
+        assert_eq!(
+            *entry.batch.payload,
+            i.to_le_bytes(),
+            "what was appended stands where it was said to stand"
+        );
     }
 }
 

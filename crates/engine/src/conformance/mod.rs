@@ -10,7 +10,11 @@
 //!
 //! What cannot be tried from outside is left to each engine's own tests: loss of power, damage, a full disk.
 
-#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a broken promise ends a test by a panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a broken promise ends a test by a panic"
+)]
 
 mod log;
 mod messages;

@@ -3,7 +3,9 @@
 use super::{Lab, take};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
-use scalebricks_control::engine::{Engine, EngineError, MAX_KEY_BYTES, MAX_RECORD_BYTES, Record, Revision, SwapError};
+use scalebricks_control::engine::{
+    Engine, EngineError, MAX_KEY_BYTES, MAX_RECORD_BYTES, Record, Revision, SwapError,
+};
 use std::sync::Arc;
 
 fn value(text: &str) -> Option<Arc<[u8]>> {
@@ -15,7 +17,12 @@ fn texts(records: &[Record]) -> Vec<(&str, Option<&str>)> {
     assert!(records.windows(2).all(|pair| pair[0].revision < pair[1].revision), "revisions rise");
     records
         .iter()
-        .map(|r| (r.key.as_str(), text(r).then(|| std::str::from_utf8(r.value.as_deref().unwrap_or_default()).unwrap())))
+        .map(|r| {
+            (
+                r.key.as_str(),
+                text(r).then(|| std::str::from_utf8(r.value.as_deref().unwrap_or_default()).unwrap()),
+            )
+        })
         .collect()
 }
 
@@ -60,7 +67,8 @@ pub async fn of_swaps_at_the_same_time_one_wins(lab: &impl Lab) {
         let values: Vec<_> = (0..10).map(|i| value(&format!("value {i}"))).collect();
         let swaps = values.iter().map(|value| engine.swap("owner", at, value.clone()));
         let results = join_all(swaps).await;
-        let winners: Vec<_> = results.iter().zip(&values).filter_map(|(r, v)| Some((r.clone().ok()?, v))).collect();
+        let winners: Vec<_> =
+            results.iter().zip(&values).filter_map(|(r, v)| Some((r.clone().ok()?, v))).collect();
         assert_eq!(winners.len(), 1, "{results:?}");
         let record = engine.record("owner").await.unwrap().unwrap();
         assert_eq!((record.revision, &record.value), (winners[0].0, winners[0].1));

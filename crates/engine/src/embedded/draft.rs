@@ -15,9 +15,18 @@ use std::sync::Arc;
 #[derive(Debug)]
 enum Reply {
     /// `is_new`: an earlier attempt cannot be in the log.
-    Append { reply: Sender<Result<Position, AppendError>>, position: Position, is_new: bool },
-    Swap { reply: Sender<Result<Revision, SwapError>>, result: Result<Revision, SwapError> },
-    Trim { reply: Sender<Result<(), EngineError>> },
+    Append {
+        reply: Sender<Result<Position, AppendError>>,
+        position: Position,
+        is_new: bool,
+    },
+    Swap {
+        reply: Sender<Result<Revision, SwapError>>,
+        result: Result<Revision, SwapError>,
+    },
+    Trim {
+        reply: Sender<Result<(), EngineError>>,
+    },
 }
 
 /// What was decided for the requests of one group.
@@ -81,7 +90,8 @@ impl Draft {
         if let Some(&position) = self.ids.get(&(partition, batch.id)) {
             return self.replies.push(Reply::Append { reply, position, is_new });
         }
-        let next = self.next.entry(partition).or_insert_with(|| log.map_or(1, super::state::PartitionLog::next));
+        let next =
+            self.next.entry(partition).or_insert_with(|| log.map_or(1, super::state::PartitionLog::next));
         let position = Position(*next);
         *next += 1;
         self.ids.insert((partition, batch.id), position);

@@ -82,7 +82,8 @@ impl SegmentHeader {
 
     /// The header at the front of these bytes. Its layout is that of all versions.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
-        let header = bytes.first_chunk::<SEGMENT_HEADER_BYTES>().ok_or(HeaderError::Broken("short header"))?;
+        let header =
+            bytes.first_chunk::<SEGMENT_HEADER_BYTES>().ok_or(HeaderError::Broken("short header"))?;
         let mut rest = &header[..];
         let broken = HeaderError::Broken("header");
         if take(&mut rest) != Some(SEGMENT_MAGIC) {
@@ -159,8 +160,11 @@ impl GroupHeader {
         let number = take_u64(&mut rest)?;
         let frames = u32::from_le_bytes(take(&mut rest)?);
         let sum = u32::from_le_bytes(take(&mut rest)?);
-        (is_sum(sum, seal.sum(offset, &header[..20])) && len <= MAX_GROUP_BYTES)
-            .then_some(Self { len, number, frames })
+        (is_sum(sum, seal.sum(offset, &header[..20])) && len <= MAX_GROUP_BYTES).then_some(Self {
+            len,
+            number,
+            frames,
+        })
     }
 }
 

@@ -221,6 +221,16 @@ impl MemoryDisk {
         disk.durable_names.insert(name.to_owned(), id);
     }
 
+    /// Changes bits of a file, as a failing disk does: `mask` of the byte at `offset`.
+    pub fn flip(&self, name: &str, offset: usize, mask: u8) {
+        let mut disk = self.lock();
+        let Ok(id) = disk.id(name) else { return };
+        let Content { seen, durable, .. } = &mut disk.files[id];
+        for byte in [seen.get_mut(offset), durable.get_mut(offset)].into_iter().flatten() {
+            *byte ^= mask;
+        }
+    }
+
     /// Takes a file from the disk, durably and past all faults.
     pub fn take_away(&self, name: &str) {
         let mut disk = self.lock();

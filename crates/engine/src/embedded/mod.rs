@@ -111,7 +111,12 @@ impl EmbeddedLog {
 
     /// Why a batch that finds no room waits for nothing. It is refused only if it is certain that no earlier attempt at it
     /// is in the log.
-    fn rejected(&self, partition: PartitionId, batch: &Batch, rejected: Rejected) -> Result<Position, AppendError> {
+    fn rejected(
+        &self,
+        partition: PartitionId,
+        batch: &Batch,
+        rejected: Rejected,
+    ) -> Result<Position, AppendError> {
         let state = self.shared.state();
         let memory = state.partitions.get(&partition).map_or(Memory::New, |log| log.writers.find(batch.id));
         let full = || format!("{} bytes wait for the disk already", self.shared.queue.limit_bytes());
@@ -168,8 +173,9 @@ impl EmbeddedLog {
         let last = Position(below.0 - 1);
         let shared = Arc::clone(&self.shared);
         match self.jobs.run(move || shared.snapshots.has_whole(partition, last)).await {
-            Some(true) => {}
-            Some(false) => {
+            Some(Ok(true)) => {}
+            Some(Err(error)) => return Err(error),
+            Some(Ok(false)) => {
                 let why = format!("no whole snapshot of partition {} holds entry {}", partition.0, last.0);
                 return Err(EngineError::Refused(why));
             }
@@ -178,7 +184,9 @@ impl EmbeddedLog {
         let (reply, answer) = oneshot::channel();
         match self.shared.queue.push(Request::Trim { partition, below, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(EngineError::Unavailable(self.stopped()))),
-            Err(Rejected::Full { .. }) => Err(EngineError::Unavailable("too much waits for the disk".to_owned())),
+            Err(Rejected::Full { .. }) => {
+                Err(EngineError::Unavailable("too much waits for the disk".to_owned()))
+            }
             Err(Rejected::Stopped(stop)) => Err(EngineError::Unavailable(stop.to_string())),
         }
     }
@@ -283,7 +291,10 @@ impl Engine for EmbeddedLog {
         Box::pin(async move {
             check_topic(topic)?;
             if message.len() > MAX_MESSAGE_BYTES {
-                return Err(EngineError::Refused(format!("a message of {} bytes is over the limit", message.len())));
+                return Err(EngineError::Refused(format!(
+                    "a message of {} bytes is over the limit",
+                    message.len()
+                )));
             }
             self.shared.topics.publish(topic, &message);
             Ok(())

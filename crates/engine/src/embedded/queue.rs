@@ -10,14 +10,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Something to be written, and whom to tell.
 #[derive(Debug)]
 pub(super) enum Request {
-    Append { partition: PartitionId, batch: Batch, reply: Sender<Result<Position, AppendError>> },
+    Append {
+        partition: PartitionId,
+        batch: Batch,
+        reply: Sender<Result<Position, AppendError>>,
+    },
     Swap {
         key: String,
         expected: Option<Revision>,
         value: Option<Arc<[u8]>>,
         reply: Sender<Result<Revision, SwapError>>,
     },
-    Trim { partition: PartitionId, below: Position, reply: Sender<Result<(), EngineError>> },
+    Trim {
+        partition: PartitionId,
+        below: Position,
+        reply: Sender<Result<(), EngineError>>,
+    },
 }
 
 impl Request {

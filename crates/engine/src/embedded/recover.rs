@@ -6,8 +6,8 @@
 //! was changed.
 
 use super::frame::{
-    self, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader, HeaderError, MAX_GROUP_BYTES, SEGMENT_HEADER_BYTES, Seal,
-    SegmentHeader,
+    self, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader, HeaderError, MAX_GROUP_BYTES, SEGMENT_HEADER_BYTES,
+    Seal, SegmentHeader,
 };
 use super::options::{OpenError, OpenReport, Options, Torn};
 use super::state::{Segment, State};
@@ -62,20 +62,22 @@ pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<R
         let what = format!("partition {} lacks the entries from {floor} to {}", partition.0, first - 1);
         return Err(OpenError::damaged(&segment_name(oldest.unwrap_or(1)), 0, what));
     }
+    if end.is_none() && sequences.first().is_some_and(|&sequence| sequence != 1) {
+        return Err(OpenError::damaged(&segment_name(1), 0, "the segments before the last are missing"));
+    }
     // From here on the log is changed.
     for name in &report.removed {
         storage.remove(name).map_err(OpenError::io("remove", name))?;
     }
     let tail = match end {
         Some(end) => end.settle(storage, report.torn.as_ref())?,
-        None if sequences.first().is_none_or(|&sequence| sequence == 1) => {
+        None => {
             let header = SegmentHeader { sequence: 1, first_group: 1, salt: options.salt };
             let segment = tail::create_segment(storage.as_ref(), &header)
                 .map_err(|e| OpenError::io("create", &segment_name(1))(e.error))?;
             state.segments.insert(1, Arc::clone(&segment));
             Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
         }
-        None => return Err(OpenError::damaged(&segment_name(1), 0, "the segments before the last are missing")),
     };
     while let Some((&sequence, segment)) = state.segments.first_key_value()
         && sequence < state.begin.min(tail.sequence)
@@ -151,11 +153,13 @@ fn scan(
         return Err(OpenError::damaged(&name, 0, format!("begins with group {}", header.first_group)));
     }
     if let Some(before) = before.filter(|before| before.next_group != header.first_group) {
-        let what = format!("groups {} to {} are missing", before.next_group, header.first_group.wrapping_sub(1));
+        let what =
+            format!("groups {} to {} are missing", before.next_group, header.first_group.wrapping_sub(1));
         return Err(OpenError::damaged(&before.segment.name, before.len, what));
     }
     let segment = Arc::new(Segment { name: name.clone(), file: Arc::clone(&file), seal: header.seal() });
-    let mut scanner = Scanner { name: &name, file: file.as_ref(), seal: header.seal(), size, buffer: Vec::new() };
+    let mut scanner =
+        Scanner { name: &name, file: file.as_ref(), seal: header.seal(), size, buffer: Vec::new() };
     let (mut at, mut newest, mut next_group) = (SEGMENT_HEADER_BYTES as u64, 0, header.first_group);
     while at < size {
         match scanner.group(at, next_group)? {

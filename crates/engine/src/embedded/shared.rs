@@ -28,7 +28,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(storage: Arc<dyn Storage>, options: Options, state: State, snapshots: Snapshots) -> Self {
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        state: State,
+        snapshots: Snapshots,
+    ) -> Self {
         Self {
             storage,
             options,

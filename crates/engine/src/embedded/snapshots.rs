@@ -90,7 +90,8 @@ impl Snapshots {
     /// Stores a snapshot, reads it back, and removes those that are older than the two newest whole ones.
     pub(super) fn put(&self, partition: PartitionId, snapshot: &Snapshot) -> Result<(), EngineError> {
         let position = snapshot.position;
-        let unavailable = |error: io::Error| EngineError::Unavailable(format!("{}: {error}", name(partition, position)));
+        let unavailable =
+            |error: io::Error| EngineError::Unavailable(format!("{}: {error}", name(partition, position)));
         self.store(partition, snapshot).map_err(unavailable)?;
         self.known().insert((partition, position));
         match self.check(partition, position, None) {
@@ -130,7 +131,12 @@ impl Snapshots {
     }
 
     /// Reads a snapshot and checks every byte; into `out`, if there is one.
-    fn check(&self, partition: PartitionId, position: Position, out: Option<&mut Vec<u8>>) -> Result<(), Bad> {
+    fn check(
+        &self,
+        partition: PartitionId,
+        position: Position,
+        out: Option<&mut Vec<u8>>,
+    ) -> Result<(), Bad> {
         let name = name(partition, position);
         let damaged = |what: &str| Bad::Damaged(format!("{name}: {what}"));
         let file = self.storage.open(&name)?;
@@ -161,7 +167,8 @@ impl Snapshots {
                 Ok(()) => return Ok(Some(Snapshot { position, bytes: bytes.into() })),
                 // That it cannot be read now weighs more than damage: later it may be found whole.
                 Err(Bad::Io(error)) => {
-                    problem = Some(EngineError::Unavailable(format!("{}: {error}", name(partition, position))));
+                    problem =
+                        Some(EngineError::Unavailable(format!("{}: {error}", name(partition, position))));
                 }
                 Err(Bad::Damaged(what)) => problem = problem.or(Some(EngineError::Damaged(what))),
             }
@@ -170,9 +177,19 @@ impl Snapshots {
     }
 
     /// Whether there is a whole snapshot at or above a position.
-    pub(super) fn has_whole(&self, partition: PartitionId, from: Position) -> bool {
-        let mut newer = self.positions(partition).into_iter().take_while(|&position| position >= from);
-        newer.any(|position| self.check(partition, position, None).is_ok())
+    pub(super) fn has_whole(&self, partition: PartitionId, from: Position) -> Result<bool, EngineError> {
+        let mut problem = Ok(false);
+        for position in self.positions(partition).into_iter().take_while(|&position| position >= from) {
+            match self.check(partition, position, None) {
+                Ok(()) => return Ok(true),
+                Err(Bad::Io(error)) => {
+                    problem =
+                        Err(EngineError::Unavailable(format!("{}: {error}", name(partition, position))));
+                }
+                Err(Bad::Damaged(_)) => {}
+            }
+        }
+        problem
     }
 }
 
@@ -203,7 +220,9 @@ mod tests {
     fn names_are_read_back() {
         let id = (PartitionId(7), Position(1 << 40));
         assert_eq!(parse(&name(id.0, id.1)), Some(id));
-        for other in ["snapshot-7-1.snap", "snapshot-00007-00000000000000000001.snap.tmp", "log-0000000001.seg"] {
+        for other in
+            ["snapshot-7-1.snap", "snapshot-00007-00000000000000000001.snap.tmp", "log-0000000001.seg"]
+        {
             assert_eq!(parse(other), None, "{other}");
         }
     }

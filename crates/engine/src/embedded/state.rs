@@ -64,7 +64,13 @@ impl PartitionLog {
         self.places.range(usize::try_from(skip).unwrap_or(usize::MAX).min(self.places.len())..)
     }
 
-    fn append(&mut self, id: BatchId, position: Position, place: Place, limits: Limits) -> Result<(), String> {
+    fn append(
+        &mut self,
+        id: BatchId,
+        position: Position,
+        place: Place,
+        limits: Limits,
+    ) -> Result<(), String> {
         let next = self.next();
         let follows = position.0 == next || (!self.has_entries && position.0 > next);
         if !follows || position.0 >= FAR {
@@ -118,7 +124,13 @@ impl State {
     ///
     /// # Errors
     /// What is wrong, if no log of ours can say this here.
-    pub(super) fn apply(&mut self, frame: &Frame<'_>, segment: u32, offset: u64, len: u32) -> Result<(), String> {
+    pub(super) fn apply(
+        &mut self,
+        frame: &Frame<'_>,
+        segment: u32,
+        offset: u64,
+        len: u32,
+    ) -> Result<(), String> {
         match *frame {
             Frame::Entry { partition, position, id, .. } => {
                 let offset = u32::try_from(offset).map_err(|_| "a segment longer than 4 GiB".to_owned())?;

@@ -84,7 +84,11 @@ pub trait StoredFile: Send + Sync + Debug {
 }
 
 /// Fills `bytes` from `offset` on; what the file is too short for is `false`.
-pub(super) fn read_exact_at(file: &dyn StoredFile, mut bytes: &mut [u8], mut offset: u64) -> io::Result<bool> {
+pub(super) fn read_exact_at(
+    file: &dyn StoredFile,
+    mut bytes: &mut [u8],
+    mut offset: u64,
+) -> io::Result<bool> {
     while !bytes.is_empty() {
         match file.read_at(bytes, offset) {
             Ok(0) => return Ok(false),

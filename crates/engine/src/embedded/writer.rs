@@ -119,7 +119,8 @@ impl Writer<'_> {
     ) -> Result<(), String> {
         let header = GroupHeader::decode(bytes, seal, offset).ok_or("a group was not written as it reads")?;
         let body = bytes.get(GROUP_HEADER_BYTES..).unwrap_or_default();
-        let frames = frames(header, body, seal, offset + GROUP_HEADER_BYTES as u64).map_err(|(_, what)| what)?;
+        let frames =
+            frames(header, body, seal, offset + GROUP_HEADER_BYTES as u64).map_err(|(_, what)| what)?;
         let mut state = self.shared.state_mut();
         for (frame, offset, len) in frames {
             state.apply(&frame, self.tail.sequence, offset, len)?;
@@ -156,7 +157,9 @@ impl Writer<'_> {
             let oldest = {
                 let state = self.shared.state();
                 let oldest = state.segments.first_key_value();
-                oldest.filter(|(sequence, _)| **sequence < keep).map(|(&sequence, segment)| (sequence, segment.name.clone()))
+                oldest
+                    .filter(|(sequence, _)| **sequence < keep)
+                    .map(|(&sequence, segment)| (sequence, segment.name.clone()))
             };
             let Some((sequence, name)) = oldest else { return Ok(()) };
             // A name that may or may not be gone is for the next opening to look at.

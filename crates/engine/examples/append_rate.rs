@@ -1,0 +1,114 @@
+//! How fast a directory's disk makes things durable, and how many batches the log appends to it.
+//!
+//! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS]`
+//!
+//! Prints one line for each measurement, the median of its runs. Every caller waits for its batch before it sends the next.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "what it measured is what it is for")]
+
+use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
+use scalebricks_engine::embedded::storage::{Directory, Storage};
+use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_types::PartitionId;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Fsyncs a second of a file that grows, as a log does, by `bytes` each time.
+fn fsync_rate(directory: &Path, bytes: usize, time: Duration) -> Result<f64, Failure> {
+    let (storage, _lock) =
+        Directory::lock(directory).map_err(|e| e.map_or("in use".to_owned(), |e| e.to_string()))?;
+    let file = storage.create("rate")?;
+    let payload = vec![1; bytes];
+    let (start, mut count) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        file.write_at(&payload, count * bytes as u64)?;
+        file.sync()?;
+        count += 1;
+    }
+    let rate = count as f64 / start.elapsed().as_secs_f64();
+    storage.remove("rate")?;
+    Ok(rate)
+}
+
+/// Batches a second, and the time that half of them and 99 of a hundred took at the most, in milliseconds.
+fn append_rate(directory: &Path, callers: u64, bytes: usize, time: Duration) -> Result<[f64; 3], Failure> {
+    let engine = EmbeddedLog::open(directory, Options::default())?;
+    let is_over = AtomicBool::new(false);
+    let latencies = Mutex::new(Vec::new());
+    let payload: Arc<[u8]> = Arc::from(vec![1; bytes]);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let caller = |writer| {
+            let mut mine = Vec::new();
+            for number in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let id = BatchId { writer: WriterId(writer), number };
+                let batch = Batch { id, payload: Arc::clone(&payload) };
+                let began = Instant::now();
+                if pollster::block_on(engine.append(PartitionId(writer as u16), batch)).is_err() {
+                    break;
+                }
+                mine.push(began.elapsed());
+            }
+            if let Ok(mut all) = latencies.lock() {
+                all.extend(mine);
+            }
+        };
+        for writer in 0..callers {
+            scope.spawn(move || caller(writer));
+        }
+        thread::sleep(time);
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let elapsed = start.elapsed().as_secs_f64();
+    let mut latencies = latencies.into_inner().map_err(|e| e.to_string())?;
+    latencies.sort_unstable();
+    let at = |share: f64| {
+        let index = (latencies.len() as f64 * share) as usize;
+        latencies
+            .get(index.min(latencies.len().saturating_sub(1)))
+            .map_or(f64::NAN, |t| t.as_secs_f64() * 1e3)
+    };
+    Ok([latencies.len() as f64 / elapsed, at(0.5), at(0.99)])
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let base = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
+    let (callers, bytes, seconds, runs) = (number(0)?, number(4096)? as usize, number(2)?, number(5)?);
+    let time = Duration::from_secs(seconds);
+    let directory = base.join(format!("append-rate-{}", std::process::id()));
+    let rates = (0..runs).map(|_| fsync_rate(&directory, bytes, time)).collect::<Result<Vec<_>, _>>()?;
+    println!("RESULT what=fsync bytes={bytes} runs={runs} fsyncs_per_s={:.0}", median(rates));
+    let callers = if callers == 0 { vec![1, 4, 16, 64] } else { vec![callers] };
+    for callers in callers {
+        let mut results = Vec::new();
+        for _ in 0..runs {
+            std::fs::remove_dir_all(&directory)?;
+            results.push(append_rate(&directory, callers, bytes, time)?);
+        }
+        let [rate, p50, p99] = [0, 1, 2].map(|i| median(results.iter().map(|result| result[i]).collect()));
+        println!(
+            "RESULT what=append callers={callers} bytes={bytes} runs={runs} batches_per_s={rate:.0} \
+             latency_ms_p50={p50:.3} latency_ms_p99={p99:.3}"
+        );
+    }
+    std::fs::remove_dir_all(&directory)?;
+    Ok(())
+}
