@@ -199,6 +199,7 @@ fn a_payload_that_looks_like_the_log_does_not_pass_for_it() {
     let engine = open(&victim).unwrap();
     append(&engine, P, 25, &stolen);
     let content = victim.content(&name);
+    assert!(content.len() > before);
     for len in before..content.len() {
         let torn = disk.copy();
         let mut half = content[..len].to_vec();

@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, GroupBuilder};
 use super::queue::Request;
-use super::state::State;
+use super::state::{FAR, PartitionLog, State};
 use super::tail::WriteError;
 use super::writers::Memory;
 use futures_channel::oneshot::Sender;
@@ -90,9 +90,11 @@ impl Draft {
         if let Some(&position) = self.ids.get(&(partition, batch.id)) {
             return self.replies.push(Reply::Append { reply, position, is_new });
         }
-        let next =
-            self.next.entry(partition).or_insert_with(|| log.map_or(1, super::state::PartitionLog::next));
+        let next = self.next.entry(partition).or_insert_with(|| log.map_or(1, PartitionLog::next));
         let position = Position(*next);
+        if position.0 >= FAR {
+            return tell(reply, Err(AppendError::Refused("there are no more positions".to_owned())));
+        }
         *next += 1;
         self.ids.insert((partition, batch.id), position);
         self.builder.push(&Frame::Entry { partition, position, id: batch.id, payload: &batch.payload });
@@ -119,6 +121,9 @@ impl Draft {
         }
         let newest = self.newest.unwrap_or_else(|| state.records.newest());
         let revision = Revision(newest.0 + 1);
+        if revision.0 >= FAR {
+            return tell(reply, Err(SwapError::Invalid("there are no more revisions")));
+        }
         self.newest = Some(revision);
         self.builder.push(&Frame::Record { key: &key, revision, value: value.as_deref() });
         self.records.insert(key, value.map(|_| revision));

@@ -333,7 +333,10 @@ impl GroupBuilder {
     }
 }
 
-/// The frames of a group, each with its offset in the segment and its length.
+/// A frame, its offset in the segment, and its length.
+pub(super) type PlacedFrame<'a> = (Frame<'a>, u64, u32);
+
+/// The frames of a group.
 ///
 /// # Errors
 /// The offset at which something is wrong, and what.
@@ -342,7 +345,7 @@ pub(super) fn frames(
     body: &[u8],
     seal: Seal,
     offset: u64,
-) -> Result<Vec<(Frame<'_>, u64, u32)>, (u64, &'static str)> {
+) -> Result<Vec<PlacedFrame<'_>>, (u64, &'static str)> {
     let mut frames = Vec::new();
     let mut at = 0;
     while at < body.len() {

@@ -6,8 +6,8 @@
 //! was changed.
 
 use super::frame::{
-    self, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader, HeaderError, MAX_GROUP_BYTES, SEGMENT_HEADER_BYTES,
-    Seal, SegmentHeader,
+    self, Frame, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader, HeaderError, MAX_GROUP_BYTES, PlacedFrame,
+    SEGMENT_HEADER_BYTES, Seal, SegmentHeader,
 };
 use super::options::{OpenError, OpenReport, Options, Torn};
 use super::state::{Segment, State};
@@ -79,14 +79,7 @@ pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<R
             Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
         }
     };
-    while let Some((&sequence, segment)) = state.segments.first_key_value()
-        && sequence < state.begin.min(tail.sequence)
-    {
-        let name = segment.name.clone();
-        tail::remove_segment(storage.as_ref(), &name).map_err(OpenError::io("remove", &name))?;
-        state.segments.remove(&sequence);
-        report.removed.push(name);
-    }
+    // Segments before `begin`, which a crash can leave, go with the next that are dropped.
     report.entries = state.entries();
     report.records = state.records.len();
     Ok(Recovered { state, tail, report })
@@ -137,15 +130,7 @@ fn scan(
     let name = segment_name(sequence);
     let file = storage.open(&name).map_err(OpenError::io("open", &name))?;
     let size = file.size().map_err(OpenError::io("read", &name))?;
-    let mut header = vec![0; SEGMENT_HEADER_BYTES.min(usize::try_from(size).unwrap_or(usize::MAX))];
-    read_exact_at(file.as_ref(), &mut header, 0).map_err(OpenError::io("read", &name))?;
-    let header = match SegmentHeader::decode(&header) {
-        Ok(header) => header,
-        Err(HeaderError::Version(version)) => return Err(OpenError::Version { file: name, version }),
-        // The first group is written when the header is durable, so behind a torn header there is nothing.
-        Err(HeaderError::Broken(_)) if is_last && size <= SEGMENT_HEADER_BYTES as u64 => return Ok(None),
-        Err(HeaderError::Broken(what)) => return Err(OpenError::damaged(&name, 0, what)),
-    };
+    let Some(header) = read_header(&name, file.as_ref(), size, is_last)? else { return Ok(None) };
     if header.sequence != sequence {
         return Err(OpenError::damaged(&name, 0, format!("says it is segment {}", header.sequence)));
     }
@@ -158,48 +143,70 @@ fn scan(
         return Err(OpenError::damaged(&before.segment.name, before.len, what));
     }
     let segment = Arc::new(Segment { name: name.clone(), file: Arc::clone(&file), seal: header.seal() });
-    let mut scanner =
-        Scanner { name: &name, file: file.as_ref(), seal: header.seal(), size, buffer: Vec::new() };
-    let (mut at, mut newest, mut next_group) = (SEGMENT_HEADER_BYTES as u64, 0, header.first_group);
-    while at < size {
-        match scanner.group(at, next_group)? {
-            Ok(group) => {
-                let body = scanner.buffer.as_slice();
-                let frames = frame::frames(group, body, scanner.seal, at + GROUP_HEADER_BYTES as u64);
-                let frames = match frames {
-                    Ok(frames) => frames,
-                    Err((offset, what)) => {
-                        let end = at + GROUP_HEADER_BYTES as u64 + u64::from(group.len);
-                        if !is_last || end < size {
-                            return Err(OpenError::damaged(&name, offset, what));
-                        }
-                        report.torn = Some(Torn { file: name.clone(), offset: at, bytes: size - at, what });
-                        break;
-                    }
-                };
+    let mut buffer = Vec::new();
+    let scanner = Scanner { name: &name, file: file.as_ref(), seal: header.seal(), size };
+    let mut end = End {
+        sequence,
+        segment,
+        len: SEGMENT_HEADER_BYTES as u64,
+        next_group: header.first_group,
+        newest: 0,
+    };
+    while end.len < size {
+        let at = end.len;
+        match scanner.group(at, end.next_group, &mut buffer)? {
+            Ok(frames) => {
                 report.was_closed = false;
                 for (frame, offset, len) in frames {
-                    report.was_closed |= frame == frame::Frame::Close;
+                    report.was_closed |= frame == Frame::Close;
                     state
                         .apply(&frame, sequence, offset, len)
                         .map_err(|what| OpenError::damaged(&name, offset, what))?;
                 }
-                newest = at;
-                at += GROUP_HEADER_BYTES as u64 + u64::from(group.len);
-                next_group += 1;
+                end.newest = at;
+                end.len += (GROUP_HEADER_BYTES + buffer.len()) as u64;
+                end.next_group += 1;
                 report.groups += 1;
             }
-            Err(what) if is_last && !scanner.is_group_behind(at)? => {
-                report.torn = Some(Torn { file: name.clone(), offset: at, bytes: size - at, what });
+            Err(bad) if is_last && !scanner.is_damage(at, bad)? => {
+                report.torn = Some(Torn { file: name.clone(), offset: at, bytes: size - at, what: bad.what });
+                report.was_closed = false;
                 break;
             }
-            Err(what) => return Err(OpenError::damaged(&name, at, what)),
+            Err(bad) => return Err(OpenError::damaged(&name, bad.offset, bad.what)),
         }
     }
     report.segments += 1;
-    report.was_closed &= report.torn.is_none();
-    state.segments.insert(sequence, Arc::clone(&segment));
-    Ok(Some(End { sequence, segment, len: at, next_group, newest }))
+    state.segments.insert(sequence, Arc::clone(&end.segment));
+    Ok(Some(end))
+}
+
+/// A segment's header. `None`: it was never finished, which only the last one's may be.
+fn read_header(
+    name: &str,
+    file: &dyn StoredFile,
+    size: u64,
+    is_last: bool,
+) -> Result<Option<SegmentHeader>, OpenError> {
+    let mut header = [0; SEGMENT_HEADER_BYTES];
+    let there = usize::try_from(size).unwrap_or(usize::MAX).min(SEGMENT_HEADER_BYTES);
+    read_exact_at(file, &mut header[..there], 0).map_err(OpenError::io("read", name))?;
+    match SegmentHeader::decode(&header[..there]) {
+        Ok(header) => Ok(Some(header)),
+        Err(HeaderError::Version(version)) => Err(OpenError::Version { file: name.to_owned(), version }),
+        // The first group is written when the header is durable, so behind a torn header there is nothing.
+        Err(HeaderError::Broken(_)) if is_last && size <= SEGMENT_HEADER_BYTES as u64 => Ok(None),
+        Err(HeaderError::Broken(what)) => Err(OpenError::damaged(name, 0, what)),
+    }
+}
+
+/// A group that is not whole.
+#[derive(Debug, Clone, Copy)]
+struct Bad {
+    what: &'static str,
+    offset: u64,
+    /// Where it ends, if its header is whole.
+    end: Option<u64>,
 }
 
 struct Scanner<'a> {
@@ -207,51 +214,62 @@ struct Scanner<'a> {
     file: &'a dyn StoredFile,
     seal: Seal,
     size: u64,
-    buffer: Vec<u8>,
 }
 
 impl Scanner<'_> {
-    fn read(&mut self, len: usize, offset: u64) -> Result<(), OpenError> {
-        self.buffer.resize(len, 0);
-        match read_exact_at(self.file, &mut self.buffer, offset) {
+    fn read(&self, buffer: &mut Vec<u8>, len: usize, offset: u64) -> Result<(), OpenError> {
+        buffer.resize(len, 0);
+        match read_exact_at(self.file, buffer, offset) {
             Ok(true) => Ok(()),
             Ok(false) => Err(OpenError::damaged(self.name, offset, "became shorter while it was read")),
             Err(source) => Err(OpenError::io("read", self.name)(source)),
         }
     }
 
-    /// Reads the group at `at`, leaving its frames in the buffer. The inner error says what is wrong with its header; one
-    /// that says more than the file holds is incomplete.
-    fn group(&mut self, at: u64, number: u64) -> Result<Result<GroupHeader, &'static str>, OpenError> {
+    /// Reads the group at `at`. The inner error says that it is not whole.
+    fn group<'b>(
+        &self,
+        at: u64,
+        number: u64,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Result<Vec<PlacedFrame<'b>>, Bad>, OpenError> {
+        let bad = |what, end| Ok(Err(Bad { what, offset: at, end }));
         let left = self.size - at;
         if left < GROUP_HEADER_BYTES as u64 {
-            return Ok(Err("incomplete group"));
+            return bad("incomplete group", None);
         }
-        self.read(GROUP_HEADER_BYTES, at)?;
-        let Some(header) = GroupHeader::decode(&self.buffer, self.seal, at) else {
-            return Ok(Err("header of a group"));
+        self.read(buffer, GROUP_HEADER_BYTES, at)?;
+        let Some(header) = GroupHeader::decode(buffer, self.seal, at) else {
+            return bad("header of a group", None);
         };
         if header.number != number {
             let what = format!("group {} where group {number} should be", header.number);
             return Err(OpenError::damaged(self.name, at, what));
         }
-        if u64::from(header.len) > left - GROUP_HEADER_BYTES as u64 {
-            return Ok(Err("incomplete group"));
+        let body = at + GROUP_HEADER_BYTES as u64;
+        let end = body + u64::from(header.len);
+        if end > self.size {
+            return bad("incomplete group", Some(end));
         }
-        self.read(header.len as usize, at + GROUP_HEADER_BYTES as u64)?;
-        Ok(Ok(header))
+        self.read(buffer, header.len as usize, body)?;
+        let frames = frame::frames(header, buffer, self.seal, body);
+        Ok(frames.map_err(|(offset, what)| Bad { what, offset, end: Some(end) }))
     }
 
-    /// Whether what is behind `at` cannot be the rest of one group that was being written: it is too long for that, or
-    /// there is a group in it.
-    fn is_group_behind(&mut self, at: u64) -> Result<bool, OpenError> {
+    /// Whether a group at `at` that is not whole cannot be one that was being written when the process died: something
+    /// comes behind it, or it is longer than groups are.
+    fn is_damage(&self, at: u64, bad: Bad) -> Result<bool, OpenError> {
+        if let Some(end) = bad.end {
+            return Ok(end < self.size);
+        }
         let left = self.size - at;
         if left > u64::from(MAX_GROUP_BYTES) + GROUP_HEADER_BYTES as u64 {
             return Ok(true);
         }
-        self.read(left as usize, at)?; // at most 16 MiB
-        let starts = self.buffer.windows(GROUP_MAGIC.len()).enumerate().skip(1);
+        let mut tail = vec![0; left as usize]; // at most 16 MiB
+        read_exact_at(self.file, &mut tail, at).map_err(OpenError::io("read", self.name))?;
+        let starts = tail.windows(GROUP_MAGIC.len()).enumerate().skip(1);
         let mut starts = starts.filter(|(_, window)| *window == GROUP_MAGIC).map(|(i, _)| i);
-        Ok(starts.any(|i| GroupHeader::decode(&self.buffer[i..], self.seal, at + i as u64).is_some()))
+        Ok(starts.any(|i| GroupHeader::decode(&tail[i..], self.seal, at + i as u64).is_some()))
     }
 }

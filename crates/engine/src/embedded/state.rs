@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Positions of no log that could ever be written: keeps arithmetic on them from overflowing.
-const FAR: u64 = u64::MAX / 2;
+pub(super) const FAR: u64 = u64::MAX / 2;
 
 /// Where an entry's frame is. 12 bytes an entry is what the index costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
