@@ -356,3 +356,6 @@ pub(super) fn frames(
     }
     if frames.len() == header.frames as usize { Ok(frames) } else { Err((offset, "number of frames")) }
 }
+
+#[cfg(test)]
+mod tests;
