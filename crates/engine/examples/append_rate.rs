@@ -73,13 +73,11 @@ fn append_rate(directory: &Path, callers: u64, bytes: usize, time: Duration) -> 
     let elapsed = start.elapsed().as_secs_f64();
     let mut latencies = latencies.into_inner().map_err(|e| e.to_string())?;
     latencies.sort_unstable();
-    let at = |share: f64| {
-        let index = (latencies.len() as f64 * share) as usize;
-        latencies
-            .get(index.min(latencies.len().saturating_sub(1)))
-            .map_or(f64::NAN, |t| t.as_secs_f64() * 1e3)
+    let at = |percent: usize| {
+        let index = (latencies.len() * percent / 100).min(latencies.len().saturating_sub(1));
+        latencies.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
     };
-    Ok([latencies.len() as f64 / elapsed, at(0.5), at(0.99)])
+    Ok([latencies.len() as f64 / elapsed, at(50), at(99)])
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -45,7 +45,7 @@ fn sample() -> MemoryDisk {
 }
 
 fn segments(disk: &MemoryDisk) -> Vec<String> {
-    let names: Vec<String> = disk.names().into_iter().filter(|name| name.ends_with(".seg")).collect();
+    let names: Vec<String> = disk.names().into_iter().filter(|name| name.starts_with("log-")).collect();
     assert!(names.len() >= 3, "{names:?}");
     names
 }
@@ -247,8 +247,11 @@ fn a_damaged_snapshot_gives_way_to_the_one_before() {
         block_on(engine.put_snapshot(P, snapshot)).unwrap();
     };
     (1..=22).for_each(|number| append(&engine, P, number, b"x"));
-    [10, 15, 20].into_iter().for_each(|position| put(position, position as u8));
-    let snapshots: Vec<String> = disk.names().into_iter().filter(|name| name.ends_with(".snap")).collect();
+    for position in [10, 15, 20] {
+        put(position, position as u8);
+    }
+    let snapshots: Vec<String> =
+        disk.names().into_iter().filter(|name| name.starts_with("snapshot-")).collect();
     assert_eq!(snapshots.len(), 2, "{snapshots:?}");
     for offset in 0..436 {
         disk.flip(&snapshots[1], offset, 1);

@@ -1,6 +1,6 @@
 //! Promises about logs.
 
-use super::{Lab, batch, fill, take};
+use super::{Lab, batch, fill, range, take};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
 use scalebricks_control::engine::{
@@ -16,6 +16,11 @@ const ALL: usize = usize::MAX;
 
 fn numbers(entries: &[Entry]) -> Vec<(u64, u64)> {
     entries.iter().map(|entry| (entry.position.0, entry.batch.id.number)).collect()
+}
+
+/// What [`numbers`] are when a partition has one writer, which did not repeat itself.
+fn pairs(first: u64, last: u64) -> Vec<(u64, u64)> {
+    range(first, last).into_iter().map(|n| (n, n)).collect()
 }
 
 /// A log that never had an entry says so.
@@ -68,7 +73,7 @@ pub async fn appends_at_the_same_time_have_one_order(lab: &impl Lab) {
     let positions: Vec<Position> = join_all(appends).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(positions.iter().collect::<BTreeSet<_>>().len(), 300);
     let entries = engine.read(P, Position(1), ALL).await.unwrap();
-    assert_eq!(entries.iter().map(|entry| entry.position.0).collect::<Vec<_>>(), Vec::from_iter(1..=300));
+    assert_eq!(entries.iter().map(|entry| entry.position.0).collect::<Vec<_>>(), range(1, 300));
     for (i, position) in (0..300u64).zip(positions) {
         let entry = &entries[position.0 as usize - 1];
         assert_eq!(
@@ -119,14 +124,14 @@ pub async fn a_watch_reads_what_is_there_and_what_comes(lab: &impl Lab) {
     let mut all = engine.watch(P, Position(0));
     let mut late = engine.watch(P, Position(8));
     let first: Vec<Entry> = take(&mut all, 10).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(numbers(&first), Vec::from_iter((1..=10).map(|n| (n, n))));
+    assert_eq!(numbers(&first), pairs(1, 10));
     assert!(all.next().now_or_never().is_none(), "nothing more yet");
     engine.append(Q, batch(1, 1, b"not theirs")).await.unwrap();
     let (more, ()) = futures_util::future::join(take(&mut all, 5), fill(&engine, P, 1, 11, 15)).await;
     let more: Vec<Entry> = more.into_iter().map(Result::unwrap).collect();
-    assert_eq!(numbers(&more), Vec::from_iter((11..=15).map(|n| (n, n))));
+    assert_eq!(numbers(&more), pairs(11, 15));
     let late: Vec<Entry> = take(&mut late, 8).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(numbers(&late), Vec::from_iter((8..=15).map(|n| (n, n))));
+    assert_eq!(numbers(&late), pairs(8, 15));
 }
 
 /// Who asks for entries to come gets them, and none before.
@@ -147,7 +152,7 @@ pub async fn a_watcher_that_does_not_read_holds_nobody_up(lab: &impl Lab) {
         engine.append(P, batch(1, n, &[n as u8; 10_000])).await.unwrap();
     }
     let got: Vec<Entry> = take(&mut watch, 100).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(numbers(&got), Vec::from_iter((1..=100).map(|n| (n, n))));
+    assert_eq!(numbers(&got), pairs(1, 100));
 }
 
 /// What was acknowledged is there when the engine is opened again, names included.
@@ -159,7 +164,7 @@ pub async fn the_log_outlives_the_engine(lab: &impl Lab) {
     }
     let engine = lab.open().await;
     let entries = engine.read(P, Position(1), ALL).await.unwrap();
-    assert_eq!(numbers(&entries), Vec::from_iter((1..=30).map(|n| (n, n))));
+    assert_eq!(numbers(&entries), pairs(1, 30));
     assert_eq!(engine.append(P, batch(1, 29, &29u64.to_le_bytes())).await, Ok(Position(29)));
 }
 

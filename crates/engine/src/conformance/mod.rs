@@ -96,6 +96,11 @@ async fn fill(engine: &impl Engine, partition: PartitionId, writer: u64, from: u
     }
 }
 
+/// The numbers from `first` to `last`.
+fn range(first: u64, last: u64) -> Vec<u64> {
+    (first..=last).collect()
+}
+
 async fn take<T>(stream: &mut BoxStream<T>, n: usize) -> Vec<T> {
     stream.by_ref().take(n).collect().await
 }

@@ -8,22 +8,15 @@ use scalebricks_control::engine::{
 };
 use std::sync::Arc;
 
+#[expect(clippy::unnecessary_wraps, reason = "what a swap wants")]
 fn value(text: &str) -> Option<Arc<[u8]>> {
     Some(Arc::from(text.as_bytes()))
 }
 
 fn texts(records: &[Record]) -> Vec<(&str, Option<&str>)> {
-    let text = |record: &'_ Record| record.value.is_some();
     assert!(records.windows(2).all(|pair| pair[0].revision < pair[1].revision), "revisions rise");
-    records
-        .iter()
-        .map(|r| {
-            (
-                r.key.as_str(),
-                text(r).then(|| std::str::from_utf8(r.value.as_deref().unwrap_or_default()).unwrap()),
-            )
-        })
-        .collect()
+    let text = |bytes| std::str::from_utf8(bytes).unwrap();
+    records.iter().map(|record| (record.key.as_str(), record.value.as_deref().map(text))).collect()
 }
 
 /// A swap with another revision than the record's changes nothing and tells the record's.

@@ -279,15 +279,11 @@ impl Storage for Connection {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
         let mut disk = self.change()?;
-        let id = match disk.names.get(name) {
-            Some(&id) => id,
-            None => {
-                let id = disk.files.len();
-                disk.files.push(Content::default());
-                disk.names.insert(name.to_owned(), id);
-                id
-            }
-        };
+        let next = disk.files.len();
+        let id = *disk.names.entry(name.to_owned()).or_insert(next);
+        if id == next {
+            disk.files.push(Content::default());
+        }
         disk.files[id].change(Change::Size(0));
         drop(disk);
         Ok(self.file(id))

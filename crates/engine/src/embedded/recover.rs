@@ -69,15 +69,14 @@ pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<R
     for name in &report.removed {
         storage.remove(name).map_err(OpenError::io("remove", name))?;
     }
-    let tail = match end {
-        Some(end) => end.settle(storage, report.torn.as_ref())?,
-        None => {
-            let header = SegmentHeader { sequence: 1, first_group: 1, salt: options.salt };
-            let segment = tail::create_segment(storage.as_ref(), &header)
-                .map_err(|e| OpenError::io("create", &segment_name(1))(e.error))?;
-            state.segments.insert(1, Arc::clone(&segment));
-            Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
-        }
+    let tail = if let Some(end) = end {
+        end.settle(storage, report.torn.as_ref())?
+    } else {
+        let header = SegmentHeader { sequence: 1, first_group: 1, salt: options.salt };
+        let segment = tail::create_segment(storage.as_ref(), &header)
+            .map_err(|e| OpenError::io("create", &segment_name(1))(e.error))?;
+        state.segments.insert(1, Arc::clone(&segment));
+        Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
     };
     // Segments before `begin`, which a crash can leave, go with the next that are dropped.
     report.entries = state.entries();

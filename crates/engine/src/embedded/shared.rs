@@ -142,7 +142,7 @@ fn read_entry(
         Ok(false) => return Err(damaged("the file is too short")),
         Err(error) => return Err(ReadError::Unavailable(format!("{}: {error}", segment.name))),
     }
-    let frame = Frame::decode(buffer, segment.seal, u64::from(place.offset)).map_err(|what| damaged(what))?.0;
+    let frame = Frame::decode(buffer, segment.seal, u64::from(place.offset)).map_err(damaged)?.0;
     match frame {
         Frame::Entry { partition: p, position: at, id, payload } if (p, at) == (partition, position) => {
             Ok(Entry { position, batch: Batch { id, payload: Arc::from(payload) } })

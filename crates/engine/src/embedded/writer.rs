@@ -101,7 +101,9 @@ impl Writer<'_> {
         let mut has_records = false;
         let applied = self.apply(&bytes, seal, offset, &mut news, &mut has_records);
         self.tail.reuse(bytes);
-        news.iter().for_each(|partition| self.shared.entry_listeners.wake(partition));
+        for partition in &news {
+            self.shared.entry_listeners.wake(partition);
+        }
         if has_records {
             self.forget_deleted();
             self.shared.record_listeners.wake(&());

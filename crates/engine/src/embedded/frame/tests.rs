@@ -64,7 +64,9 @@ proptest! {
         let wanted: Vec<_> =
             wanted.iter().map(|(kind, numbers, payload, key)| frame(*kind, *numbers, payload, key)).collect();
         let mut group = GroupBuilder::new(Vec::new(), HEADER.seal(), offset);
-        wanted.iter().for_each(|frame| group.push(frame));
+        for frame in &wanted {
+            group.push(frame);
+        }
         let bytes = group.finish(4);
         let header = GroupHeader::decode(&bytes, HEADER.seal(), offset).unwrap();
         prop_assert_eq!((header.number, header.len as usize), (4, bytes.len() - GROUP_HEADER_BYTES));
