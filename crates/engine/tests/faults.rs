@@ -14,6 +14,7 @@ use scalebricks_engine::embedded::{EmbeddedLog, OpenError, Options};
 use scalebricks_types::{PartitionId, Position};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 const P: PartitionId = PartitionId(1);
 
@@ -238,7 +239,9 @@ impl StoredFile for GatedFile {
     }
     fn sync(&self) -> io::Result<()> {
         let shut = self.1.is_shut.lock().unwrap();
-        drop(self.1.opened.wait_while(shut, |is_shut| *is_shut).unwrap());
+        // Not for ever, so that a test that fails ends.
+        let limit = Duration::from_secs(20);
+        drop(self.1.opened.wait_timeout_while(shut, limit, |is_shut| *is_shut).unwrap());
         self.0.sync()
     }
 }

@@ -236,3 +236,24 @@ pub async fn trimming_loses_no_record(lab: &impl Lab) {
     let next = engine.swap("new", None, Some(Arc::from(*b"value"))).await.unwrap();
     assert!(next > newest, "{next:?} after {newest:?}");
 }
+
+/// A partition that was trimmed whole stays where it is, while others fill the log and are trimmed.
+pub async fn an_idle_partition_keeps_its_position(lab: &impl Lab) {
+    {
+        let engine = lab.open().await;
+        fill(&engine, P, 1, 1, 10).await;
+        put(&engine, P, 10).await;
+        assert_eq!(engine.trim(P, Position(11)).await, Ok(()));
+        for last in [100, 200] {
+            for n in last - 99..=last {
+                engine.append(Q, batch(1, n, &[1; 1000])).await.unwrap();
+            }
+            put(&engine, Q, last).await;
+            assert_eq!(engine.trim(Q, Position(last)).await, Ok(()));
+        }
+    }
+    let engine = lab.open().await;
+    assert_eq!(engine.last(P).await, Ok(Position(10)));
+    fill(&engine, P, 1, 11, 11).await;
+    assert_eq!(numbers(&engine.read(Q, Position(200), ALL).await.unwrap()), [(200, 200)]);
+}

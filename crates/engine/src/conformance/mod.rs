@@ -60,6 +60,7 @@ macro_rules! conformance_tests {
             trimming_needs_a_snapshot
             what_is_trimmed_is_told_and_positions_go_on
             trimming_loses_no_record
+            an_idle_partition_keeps_its_position
             the_newest_snapshot_is_returned
             a_snapshot_may_be_empty_or_large
             snapshots_outlive_the_engine
