@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS]`
 //!
-//! Prints one line for each measurement, the median of its runs. Every caller waits for its batch before it sends the next.
+//! Prints one line for each number of callers (0: 1, 4, 16 and 64), each value the median of its runs. Every caller waits for its batch before it sends the next.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "what it measured is what it is for")]
@@ -89,24 +89,26 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let base = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
-    let (callers, bytes, seconds, runs) = (number(0)?, number(4096)? as usize, number(2)?, number(5)?);
+    let (callers, bytes, seconds, runs) = (number(0)?, number(4096)? as usize, number(1)?, number(5)?);
     let time = Duration::from_secs(seconds);
     let directory = base.join(format!("append-rate-{}", std::process::id()));
-    let rates = (0..runs).map(|_| fsync_rate(&directory, bytes, time)).collect::<Result<Vec<_>, _>>()?;
-    println!("RESULT what=fsync bytes={bytes} runs={runs} fsyncs_per_s={:.0}", median(rates));
     let callers = if callers == 0 { vec![1, 4, 16, 64] } else { vec![callers] };
     for callers in callers {
+        // In turn, since a disk shared with others is not the same from one second to the next.
         let mut results = Vec::new();
         for _ in 0..runs {
+            let fsyncs = fsync_rate(&directory, bytes, time)?;
             std::fs::remove_dir_all(&directory)?;
-            results.push(append_rate(&directory, callers, bytes, time)?);
+            let [batches, p50, p99] = append_rate(&directory, callers, bytes, time)?;
+            std::fs::remove_dir_all(&directory)?;
+            results.push([fsyncs, batches, p50, p99]);
         }
-        let [rate, p50, p99] = [0, 1, 2].map(|i| median(results.iter().map(|result| result[i]).collect()));
+        let [fsyncs, batches, p50, p99] =
+            [0, 1, 2, 3].map(|i| median(results.iter().map(|result| result[i]).collect()));
         println!(
-            "RESULT what=append callers={callers} bytes={bytes} runs={runs} batches_per_s={rate:.0} \
+            "RESULT callers={callers} bytes={bytes} runs={runs} fsyncs_per_s={fsyncs:.0} batches_per_s={batches:.0} \
              latency_ms_p50={p50:.3} latency_ms_p99={p99:.3}"
         );
     }
-    std::fs::remove_dir_all(&directory)?;
     Ok(())
 }

@@ -85,7 +85,7 @@ pub struct OpenReport {
     pub was_closed: bool,
     /// What was cut off.
     pub torn: Option<Torn>,
-    /// Files removed: segments no longer needed, and what was not finished.
+    /// Files removed, as they were not finished.
     pub removed: Vec<String>,
 }
 
