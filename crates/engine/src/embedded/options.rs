@@ -81,7 +81,7 @@ pub struct OpenReport {
     pub entries: u64,
     /// Records that exist.
     pub records: usize,
-    /// Whether the log was closed in order; if not, the process or the machine died.
+    /// Whether nothing was written since the log was closed in order.
     pub was_closed: bool,
     /// What was cut off.
     pub torn: Option<Torn>,
