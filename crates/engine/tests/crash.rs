@@ -102,7 +102,7 @@ impl World {
             salt: seed,
         };
         // For every other seed writes come in pieces, and power and errors in between.
-        world.disk.set_transfer((seed % 2 == 0).then_some(100));
+        world.disk.set_transfer(seed.is_multiple_of(2).then_some(100));
         world.open();
         world
     }
