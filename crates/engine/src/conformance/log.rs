@@ -257,3 +257,26 @@ pub async fn an_idle_partition_keeps_its_position(lab: &impl Lab) {
     fill(&engine, P, 1, 11, 11).await;
     assert_eq!(numbers(&engine.read(Q, Position(200), ALL).await.unwrap()), [(200, 200)]);
 }
+
+/// A watcher that trimming overtakes hears of it, and gets no later entry in place of those it missed.
+pub async fn a_watch_that_is_overtaken_by_trimming_is_told(lab: &impl Lab) {
+    let engine = lab.open().await;
+    for n in 1..=100 {
+        engine.append(P, batch(1, n, &[n as u8; 10_000])).await.unwrap();
+    }
+    let mut watch = engine.watch(P, Position(1));
+    assert_eq!(watch.next().await.unwrap().unwrap().position, Position(1));
+    put(&engine, P, 100).await;
+    assert_eq!(engine.trim(P, Position(101)).await, Ok(()));
+    // An engine may have fetched some before, or all of them.
+    for n in 2..=100 {
+        match watch.next().await {
+            Some(Ok(entry)) => assert_eq!(entry.position, Position(n)),
+            told => {
+                assert_eq!(told, Some(Err(ReadError::Trimmed { partition: P, first: Position(101) })));
+                assert_eq!(watch.next().await, None);
+                break;
+            }
+        }
+    }
+}

@@ -59,6 +59,7 @@ macro_rules! conformance_tests {
             the_log_outlives_the_engine
             trimming_needs_a_snapshot
             what_is_trimmed_is_told_and_positions_go_on
+            a_watch_that_is_overtaken_by_trimming_is_told
             trimming_loses_no_record
             an_idle_partition_keeps_its_position
             the_newest_snapshot_is_returned
