@@ -1,0 +1,115 @@
+//! How fast a directory's disk makes things durable, and how many batches the log appends to it.
+//!
+//! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS]`
+//!
+//! Prints one line for each number of callers (0: 1, 4, 16 and 64), each value the median of its runs. Every caller waits for its batch before it sends the next.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "what it measured is what it is for")]
+
+use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
+use scalebricks_engine::embedded::storage::{Directory, Storage};
+use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_types::PartitionId;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Fsyncs a second of a file that grows, as a log does, by `bytes` each time.
+fn fsync_rate(directory: &Path, bytes: usize, time: Duration) -> Result<f64, Failure> {
+    let (storage, _lock) =
+        Directory::lock(directory).map_err(|e| e.map_or("in use".to_owned(), |e| e.to_string()))?;
+    let file = storage.create("rate")?;
+    let payload = vec![1; bytes];
+    let (start, mut count) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        file.write_at(&payload, count * bytes as u64)?;
+        file.sync()?;
+        count += 1;
+    }
+    let rate = count as f64 / start.elapsed().as_secs_f64();
+    storage.remove("rate")?;
+    Ok(rate)
+}
+
+/// Batches a second; the time that half of them and 99 of a hundred took at the most, in milliseconds; and MiB of them read
+/// a second when the log is opened again.
+fn append_rate(directory: &Path, callers: u64, bytes: usize, time: Duration) -> Result<[f64; 4], Failure> {
+    let engine = EmbeddedLog::open(directory, Options::default())?;
+    let is_over = AtomicBool::new(false);
+    let mut latencies = Vec::new();
+    let payload: Arc<[u8]> = Arc::from(vec![1; bytes]);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let caller = |writer| -> Result<Vec<Duration>, Failure> {
+            let mut mine = Vec::new();
+            for number in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let id = BatchId { writer: WriterId(writer), number };
+                let batch = Batch { id, payload: Arc::clone(&payload) };
+                let began = Instant::now();
+                pollster::block_on(engine.append(PartitionId(writer as u16), batch))?;
+                mine.push(began.elapsed());
+            }
+            Ok(mine)
+        };
+        let threads: Vec<_> = (0..callers).map(|writer| scope.spawn(move || caller(writer))).collect();
+        thread::sleep(time);
+        is_over.store(true, Ordering::Relaxed);
+        for thread in threads {
+            latencies.extend(thread.join().map_err(|_| "a caller panicked")??);
+        }
+        Ok::<_, Failure>(())
+    })?;
+    let elapsed = start.elapsed().as_secs_f64();
+    latencies.sort_unstable();
+    let at = |percent: usize| {
+        let index = (latencies.len() * percent / 100).min(latencies.len().saturating_sub(1));
+        latencies.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+    };
+    drop(engine);
+    let start = Instant::now();
+    let entries = EmbeddedLog::open(directory, Options::default())?.report().entries;
+    let read = (entries as f64 * bytes as f64 / f64::from(1 << 20)) / start.elapsed().as_secs_f64();
+    Ok([latencies.len() as f64 / elapsed, at(50), at(99), read])
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let base = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
+    let (callers, bytes, seconds, runs) = (number(0)?, number(4096)? as usize, number(1)?, number(5)?);
+    let time = Duration::from_secs(seconds);
+    let directory = base.join(format!("append-rate-{}", std::process::id()));
+    let callers = if callers == 0 { vec![1, 4, 16, 64] } else { vec![callers] };
+    for callers in callers {
+        // In turn, since a disk shared with others is not the same from one second to the next.
+        let mut results = Vec::new();
+        for _ in 0..runs {
+            let fsyncs = fsync_rate(&directory, bytes, time)?;
+            std::fs::remove_dir_all(&directory)?;
+            let [batches, p50, p99, read] = append_rate(&directory, callers, bytes, time)?;
+            std::fs::remove_dir_all(&directory)?;
+            results.push([fsyncs, batches, p50, p99, read]);
+        }
+        let [fsyncs, batches, p50, p99, read] =
+            [0, 1, 2, 3, 4].map(|i| median(results.iter().map(|result| result[i]).collect()));
+        println!(
+            "RESULT callers={callers} bytes={bytes} runs={runs} fsyncs_per_s={fsyncs:.0} batches_per_s={batches:.0} \
+             latency_ms_p50={p50:.3} latency_ms_p99={p99:.3} open_mib_per_s={read:.0}"
+        );
+    }
+    Ok(())
+}

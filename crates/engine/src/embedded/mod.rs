@@ -1,0 +1,309 @@
+//! A local write-ahead log: the engine of a machine that stands alone.
+//!
+//! One log for all partitions and records, in segment files of one directory. What callers bring while an fsync runs is
+//! written by one write and made durable by the next fsync, so the rate of fsyncs bounds how long an append takes, and not
+//! how many there are. A thread writes, another keeps snapshots; no runtime is needed. Reading entries reads files in the
+//! caller's thread, mostly from the system's cache. The format and the rules of recovery are in
+//! `docs/adr/0013-embedded-log.md`.
+//!
+//! What is *not* promised: the newest group of a log that was not closed cannot be told from one that a crash left half
+//! written, so damage to exactly that group after a crash is cut off with it. A log that was closed ends in a mark, and has
+//! no such place. Copies of the disk are somebody else's affair: this is the engine for one machine.
+
+mod draft;
+mod frame;
+mod jobs;
+mod listeners;
+pub mod memory;
+mod options;
+mod queue;
+mod records;
+mod recover;
+mod shared;
+mod snapshots;
+mod state;
+pub mod storage;
+mod streams;
+mod tail;
+mod topics;
+mod writer;
+mod writers;
+
+pub use options::{OpenError, OpenReport, Options, Torn};
+
+use futures_channel::oneshot;
+use futures_core::future::BoxFuture;
+use jobs::Jobs;
+use queue::{Rejected, Request, Stop};
+use records::{NO_KEY, is_key};
+use scalebricks_control::engine::{
+    AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES,
+    MAX_RECORD_BYTES, ReadError, Record, Revision, Snapshot, SwapError,
+};
+use scalebricks_types::{PartitionId, Position};
+use shared::Shared;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use storage::{Directory, Storage};
+use writers::Memory;
+
+/// The log of one directory. Dropping it writes what waits, marks the log as closed, and lets the directory go.
+#[derive(Debug)]
+pub struct EmbeddedLog {
+    shared: Arc<Shared>,
+    jobs: Jobs,
+    writer: Option<JoinHandle<()>>,
+    report: OpenReport,
+    // Last, and apart from the directory itself, which streams may hold for longer.
+    _lock: Option<storage::DirectoryLock>,
+}
+
+impl EmbeddedLog {
+    /// Opens the log in a directory, or begins one.
+    ///
+    /// Reads every segment: about what the disk gives, at 12 bytes of memory an entry.
+    ///
+    /// # Errors
+    /// [`OpenError`]: another process has the directory, or it is damaged in another place than at the end.
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        let path = directory.display().to_string();
+        let (directory, lock) = Directory::lock(directory).map_err(|error| match error {
+            None => OpenError::InUse(path.clone()),
+            Some(source) => OpenError::io("open", &path)(source),
+        })?;
+        Self::start(Arc::new(directory), options, Some(lock))
+    }
+
+    /// Opens the log in a storage that nobody else uses.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Self, OpenError> {
+        Self::start(storage, options, None)
+    }
+
+    fn start(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        lock: Option<storage::DirectoryLock>,
+    ) -> Result<Self, OpenError> {
+        options.check()?;
+        let recovered = recover::recover(&storage, &options)?;
+        let mut report = recovered.report;
+        let snapshots = snapshots::Snapshots::open(&storage, &mut report.removed)?;
+        let shared = Arc::new(Shared::new(storage, options, recovered.state, snapshots));
+        let jobs = Jobs::start().map_err(OpenError::io("start a thread for", "snapshots"))?;
+        let writer = {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name("log-writer".to_owned())
+                .spawn(move || writer::run(&shared, recovered.tail))
+                .map_err(OpenError::io("start a thread for", "the log"))?
+        };
+        Ok(Self { shared, jobs, writer: Some(writer), report, _lock: lock })
+    }
+
+    /// What was found at opening.
+    pub fn report(&self) -> &OpenReport {
+        &self.report
+    }
+
+    /// Why a batch that finds no room waits for nothing. It is refused only if it is certain that no earlier attempt at it
+    /// is in the log.
+    fn rejected(
+        &self,
+        partition: PartitionId,
+        batch: &Batch,
+        rejected: Rejected,
+    ) -> Result<Position, AppendError> {
+        let state = self.shared.state();
+        let memory = state.partitions.get(&partition).map_or(Memory::New, |log| log.writers.find(batch.id));
+        let full = || format!("{} bytes wait for the disk already", self.shared.queue.limit_bytes());
+        match (rejected, memory) {
+            (_, Memory::Known(position)) => Ok(position),
+            (Rejected::Full { is_waiting: false }, Memory::New) => Err(AppendError::Refused(full())),
+            (Rejected::Full { .. }, _) => Err(AppendError::Unknown(full())),
+            (Rejected::Stopped(stop), _) => Err(AppendError::Unknown(stop.to_string())),
+        }
+    }
+
+    async fn append_batch(&self, partition: PartitionId, batch: Batch) -> Result<Position, AppendError> {
+        if batch.payload.len() > MAX_BATCH_BYTES {
+            return Err(AppendError::TooLarge(batch.payload.len()));
+        }
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Append { partition, batch: batch.clone(), reply };
+        if let Err(rejected) = self.shared.queue.push(request) {
+            return self.rejected(partition, &batch, rejected);
+        }
+        answer.await.unwrap_or_else(|_| Err(AppendError::Unknown(self.stopped())))
+    }
+
+    async fn swap_record(
+        &self,
+        key: &str,
+        expected: Option<Revision>,
+        value: Option<Arc<[u8]>>,
+    ) -> Result<Revision, SwapError> {
+        if !is_key(key) {
+            return Err(SwapError::Invalid(NO_KEY));
+        }
+        if value.as_ref().is_some_and(|value| value.len() > MAX_RECORD_BYTES) {
+            return Err(SwapError::Invalid("the value is longer than 64 KiB"));
+        }
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Swap { key: key.to_owned(), expected, value, reply };
+        match self.shared.queue.push(request) {
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(SwapError::Unknown(self.stopped()))),
+            Err(Rejected::Full { .. }) => Err(SwapError::Unknown("too much waits for the disk".to_owned())),
+            Err(Rejected::Stopped(stop)) => Err(SwapError::Unknown(stop.to_string())),
+        }
+    }
+
+    async fn trim_below(&self, partition: PartitionId, below: Position) -> Result<(), EngineError> {
+        let below = {
+            let state = self.shared.state();
+            let Some(log) = state.partitions.get(&partition) else { return Ok(()) };
+            if below.0 <= log.floor() {
+                return Ok(());
+            }
+            Position(below.0.min(log.next()))
+        };
+        let last = Position(below.0 - 1);
+        let shared = Arc::clone(&self.shared);
+        match self.jobs.run(move || shared.snapshots.has_whole(partition, last)).await {
+            Some(Ok(true)) => {}
+            Some(Err(error)) => return Err(error),
+            Some(Ok(false)) => {
+                let why = format!("no whole snapshot of partition {} holds entry {}", partition.0, last.0);
+                return Err(EngineError::Refused(why));
+            }
+            None => return Err(busy()),
+        }
+        let (reply, answer) = oneshot::channel();
+        match self.shared.queue.push(Request::Trim { partition, below, reply }) {
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(EngineError::Unavailable(self.stopped()))),
+            Err(Rejected::Full { .. }) => {
+                Err(EngineError::Unavailable("too much waits for the disk".to_owned()))
+            }
+            Err(Rejected::Stopped(stop)) => Err(EngineError::Unavailable(stop.to_string())),
+        }
+    }
+
+    fn stopped(&self) -> String {
+        self.shared.queue.stopped().unwrap_or(Stop::Closed).to_string()
+    }
+}
+
+fn busy() -> EngineError {
+    EngineError::Unavailable("too many snapshots wait to be written or read".to_owned())
+}
+
+fn check_topic(topic: &str) -> Result<(), EngineError> {
+    if is_key(topic) { Ok(()) } else { Err(EngineError::Refused(format!("no topic: {NO_KEY}"))) }
+}
+
+impl Drop for EmbeddedLog {
+    fn drop(&mut self) {
+        self.jobs.finish();
+        self.shared.stop(Stop::Closed);
+        if let Some(writer) = self.writer.take() {
+            drop(writer.join()); // if it panicked, that was told to all who waited
+        }
+        // Those that were pending while the last entries were written.
+        self.shared.stop(Stop::Closed);
+        self.shared.topics.close();
+    }
+}
+
+impl Engine for EmbeddedLog {
+    fn append(&self, partition: PartitionId, batch: Batch) -> BoxFuture<'_, Result<Position, AppendError>> {
+        Box::pin(self.append_batch(partition, batch))
+    }
+
+    fn last(&self, partition: PartitionId) -> BoxFuture<'_, Result<Position, ReadError>> {
+        Box::pin(async move {
+            let state = self.shared.state();
+            Ok(Position(state.partitions.get(&partition).map_or(0, |log| log.next() - 1)))
+        })
+    }
+
+    fn read(
+        &self,
+        partition: PartitionId,
+        from: Position,
+        max_bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Entry>, ReadError>> {
+        Box::pin(async move { self.shared.read(partition, from, max_bytes) })
+    }
+
+    fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>> {
+        Box::pin(streams::Watch::new(Arc::clone(&self.shared), partition, from))
+    }
+
+    fn trim(&self, partition: PartitionId, below: Position) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(self.trim_below(partition, below))
+    }
+
+    fn put_snapshot(
+        &self,
+        partition: PartitionId,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(async move {
+            let shared = Arc::clone(&self.shared);
+            self.jobs.run(move || shared.snapshots.put(partition, &snapshot)).await.ok_or_else(busy)?
+        })
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Snapshot>, EngineError>> {
+        Box::pin(async move {
+            let shared = Arc::clone(&self.shared);
+            self.jobs.run(move || shared.snapshots.newest(partition)).await.ok_or_else(busy)?
+        })
+    }
+
+    fn record<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Record>, EngineError>> {
+        Box::pin(async move {
+            if is_key(key) {
+                Ok(self.shared.state().records.get(key))
+            } else {
+                Err(EngineError::Refused(NO_KEY.to_owned()))
+            }
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<Revision>,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<'a, Result<Revision, SwapError>> {
+        Box::pin(self.swap_record(key, expected, value))
+    }
+
+    fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>> {
+        Box::pin(streams::WatchRecords::new(Arc::clone(&self.shared), prefix))
+    }
+
+    fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>> {
+        Box::pin(async move {
+            check_topic(topic)?;
+            if message.len() > MAX_MESSAGE_BYTES {
+                return Err(EngineError::Refused(format!(
+                    "a message of {} bytes is over the limit",
+                    message.len()
+                )));
+            }
+            self.shared.topics.publish(topic, &message);
+            Ok(())
+        })
+    }
+
+    fn subscribe(&self, topic: &str) -> BoxFuture<'_, Result<BoxStream<Arc<[u8]>>, EngineError>> {
+        // Subscribed when called, so that nothing published from then on is missed.
+        let subscription = check_topic(topic).map(|()| self.shared.topics.subscribe(topic));
+        Box::pin(async move { Ok(Box::pin(subscription?) as BoxStream<Arc<[u8]>>) })
+    }
+}

@@ -1,0 +1,211 @@
+//! The few file operations a log needs, so that tests can make them fail.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of files, held by one process.
+///
+/// A file's content is durable after [`StoredFile::sync`], its name after [`Storage::sync_names`]: without both, a crash
+/// may leave any mixture of old and new.
+pub trait Storage: Send + Sync + Debug {
+    /// The names of all files.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// An empty file under this name; what was there is gone.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>>;
+
+    /// The file of this name.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>>;
+
+    /// Takes a name away. Who has the file open can still read it.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Gives a file another name; a file that had it is gone.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Makes the names durable.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn sync_names(&self) -> io::Result<()>;
+}
+
+/// An open file.
+pub trait StoredFile: Send + Sync + Debug {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads what is at `offset`; may read less than there is room for, and 0 bytes at the end.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes at `offset`; may write less than it is given.
+    ///
+    /// # Errors
+    /// Of the operating system; some may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Cuts the file.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn truncate(&self, size: u64) -> io::Result<()>;
+
+    /// Makes content and length durable.
+    ///
+    /// # Errors
+    /// Of the operating system. After that nothing is known of what was written since the last success, nor will trying
+    /// again tell: the system may have given up those pages and call the next try a success.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Fills `bytes` from `offset` on; what the file is too short for is `false`.
+pub(super) fn read_exact_at(
+    file: &dyn StoredFile,
+    mut bytes: &mut [u8],
+    mut offset: u64,
+) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        match file.read_at(bytes, offset) {
+            Ok(0) => return Ok(false),
+            Ok(n) => {
+                bytes = bytes.get_mut(n..).unwrap_or_default();
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
+}
+
+/// Writes all of `bytes` at `offset`.
+pub(super) fn write_all_at(file: &dyn StoredFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                bytes = bytes.get(n..).unwrap_or_default();
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// The name of the file whose lock says that a process has the directory.
+const LOCK: &str = "lock";
+
+/// A directory of the operating system.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    handle: File,
+}
+
+/// Says to other processes that a directory is in use, until dropped.
+#[derive(Debug)]
+pub struct DirectoryLock(#[expect(dead_code, reason = "the lock ends when the file is closed")] File);
+
+impl Directory {
+    /// Locks a directory, which is made if there is none.
+    ///
+    /// # Errors
+    /// `None` if another process has it, else those of the operating system.
+    pub fn lock(path: &Path) -> Result<(Self, DirectoryLock), Option<io::Error>> {
+        if !path.is_dir() {
+            std::fs::create_dir_all(path)?;
+            if let Some(parent) = path.parent() {
+                let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                File::open(parent)?.sync_all()?;
+            }
+        }
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        lock.try_lock().map_err(|e| match e {
+            TryLockError::WouldBlock => None,
+            TryLockError::Error(e) => Some(e),
+        })?;
+        Ok((Self { path: path.to_owned(), handle: File::open(path)? }, DirectoryLock(lock)))
+    }
+}
+
+impl Storage for Directory {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            // A name that is no text is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).read(true).write(true);
+        Ok(Arc::new(options.open(self.path.join(name))?))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
+        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(self.path.join(name))?))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+}
+
+impl StoredFile for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, offset)
+    }
+
+    fn truncate(&self, size: u64) -> io::Result<()> {
+        self.set_len(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data() // flushes the length too: without it the data could not be read
+    }
+}

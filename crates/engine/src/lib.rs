@@ -1,0 +1,12 @@
+//! Keepers of the control plane's log: what implements [`scalebricks_control::engine::Engine`], and what checks that it
+//! keeps its promises.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`embedded`] | a local write-ahead log: the engine of one machine, and the default |
+//! | [`conformance`] | a test for each promise of the interface, for any engine |
+
+#![forbid(unsafe_code)]
+
+pub mod conformance;
+pub mod embedded;
