@@ -1,9 +1,10 @@
-//! Any bytes are changes or an error, and the state of a partition or an error; what is read is written again as it was. A
+//! Any bytes are changes or an error, a message or an error, and the state of a partition or an error; what is read is written again as it was. A
 //! partition takes whatever its log says.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use scalebricks_control::distribution::{Message, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, decode, encode};
@@ -38,6 +39,12 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&mode, bytes)) = bytes.split_first() else { return };
     match mode % 3 {
         0 => {
+            if let Ok(message) = Message::decode(bytes) {
+                assert_eq!(message.encode(), bytes);
+            }
+            if let Ok(report) = Report::decode(bytes) {
+                assert_eq!(report.encode(), bytes);
+            }
             if let Ok(changes) = decode(bytes) {
                 assert_eq!(encode(&changes).unwrap(), bytes);
             }

@@ -11,10 +11,12 @@
 //! node takes the one that follows what it has, and reports what that is; whatever is missing is sent again. Several owners
 //! at once do no harm, as all say the same.
 
+mod codec;
 mod message;
 mod owner;
 mod replica;
 
+pub use codec::MESSAGE_VERSION;
 pub use message::{FibWhole, Message, Report};
 pub use owner::{Owner, RESEND};
 pub use replica::{Replica, Tables, Trouble};

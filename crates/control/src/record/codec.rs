@@ -156,6 +156,13 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    /// The next so many bytes.
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.bytes.split_at_checked(len).ok_or(DecodeError::Truncated(self.change))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
     pub(crate) fn words<const N: usize>(&mut self) -> Result<[u64; N], DecodeError> {
         let mut words = [0; N];
         for word in &mut words {

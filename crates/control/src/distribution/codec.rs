@@ -1,0 +1,340 @@
+//! Messages as bytes.
+//!
+//! All integers little-endian. Version `u16`, kind `u8`, reserved `u8` (0), and then
+//!
+//! | kind | message | content |
+//! |---|---|---|
+//! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
+//! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
+//! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
+//! | 4 | settled | partition (2), position (8) |
+//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each) |
+//!
+//! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding. A message is as long as
+//! what it says: whoever carries it cuts and joins.
+
+use super::message::{FibWhole, Message, Report};
+use crate::partition::FibUpdate;
+use crate::record::DecodeError;
+use crate::record::codec::{Reader, put_key, put_words};
+use scalebricks_tables::fib::FibOp;
+use scalebricks_types::{Delta, PartitionId, Position};
+
+/// Version of the encoding. A receiver refuses others: the sender has to speak what all understand.
+pub const MESSAGE_VERSION: u16 = 1;
+
+mod kind {
+    pub(super) const FIB: u8 = 1;
+    pub(super) const FIB_WHOLE: u8 = 2;
+    pub(super) const GPT: u8 = 3;
+    pub(super) const SETTLED: u8 = 4;
+    pub(super) const REPORT: u8 = 5;
+}
+
+const SET: u8 = 1;
+const DELETE: u8 = 2;
+
+fn start(kind: u8) -> Vec<u8> {
+    let [low, high] = MESSAGE_VERSION.to_le_bytes();
+    vec![low, high, kind, 0]
+}
+
+fn put_partition(out: &mut Vec<u8>, partition: PartitionId) {
+    out.extend_from_slice(&partition.0.to_le_bytes());
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.extend_from_slice(&(count as u32).to_le_bytes()); // more would not fit any memory
+}
+
+/// Reads version, kind and the reserved octet.
+fn open(bytes: &[u8]) -> Result<(u8, Reader<'_>), DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let version = u16::from_le_bytes(reader.take()?);
+    if version != MESSAGE_VERSION {
+        return Err(DecodeError::Version(version));
+    }
+    let [kind, reserved] = reader.take()?;
+    if reserved == 0 {
+        Ok((kind, reader))
+    } else {
+        Err(DecodeError::Malformed(0, "the reserved octet is not 0"))
+    }
+}
+
+fn close<T>(reader: &Reader<'_>, read: T) -> Result<T, DecodeError> {
+    let left = reader.rest().len();
+    if left == 0 { Ok(read) } else { Err(DecodeError::Trailing(left)) }
+}
+
+fn partition(reader: &mut Reader<'_>) -> Result<PartitionId, DecodeError> {
+    Ok(PartitionId(u16::from_le_bytes(reader.take()?)))
+}
+
+fn positions<const N: usize>(reader: &mut Reader<'_>) -> Result<[Position; N], DecodeError> {
+    Ok(reader.words()?.map(Position))
+}
+
+/// A number of things of which each takes `least` octets or more: a hostile one allocates nothing.
+fn count(reader: &mut Reader<'_>, least: usize) -> Result<(u32, usize), DecodeError> {
+    let count = u32::from_le_bytes(reader.take()?);
+    Ok((count, (count as usize).min(reader.rest().len() / least)))
+}
+
+impl Message {
+    /// The message as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Fib(update) => {
+                let mut out = start(kind::FIB);
+                put_partition(&mut out, update.partition);
+                put_words(&mut out, &[update.position.0, update.previous.0]);
+                put_count(&mut out, update.ops.len());
+                for op in &update.ops {
+                    put_op(&mut out, op);
+                }
+                out
+            }
+            Self::FibWhole(whole) => {
+                let mut out = start(kind::FIB_WHOLE);
+                put_partition(&mut out, whole.partition);
+                put_words(&mut out, &[whole.position.0]);
+                put_count(&mut out, whole.entries.len());
+                for (key, value) in &whole.entries {
+                    put_key(&mut out, key);
+                    put_words(&mut out, value);
+                }
+                out
+            }
+            Self::Gpt(deltas) => {
+                let mut out = start(kind::GPT);
+                put_count(&mut out, deltas.len());
+                for delta in deltas {
+                    let bytes = delta.encode();
+                    put_count(&mut out, bytes.len());
+                    out.extend_from_slice(&bytes);
+                }
+                out
+            }
+            Self::Settled(partition, position) => {
+                let mut out = start(kind::SETTLED);
+                put_partition(&mut out, *partition);
+                put_words(&mut out, &[position.0]);
+                out
+            }
+        }
+    }
+
+    /// The message in exactly these bytes. Allocates no more than a small multiple of what they hold.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (kind, mut reader) = open(bytes)?;
+        let reader = &mut reader;
+        let message = match kind {
+            kind::FIB => {
+                let partition = partition(reader)?;
+                let [position, previous] = positions(reader)?;
+                let (count, room) = count(reader, 18)?;
+                let mut ops = Vec::with_capacity(room);
+                for _ in 0..count {
+                    ops.push(op(reader)?);
+                }
+                Self::Fib(FibUpdate { partition, position, previous, ops })
+            }
+            kind::FIB_WHOLE => {
+                let partition = partition(reader)?;
+                let [position] = positions(reader)?;
+                let (count, room) = count(reader, 33)?;
+                let mut entries = Vec::with_capacity(room);
+                for _ in 0..count {
+                    entries.push((reader.key()?, reader.words()?));
+                }
+                Self::FibWhole(FibWhole { partition, position, entries })
+            }
+            kind::GPT => {
+                let (count, room) = count(reader, 32)?;
+                let mut deltas = Vec::with_capacity(room);
+                for _ in 0..count {
+                    deltas.push(delta(reader)?);
+                }
+                Self::Gpt(deltas)
+            }
+            kind::SETTLED => {
+                let partition = partition(reader)?;
+                let [position] = positions(reader)?;
+                Self::Settled(partition, position)
+            }
+            _ => return Err(DecodeError::Kind(0, kind)),
+        };
+        close(reader, message)
+    }
+}
+
+fn put_op(out: &mut Vec<u8>, op: &FibOp) {
+    match op {
+        FibOp::Set(key, value) => {
+            out.push(SET);
+            put_key(out, key);
+            put_words(out, value);
+        }
+        FibOp::Delete(key) => {
+            out.push(DELETE);
+            put_key(out, key);
+        }
+    }
+}
+
+fn op(reader: &mut Reader<'_>) -> Result<FibOp, DecodeError> {
+    match reader.take()? {
+        [SET] => Ok(FibOp::Set(reader.key()?, reader.words()?)),
+        [DELETE] => Ok(FibOp::Delete(reader.key()?)),
+        [other] => Err(DecodeError::Kind(0, other)),
+    }
+}
+
+fn delta(reader: &mut Reader<'_>) -> Result<Delta, DecodeError> {
+    let len = u32::from_le_bytes(reader.take()?) as usize;
+    let bytes = reader.bytes(len)?;
+    let delta = Delta::decode(bytes).map_err(|_| DecodeError::Malformed(0, "not a delta"))?;
+    // Octets that a delta does not look at would come back as others.
+    if delta.encode() == bytes { Ok(delta) } else { Err(DecodeError::Malformed(0, "not a delta")) }
+}
+
+impl Report {
+    /// The report as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = start(kind::REPORT);
+        put_partition(&mut out, self.partition);
+        put_words(&mut out, &[self.life, self.fib.0, self.whole.0, self.gpt.0]);
+        out
+    }
+
+    /// The report in exactly these bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (kind, mut reader) = open(bytes)?;
+        if kind != kind::REPORT {
+            return Err(DecodeError::Kind(0, kind));
+        }
+        let partition = partition(&mut reader)?;
+        let [life] = reader.words()?;
+        let [fib, whole, gpt] = positions(&mut reader)?;
+        close(&reader, Self { partition, life, fib, whole, gpt })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use scalebricks_types::{FlowKey, Key16, Key40, TableKind};
+
+    fn key() -> impl Strategy<Value = FlowKey> {
+        prop_oneof![
+            any::<[u64; 2]>().prop_map(|[a, b]| FlowKey::Short(Key16::from_words([a | 1, b]))),
+            any::<[u64; 5]>().prop_map(|[a, b, c, d, e]| FlowKey::Long(Key40::from_words([
+                a | 1,
+                b,
+                c,
+                d,
+                e
+            ]))),
+        ]
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        let op = prop_oneof![
+            (key(), any::<[u64; 2]>()).prop_map(|(key, value)| FibOp::Set(key, value)),
+            key().prop_map(FibOp::Delete),
+        ];
+        let place = || (any::<u16>().prop_map(PartitionId), any::<u64>().prop_map(Position));
+        let delta = (any::<u16>(), any::<u32>(), 1..100_u64, prop::collection::vec(any::<u8>(), 0..40))
+            .prop_map(|(partition, previous, step, payload)| Delta {
+                kind: TableKind::SetSep,
+                partition: PartitionId(partition),
+                position: Position(u64::from(previous) + step),
+                previous: Position(u64::from(previous)),
+                payload,
+            });
+        prop_oneof![
+            (place(), any::<u64>(), prop::collection::vec(op, 0..9)).prop_map(
+                |((partition, position), previous, ops)| {
+                    Message::Fib(FibUpdate { partition, position, previous: Position(previous), ops })
+                }
+            ),
+            (place(), prop::collection::vec((key(), any::<[u64; 2]>()), 0..9)).prop_map(
+                |((partition, position), entries)| Message::FibWhole(FibWhole {
+                    partition,
+                    position,
+                    entries
+                })
+            ),
+            prop::collection::vec(delta, 0..4).prop_map(Message::Gpt),
+            place().prop_map(|(partition, position)| Message::Settled(partition, position)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn messages_survive_and_no_part_of_one_is_one(message in message()) {
+            let bytes = message.encode();
+            prop_assert_eq!(Message::decode(&bytes), Ok(message));
+            for len in 0..bytes.len() {
+                prop_assert!(Message::decode(&bytes[..len]).is_err(), "cut to {} of {}", len, bytes.len());
+            }
+        }
+
+        #[test]
+        fn one_encoding_each(message in message(), at: prop::sample::Index, octet: u8) {
+            let mut bytes = message.encode();
+            let at = at.index(bytes.len());
+            bytes[at] = octet;
+            if let Ok(message) = Message::decode(&bytes) {
+                prop_assert_eq!(message.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn reports_survive(partition: u16, life: u64, fib: u64, whole: u64, gpt: u64) {
+            let report = Report {
+                partition: PartitionId(partition), life, fib: Position(fib), whole: Position(whole), gpt: Position(gpt),
+            };
+            let bytes = report.encode();
+            prop_assert_eq!(Report::decode(&bytes), Ok(report));
+            prop_assert_eq!(Report::decode(&bytes[..bytes.len() - 1]), Err(DecodeError::Truncated(0)));
+            prop_assert!(Message::decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let delete = FibOp::Delete(FlowKey::Short(Key16::from_words([5, 0x1122_3344])));
+        let update = FibUpdate {
+            partition: PartitionId(3),
+            position: Position(9),
+            previous: Position(7),
+            ops: vec![delete],
+        };
+        #[rustfmt::skip]
+        let bytes = [
+            1, 0, 1, 0, 3, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
+            2, 2, 5, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
+        ];
+        assert_eq!(Message::Fib(update).encode(), bytes);
+    }
+
+    #[test]
+    fn hostile_counts_allocate_nothing() {
+        for kind in [kind::FIB_WHOLE, kind::GPT] {
+            let mut bytes = start(kind);
+            bytes.extend([0xff; 14]);
+            assert!(Message::decode(&bytes).is_err());
+        }
+    }
+}
