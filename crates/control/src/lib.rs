@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`engine`] | what is asked of a log, whoever keeps it |
+//! | [`membership`] | who is alive, and who owns which partition |
 //! | [`record`] | what a log says: changes to sessions |
 //! | [`distribution`] | how it comes into the tables of all nodes, make before break |
 //! | [`partition`] | what follows: the RIB and the GPT bits of a share of the keys |
@@ -13,5 +14,6 @@
 
 pub mod distribution;
 pub mod engine;
+pub mod membership;
 pub mod partition;
 pub mod record;

@@ -1,0 +1,342 @@
+//! A node's part in finding out who is alive.
+
+use super::view::View;
+use crate::engine::Revision;
+use scalebricks_types::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Time between heartbeats.
+pub const BEAT: Duration = Duration::from_millis(200);
+
+/// A node that was not heard for so long is given up.
+pub const SUSPICION: Duration = Duration::from_secs(1);
+
+/// A node that did nothing for so long was stopped itself, and has heard nobody for that reason.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a proposal may take before it is made again.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A node that was given up and does not hear the others comes back no sooner: they would only give it up again.
+const EXILE: Duration = Duration::from_secs(30);
+
+/// What a node has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Tell all others that it is alive, in this life.
+    Beat(u64),
+    /// Swap the record, if it is still at this revision (`None`: if there is none), for this view.
+    Propose(Option<Revision>, View),
+}
+
+/// The machine. Time is that of a clock that never goes back, the same in all calls.
+#[derive(Debug)]
+pub struct Membership {
+    me: NodeId,
+    /// This life; 0 before the first view tells which was the last.
+    life: u64,
+    view: View,
+    revision: Option<Revision>,
+    /// When each node was last heard, in the life that the view has.
+    heard: BTreeMap<NodeId, Duration>,
+    last_poll: Duration,
+    next_beat: Duration,
+    proposed: Option<(Option<Revision>, Duration)>,
+    /// When it learned that it was given up, if it was and is not back.
+    given_up: Option<Duration>,
+}
+
+impl Membership {
+    /// A node that starts. `view` and `revision` are the record as it was read, or an empty view and `None`.
+    pub fn new(me: NodeId, view: View, revision: Option<Revision>, now: Duration) -> Self {
+        // A life that nobody has heard of: what this node said before is of no account any more.
+        let life = view.member(me).map_or(0, |member| member.life) + 1;
+        let mut machine = Self {
+            me,
+            life,
+            view,
+            revision,
+            heard: BTreeMap::new(),
+            last_poll: now,
+            next_beat: now,
+            proposed: None,
+            given_up: None,
+        };
+        machine.give_everybody_time(now);
+        machine
+    }
+
+    /// The view as this node knows it.
+    pub const fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Its life.
+    pub const fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// Whether the others have it for alive, in this life: only then is it to act on what it owns.
+    pub fn is_in(&self) -> bool {
+        self.view.member(self.me).is_some_and(|member| member.is_alive && member.life == self.life)
+    }
+
+    /// The record is now this one. Older ones than known are passed over.
+    pub fn viewed(&mut self, revision: Revision, view: View, now: Duration) {
+        if self.revision.is_some_and(|known| known >= revision) {
+            return;
+        }
+        for node in view.alive() {
+            if self.view.member(node) != view.member(node) {
+                self.heard.insert(node, now);
+            }
+        }
+        let life = view.member(self.me).map_or(0, |member| member.life);
+        // Somebody starts under the same number, or this node was given up: a new life begins.
+        if life > self.life
+            || view.member(self.me).is_some_and(|member| member.life == self.life && !member.is_alive)
+        {
+            self.life = life.max(self.life) + 1;
+            self.given_up = Some(now);
+        }
+        (self.view, self.revision, self.proposed) = (view, Some(revision), None);
+        if self.is_in() {
+            self.given_up = None;
+        }
+    }
+
+    /// A heartbeat came.
+    pub fn heard(&mut self, from: NodeId, life: u64, now: Duration) {
+        if self.view.member(from).is_some_and(|member| member.life == life) {
+            self.heard.insert(from, now);
+        }
+    }
+
+    fn give_everybody_time(&mut self, now: Duration) {
+        self.heard = self.view.alive().map(|node| (node, now)).collect();
+    }
+
+    fn is_silent(&self, node: NodeId, now: Duration) -> bool {
+        self.heard.get(&node).is_none_or(|heard| *heard + SUSPICION <= now)
+    }
+
+    /// What is to be done now. To be called every 100 ms or so, and after everything that came.
+    pub fn poll(&mut self, now: Duration) -> Vec<Action> {
+        if now >= self.last_poll + PAUSE {
+            self.give_everybody_time(now);
+        }
+        self.last_poll = now;
+        let mut actions = Vec::new();
+        if now >= self.next_beat {
+            self.next_beat = now + BEAT;
+            actions.push(Action::Beat(self.life));
+        }
+        if let Some(view) = self.wish(now) {
+            let is_new =
+                self.proposed.is_none_or(|(revision, at)| revision != self.revision || now >= at + PATIENCE);
+            if is_new {
+                self.proposed = Some((self.revision, now));
+                actions.push(Action::Propose(self.revision, view));
+            }
+        }
+        actions
+    }
+
+    /// The view that this node would rather have.
+    fn wish(&self, now: Duration) -> Option<View> {
+        let others: Vec<NodeId> = self.view.alive().filter(|node| *node != self.me).collect();
+        let silent: Vec<NodeId> = others.iter().copied().filter(|node| self.is_silent(*node, now)).collect();
+        let heard = others.len() - silent.len();
+        if !self.is_in() {
+            let is_exiled = self.given_up.is_some_and(|at| now < at + EXILE) && heard * 2 < others.len();
+            return (!is_exiled).then(|| self.view.with(self.me, self.life));
+        }
+        // Who hears hardly anybody is alone itself: of a pair each may give up the other, and the record knows one winner.
+        if silent.is_empty() || (others.len() > 1 && heard * 2 < others.len() - 1) {
+            return None;
+        }
+        Some(silent.iter().fold(self.view.clone(), |view, node| view.without(*node)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    use scalebricks_types::PartitionCount;
+
+    const TICK: Duration = Duration::from_millis(20);
+
+    /// Nodes, the record, and a network that loses beats.
+    struct World {
+        rng: SmallRng,
+        now: Duration,
+        record: Option<(Revision, View)>,
+        nodes: Vec<Membership>,
+        stopped: Vec<bool>,
+        /// Those whose beats nobody hears, and who hear nobody.
+        cut: Vec<bool>,
+        loss: f64,
+    }
+
+    fn id(number: usize) -> NodeId {
+        NodeId::new(number as u8)
+    }
+
+    fn nobody() -> View {
+        View::empty(PartitionCount::new(16).unwrap())
+    }
+
+    impl World {
+        fn new(seed: u64, nodes: usize) -> Self {
+            let machines =
+                (0..nodes).map(|number| Membership::new(id(number), nobody(), None, Duration::ZERO));
+            Self {
+                rng: SmallRng::seed_from_u64(seed),
+                now: Duration::ZERO,
+                record: None,
+                nodes: machines.collect(),
+                stopped: vec![false; nodes],
+                cut: vec![false; nodes],
+                loss: 0.0,
+            }
+        }
+
+        fn run(&mut self, time: Duration) {
+            let until = self.now + time;
+            while self.now < until {
+                self.now += TICK;
+                for number in 0..self.nodes.len() {
+                    if !self.stopped[number] {
+                        self.turn(number);
+                    }
+                }
+            }
+        }
+
+        fn turn(&mut self, number: usize) {
+            // The record is read with some delay.
+            if let Some((revision, view)) = self.record.clone()
+                && self.rng.random_bool(0.5)
+            {
+                self.nodes[number].viewed(revision, view, self.now);
+            }
+            for action in self.nodes[number].poll(self.now) {
+                match action {
+                    Action::Beat(life) => {
+                        for other in 0..self.nodes.len() {
+                            let is_lost =
+                                self.cut[number] || self.cut[other] || self.rng.random_bool(self.loss);
+                            if other != number && !self.stopped[other] && !is_lost {
+                                self.nodes[other].heard(id(number), life, self.now);
+                            }
+                        }
+                    }
+                    Action::Propose(expected, view) => {
+                        if self.record.as_ref().map(|(revision, _)| *revision) == expected {
+                            let revision = Revision(expected.map_or(1, |revision| revision.0 + 1));
+                            self.record = Some((revision, view));
+                        }
+                    }
+                }
+            }
+        }
+
+        fn alive(&self) -> Vec<usize> {
+            let view = self.record.as_ref().map(|(_, view)| view);
+            view.into_iter().flat_map(View::alive).map(|node| usize::from(node.get())).collect()
+        }
+
+        fn epoch(&self) -> u64 {
+            self.record.as_ref().map_or(0, |(_, view)| view.epoch())
+        }
+    }
+
+    #[test]
+    fn all_find_together_and_nothing_changes_without_a_reason() {
+        for seed in 0..50 {
+            for nodes in [1, 2, 3, 4, 8] {
+                let mut world = World::new(seed, nodes);
+                world.run(Duration::from_secs(3));
+                assert_eq!(world.alive(), (0..nodes).collect::<Vec<_>>(), "seed {seed}");
+                let epoch = world.epoch();
+                world.loss = 0.05; // five in a row are hardly ever lost
+                world.run(Duration::from_secs(5));
+                assert_eq!(world.epoch(), epoch, "seed {seed}");
+                assert!(world.nodes.iter().all(Membership::is_in));
+            }
+        }
+    }
+
+    #[test]
+    fn a_dead_node_is_given_up_within_a_second_and_a_little() {
+        for seed in 0..50 {
+            for nodes in [2, 3, 4, 8] {
+                let mut world = World::new(seed, nodes);
+                world.run(Duration::from_secs(3));
+                world.stopped[1] = true;
+                // Its last beat may be 200 ms old.
+                world.run(Duration::from_millis(780));
+                assert!(world.alive().contains(&1), "seed {seed}: too soon");
+                world.run(Duration::from_millis(420));
+                assert!(!world.alive().contains(&1), "seed {seed}: {nodes} nodes");
+                let view = &world.record.as_ref().unwrap().1;
+                assert_eq!(view.partitions_of(id(1)).count(), 0);
+                // It wakes, gives nobody up, learns that it was given up, and begins another life.
+                let epoch = world.epoch();
+                world.stopped[1] = false;
+                world.run(Duration::from_secs(2));
+                assert_eq!((world.alive().len(), world.epoch()), (nodes, epoch + 1), "seed {seed}");
+                assert!(world.nodes[1].is_in() && world.nodes[1].life() == 2);
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_alone_gives_up_nobody_and_is_given_up() {
+        for seed in 0..50 {
+            let mut world = World::new(seed, 4);
+            world.run(Duration::from_secs(3));
+            // The first in turn: it would be the first to give up, too.
+            world.cut[0] = true;
+            world.run(Duration::from_millis(1_200));
+            assert_eq!(world.alive(), [1, 2, 3], "seed {seed}");
+            let epoch = world.epoch();
+            world.run(Duration::from_secs(20));
+            assert_eq!(world.epoch(), epoch, "it does not come and go");
+            world.cut[0] = false;
+            world.run(Duration::from_secs(2));
+            assert_eq!(world.alive(), [0, 1, 2, 3], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn when_all_were_stopped_at_once_nobody_is_given_up() {
+        for seed in 0..50 {
+            let mut world = World::new(seed, 4);
+            world.run(Duration::from_secs(3));
+            let epoch = world.epoch();
+            world.stopped.fill(true);
+            world.run(Duration::from_secs(5));
+            world.stopped.fill(false);
+            world.run(Duration::from_secs(3));
+            assert_eq!((world.alive().len(), world.epoch()), (4, epoch), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn one_of_a_pair_goes_on_alone() {
+        for seed in 0..50 {
+            let mut world = World::new(seed, 2);
+            world.run(Duration::from_secs(3));
+            world.cut[0] = true;
+            world.run(Duration::from_secs(10));
+            assert_eq!(world.alive().len(), 1, "seed {seed}");
+            world.cut[0] = false;
+            world.run(Duration::from_secs(2));
+            assert_eq!(world.alive(), [0, 1], "seed {seed}");
+        }
+    }
+}

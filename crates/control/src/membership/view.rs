@@ -1,0 +1,225 @@
+//! The record that all agree on.
+
+use crate::record::DecodeError;
+use crate::record::codec::{Reader, put_words};
+use scalebricks_types::{NodeId, PartitionCount, PartitionId};
+use std::collections::BTreeMap;
+
+/// Version of the record's form.
+const VERSION: u16 = 1;
+
+/// A node, as the view has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Which of its lives: rises each time it joins.
+    pub life: u64,
+    /// Whether it is alive.
+    pub is_alive: bool,
+}
+
+/// Who is there, and who owns what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    epoch: u64,
+    members: BTreeMap<NodeId, Member>,
+    /// By partition; no one before the first node joins and after the last has died.
+    owners: Vec<Option<NodeId>>,
+}
+
+/// Why bytes are no view.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the view of the cluster cannot be read: {0}")]
+pub struct ViewError(String);
+
+impl From<DecodeError> for ViewError {
+    fn from(error: DecodeError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl View {
+    /// Nobody.
+    pub fn empty(partitions: PartitionCount) -> Self {
+        Self { epoch: 0, members: BTreeMap::new(), owners: vec![None; partitions.get() as usize] }
+    }
+
+    /// Counts the changes.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A node, if it was ever there.
+    pub fn member(&self, node: NodeId) -> Option<Member> {
+        self.members.get(&node).copied()
+    }
+
+    /// Those alive, ascending.
+    pub fn alive(&self) -> impl Iterator<Item = NodeId> {
+        self.members.iter().filter(|(_, member)| member.is_alive).map(|(node, _)| *node)
+    }
+
+    /// Who owns a partition.
+    pub fn owner(&self, partition: PartitionId) -> Option<NodeId> {
+        self.owners.get(usize::from(partition.0)).copied().flatten()
+    }
+
+    /// The partitions of a node, ascending.
+    pub fn partitions_of(&self, node: NodeId) -> impl Iterator<Item = PartitionId> {
+        let own = self.owners.iter().enumerate().filter(move |(_, owner)| **owner == Some(node));
+        own.map(|(at, _)| PartitionId(at as u16)) // at most 2^16
+    }
+
+    /// The next view, with a node that is alive in this life. Its share of the partitions comes to it, and no other moves.
+    #[must_use]
+    pub fn with(&self, node: NodeId, life: u64) -> Self {
+        self.changed(node, Member { life, is_alive: true })
+    }
+
+    /// The next view, without a node. Its partitions are spread over the others, and no other moves.
+    #[must_use]
+    pub fn without(&self, node: NodeId) -> Self {
+        let life = self.member(node).map_or(0, |member| member.life);
+        self.changed(node, Member { life, is_alive: false })
+    }
+
+    fn changed(&self, node: NodeId, member: Member) -> Self {
+        let mut next = self.clone();
+        next.epoch += 1;
+        next.members.insert(node, member);
+        next.spread();
+        next
+    }
+
+    /// Gives every partition an owner, so that no two who are alive differ by more than one, and as few move as can be:
+    /// whoever has more than his due gives, and whoever has less takes.
+    fn spread(&mut self) {
+        let mut shares: BTreeMap<NodeId, usize> = self.alive().map(|node| (node, 0)).collect();
+        if shares.is_empty() {
+            return self.owners.fill(None);
+        }
+        for owner in &mut self.owners {
+            match owner.and_then(|node| shares.get_mut(&node)) {
+                Some(share) => *share += 1,
+                None => *owner = None,
+            }
+        }
+        // One more than the others for those who have most already.
+        let mut richest: Vec<(NodeId, usize)> = shares.into_iter().collect();
+        richest.sort_by_key(|(node, share)| (std::cmp::Reverse(*share), *node));
+        let (each, more) = (self.owners.len() / richest.len(), self.owners.len() % richest.len());
+        let due = |place: usize| each + usize::from(place < more);
+        let mut over: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let mut takers = Vec::new();
+        for (place, (node, share)) in richest.into_iter().enumerate() {
+            over.insert(node, share.saturating_sub(due(place)));
+            takers.extend(std::iter::repeat_n(node, due(place).saturating_sub(share)));
+        }
+        for owner in &mut self.owners {
+            let gives = match owner {
+                None => true,
+                Some(node) => over.get_mut(node).is_some_and(|over| {
+                    let gives = *over > 0;
+                    *over -= usize::from(gives);
+                    gives
+                }),
+            };
+            if gives && let Some(taker) = takers.pop() {
+                *owner = Some(taker);
+            }
+        }
+    }
+
+    /// The view as bytes: version `u16`, epoch, members (number, life, alive), owners (number or 256), words little-endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = VERSION.to_le_bytes().to_vec();
+        put_words(&mut out, &[self.epoch, self.members.len() as u64]);
+        for (node, member) in &self.members {
+            put_words(&mut out, &[u64::from(node.get()), member.life, u64::from(member.is_alive)]);
+        }
+        put_words(&mut out, &[self.owners.len() as u64]);
+        for owner in &self.owners {
+            let owner = owner.map_or(NOBODY, |node| u16::from(node.get()));
+            out.extend_from_slice(&owner.to_le_bytes());
+        }
+        out
+    }
+
+    /// The view in exactly these bytes.
+    ///
+    /// # Errors
+    /// [`ViewError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, ViewError> {
+        let mut reader = Reader::new(bytes);
+        let version = u16::from_le_bytes(reader.take()?);
+        if version != VERSION {
+            return Err(ViewError(format!("its version {version} is not {VERSION}")));
+        }
+        let [epoch, count] = reader.words()?;
+        let mut members = BTreeMap::new();
+        for _ in 0..count.min(1 << 8) {
+            let [node, life, is_alive] = reader.words()?;
+            let node = u8::try_from(node).map_err(|_| ViewError(format!("there is no node {node}")))?;
+            members.insert(NodeId::new(node), Member { life, is_alive: is_alive != 0 });
+        }
+        let [count] = reader.words()?;
+        let mut owners = Vec::new();
+        for _ in 0..count.min(1 << 16) {
+            let owner = u16::from_le_bytes(reader.take()?);
+            owners.push(u8::try_from(owner).ok().map(NodeId::new));
+        }
+        if reader.rest().is_empty() {
+            Ok(Self { epoch, members, owners })
+        } else {
+            Err(ViewError("it is too long".to_owned()))
+        }
+    }
+}
+
+/// In place of an owner's number.
+const NOBODY: u16 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whoever comes and goes: shares are even, all are owned by someone alive, no partition moves between two who stay
+        /// unless for one who came, and the record survives.
+        #[test]
+        fn shares_stay_even_and_little_moves(changes in prop::collection::vec((0..20_u8, any::<bool>()), 1..60), few: bool) {
+            let partitions = PartitionCount::new(if few { 4 } else { 64 }).unwrap();
+            let mut view = View::empty(partitions);
+            for (at, (node, joins)) in changes.into_iter().enumerate() {
+                let node = NodeId::new(node);
+                let was_alive = view.member(node).is_some_and(|member| member.is_alive);
+                let next = if joins { view.with(node, at as u64 + 1) } else { view.without(node) };
+                prop_assert_eq!(next.epoch(), at as u64 + 1);
+                let shares: Vec<usize> = next.alive().map(|node| next.partitions_of(node).count()).collect();
+                if let (Some(most), Some(least)) = (shares.iter().max(), shares.iter().min()) {
+                    prop_assert!(most - least <= 1, "{:?}", shares);
+                    prop_assert_eq!(shares.iter().sum::<usize>(), partitions.get() as usize);
+                }
+                for partition in (0..partitions.get()).map(|at| PartitionId(at as u16)) {
+                    let (before, after) = (view.owner(partition), next.owner(partition));
+                    if before != after {
+                        let for_who_came = joins && !was_alive && after == Some(node);
+                        let from_who_left = before == Some(node) || before.is_none();
+                        prop_assert!(for_who_came || from_who_left, "{:?} to {:?}", before, after);
+                    }
+                }
+                prop_assert_eq!(View::decode(&next.encode()), Ok(next.clone()));
+                view = next;
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_view_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(view) = View::decode(&bytes) {
+                let _ = view.with(NodeId::new(1), 1);
+            }
+        }
+    }
+}
