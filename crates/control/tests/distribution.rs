@@ -2,7 +2,8 @@
 //! come back, with and without their memory, and owners that die and are replaced, or two at once. One seed, one run.
 //!
 //! At every moment, for every living ingress node and every key that its GPT was told of: the node that its GPT names has the
-//! key in its FIB. For an ingress node that was away, the node it names may send the packet on, once.
+//! key in its FIB, or sends the packet on, once, to a node that has it. Packets to nodes that are down are not judged, nor those of
+//! nodes that were away or lost their memory, until they have caught up.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 

@@ -9,7 +9,7 @@ use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FlowKey, KeyHash, Teid};
 
 /// Packets that wait for one lookup: two bursts, so that a table's first and last accesses, which overlap with nothing,
-/// are shared by more. Four gain no more: what is known of so many packets no longer stays in the first cache.
+/// are shared by more. Four gain no more.
 pub(crate) const LANES: usize = 2 * BURST;
 
 /// Up to [`LANES`] packets that wait for the same lookup. What is known of a packet stands at its place; what stands

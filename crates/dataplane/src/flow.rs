@@ -180,6 +180,15 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_counts_within_one_line() {
+        let counters = FlowCounters::new(3);
+        for flow in 0..3 {
+            let at = std::ptr::from_ref(counters.get(FlowIndex(flow)).unwrap()).addr();
+            assert_eq!(at % 32, 0, "flow {flow}");
+        }
+    }
+
+    #[test]
     fn counts_go_to_their_direction() {
         let counters = FlowCounters::new(2);
         counters.count(FlowIndex(1), false, 100);

@@ -225,9 +225,11 @@ pub(crate) const OUTER_TTL: u8 = 64;
 #[inline(always)]
 fn cut_out<P: PacketBuf>(packet: &mut P, parsed: &Parsed, front: usize) -> Result<(), DropReason> {
     let (start, len) = (usize::from(parsed.user_offset), parsed.user_len);
-    let is_there = start + len <= packet.data().len();
-    let missing = if is_there { DropReason::NoBuffer } else { DropReason::Truncated };
-    packet.reframe(start, len, front).map_err(|_| missing)
+    packet.reframe(start, len, front).map_err(|_| {
+        // The packet is as it was.
+        let is_there = start + len <= packet.data().len();
+        if is_there { DropReason::NoBuffer } else { DropReason::Truncated }
+    })
 }
 
 /// The outer UDP source port: 14 bits of the flow's hash in the dynamic range (RFC 6335 §6), so that links and

@@ -114,7 +114,10 @@ const PLAIN_LENGTH: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
 #[inline(always)]
 fn headers(head: &[u8; TO_PORTS]) -> Option<Headers> {
     let is_ipv4 = head[12..ETHERNET_LEN] == ETHERTYPE_IPV4.to_be_bytes() && head[0] & 1 == 0;
-    is_ipv4.then(|| head[ETHERNET_LEN..].first_chunk().map(Headers::load))?
+    if !is_ipv4 {
+        return None;
+    }
+    head[ETHERNET_LEN..].first_chunk().map(Headers::load)
 }
 
 /// A downstream packet, keyed by its five-tuple, for none of the node's own addresses.

@@ -2,7 +2,7 @@
 
 use crate::error::{DpdkError, check};
 use scalebricks_dpdk_sys as sys;
-use scalebricks_io::{PacketBuf, RoomError, Tag};
+use scalebricks_io::{PacketBuf, RoomError, Tag, reframed};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -163,16 +163,11 @@ impl PacketBuf for Mbuf {
     #[inline]
     fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
         let (from, there) = (usize::from(self.raw().data_off), usize::from(self.raw().data_len));
-        let end = start.saturating_add(len);
-        if end > there {
-            return Err(RoomError { asked: end, room: there });
-        }
-        let (room, longer) = (from + start, front.saturating_add(len));
-        if front > room || longer > usize::from(u16::MAX) {
-            return Err(RoomError { asked: front, room });
-        }
-        self.raw_mut().data_off = (room - front) as u16; // at most where a byte of the packet was
-        self.set_len(longer as u16);
+        let bytes = reframed(from..from + there, start, len, front)?;
+        let longer =
+            u16::try_from(bytes.len()).map_err(|_| RoomError { asked: front, room: from + start })?;
+        self.raw_mut().data_off = bytes.start as u16; // at most where a byte of the packet was
+        self.set_len(longer);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! What the data plane asks of a packet buffer, whoever owns the memory.
 
 use arrayvec::ArrayVec;
+use std::ops::Range;
 
 /// Packets a port hands over at once, at the most.
 pub const BURST: usize = 32;
@@ -30,6 +31,28 @@ pub struct RoomError {
     pub room: usize,
 }
 
+/// Where a packet that lies at `bytes` of its buffer lies after [`PacketBuf::reframe`].
+///
+/// # Errors
+/// As there.
+#[inline(always)]
+pub fn reframed(
+    bytes: Range<usize>,
+    start: usize,
+    len: usize,
+    front: usize,
+) -> Result<Range<usize>, RoomError> {
+    let (end, there) = (start.saturating_add(len), bytes.end - bytes.start);
+    if end > there {
+        return Err(RoomError { asked: end, room: there });
+    }
+    let room = bytes.start + start;
+    if front > room {
+        return Err(RoomError { asked: front, room });
+    }
+    Ok(room - front..bytes.start + end)
+}
+
 /// One packet in one contiguous buffer with headroom in front. Dropping it gives the memory back to whoever owns it.
 pub trait PacketBuf: Send + Sized {
     /// The bytes of the packet.
@@ -57,17 +80,8 @@ pub trait PacketBuf: Send + Sized {
     /// no copy.
     ///
     /// # Errors
-    /// [`RoomError`] if those bytes are not there, or the headroom is smaller; the packet may then be cut.
-    #[inline]
-    fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
-        self.trim_front(start)?;
-        let room = self.data().len();
-        if len > room {
-            return Err(RoomError { asked: len, room });
-        }
-        self.truncate(len);
-        self.prepend(front)
-    }
+    /// [`RoomError`] if those bytes are not there, or the headroom is smaller; the packet is unchanged.
+    fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError>;
 
     /// Appends bytes at the end.
     ///

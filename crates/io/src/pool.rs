@@ -1,7 +1,7 @@
 //! Packet buffers on the heap. A pool makes at most as many as it was told to and gets each back when it is dropped,
 //! on whatever thread that happens.
 
-use crate::packet::{PacketBuf, PacketSource, RoomError, Tag};
+use crate::packet::{PacketBuf, PacketSource, RoomError, Tag, reframed};
 use crossbeam_queue::ArrayQueue;
 use std::fmt;
 use std::sync::Arc;
@@ -219,18 +219,8 @@ impl PacketBuf for Packet {
     #[inline]
     fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
         let b = self.buffer_mut();
-        let (from, there) = (b.start as usize, (b.end - b.start) as usize);
-        let end = start.saturating_add(len);
-        if end > there {
-            return Err(RoomError { asked: end, room: there });
-        }
-        let room = from + start;
-        if front > room {
-            return Err(RoomError { asked: front, room });
-        }
-        // Within the packet, and at most `room`.
-        b.end = (from + end) as u32;
-        b.start = (room - front) as u32;
+        let bytes = reframed(b.start as usize..b.end as usize, start, len, front)?;
+        (b.start, b.end) = (bytes.start as u32, bytes.end as u32); // within the buffer
         Ok(())
     }
 

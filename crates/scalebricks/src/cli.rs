@@ -73,29 +73,25 @@ pub struct NodeCall {
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
 
-    /// No progress bar
-    #[arg(short, long)]
-    quiet: bool,
-
-    /// How the running node writes its log
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    log: LogFormat,
+    #[command(flatten)]
+    output: NodeOutput,
 }
 
 impl NodeCall {
     /// What is to be done.
     pub fn command(self) -> NodeCommand {
-        let Self { command, config, quiet, log } = self;
+        let Self { command, config, output } = self;
         // Without a command there is a configuration, or the command line was refused.
-        command
-            .unwrap_or_else(|| NodeCommand::Run(NodeArgs { config: config.unwrap_or_default(), quiet, log }))
+        command.unwrap_or_else(|| NodeCommand::Run(NodeArgs { config: config.unwrap_or_default(), output }))
     }
 
     /// Whether no progress is to be shown.
     pub const fn is_quiet(&self) -> bool {
         match &self.command {
-            Some(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => args.quiet,
-            None => self.quiet,
+            Some(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => {
+                args.output.quiet
+            }
+            None => self.output.quiet,
         }
     }
 }
@@ -129,6 +125,13 @@ pub struct NodeArgs {
     #[arg(value_name = "FILE")]
     pub config: PathBuf,
 
+    #[command(flatten)]
+    pub output: NodeOutput,
+}
+
+/// What a node's commands show.
+#[derive(Debug, Args)]
+pub struct NodeOutput {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             NodeCommand::Check(args) => node::check(&args.config, &console),
             NodeCommand::Macs(args) => node::macs(&args.config, &console),
             NodeCommand::Run(args) => {
-                log(args.log);
+                log(args.output.log);
                 node::run(&args.config, &console)
             }
         }

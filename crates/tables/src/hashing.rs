@@ -1,5 +1,5 @@
-//! The hash of many keys at once. SipHash is one long chain of additions and rotations a key; sixteen keys side by side in
-//! vector registers take hardly longer than one.
+//! The hash of many keys at once. SipHash is one long chain of additions and rotations a key; so sixteen keys
+//! are hashed side by side in vector registers.
 
 use crate::isa::Isa;
 use scalebricks_types::{FlowKey, KeyHash, KeyHasher};

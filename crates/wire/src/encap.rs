@@ -41,7 +41,7 @@ impl Tunnel {
     }
 
     /// Writes UDP and GTP-U headers at the start of `out`, which is 16 or 24 octets long.
-    #[inline(always)]
+    #[inline]
     fn write(self, out: &mut [u8], inner_len: usize) -> Result<(), WriteError> {
         let (udp, gtpu) = out.split_first_chunk_mut::<UDP_HEADER_LEN>().ok_or(WriteError::NoRoom)?;
         let udp_len = (UDP_HEADER_LEN + gtpu.len()).saturating_add(inner_len);
@@ -96,7 +96,7 @@ impl OuterV4 {
     /// # Errors
     /// [`WriteError::NoRoom`] if `frame` is shorter than the headers; [`WriteError::TooLong`] if the outer packet
     /// would be longer than 65,535 octets. `frame` may then hold part of the headers.
-    #[inline(always)] // a stack put together in memory would be read before its parts are there
+    #[inline]
     pub fn write(&self, frame: &mut [u8], inner_len: usize) -> Result<usize, WriteError> {
         let header_len = self.header_len();
         let headers = frame.get_mut(..header_len).ok_or(WriteError::NoRoom)?;
@@ -123,7 +123,7 @@ impl OuterV4 {
 }
 
 /// What the outer stacks over IPv4 of one sender have in common, worked out once. Makes the same octets as [`OuterV4`],
-/// of packets that may be fragmented, with a third of the instructions: whole words, and most of the checksum is known.
+/// of packets that may be fragmented: in whole words, most of the checksum known.
 #[derive(Debug, Clone, Copy)]
 pub struct OuterV4Template {
     /// The source's first two octets, in the high bits, and its others with the Ethertype behind them.

@@ -187,7 +187,7 @@ pub struct Ipv4Header {
 
 impl Ipv4Header {
     /// The header as bytes, with its checksum.
-    #[inline(always)]
+    #[inline]
     pub const fn to_bytes(&self) -> [u8; MIN_HEADER_LEN] {
         let flags = (self.dont_fragment as u16) << 14 | (self.more_fragments as u16) << 13;
         let flags_offset = flags | (self.fragment_units & 0x1fff);

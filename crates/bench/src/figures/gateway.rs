@@ -150,7 +150,6 @@ impl Rows {
         let of = |metric| self.0.iter().filter(move |row| row.metric == metric);
         let mut names: Vec<&str> =
             of(Metric::LatencyMean).map(|row| row.subject.structure.as_str()).collect();
-        names.dedup();
         names.sort_unstable();
         names.dedup();
         for (colour, name) in names.into_iter().enumerate() {

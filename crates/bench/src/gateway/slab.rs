@@ -1,7 +1,7 @@
 //! Packets in one block of memory, as a network card's are: what a packet is, a line; its octets behind it. No pool is
 //! asked and nothing is given back, so that only forwarding is measured. The block is for as long as the process lives.
 
-use scalebricks_io::{PacketBuf, PacketSource, RoomError, Tag};
+use scalebricks_io::{PacketBuf, PacketSource, RoomError, Tag, reframed};
 
 /// Octets in front of a new packet, as DPDK has them.
 const HEADROOM: usize = 128;
@@ -80,18 +80,8 @@ impl PacketBuf for SlabPacket {
 
     #[inline]
     fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError> {
-        let (from, there) = (self.0.start as usize, (self.0.end - self.0.start) as usize);
-        let end = start.saturating_add(len);
-        if end > there {
-            return Err(RoomError { asked: end, room: there });
-        }
-        let room = from + start;
-        if front > room {
-            return Err(RoomError { asked: front, room });
-        }
-        // Within the packet, and at most `room`.
-        self.0.end = (from + end) as u32;
-        self.0.start = (room - front) as u32;
+        let bytes = reframed(self.0.start as usize..self.0.end as usize, start, len, front)?;
+        (self.0.start, self.0.end) = (bytes.start as u32, bytes.end as u32); // within the buffer
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::message::{FibWhole, Message, Report};
 use crate::engine::Entry as LogEntry;
-use crate::partition::{Effects, FibUpdate, Gap, Partition};
+use crate::partition::{Effects, FibUpdate, Gap, Outcome, Partition, Void};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, FlowKey, NodeId, Position};
@@ -95,20 +95,19 @@ impl Owner {
         self.nodes.remove(&node);
     }
 
-    /// Applies the next entry of the log.
+    /// Applies the next entry of the log, and tells what became of it and which of its changes did nothing.
     ///
     /// # Errors
     /// [`Gap`]; nothing is then changed.
-    pub fn entry(&mut self, entry: &LogEntry) -> Result<Effects, Gap> {
-        let effects = self.partition.apply(entry)?;
-        if !effects.fib.is_empty() || effects.gpt.is_some() {
-            let (fib, gpt) = (effects.fib.clone(), effects.gpt.clone());
+    pub fn entry(&mut self, entry: &LogEntry) -> Result<(Outcome, Vec<(u32, Void)>), Gap> {
+        let Effects { outcome, gpt, fib, voids } = self.partition.apply(entry)?;
+        if !fib.is_empty() || gpt.is_some() {
             self.recent.push_back(Recent { position: entry.position, fib, gpt });
             if self.recent.len() > KEPT {
                 self.recent.pop_front();
             }
         }
-        Ok(effects)
+        Ok((outcome, voids))
     }
 
     /// A node says where it is. Reports of nodes that are not alive, of other lives and of other partitions say nothing.
@@ -172,16 +171,10 @@ impl Owner {
             if report.fib >= self.partition.fib_position(number) {
                 return self.partition.position();
             }
-            let missing = self.recent.iter().find(|recent| {
-                recent.position > report.fib && recent.fib.iter().any(|(node, _)| *node == number)
-            });
+            let missing = updates(&self.recent, number, report.fib).next();
             // Unless one before it is missing, too, that is no longer kept.
-            let follows = |missing: &&Recent| {
-                let update = missing.fib.iter().find(|(node, _)| *node == number);
-                update.is_some_and(|(_, update)| update.previous <= report.fib)
-            };
-            let missing = missing.filter(follows);
-            missing.map_or(report.fib, |missing| Position(missing.position.0 - 1))
+            let missing = missing.filter(|update| update.previous <= report.fib);
+            missing.map_or(report.fib, |update| Position(update.position.0 - 1))
         };
         self.nodes.iter().map(limit).min().unwrap_or_else(|| self.partition.position())
     }
@@ -217,16 +210,27 @@ impl Owner {
     }
 }
 
+/// What is kept of the entries behind a position.
+fn behind(recent: &VecDeque<Recent>, from: Position) -> impl Iterator<Item = &Recent> {
+    recent.range(recent.partition_point(|recent| recent.position <= from)..)
+}
+
+/// What is kept of the updates of a node's FIB behind a position.
+fn updates(recent: &VecDeque<Recent>, node: NodeId, from: Position) -> impl Iterator<Item = &FibUpdate> {
+    behind(recent, from)
+        .flat_map(move |recent| recent.fib.iter().filter(move |(number, _)| *number == node))
+        .map(|(_, update)| update)
+}
+
 /// The updates of a node's FIB behind a position, as one: it arrives as a whole, and overtakes nothing. `None` if the first
 /// of them is no longer there.
 fn fib_updates(recent: &VecDeque<Recent>, node: NodeId, from: Position) -> Option<Message> {
-    let updates = recent.iter().filter(|recent| recent.position > from);
-    let mut updates = updates.flat_map(|recent| recent.fib.iter().filter(|(number, _)| *number == node));
-    let (_, first) = updates.next().filter(|(_, first)| first.previous <= from)?;
+    let mut updates = updates(recent, node, from);
+    let first = updates.next().filter(|first| first.previous <= from)?;
     let mut all = FibUpdate { ops: Vec::new(), ..*first };
     // In the order in which keys first come, so that all owners say the same.
     let (mut places, mut newest) = (HashMap::new(), Vec::<(FlowKey, Option<FibValue>, bool)>::new());
-    for update in std::iter::once(first).chain(updates.map(|(_, update)| update)) {
+    for update in std::iter::once(first).chain(updates) {
         all.position = update.position;
         for op in &update.ops {
             let place = *places.entry(*op.key()).or_insert_with(|| {
@@ -257,8 +261,8 @@ fn fib_whole(partition: &Partition, node: NodeId, position: Position) -> Message
 
 /// The deltas behind one position up to another; `None` if the first of them is no longer there.
 fn gpt_deltas(recent: &VecDeque<Recent>, from: Position, to: Position) -> Option<Vec<Delta>> {
-    let deltas = recent.iter().filter_map(|recent| recent.gpt.as_ref());
-    let deltas: Vec<&Delta> = deltas.filter(|delta| delta.position > from && delta.position <= to).collect();
+    let deltas = behind(recent, from).take_while(|recent| recent.position <= to);
+    let deltas: Vec<&Delta> = deltas.filter_map(|recent| recent.gpt.as_ref()).collect();
     let is_whole = deltas.first().is_some_and(|first| first.previous <= from);
     is_whole.then(|| deltas.into_iter().cloned().collect())
 }

@@ -72,9 +72,8 @@ impl Partition {
             put_words(&mut out, &[u64::from(node.get()), position.0]);
         }
         let mut gpt = Vec::new();
-        // Writing to memory does not fail.
         if self.gpt.write_snapshot(&mut gpt).is_err() {
-            gpt.clear();
+            unreachable!("writing to memory does not fail");
         }
         put_words(&mut out, &[gpt.len() as u64]);
         out.extend_from_slice(&gpt);

@@ -103,7 +103,7 @@ impl Writers {
         verdict
     }
 
-    /// Retired writer or all ones, number of writers, each with its highest number and its window.
+    /// Whether a writer is retired and which, number of writers, each with its highest number and its window.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let retired = self.retired.map_or([0, 0], |writer| [1, writer.0]);
         put_words(out, &retired);

@@ -1,7 +1,7 @@
 //! What the log of a partition says: changes to its sessions, and what the cluster does to all of them.
 //!
 //! A session has several keys: one for each direction at least. They hash into partitions of their own, and each of those
-//! has a record of its key. Whoever accepts a session splits it, and answers when all partitions have logged their part.
+//! has a record of its key. Whoever accepts a session has to split it, and to answer when all partitions have logged their part.
 
 pub(crate) mod codec;
 

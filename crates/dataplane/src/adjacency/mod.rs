@@ -148,10 +148,7 @@ impl Adjacencies {
     fn with_base_stations(self) -> Self {
         let station = |&(address, target): &(Ipv4Addr, Target)| {
             let mac = match target {
-                Target::Group(group) => match self.groups.get(group as usize) {
-                    Some(Group::Via(mac)) => Some(*mac),
-                    _ => None,
-                },
+                Target::Group(group) => self.via(group),
                 Target::OnLink => self.stations[OutputPort::BaseStation as usize].find(IpAddr::V4(address)),
                 Target::Nowhere => None,
             };
@@ -207,10 +204,16 @@ impl Adjacencies {
             return None;
         }
         match self.shape.links[OutputPort::Internet as usize].v4.lookup(dst.to_bits()) {
-            Target::Group(group) => match self.groups.get(group as usize)? {
-                Group::Via(mac) => Some(*mac),
-                _ => None,
-            },
+            Target::Group(group) => self.via(group),
+            _ => None,
+        }
+    }
+
+    /// The next hop of a group that has one, and is known.
+    #[inline(always)]
+    fn via(&self, group: u32) -> Option<MacAddr> {
+        match self.groups.get(group as usize)? {
+            Group::Via(mac) => Some(*mac),
             _ => None,
         }
     }
@@ -310,6 +313,56 @@ mod tests {
         }
         assert_eq!(all.base_station(BaseStationId(20), 7), None);
         assert_eq!(all.ran([10, 0, 0, 21].into(), 7), NextHop::NoRoute);
+    }
+
+    #[test]
+    fn the_short_ways_agree_with_the_long_ones() {
+        let net = |address: &str, len| Net::new(address.parse::<Ipv4Addr>().unwrap().to_bits(), len);
+        let link = |nets: &[(Net<u32>, Target)]| LinkShape {
+            v4: Table::new(nets),
+            v6: Table::new(&[]),
+            no_neighbours: Box::default(),
+        };
+        let internet = link(&[
+            (net("10.1.0.0", 16), Target::Group(0)),
+            (net("10.2.0.0", 16), Target::Group(1)),
+            (net("10.3.0.0", 16), Target::Group(2)),
+            (net("10.4.0.0", 16), Target::Group(3)),
+            (net("10.5.0.0", 16), Target::OnLink),
+            (net("10.6.0.0", 16), Target::Nowhere),
+            (net("127.0.0.0", 8), Target::Group(0)),
+        ]);
+        let at = |n| Ipv4Addr::new(172, 16, 0, n);
+        let targets = [Target::Group(0), Target::Group(1), Target::Group(2), Target::OnLink, Target::OnLink];
+        let base_stations = (0..).map(at).zip(targets).collect();
+        let groups = [
+            Group::Via(mac(1)),
+            Group::new(&[mac(2), mac(3)], None),
+            Group::Ask([10, 0, 0, 9].into()),
+            Group::Nowhere,
+        ];
+        let known = |address: Ipv4Addr, n| Stations { v4: vec![(address.to_bits(), mac(n))], v6: vec![] };
+        let stations = [known(Ipv4Addr::new(10, 5, 0, 1), 4), known(at(3), 5)];
+        let shape = Shape { links: [internet, link(&[])], base_stations };
+        let all = Adjacencies::new(Arc::new(shape), groups.into(), stations);
+
+        let of = |dst: [u8; 4]| (all.internet(dst.into(), 7), all.internet_via(dst.into()));
+        assert_eq!(of([10, 1, 0, 1]), (NextHop::Via(mac(1)), Some(mac(1))));
+        assert!(matches!(of([10, 2, 0, 1]), (NextHop::Via(_), None)), "the hash has to pick");
+        assert!(matches!(of([10, 3, 0, 1]), (NextHop::Ask(_), None)));
+        assert_eq!(of([10, 4, 0, 1]), (NextHop::NoRoute, None));
+        assert_eq!(of([10, 5, 0, 1]), (NextHop::Via(mac(4)), None), "found among the stations");
+        assert!(matches!(of([10, 5, 0, 2]), (NextHop::Ask(_), None)));
+        assert_eq!(of([10, 6, 0, 1]), (NextHop::NoRoute, None));
+        assert_eq!(of([127, 0, 0, 1]), (NextHop::NoRoute, None), "no router forwards there");
+
+        let of = |n| (all.base_station(BaseStationId(n), 7), all.base_station_via(BaseStationId(n)));
+        assert_eq!(of(0), (Some((at(0), NextHop::Via(mac(1)))), Some((at(0), mac(1)))));
+        assert!(matches!(of(1), (Some((_, NextHop::Via(_))), None)), "the hash has to pick");
+        assert!(matches!(of(2), (Some((_, NextHop::Ask(_))), None)));
+        assert_eq!(of(3), (Some((at(3), NextHop::Via(mac(5)))), Some((at(3), mac(5)))));
+        assert!(matches!(of(4), (Some((_, NextHop::Ask(_))), None)));
+        assert_eq!(of(5), (None, None));
     }
 
     #[test]

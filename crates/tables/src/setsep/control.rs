@@ -51,8 +51,6 @@ pub struct SetSepControl {
     pub(super) keys: u64,
     /// Memory to write payloads in.
     pub(super) scratch: Vec<u64>,
-    /// Where deltas lead to, if somebody else counts positions.
-    pub(super) position: Option<Position>,
 }
 
 impl SetSepControl {
@@ -86,15 +84,8 @@ impl SetSepControl {
         moves: Moves,
     ) -> Self {
         let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
-        let mut control = Self {
-            now: Shape::new(now, Isa::best()),
-            next,
-            positions,
-            moves,
-            keys: 0,
-            scratch: Vec::new(),
-            position: None,
-        };
+        let mut control =
+            Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0, scratch: Vec::new() };
         control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
         control
     }
@@ -189,12 +180,16 @@ impl SetSepControl {
         Ok(delta)
     }
 
-    /// The next delta of a partition's stream.
-    pub(super) fn advance(&mut self, partition: PartitionId, writer: PayloadWriter) -> Delta {
+    /// The next delta of a partition's stream; it leads to the next position, or to the one that somebody else counted.
+    pub(super) fn advance(
+        &mut self,
+        partition: PartitionId,
+        writer: PayloadWriter,
+        counted: Option<Position>,
+    ) -> Delta {
         let at = &mut self.positions[usize::from(partition.0)];
         let previous = *at;
-        let next = Position(previous.0 + 1);
-        *at = self.position.map_or(next, |wanted| wanted.max(next));
+        *at = counted.unwrap_or(Position(previous.0 + 1));
         let (payload, scratch) = writer.finish();
         self.scratch = scratch;
         Delta { kind: TableKind::SetSep, partition, position: *at, previous, payload }

@@ -179,7 +179,7 @@ impl SetSepControl {
         writer.section(&next.shape.held.layout, new.len() as u32, new.len() * GROUPS); // at most 2^24
         new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot));
         self.now.held.lines_used[usize::from(partition.0)] -= freed;
-        let delta = self.advance(partition, writer);
+        let delta = self.advance(partition, writer, None);
         self.drop_old();
         Ok(Some(delta))
     }

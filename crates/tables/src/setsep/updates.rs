@@ -69,7 +69,7 @@ impl SetSepControl {
     /// # Errors
     /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
     pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch_on(None, ops)
+        self.batch_on(None, ops, None)
     }
 
     /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
@@ -80,7 +80,7 @@ impl SetSepControl {
     /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
     /// nothing is then changed, and the table needs the deltas it missed.
     pub fn batch_with(&mut self, table: &SetSep, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch_on(Some(table), ops)
+        self.batch_on(Some(table), ops, None)
     }
 
     /// As [`batch`](Self::batch) for operations on one partition, whose delta leads to this position: that of a log,
@@ -101,13 +101,15 @@ impl SetSepControl {
         if self.position(partition).is_some_and(|at| at >= position) {
             return Err(UpdateError::Position { partition });
         }
-        self.position = Some(position);
-        let deltas = self.batch(ops);
-        self.position = None;
-        Ok(deltas?.pop())
+        Ok(self.batch_on(None, ops, Some(position))?.pop())
     }
 
-    fn batch_on(&mut self, table: Option<&SetSep>, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+    fn batch_on(
+        &mut self,
+        table: Option<&SetSep>,
+        ops: &[Op],
+        counted: Option<Position>,
+    ) -> Result<Vec<Delta>, UpdateError> {
         let mut own = table.map(SetSep::own);
         let (added, refused) = self.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
@@ -134,7 +136,7 @@ impl SetSepControl {
             touched.sort_unstable();
             touched.dedup();
         }
-        Ok(touched.into_iter().map(|partition| self.delta(partition, own.as_mut())).collect())
+        Ok(touched.into_iter().map(|partition| self.delta(partition, own.as_mut(), counted)).collect())
     }
 
     /// An error if a table is not where this structure is.
@@ -192,7 +194,12 @@ impl SetSepControl {
     }
 
     /// Commits what the batch did to a partition, here and in the owner's table.
-    fn delta(&mut self, partition: PartitionId, mut own: Option<&mut Own<'_>>) -> Delta {
+    fn delta(
+        &mut self,
+        partition: PartitionId,
+        mut own: Option<&mut Own<'_>>,
+        counted: Option<Position>,
+    ) -> Delta {
         let reshaping = self.next.as_ref().map(|next| next.reshaping(partition));
         let scratch = std::mem::take(&mut self.scratch);
         let mut writer = PayloadWriter::new(&self.now.held.layout, reshaping, scratch);
@@ -200,7 +207,7 @@ impl SetSepControl {
         if let Some(next) = &mut self.next {
             next.shape.commit(partition, &mut writer, own.as_deref_mut().map(|own| (own, true)));
         }
-        let delta = self.advance(partition, writer);
+        let delta = self.advance(partition, writer, counted);
         if let Some(own) = own {
             own.advance(partition, delta.position);
         }
