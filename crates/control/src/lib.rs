@@ -4,6 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`agent`] | a node's part in all of it |
 //! | [`engine`] | what is asked of a log, whoever keeps it |
 //! | [`membership`] | who is alive, and who owns which partition |
 //! | [`record`] | what a log says: changes to sessions |
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod distribution;
 pub mod engine;
 pub mod membership;

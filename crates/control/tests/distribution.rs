@@ -7,25 +7,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod common;
+
+use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use scalebricks_control::distribution::{Message, Owner, Replica, Report, Tables};
+use scalebricks_control::distribution::{Message, Owner, Replica, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};
-use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
-use scalebricks_tables::{FibError, FibValue};
-use scalebricks_types::{
-    Applied, ApplyError, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
-    Teid,
-};
+use scalebricks_tables::FibValue;
+use scalebricks_tables::setsep::Params;
+use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
-const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(11));
 const MINE: PartitionId = PartitionId(0);
 const TICK: Duration = Duration::from_millis(5);
 const REPORTS: Duration = Duration::from_millis(40);
@@ -35,38 +33,6 @@ const SUSPICION: Duration = Duration::from_millis(300);
 
 fn params() -> Params {
     Params::for_keys(4_000, 3, PartitionCount::ONE).unwrap()
-}
-
-/// A node's tables: a real GPT, and a map for a FIB.
-struct Memory {
-    gpt: Arc<SetSep>,
-    fib: HashMap<FlowKey, FibValue>,
-}
-
-impl Memory {
-    fn new() -> Self {
-        let gpt = Arc::new(SetSep::new(params()));
-        Self { gpt, fib: HashMap::new() }
-    }
-}
-
-impl Tables for Memory {
-    fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
-        self.gpt.apply(delta)
-    }
-
-    fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
-        self.fib.insert(*key, value);
-        Ok(())
-    }
-
-    fn remove(&mut self, key: &FlowKey) {
-        self.fib.remove(key);
-    }
-
-    fn keys(&self, _: PartitionId) -> Vec<FlowKey> {
-        self.fib.keys().copied().collect()
-    }
 }
 
 struct Node {
@@ -105,10 +71,6 @@ struct World {
     sent_on: u64,
 }
 
-fn node(number: usize) -> NodeId {
-    NodeId::new(number as u8)
-}
-
 impl World {
     fn new(seed: u64, nodes: usize, owners: usize) -> Self {
         let empty = || Partition::new(MINE, params(), HASHER);
@@ -131,7 +93,7 @@ impl World {
         };
         for _ in 0..nodes {
             world.nodes.push(Node {
-                replica: Replica::new(Memory::new(), PartitionCount::ONE, GRACE, 1),
+                replica: Replica::new(Memory::new(params()), PartitionCount::ONE, GRACE, 1),
                 paused_until: None,
                 paused_at: Duration::ZERO,
                 is_stale: false,
@@ -260,7 +222,7 @@ impl World {
         self.owners.iter_mut().for_each(|owner| owner.left(node(number)));
         let heirs = (0..self.nodes.len()).filter(|&number| !self.nodes[number].is_stale).map(node);
         if let Ok(heirs) = Heirs::new(heirs) {
-            self.append(&[Change::Repin(Repin { from: node(number), heirs })]);
+            self.append(&[Change::Repin(Repin { from: node(number), upto: Position(u64::MAX), heirs })]);
         }
     }
 
@@ -269,7 +231,8 @@ impl World {
         if self.rng.random_bool(0.3) && self.nodes[number].is_stale {
             self.nodes[number].life += 1;
             let life = self.nodes[number].life;
-            self.nodes[number].replica = Replica::new(Memory::new(), PartitionCount::ONE, GRACE, life);
+            self.nodes[number].replica =
+                Replica::new(Memory::new(params()), PartitionCount::ONE, GRACE, life);
         }
         if self.nodes[number].is_stale {
             let life = self.nodes[number].life;
@@ -331,10 +294,7 @@ impl World {
     }
 
     fn named(&self, number: usize, key: &FlowKey) -> usize {
-        let memory = self.nodes[number].replica.tables();
-        let mut reader = SetSepReader::new(Arc::clone(&memory.gpt));
-        let value = reader.pin().get(HASHER.hash(key));
-        usize::from(value)
+        self.nodes[number].replica.tables().named(key)
     }
 
     fn has(&self, number: usize, key: &FlowKey) -> bool {
@@ -401,16 +361,11 @@ impl World {
                 break;
             }
         }
-        let bits = |one: &Node| {
-            let mut bytes = Vec::new();
-            one.replica.tables().gpt.write_snapshot(&mut bytes).unwrap();
-            bytes
-        };
-        let first = bits(&self.nodes[0]);
+        let first = self.nodes[0].replica.tables().bits();
         for (number, one) in self.nodes.iter().enumerate() {
             let report = one.replica.report(MINE).unwrap();
             assert_eq!(report.gpt, self.truth.gpt_position(), "node {number}");
-            assert_eq!(bits(one), first, "node {number}");
+            assert_eq!(one.replica.tables().bits(), first, "node {number}");
             let own = self.truth.sessions().filter(|(_, session)| session.node == node(number));
             let wanted: HashMap<FlowKey, FibValue> = own.map(|(key, session)| (key, session.value)).collect();
             assert_eq!(one.replica.tables().fib, wanted, "node {number}");

@@ -7,13 +7,13 @@
 //! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
-//! | 4 | settled | partition (2), position (8) |
+//! | 4 | target | partition (2), life, settled, FIB and GPT positions (8 each) |
 //! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each) |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding. A message is as long as
 //! what it says: whoever carries it cuts and joins.
 
-use super::message::{FibWhole, Message, Report};
+use super::message::{FibWhole, Message, Report, Target};
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
@@ -27,7 +27,7 @@ mod kind {
     pub(super) const FIB: u8 = 1;
     pub(super) const FIB_WHOLE: u8 = 2;
     pub(super) const GPT: u8 = 3;
-    pub(super) const SETTLED: u8 = 4;
+    pub(super) const TARGET: u8 = 4;
     pub(super) const REPORT: u8 = 5;
 }
 
@@ -116,10 +116,10 @@ impl Message {
                 }
                 out
             }
-            Self::Settled(partition, position) => {
-                let mut out = start(kind::SETTLED);
+            Self::Target(Target { partition, life, settled, fib, gpt }) => {
+                let mut out = start(kind::TARGET);
                 put_partition(&mut out, *partition);
-                put_words(&mut out, &[position.0]);
+                put_words(&mut out, &[*life, settled.0, fib.0, gpt.0]);
                 out
             }
         }
@@ -161,10 +161,11 @@ impl Message {
                 }
                 Self::Gpt(deltas)
             }
-            kind::SETTLED => {
+            kind::TARGET => {
                 let partition = partition(reader)?;
-                let [position] = positions(reader)?;
-                Self::Settled(partition, position)
+                let [life] = reader.words()?;
+                let [settled, fib, gpt] = positions(reader)?;
+                Self::Target(Target { partition, life, settled, fib, gpt })
             }
             _ => return Err(DecodeError::Kind(0, kind)),
         };
@@ -203,6 +204,14 @@ fn delta(reader: &mut Reader<'_>) -> Result<Delta, DecodeError> {
 }
 
 impl Report {
+    /// The length of every report.
+    pub(crate) const BYTES: usize = 4 + 2 + 4 * 8;
+
+    /// Whether bytes begin as those of a report do.
+    pub(crate) fn is_one(bytes: &[u8]) -> bool {
+        bytes.get(2) == Some(&kind::REPORT)
+    }
+
     /// The report as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = start(kind::REPORT);
@@ -230,21 +239,9 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::codec::tests::key;
     use proptest::prelude::*;
-    use scalebricks_types::{FlowKey, Key16, Key40, TableKind};
-
-    fn key() -> impl Strategy<Value = FlowKey> {
-        prop_oneof![
-            any::<[u64; 2]>().prop_map(|[a, b]| FlowKey::Short(Key16::from_words([a | 1, b]))),
-            any::<[u64; 5]>().prop_map(|[a, b, c, d, e]| FlowKey::Long(Key40::from_words([
-                a | 1,
-                b,
-                c,
-                d,
-                e
-            ]))),
-        ]
-    }
+    use scalebricks_types::{FlowKey, Key16, TableKind};
 
     fn message() -> impl Strategy<Value = Message> {
         let op = prop_oneof![
@@ -274,7 +271,9 @@ mod tests {
                 })
             ),
             prop::collection::vec(delta, 0..4).prop_map(Message::Gpt),
-            place().prop_map(|(partition, position)| Message::Settled(partition, position)),
+            (place(), any::<[u64; 3]>()).prop_map(|((partition, settled), [life, fib, gpt])| {
+                Message::Target(Target { partition, life, settled, fib: Position(fib), gpt: Position(gpt) })
+            }),
         ]
     }
 

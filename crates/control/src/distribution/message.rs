@@ -13,8 +13,35 @@ pub enum Message {
     FibWhole(FibWhole),
     /// New bits, in order, the next of them first.
     Gpt(Vec<Delta>),
-    /// All nodes have the bits of the entries up to a position.
-    Settled(PartitionId, Position),
+    /// Where the node is to be.
+    Target(Target),
+}
+
+impl Message {
+    /// The partition it is about; `None` for no deltas.
+    pub fn partition(&self) -> Option<PartitionId> {
+        match self {
+            Self::Fib(update) => Some(update.partition),
+            Self::FibWhole(whole) => Some(whole.partition),
+            Self::Gpt(deltas) => deltas.first().map(|delta| delta.partition),
+            Self::Target(target) => Some(target.partition),
+        }
+    }
+}
+
+/// What an owner tells a node of its partition again and again: where all are, and where this one is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The life of the node that this is about.
+    pub life: u64,
+    /// All nodes have the bits of the entries up to here.
+    pub settled: Position,
+    /// The last update there is for the node's FIB.
+    pub fib: Position,
+    /// The last bits that the node is to have.
+    pub gpt: Position,
 }
 
 /// The keys of one partition that one node handles, all of them.

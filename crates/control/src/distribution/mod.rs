@@ -17,6 +17,6 @@ mod owner;
 mod replica;
 
 pub use codec::MESSAGE_VERSION;
-pub use message::{FibWhole, Message, Report};
+pub use message::{FibWhole, Message, Report, Target};
 pub use owner::{Owner, RESEND};
 pub use replica::{Replica, Tables, Trouble};

@@ -1,6 +1,6 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
-use super::message::{FibWhole, Message, Report};
+use super::message::{FibWhole, Message, Report, Target};
 use crate::engine::Entry as LogEntry;
 use crate::partition::{Effects, FibUpdate, Gap, Outcome, Partition, Void};
 use scalebricks_tables::FibValue;
@@ -128,7 +128,8 @@ impl Owner {
 
     /// What is to be sent now.
     pub fn messages(&mut self, now: Duration) -> Vec<(NodeId, Message)> {
-        let released = self.released();
+        // What all had is out, even if somebody came back since who is behind.
+        let released = self.released().max(self.settled);
         let gpt_target = self.gpt_target(released);
         self.settle(released, gpt_target);
         let mut out = Vec::new();
@@ -147,12 +148,16 @@ impl Owner {
                 let deltas = gpt_deltas(&self.recent, from, gpt_target);
                 // All bits are those of the newest entry: they may go out if that may.
                 let whole = || self.partition.gpt().filter(|whole| whole.position <= released);
-                let Some(deltas) = deltas.or_else(|| Some(vec![whole()?])) else { continue };
-                out.push((number, Message::Gpt(deltas)));
-                node.gpt = Sending { upto: gpt_target, at: now };
+                if let Some(deltas) = deltas.or_else(|| Some(vec![whole()?])) {
+                    out.push((number, Message::Gpt(deltas)));
+                    node.gpt = Sending { upto: gpt_target, at: now };
+                }
             }
             if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
-                out.push((number, Message::Settled(self.partition.id(), self.settled)));
+                let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
+                let (partition, life, settled) = (self.partition.id(), node.life, self.settled);
+                let target = Target { partition, life, settled, fib: fib_target, gpt };
+                out.push((number, Message::Target(target)));
                 node.settled = Sending { upto: self.settled, at: now };
             }
         }

@@ -1,6 +1,6 @@
 //! A node's tables, as they follow the owners of all partitions.
 
-use super::message::{FibWhole, Message, Report};
+use super::message::{FibWhole, Message, Report, Target};
 use crate::partition::FibUpdate;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_tables::{FibError, FibValue};
@@ -52,6 +52,8 @@ struct Share {
     fib: Position,
     whole: Position,
     gpt: Position,
+    /// Where it is to be, as it was last told in this life.
+    target: Option<Target>,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
     leaving: HashMap<FlowKey, Position>,
     /// The same in the order of entries, until all nodes have the bits.
@@ -87,6 +89,26 @@ impl<T: Tables> Replica<T> {
         Some(Report { partition, life: self.life, fib: share.fib, whole: share.whole, gpt: share.gpt })
     }
 
+    /// Begins another life with the tables as they are, as a node does that was held for dead and was not.
+    pub fn live(&mut self, life: u64) {
+        if self.life != life {
+            self.life = life;
+            self.shares.iter_mut().for_each(|share| share.target = None);
+        }
+    }
+
+    /// Whether a partition's owner has told, in this life, where the node is to be, and it is there.
+    pub fn has_caught_up(&self, partition: PartitionId) -> bool {
+        let share = self.shares.get(usize::from(partition.0));
+        share.is_some_and(|share| {
+            // Bits older than a whole FIB may name this node for keys that have left before it.
+            let is_there = |target: Target| {
+                share.fib >= target.fib && share.gpt >= target.gpt && target.settled >= share.whole
+            };
+            share.target.is_some_and(is_there)
+        })
+    }
+
     /// Keys that have left and are still held.
     pub fn leaving(&self) -> usize {
         self.shares.iter().map(|share| share.leaving.len()).sum()
@@ -103,7 +125,7 @@ impl<T: Tables> Replica<T> {
             Message::Gpt(deltas) => {
                 deltas.iter().try_fold(false, |is_news, delta| Ok(self.gpt(delta)? || is_news))
             }
-            Message::Settled(partition, position) => self.settle(*partition, *position, now),
+            Message::Target(target) => self.target(target, now),
         }
     }
 
@@ -187,11 +209,25 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    fn settle(&mut self, partition: PartitionId, position: Position, now: Duration) -> Result<bool, Trouble> {
-        let due = now + self.grace;
-        let share = self.share(partition)?;
+    fn target(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
+        let (due, life) = (now + self.grace, self.life);
+        let share = self.share(target.partition)?;
+        if target.life == life {
+            // Another owner may not have come so far.
+            let before = share.target.unwrap_or(*target);
+            share.target = Some(Target {
+                settled: target.settled.max(before.settled),
+                fib: target.fib.max(before.fib),
+                gpt: target.gpt.max(before.gpt),
+                ..*target
+            });
+        }
+        // All that count as alive have the bits. If this node was given up, it may itself be none of them.
+        let has_bits = share.gpt >= target.gpt;
+        let gpt = share.gpt;
+        let is_settled = |at: Position| at <= target.settled && (has_bits || at <= gpt);
         let mut is_news = false;
-        while share.unsettled.front().is_some_and(|(at, _)| *at <= position) {
+        while share.unsettled.front().is_some_and(|(at, _)| is_settled(*at)) {
             let settled = share.unsettled.pop_front().map(|(at, keys)| (due, at, keys));
             share.settled.extend(settled);
             is_news = true;

@@ -53,6 +53,11 @@ impl View {
         self.members.get(&node).copied()
     }
 
+    /// All that were ever there, ascending.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, Member)> {
+        self.members.iter().map(|(node, member)| (*node, *member))
+    }
+
     /// Those alive, ascending.
     pub fn alive(&self) -> impl Iterator<Item = NodeId> {
         self.members.iter().filter(|(_, member)| member.is_alive).map(|(node, _)| *node)

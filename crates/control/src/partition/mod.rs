@@ -113,6 +113,11 @@ impl Partition {
         self.len() == 0
     }
 
+    /// Keys pinned to a node.
+    pub fn keys_of(&self, node: NodeId) -> usize {
+        self.sessions.keys_of(node)
+    }
+
     /// What a key leads to, and the position of the entry that said so last.
     pub fn session(&self, key: &FlowKey) -> Option<(Session, Position)> {
         let held = self.sessions.get(self.hasher.hash(key)).filter(|held| held.key == *key)?;
@@ -220,15 +225,19 @@ impl Partition {
         Ok(())
     }
 
-    /// Every key of a node gets a new one. In the order of hashes.
+    /// The keys of a node get new ones. In the order of hashes.
     fn plan_repin(&self, plan: &mut Plan, repin: &Repin) -> Result<(), Void> {
         if !repin.heirs.nodes().iter().all(|&heir| self.is_node(heir)) {
             return Err(Void::NoSuchNode);
         }
-        let untouched = self.sessions.iter().filter(|held| !plan.touched.contains_key(&held.hash));
+        let untouched = self.sessions.iter();
+        let untouched =
+            untouched.filter(|held| held.since <= repin.upto && !plan.touched.contains_key(&held.hash));
         let mut affected: Vec<(KeyHash, FlowKey, Session)> =
             untouched.map(|held| (held.hash, held.key, held.session)).collect();
         let newest = plan.touched.values().filter_map(|(_, newest)| plan.steps.get(*newest));
+        // Those were pinned by this very entry.
+        let newest = newest.filter(|_| self.position <= repin.upto);
         affected.extend(newest.filter_map(|step| Some((step.hash, step.key, step.after?))));
         affected.retain(|(.., session)| session.node == repin.from);
         affected.sort_unstable_by_key(|(hash, ..)| hash.get());

@@ -4,7 +4,8 @@
 use crate::record::Session;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use scalebricks_types::{FlowKey, KeyHash, Position};
+use scalebricks_types::{FlowKey, KeyHash, NodeId, Position};
+use std::collections::BTreeMap;
 
 /// A key and what it leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,11 @@ pub(super) struct Held {
 
 /// 88 bytes a key and the table's slack.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(HashTable<Held>);
+pub(super) struct Sessions {
+    table: HashTable<Held>,
+    /// Keys by the node that they are pinned to.
+    by_node: BTreeMap<NodeId, usize>,
+}
 
 /// A partition's hashes share their top bits, which a table picks its control bytes by.
 const fn spread(hash: KeyHash) -> u64 {
@@ -26,17 +31,32 @@ const fn spread(hash: KeyHash) -> u64 {
 
 impl Sessions {
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.table.len()
+    }
+
+    /// Keys pinned to a node.
+    pub(super) fn keys_of(&self, node: NodeId) -> usize {
+        self.by_node.get(&node).copied().unwrap_or(0)
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        if let Some(keys) = self.by_node.get_mut(&node) {
+            *keys -= 1;
+        }
     }
 
     pub(super) fn get(&self, hash: KeyHash) -> Option<&Held> {
-        self.0.find(spread(hash), |held| held.hash == hash)
+        self.table.find(spread(hash), |held| held.hash == hash)
     }
 
     pub(super) fn put(&mut self, key: FlowKey, hash: KeyHash, session: Session, since: Position) {
         let held = Held { key, hash, session, since };
-        match self.0.entry(spread(hash), |held| held.hash == hash, |held| spread(held.hash)) {
-            Entry::Occupied(mut there) => *there.get_mut() = held,
+        *self.by_node.entry(session.node).or_default() += 1;
+        match self.table.entry(spread(hash), |held| held.hash == hash, |held| spread(held.hash)) {
+            Entry::Occupied(mut there) => {
+                let before = std::mem::replace(there.get_mut(), held).session.node;
+                self.forget(before);
+            }
             Entry::Vacant(place) => {
                 place.insert(held);
             }
@@ -44,18 +64,19 @@ impl Sessions {
     }
 
     pub(super) fn remove(&mut self, hash: KeyHash) {
-        if let Ok(there) = self.0.find_entry(spread(hash), |held| held.hash == hash) {
-            there.remove();
+        if let Ok(there) = self.table.find_entry(spread(hash), |held| held.hash == hash) {
+            let (gone, _) = there.remove();
+            self.forget(gone.session.node);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
-        self.0.iter()
+        self.table.iter()
     }
 
     /// All, by their hashes.
     pub(super) fn sorted(&self) -> Vec<Held> {
-        let mut all: Vec<Held> = self.0.iter().copied().collect();
+        let mut all: Vec<Held> = self.table.iter().copied().collect();
         all.sort_unstable_by_key(|held| held.hash.get());
         all
     }

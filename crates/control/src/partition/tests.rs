@@ -39,7 +39,7 @@ fn entry(position: u64, writer: u64, number: u64, changes: &[Change]) -> Entry {
 /// What the partition should hold, obviously: a map, and a set of batches.
 #[derive(Default)]
 struct Twin {
-    sessions: BTreeMap<u64, (FlowKey, Session)>,
+    sessions: BTreeMap<u64, (FlowKey, Session, Position)>,
     seen: BTreeSet<BatchId>,
 }
 
@@ -57,19 +57,22 @@ impl Twin {
             let hash = |key: &FlowKey| HASHER.hash(key).get();
             match change {
                 Change::Upsert(key, session) if session.node.get() < 8 => {
-                    self.sessions.insert(hash(key), (*key, *session));
+                    self.sessions.insert(hash(key), (*key, *session, entry.position));
                 }
                 Change::Move(key, session) if session.node.get() < 8 => {
                     if let Some(held) = self.sessions.get_mut(&hash(key)) {
-                        held.1 = *session;
+                        (held.1, held.2) = (*session, entry.position);
                     }
                 }
                 Change::Delete(key) => {
                     self.sessions.remove(&hash(key));
                 }
                 Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| heir.get() < 8) => {
-                    for (key, session) in self.sessions.values_mut().filter(|(_, s)| s.node == repin.from) {
-                        session.node = repin.heirs.of(HASHER.hash(key));
+                    for (key, session, since) in self.sessions.values_mut() {
+                        if session.node == repin.from && *since <= repin.upto {
+                            session.node = repin.heirs.of(HASHER.hash(key));
+                            *since = entry.position;
+                        }
                     }
                 }
                 _ => {}
@@ -90,7 +93,9 @@ fn change(keys: usize) -> impl Strategy<Value = Change> {
         6 => (key.clone(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
         3 => (key.clone(), session).prop_map(|(key, session)| Change::Move(key, session)),
         3 => key.prop_map(Change::Delete),
-        1 => (0..8_u8, heirs).prop_map(|(from, heirs)| Change::Repin(Repin { from: NodeId::new(from), heirs })),
+        1 => (0..8_u8, 0..80_u64, heirs).prop_map(|(from, upto, heirs)| {
+            Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
+        }),
     ]
 }
 
@@ -160,7 +165,11 @@ proptest! {
             prop_assert_eq!(partition.apply(&entry).unwrap(), Effects::void(Void::Applied));
         }
         let held: Vec<(FlowKey, Session)> = partition.sessions().collect();
-        prop_assert_eq!(&held, &twin.sessions.into_values().collect::<Vec<_>>());
+        prop_assert_eq!(&held, &twin.sessions.into_values().map(|(key, session, _)| (key, session)).collect::<Vec<_>>());
+        for node in (0..8).map(NodeId::new) {
+            let wanted = held.iter().filter(|(_, session)| session.node == node).count();
+            prop_assert_eq!((partition.keys_of(node), other.keys_of(node)), (wanted, wanted));
+        }
         let mut reader = SetSepReader::new(Arc::clone(&table));
         let pin = reader.pin();
         for (key, session) in &held {
@@ -261,8 +270,8 @@ fn a_dead_node_s_keys_are_spread_evenly() {
     };
     let died = of(&partition, 2);
     let heirs = Heirs::new([0, 1, 3].map(NodeId::new)).unwrap();
-    let effects =
-        partition.apply(&entry(2, 1, 2, &[Change::Repin(Repin { from: NodeId::new(2), heirs })])).unwrap();
+    let repin = Repin { from: NodeId::new(2), upto: Position(1), heirs };
+    let effects = partition.apply(&entry(2, 1, 2, &[Change::Repin(repin)])).unwrap();
     assert_eq!(of(&partition, 2), 0);
     let changed: BTreeMap<u8, usize> =
         effects.fib.iter().map(|(node, update)| (node.get(), update.ops.len())).collect();

@@ -8,13 +8,13 @@
 //! | 1 | upsert | key, node (1), value (16) |
 //! | 2 | move | the same |
 //! | 3 | delete | key |
-//! | 4 | repin | node (1), number of heirs less one (1), heirs (1 each), ascending |
+//! | 4 | repin | node (1), last position (8), number of heirs less one (1), heirs (1 each), ascending |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. One list of changes has one encoding.
 
 use super::{Change, Heirs, Repin, Session};
 use crate::engine::MAX_BATCH_BYTES;
-use scalebricks_types::{FlowKey, Key16, Key40, NodeId};
+use scalebricks_types::{FlowKey, Key16, Key40, NodeId, Position};
 
 /// Version of the encoding. A reader voids what it does not know, so all nodes must know a version before any writes it.
 pub const RECORD_VERSION: u16 = 1;
@@ -79,9 +79,11 @@ fn put(out: &mut Vec<u8>, change: &Change) {
             out.push(kind::DELETE);
             put_key(out, key);
         }
-        Change::Repin(Repin { from, heirs }) => {
+        Change::Repin(Repin { from, upto, heirs }) => {
             let heirs = heirs.nodes();
-            out.extend_from_slice(&[kind::REPIN, from.get(), (heirs.len() - 1) as u8]); // 1 to 256 of them
+            out.extend_from_slice(&[kind::REPIN, from.get()]);
+            put_words(out, &[upto.0]);
+            out.push((heirs.len() - 1) as u8); // 1 to 256 of them
             out.extend(heirs.iter().map(|heir| heir.get()));
         }
     }
@@ -202,7 +204,9 @@ impl<'a> Reader<'a> {
             kind::MOVE => Change::Move(self.key()?, self.session()?),
             kind::DELETE => Change::Delete(self.key()?),
             kind::REPIN => {
-                let [from, more] = self.take()?;
+                let [from] = self.take()?;
+                let [upto] = self.words()?;
+                let [more] = self.take()?;
                 let mut heirs = Vec::with_capacity(usize::from(more) + 1);
                 for _ in 0..=more {
                     let [heir] = self.take()?;
@@ -211,7 +215,7 @@ impl<'a> Reader<'a> {
                     }
                     heirs.push(NodeId::new(heir));
                 }
-                Change::Repin(Repin { from: NodeId::new(from), heirs: Heirs(heirs) })
+                Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs: Heirs(heirs) })
             }
             _ => return Err(DecodeError::Kind(self.change, kind)),
         })
@@ -219,11 +223,12 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key() -> impl Strategy<Value = FlowKey> {
+    /// Any key.
+    pub(crate) fn key() -> impl Strategy<Value = FlowKey> {
         prop_oneof![
             any::<[u64; 2]>().prop_map(|[a, b]| FlowKey::Short(Key16::from_words([a | 1, b]))),
             any::<[u64; 5]>().prop_map(|[a, b, c, d, e]| FlowKey::Long(Key40::from_words([
@@ -245,8 +250,9 @@ mod tests {
             (key(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
             (key(), session).prop_map(|(key, session)| Change::Move(key, session)),
             key().prop_map(Change::Delete),
-            (any::<u8>(), heirs)
-                .prop_map(|(from, heirs)| Change::Repin(Repin { from: NodeId::new(from), heirs })),
+            (any::<u8>(), any::<u64>(), heirs).prop_map(|(from, upto, heirs)| {
+                Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
+            }),
         ]
     }
 
@@ -281,6 +287,7 @@ mod tests {
             Change::Upsert(FlowKey::Short(Key16::from_words([5, 0x1122_3344])), session),
             Change::Repin(Repin {
                 from: NodeId::new(7),
+                upto: Position(0x15),
                 heirs: Heirs::new([2, 1].map(NodeId::new)).unwrap(),
             }),
         ];
@@ -289,7 +296,7 @@ mod tests {
             1, 0, 0, 0, 2, 0, 0, 0,
             1, 2, 5, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
             3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
-            4, 7, 1, 1, 2,
+            4, 7, 0x15, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2,
         ];
         assert_eq!(encode(&changes).unwrap(), bytes);
         assert_eq!(decode(&bytes).unwrap(), changes);

@@ -8,7 +8,7 @@ pub(crate) mod codec;
 pub use codec::{DecodeError, EncodeError, RECORD_VERSION, decode, encode};
 
 use scalebricks_tables::FibValue;
-use scalebricks_types::{FlowKey, NodeId};
+use scalebricks_types::{FlowKey, NodeId, Position};
 
 /// The state a key leads to: where its packets are handled, and what is done with them there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub enum Change {
     Move(FlowKey, Session),
     /// The key, which is there, goes.
     Delete(FlowKey),
-    /// All keys of a node go to others.
+    /// The keys of a node go to others.
     Repin(Repin),
 }
 
@@ -48,6 +48,9 @@ impl Change {
 pub struct Repin {
     /// The node.
     pub from: NodeId,
+    /// Only keys that the entries up to this one pinned there: a record that comes late, or twice, leaves alone what a node
+    /// that returned was given since.
+    pub upto: Position,
     /// Who gets its keys, spread evenly by their hashes. The node itself may be among them: then some stay.
     pub heirs: Heirs,
 }

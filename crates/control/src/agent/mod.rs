@@ -1,0 +1,346 @@
+//! A node's part in the control plane: it says that it is alive, owns its share of the partitions, and follows the owners of
+//! all.
+//!
+//! ```text
+//!          view ─▶ ┌────────────┐ ─▶ beats, proposals
+//!         beats ─▶ │ Membership │
+//!                  └─────┬──────┘ who is alive, who owns what
+//!                        ▼
+//! log, snapshots ─▶ ┌─────────┐ ── messages ─▶ all nodes, this one too
+//!       reports ─▶  │ Owner   │ × partitions   ─▶ what a death appends, snapshots
+//!                   └─────────┘
+//!      messages ─▶ ┌─────────┐
+//!                  │ Replica │ ─▶ reports     and the node's tables
+//!                  └─────────┘
+//! ```
+//!
+//! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
+
+mod ownership;
+mod packet;
+
+pub use ownership::{REST, SNAPSHOT_EVERY, Standby, Standbys};
+pub use packet::Packet;
+
+use crate::distribution::{Message, Replica, Tables};
+use crate::engine::{Entry, Revision, Snapshot};
+use crate::membership::{self, Membership, View};
+use crate::partition::{Gap, Outcome, Partition, Void};
+use crate::record::Repin;
+use ownership::Ownership;
+use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Time between two reports of everything; what changes is reported at once.
+pub const REPORT_EVERY: Duration = Duration::from_millis(200);
+
+/// What a node has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Tell all others that it is alive, in this life.
+    Beat(u64),
+    /// Swap the record of membership, if it is still at this revision (`None`: if there is none), for this view.
+    Propose(Option<Revision>, View),
+    /// Send this to another node.
+    Send(NodeId, Packet),
+    /// Ask for the last position of a partition's log, restore its newest snapshot, or begin with an empty one, and hand both to
+    /// [`Agent::restored`]; then hand all entries behind it to [`Agent::entry`], until told to stop.
+    Load(PartitionId),
+    /// Stop that: the partition is another's.
+    Unload(PartitionId),
+    /// Append this to the partition's log, until it is there, and say so by [`Agent::repinned`].
+    Repin(PartitionId, Repin),
+    /// Keep this snapshot, read it back, and trim the log below it.
+    Keep(PartitionId, Snapshot),
+}
+
+/// What became of an entry at its partition's owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// As a whole.
+    pub outcome: Outcome,
+    /// Changes of it that did nothing, by their number.
+    pub voids: Vec<(u32, Void)>,
+}
+
+/// How it went so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentStats {
+    /// Messages of owners that something was missing before.
+    pub gaps: u64,
+    /// Messages that the tables refused.
+    pub refused: u64,
+    /// Nodes whose keys were given to others, counted once a partition.
+    pub repins: u64,
+}
+
+/// A node's part. See the [module](self).
+#[derive(Debug)]
+pub struct Agent<T> {
+    me: NodeId,
+    partitions: PartitionCount,
+    membership: Membership,
+    replica: Replica<T>,
+    owned: BTreeMap<PartitionId, Ownership>,
+    standbys: Standbys,
+    /// Partitions whose owner is to hear at once where this node is, and who said what led there.
+    to_report: BTreeSet<(NodeId, PartitionId)>,
+    next_report: Duration,
+    actions: Vec<Action>,
+    stats: AgentStats,
+}
+
+impl<T: Tables> Agent<T> {
+    /// A node that starts, with empty tables. `view` and `revision` are the record as it was read, or an empty view and
+    /// `None`; `grace` is the longest time that a packet takes from the GPT of one node to the FIB of another.
+    pub fn new(
+        me: NodeId,
+        tables: T,
+        partitions: PartitionCount,
+        view: View,
+        revision: Option<Revision>,
+        grace: Duration,
+        now: Duration,
+    ) -> Self {
+        let membership = Membership::new(me, view, revision, now);
+        let replica = Replica::new(tables, partitions, grace, membership.life());
+        Self {
+            me,
+            partitions,
+            membership,
+            replica,
+            owned: BTreeMap::new(),
+            standbys: Standbys::default(),
+            to_report: BTreeSet::new(),
+            next_report: now,
+            actions: Vec::new(),
+            stats: AgentStats::default(),
+        }
+    }
+
+    /// Which node it is.
+    pub const fn node(&self) -> NodeId {
+        self.me
+    }
+
+    /// Who is alive and owns what, as this node knows it.
+    pub const fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// Its tables, and how far they are.
+    pub const fn replica(&self) -> &Replica<T> {
+        &self.replica
+    }
+
+    /// How it went so far.
+    pub const fn stats(&self) -> AgentStats {
+        self.stats
+    }
+
+    /// A partition that this node owns and has loaded.
+    pub fn partition(&self, partition: PartitionId) -> Option<&Partition> {
+        Some(self.owned.get(&partition)?.owner()?.partition())
+    }
+
+    /// Up to where a partition that this node owns is in all tables.
+    pub fn settled(&self, partition: PartitionId) -> Option<Position> {
+        Some(self.owned.get(&partition)?.owner()?.settled())
+    }
+
+    /// The partitions that are this node's, loaded or not.
+    pub fn owned(&self) -> impl Iterator<Item = PartitionId> {
+        self.owned.keys().copied()
+    }
+
+    /// Whether the tables hold all that they are to hold, as the owners of all partitions told it in this life: a node that is
+    /// not there yet should not be sent packets from outside.
+    pub fn has_caught_up(&self) -> bool {
+        self.membership.is_in()
+            && (0..self.partitions.get()).all(|at| self.replica.has_caught_up(PartitionId(at as u16)))
+    }
+
+    /// Who takes whose keys.
+    pub fn set_standbys(&mut self, standbys: Standbys) {
+        self.standbys = standbys;
+    }
+
+    /// The record of membership is now this one.
+    pub fn viewed(&mut self, revision: Revision, view: View, now: Duration) {
+        self.membership.viewed(revision, view, now);
+        self.replica.live(self.membership.life());
+        let is_in = self.membership.is_in();
+        let view = self.membership.view();
+        let mine: BTreeSet<PartitionId> =
+            if is_in { view.partitions_of(self.me).collect() } else { BTreeSet::new() };
+        let lost: Vec<PartitionId> =
+            self.owned.keys().filter(|partition| !mine.contains(partition)).copied().collect();
+        for partition in lost {
+            self.owned.remove(&partition);
+            self.actions.push(Action::Unload(partition));
+        }
+        for partition in mine {
+            if let Some(ownership) = self.owned.get_mut(&partition) {
+                ownership.follow(view);
+            } else {
+                self.owned.insert(partition, Ownership::new());
+                self.actions.push(Action::Load(partition));
+            }
+        }
+    }
+
+    /// A beat came.
+    pub fn beat(&mut self, from: NodeId, life: u64, now: Duration) {
+        self.membership.heard(from, life, now);
+    }
+
+    /// A partition that was to be loaded, in the state of a snapshot or of no entry, and the last position of its log: nobody
+    /// hears anything of it before it is there. Whether it is still wanted: its log then.
+    pub fn restored(&mut self, partition: Partition, last: Position) -> bool {
+        let view = self.membership.view();
+        let Some(ownership) = self.owned.get_mut(&partition.id()) else { return false };
+        ownership.begin(partition, last, view)
+    }
+
+    /// The next entry of the log of a partition that is this node's.
+    ///
+    /// # Errors
+    /// [`Gap`]: entries are missing. The partition is dropped, and [`Action::Load`] asked for once more.
+    pub fn entry(&mut self, partition: PartitionId, entry: &Entry) -> Result<Option<Applied>, Gap> {
+        let Some(owner) = self.owned.get_mut(&partition).and_then(Ownership::owner_mut) else {
+            return Ok(None);
+        };
+        match owner.entry(entry) {
+            Ok((outcome, voids)) => Ok(Some(Applied { outcome, voids })),
+            Err(gap) => {
+                self.reload(partition);
+                Err(gap)
+            }
+        }
+    }
+
+    /// The log or the snapshot of a partition could not be read, or was trimmed away: to be loaded anew.
+    pub fn reload(&mut self, partition: PartitionId) {
+        if let Some(ownership) = self.owned.get_mut(&partition) {
+            *ownership = Ownership::new();
+            self.actions.push(Action::Load(partition));
+        }
+    }
+
+    /// An [`Action::Repin`] is in the log.
+    pub fn repinned(&mut self, partition: PartitionId, from: NodeId) {
+        if let Some(ownership) = self.owned.get_mut(&partition) {
+            ownership.repinned(from);
+        }
+    }
+
+    /// Something came from another node.
+    pub fn packet(&mut self, from: NodeId, packet: Packet, now: Duration) {
+        match packet {
+            Packet::Message(message) => self.message(from, &message, now),
+            Packet::Reports(reports) => {
+                for report in reports {
+                    if let Some(owner) = self.owned.get_mut(&report.partition).and_then(Ownership::owner_mut)
+                    {
+                        owner.report(from, report);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An owner speaks. It hears at once what came of it, and so does who owns the partition by the view, if that is another.
+    fn message(&mut self, from: NodeId, message: &Message, now: Duration) {
+        let partition = message.partition();
+        match self.replica.receive(message, now) {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(crate::distribution::Trouble::Gap(..)) => self.stats.gaps += 1,
+            Err(_) => self.stats.refused += 1,
+        }
+        let Some(partition) = partition else { return };
+        self.to_report.insert((from, partition));
+        if let Some(owner) = self.membership.view().owner(partition) {
+            self.to_report.insert((owner, partition));
+        }
+    }
+
+    /// What is to be done now. To be called every few milliseconds, and after everything that came.
+    pub fn poll(&mut self, now: Duration) -> Vec<Action> {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in self.membership.poll(now) {
+            actions.push(match action {
+                membership::Action::Beat(life) => Action::Beat(life),
+                membership::Action::Propose(revision, view) => Action::Propose(revision, view),
+            });
+        }
+        self.own(now, &mut actions);
+        self.report(now, &mut actions);
+        let _dropped = self.replica.poll(now);
+        actions
+    }
+
+    /// Works on the partitions that are this node's. What is for the node itself arrives at once, and so does its answer: FIB,
+    /// bits and the word that all have them may be three rounds.
+    fn own(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let mut partitions: BTreeSet<PartitionId> = self.owned.keys().copied().collect();
+        while !partitions.is_empty() {
+            let mut again = BTreeSet::new();
+            for partition in partitions {
+                self.report_to_self(partition);
+                let messages = self.owned.get_mut(&partition).map(|ownership| ownership.messages(now));
+                for (to, message) in messages.into_iter().flatten() {
+                    if to != self.me {
+                        actions.push(Action::Send(to, Packet::Message(message)));
+                        continue;
+                    }
+                    self.message(to, &message, now);
+                    if self.to_report.remove(&(self.me, partition)) {
+                        again.insert(partition);
+                    }
+                }
+            }
+            partitions = again;
+        }
+        let view = self.membership.view();
+        let mut is_kept = false;
+        for (&partition, ownership) in &mut self.owned {
+            for repin in ownership.repins(view, &self.standbys, now) {
+                self.stats.repins += 1;
+                actions.push(Action::Repin(partition, repin));
+            }
+            // A snapshot takes time: one at once.
+            if !is_kept && let Some(snapshot) = ownership.snapshot() {
+                is_kept = true;
+                actions.push(Action::Keep(partition, snapshot));
+            }
+        }
+    }
+
+    fn report_to_self(&mut self, partition: PartitionId) {
+        if let Some(report) = self.replica.report(partition)
+            && let Some(owner) = self.owned.get_mut(&partition).and_then(Ownership::owner_mut)
+        {
+            owner.report(self.me, report);
+        }
+    }
+
+    /// Tells owners where this node is.
+    fn report(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if now >= self.next_report {
+            self.next_report = now + REPORT_EVERY;
+            let view = self.membership.view();
+            for partition in (0..self.partitions.get()).map(|at| PartitionId(at as u16)) {
+                self.to_report.extend(view.owner(partition).map(|owner| (owner, partition)));
+            }
+        }
+        let mut by_owner: BTreeMap<NodeId, Vec<_>> = BTreeMap::new();
+        for (owner, partition) in std::mem::take(&mut self.to_report) {
+            if owner != self.me {
+                by_owner.entry(owner).or_default().extend(self.replica.report(partition));
+            }
+        }
+        actions.extend(by_owner.into_iter().map(|(to, reports)| Action::Send(to, Packet::Reports(reports))));
+    }
+}

@@ -1,0 +1,65 @@
+//! What nodes send each other.
+
+use crate::distribution::{Message, Report};
+use crate::record::DecodeError;
+
+/// Between two nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Packet {
+    /// An owner speaks to a node.
+    Message(Message),
+    /// A node tells an owner where it is.
+    Reports(Vec<Report>),
+}
+
+impl Packet {
+    /// The packet as bytes: a message, or reports one behind the other.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Message(message) => message.encode(),
+            Self::Reports(reports) => reports.iter().flat_map(Report::encode).collect(),
+        }
+    }
+
+    /// The packet in exactly these bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if Report::is_one(bytes) {
+            bytes.chunks(Report::BYTES).map(Report::decode).collect::<Result<_, _>>().map(Self::Reports)
+        } else {
+            Message::decode(bytes).map(Self::Message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_types::{PartitionId, Position};
+
+    fn report(partition: u16) -> Report {
+        let partition = PartitionId(partition);
+        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6) }
+    }
+
+    #[test]
+    fn packets_survive_their_bytes() {
+        let target = crate::distribution::Target {
+            partition: PartitionId(1),
+            life: 2,
+            settled: Position(3),
+            fib: Position(4),
+            gpt: Position(5),
+        };
+        for packet in
+            [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]
+        {
+            assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
+        }
+        let two = Packet::Reports(vec![report(1), report(2)]).encode();
+        assert!(Packet::decode(&two[..two.len() - 1]).is_err());
+        assert!(Packet::decode(&[]).is_err());
+    }
+}

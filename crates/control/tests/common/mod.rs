@@ -1,0 +1,61 @@
+//! A node's tables for simulations.
+
+#![allow(clippy::unwrap_used, dead_code, reason = "a test's helpers fail the test, and not each uses all")]
+
+use scalebricks_control::distribution::Tables;
+use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
+use scalebricks_tables::{FibError, FibValue};
+use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(11));
+
+/// A real GPT, and a map for a FIB.
+pub struct Memory {
+    gpt: Arc<SetSep>,
+    pub fib: HashMap<FlowKey, FibValue>,
+}
+
+impl Memory {
+    pub fn new(params: Params) -> Self {
+        Self { gpt: Arc::new(SetSep::new(params)), fib: HashMap::new() }
+    }
+
+    /// The node that the GPT names for a key.
+    pub fn named(&self, key: &FlowKey) -> usize {
+        let mut reader = SetSepReader::new(Arc::clone(&self.gpt));
+        usize::from(reader.pin().get(HASHER.hash(key)))
+    }
+
+    /// The GPT's bits.
+    pub fn bits(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.gpt.write_snapshot(&mut bytes).unwrap();
+        bytes
+    }
+}
+
+impl Tables for Memory {
+    fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
+        self.gpt.apply(delta)
+    }
+
+    fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
+        self.fib.insert(*key, value);
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &FlowKey) {
+        self.fib.remove(key);
+    }
+
+    fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
+        let partitions = self.gpt.params().partitions();
+        self.fib.keys().filter(|key| partitions.of(HASHER.hash(key)) == partition).copied().collect()
+    }
+}
+
+pub fn node(number: usize) -> NodeId {
+    NodeId::new(number as u8)
+}
