@@ -52,6 +52,7 @@ mod tests {
             settled: Position(3),
             fib: Position(4),
             gpt: Position(5),
+            room: 6,
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]

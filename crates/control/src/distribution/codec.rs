@@ -7,7 +7,7 @@
 //! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
-//! | 4 | target | partition (2), life, settled, FIB and GPT positions (8 each) |
+//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each) |
 //! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each) |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding. A message is as long as
@@ -116,10 +116,10 @@ impl Message {
                 }
                 out
             }
-            Self::Target(Target { partition, life, settled, fib, gpt }) => {
+            Self::Target(Target { partition, life, settled, fib, gpt, room }) => {
                 let mut out = start(kind::TARGET);
                 put_partition(&mut out, *partition);
-                put_words(&mut out, &[*life, settled.0, fib.0, gpt.0]);
+                put_words(&mut out, &[*life, settled.0, fib.0, gpt.0, *room]);
                 out
             }
         }
@@ -165,7 +165,8 @@ impl Message {
                 let partition = partition(reader)?;
                 let [life] = reader.words()?;
                 let [settled, fib, gpt] = positions(reader)?;
-                Self::Target(Target { partition, life, settled, fib, gpt })
+                let [room] = reader.words()?;
+                Self::Target(Target { partition, life, settled, fib, gpt, room })
             }
             _ => return Err(DecodeError::Kind(0, kind)),
         };
@@ -271,8 +272,15 @@ mod tests {
                 })
             ),
             prop::collection::vec(delta, 0..4).prop_map(Message::Gpt),
-            (place(), any::<[u64; 3]>()).prop_map(|((partition, settled), [life, fib, gpt])| {
-                Message::Target(Target { partition, life, settled, fib: Position(fib), gpt: Position(gpt) })
+            (place(), any::<[u64; 4]>()).prop_map(|((partition, settled), [life, fib, gpt, room])| {
+                Message::Target(Target {
+                    partition,
+                    life,
+                    settled,
+                    fib: Position(fib),
+                    gpt: Position(gpt),
+                    room,
+                })
             }),
         ]
     }

@@ -42,6 +42,8 @@ pub struct Target {
     pub fib: Position,
     /// The last bits that the node is to have.
     pub gpt: Position,
+    /// Keys that the partition has room for beyond those it holds.
+    pub room: u64,
 }
 
 /// The keys of one partition that one node handles, all of them.

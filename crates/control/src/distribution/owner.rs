@@ -156,7 +156,8 @@ impl Owner {
             if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let (partition, life, settled) = (self.partition.id(), node.life, self.settled);
-                let target = Target { partition, life, settled, fib: fib_target, gpt };
+                let room = self.partition.room();
+                let target = Target { partition, life, settled, fib: fib_target, gpt, room };
                 out.push((number, Message::Target(target)));
                 node.settled = Sending { upto: self.settled, at: now };
             }

@@ -97,6 +97,11 @@ impl<T: Tables> Replica<T> {
         }
     }
 
+    /// Where a partition's owner told this node to be, in this life.
+    pub fn target(&self, partition: PartitionId) -> Option<Target> {
+        self.shares.get(usize::from(partition.0))?.target
+    }
+
     /// Whether a partition's owner has told, in this life, where the node is to be, and it is there.
     pub fn has_caught_up(&self, partition: PartitionId) -> bool {
         let share = self.shares.get(usize::from(partition.0));
@@ -125,7 +130,7 @@ impl<T: Tables> Replica<T> {
             Message::Gpt(deltas) => {
                 deltas.iter().try_fold(false, |is_news, delta| Ok(self.gpt(delta)? || is_news))
             }
-            Message::Target(target) => self.target(target, now),
+            Message::Target(target) => self.aim(target, now),
         }
     }
 
@@ -209,7 +214,7 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    fn target(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
+    fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
         let (due, life) = (now + self.grace, self.life);
         let share = self.share(target.partition)?;
         if target.life == life {

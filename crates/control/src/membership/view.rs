@@ -43,6 +43,11 @@ impl View {
         Self { epoch: 0, members: BTreeMap::new(), owners: vec![None; partitions.get() as usize] }
     }
 
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        self.owners.len()
+    }
+
     /// Counts the changes.
     pub const fn epoch(&self) -> u64 {
         self.epoch

@@ -113,6 +113,13 @@ impl Partition {
         self.len() == 0
     }
 
+    /// Keys that the table's shape is made for, beyond those held. Somewhat more fit; which ones depends on their hashes.
+    pub fn room(&self) -> u64 {
+        let params = self.gpt.params();
+        let made_for = u64::from(params.blocks_per_partition()) * params.format().keys_per_block();
+        made_for.saturating_sub(self.len() as u64)
+    }
+
     /// Keys pinned to a node.
     pub fn keys_of(&self, node: NodeId) -> usize {
         self.sessions.keys_of(node)

@@ -1,0 +1,306 @@
+//! The one task that owns the agent: it hands it what comes, and does what it says.
+
+use super::follow::Following;
+use super::plane::{Link, PlaneConfig, Shared};
+use super::view;
+use super::waiting::Waiters;
+use super::wire::Envelope;
+use super::write::Submission;
+use scalebricks_control::agent::{Action, Agent};
+use scalebricks_control::distribution::Tables;
+use scalebricks_control::engine::{Engine, Entry, Revision, Snapshot};
+use scalebricks_control::membership::View;
+use scalebricks_control::partition::Partition;
+use scalebricks_control::record::{Change, Repin, Session};
+use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+/// Events handled before the agent is asked what is to be done.
+const TOGETHER: usize = 512;
+
+/// Time between two looks at the clock.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Time between two looks for what nobody waits for any more.
+const TIDY: Duration = Duration::from_secs(10);
+
+/// Something happened.
+pub(super) enum Event {
+    /// The record of membership.
+    Viewed(Revision, View),
+    /// Another node is alive.
+    Beat(NodeId, u64),
+    /// Another node says something.
+    Came(NodeId, Vec<u8>),
+    /// A partition in the state of a snapshot, and the last position of its log.
+    Restored(u64, Box<Partition>, Position),
+    /// Its next entries.
+    Entries(PartitionId, u64, Vec<Entry>),
+    /// A death is in the log.
+    Repinned(PartitionId, NodeId),
+    /// So many keys of this process are in the log at this position, or will never be.
+    Logged(PartitionId, Position, u64),
+    /// What does a key lead to?
+    Ask(FlowKey, oneshot::Sender<Option<Session>>),
+    /// Tell when all nodes have applied this.
+    Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
+}
+
+/// The partition is another's, or not loaded.
+struct NotHere;
+
+/// The task.
+pub(super) struct Actor<T> {
+    agent: Agent<T>,
+    config: PlaneConfig,
+    engine: Arc<dyn Engine>,
+    link: Arc<dyn Link>,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<Event>,
+    start: Instant,
+    /// Partitions that are followed.
+    followed: HashMap<PartitionId, (u64, AbortHandle)>,
+    loads: u64,
+    questions: HashMap<u64, oneshot::Sender<Option<Session>>>,
+    asked: u64,
+    waiters: Waiters,
+    /// By partition, keys for which room is reserved until the owner's word about room counts them.
+    unsettled: Vec<VecDeque<(Position, u64)>>,
+    next_tidy: Duration,
+}
+
+impl<T: Tables> Actor<T> {
+    pub(super) fn new(
+        agent: Agent<T>,
+        config: PlaneConfig,
+        engine: Arc<dyn Engine>,
+        link: Arc<dyn Link>,
+        shared: Arc<Shared>,
+        events: mpsc::Sender<Event>,
+        start: Instant,
+    ) -> Self {
+        let unsettled = (0..config.partitions.get()).map(|_| VecDeque::new()).collect();
+        Self {
+            agent,
+            config,
+            engine,
+            link,
+            shared,
+            events,
+            start,
+            followed: HashMap::new(),
+            loads: 0,
+            questions: HashMap::new(),
+            asked: 0,
+            waiters: Waiters::default(),
+            unsettled,
+            next_tidy: TIDY,
+        }
+    }
+
+    /// Goes on until nobody can send events any more, or `stop` is told.
+    pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut stop: oneshot::Receiver<()>) {
+        let mut together = Vec::with_capacity(TOGETHER);
+        loop {
+            tokio::select! {
+                _ = &mut stop => return,
+                count = events.recv_many(&mut together, TOGETHER) => if count == 0 { return },
+                () = tokio::time::sleep(TICK) => {}
+            }
+            let now = self.start.elapsed();
+            for event in together.drain(..) {
+                self.happened(event, now);
+            }
+            for action in self.agent.poll(now) {
+                self.act(action);
+            }
+            self.tell(now);
+        }
+    }
+
+    fn happened(&mut self, event: Event, now: Duration) {
+        match event {
+            Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
+            Event::Beat(from, life) => self.agent.beat(from, life, now),
+            Event::Came(from, bytes) => match Envelope::decode(&bytes) {
+                Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
+                Ok(Envelope::Question(number, key)) => {
+                    // Who is not the owner says nothing: the one who asks asks again.
+                    if let Ok(found) = self.look_up(&key) {
+                        self.link.send(from, Envelope::Answer(number, found).encode());
+                    }
+                }
+                Ok(Envelope::Answer(number, session)) => {
+                    if let Some(answer) = self.questions.remove(&number) {
+                        let _gone = answer.send(session);
+                    }
+                }
+                Err(error) => {
+                    self.shared.malformed.fetch_add(1, Ordering::Relaxed);
+                    tracing::debug!(from = from.get(), %error, "not understood");
+                }
+            },
+            Event::Restored(load, partition, last) => {
+                let id = partition.id();
+                if self.is_current(id, load) && !self.agent.restored(*partition, last) {
+                    self.agent.reload(id);
+                }
+            }
+            Event::Entries(partition, load, entries) => {
+                if self.is_current(partition, load) {
+                    self.entries(partition, &entries);
+                }
+            }
+            Event::Repinned(partition, from) => self.agent.repinned(partition, from),
+            Event::Logged(partition, position, keys) => {
+                self.unsettled[usize::from(partition.0)].push_back((position, keys));
+            }
+            Event::Ask(key, answer) => self.ask(key, answer),
+            Event::Wait(positions, answer) => self.waiters.add(positions, answer),
+        }
+    }
+
+    fn is_current(&self, partition: PartitionId, load: u64) -> bool {
+        self.followed.get(&partition).is_some_and(|(current, _)| *current == load)
+    }
+
+    fn entries(&mut self, partition: PartitionId, entries: &[Entry]) {
+        for entry in entries {
+            match self.agent.entry(partition, entry) {
+                Ok(Some(applied)) => {
+                    let voids = applied.voids.len() as u64;
+                    self.shared.applied.fetch_add(1, Ordering::Relaxed);
+                    self.shared.voids.fetch_add(voids, Ordering::Relaxed);
+                }
+                Ok(None) => {}
+                Err(gap) => {
+                    tracing::error!(%gap, "the partition is loaded anew");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What a key leads to, if this node owns its partition and has loaded it.
+    fn look_up(&self, key: &FlowKey) -> Result<Option<Session>, NotHere> {
+        let partition = self.agent.partition(self.shared.partition_of(key)).ok_or(NotHere)?;
+        Ok(partition.session(key).map(|(session, _)| session))
+    }
+
+    fn ask(&mut self, key: FlowKey, answer: oneshot::Sender<Option<Session>>) {
+        if let Ok(found) = self.look_up(&key) {
+            let _gone = answer.send(found);
+            return;
+        }
+        let owner = self.agent.membership().view().owner(self.shared.partition_of(&key));
+        // Without an owner, or if it does not answer: the one who asks finds the channel closed, or gives up.
+        if let Some(owner) = owner.filter(|owner| *owner != self.agent.node()) {
+            self.asked += 1;
+            self.questions.insert(self.asked, answer);
+            self.link.send(owner, Envelope::Question(self.asked, key).encode());
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Beat(life) => self.link.beat(life),
+            Action::Send(to, packet) => self.link.send(to, Envelope::Packet(packet).encode()),
+            Action::Propose(revision, view) => {
+                let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
+                tokio::spawn(view::propose(engine, revision, view, events));
+            }
+            Action::Load(partition) => self.follow(partition),
+            Action::Unload(partition) => {
+                if let Some((_, task)) = self.followed.remove(&partition) {
+                    task.abort();
+                }
+            }
+            Action::Repin(partition, repin) => self.repin(partition, repin),
+            Action::Keep(partition, snapshot) => {
+                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot));
+            }
+        }
+    }
+
+    fn follow(&mut self, partition: PartitionId) {
+        self.loads += 1;
+        let following = Following {
+            engine: Arc::clone(&self.engine),
+            partition,
+            params: self.config.params,
+            hasher: self.config.hasher,
+            load: self.loads,
+            events: self.events.clone(),
+        };
+        let task = tokio::spawn(following.run()).abort_handle();
+        if let Some((_, before)) = self.followed.insert(partition, (self.loads, task)) {
+            before.abort();
+        }
+    }
+
+    /// Has a death written to a partition's log.
+    fn repin(&self, partition: PartitionId, repin: Repin) {
+        let from = repin.from;
+        let heirs = repin.heirs.nodes().len();
+        tracing::warn!(
+            partition = partition.0,
+            node = from.get(),
+            heirs,
+            "a dead node's flows are given to others"
+        );
+        let (answer, logged) = oneshot::channel();
+        let submission = Submission { changes: vec![Change::Repin(repin)], answer };
+        let writer = self.shared.writers[usize::from(partition.0)].clone();
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            if writer.send(submission).await.is_ok() {
+                let _outcome = logged.await;
+            }
+            // If it failed it is asked for once more.
+            let _ends = events.send(Event::Repinned(partition, from)).await;
+        });
+    }
+
+    /// Tells the rest of the process where things are.
+    fn tell(&mut self, now: Duration) {
+        for at in 0..self.config.partitions.get() {
+            let partition = PartitionId(at as u16);
+            let target = self.agent.replica().target(partition);
+            let (settled, room) = target.map_or((Position(0), 0), |target| (target.settled, target.room));
+            self.waiters.settled(partition, settled);
+            self.shared.room[at as usize].store(room, Ordering::Relaxed);
+            let unsettled = &mut self.unsettled[at as usize];
+            while let Some(&(_, keys)) = unsettled.front().filter(|(position, _)| *position <= settled) {
+                unsettled.pop_front();
+                self.shared.reserved[at as usize].fetch_sub(keys, Ordering::Relaxed);
+            }
+        }
+        if self.shared.view.load().epoch() != self.agent.membership().view().epoch() {
+            self.shared.view.store(Arc::new(self.agent.membership().view().clone()));
+        }
+        self.shared.has_caught_up.store(self.agent.has_caught_up(), Ordering::Relaxed);
+        if now >= self.next_tidy {
+            self.next_tidy = now + TIDY;
+            self.waiters.tidy();
+            self.questions.retain(|_, answer| !answer.is_closed());
+        }
+    }
+}
+
+/// Keeps a snapshot, and trims the log below it when the engine has read it back.
+async fn keep(engine: Arc<dyn Engine>, partition: PartitionId, snapshot: Snapshot) {
+    let position = snapshot.position;
+    let kept = match engine.put_snapshot(partition, snapshot).await {
+        Ok(()) => engine.trim(partition, position).await,
+        Err(error) => Err(error),
+    };
+    match kept {
+        Ok(()) => tracing::debug!(partition = partition.0, position = position.0, "snapshot kept"),
+        Err(error) => tracing::warn!(partition = partition.0, %error, "a snapshot could not be kept"),
+    }
+}

@@ -1,0 +1,27 @@
+//! A node's control plane: what drives [`Agent`](scalebricks_control::agent::Agent), its engine and its neighbours.
+//!
+//! ```text
+//!  API ─▶ write: a task a partition ─▶ engine: log ─▶ follow: a task a partition that is this node's ─┐
+//!                                      engine: record ─▶ view ───────────────────────────────────────▶│ actor ─▶ tables
+//!                                      other nodes: beats, messages ─────────────────────────────────▶│   └──▶ other nodes
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`plane`] | the handle that the rest of the process has |
+//! | `actor` | the one task that owns the agent |
+//! | `follow` | a partition's snapshot and log, read for the agent |
+//! | `write` | changes, batched into a partition's log |
+//! | `view` | the record of membership |
+//! | [`wire`] | what nodes send each other |
+//! | `waiting` | who waits until all nodes have applied something |
+
+mod actor;
+mod follow;
+pub mod plane;
+mod view;
+mod waiting;
+pub mod wire;
+mod write;
+
+pub use plane::{ControlPlane, PlaneConfig};

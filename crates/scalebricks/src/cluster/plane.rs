@@ -1,0 +1,302 @@
+//! The control plane of a node, as the rest of the process has it.
+
+use super::actor::{Actor, Event};
+use super::view;
+use super::write::{SUBMISSION_CHANGES, Submission, WAITING, Writing, upserts};
+use arc_swap::ArcSwap;
+use scalebricks_control::agent::Agent;
+use scalebricks_control::distribution::Tables;
+use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
+use scalebricks_control::membership::View;
+use scalebricks_control::record::{Change, Session};
+use scalebricks_tables::setsep::Params;
+use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// Events that wait for the actor.
+const EVENTS: usize = 4_096;
+
+/// How long a question may take.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// What a node's control plane is told.
+#[derive(Debug, Clone)]
+pub struct PlaneConfig {
+    /// The node.
+    pub node: NodeId,
+    /// Partitions of the key space, the same at all nodes for ever.
+    pub partitions: PartitionCount,
+    /// The shape of the GPT at the beginning.
+    pub params: Params,
+    /// The hash of keys, with the cluster's secret.
+    pub hasher: KeyHasher,
+    /// The longest time that a packet takes from one node to another.
+    pub grace: Duration,
+}
+
+/// The way to other nodes. Whatever is sent may be lost.
+pub trait Link: Send + Sync {
+    /// Tells all others that this node is alive, in this life.
+    fn beat(&self, life: u64);
+
+    /// Sends to one.
+    fn send(&self, to: NodeId, bytes: Vec<u8>);
+}
+
+/// What comes from other nodes.
+#[derive(Clone)]
+pub struct Inbox(mpsc::Sender<Event>);
+
+impl Inbox {
+    /// Another node is alive. Lost if much else waits.
+    pub fn beat(&self, from: NodeId, life: u64) {
+        let _lost = self.0.try_send(Event::Beat(from, life));
+    }
+
+    /// Another node sent this. Waits for room; false: nobody is there any more.
+    pub async fn came(&self, from: NodeId, bytes: Vec<u8>) -> bool {
+        self.0.send(Event::Came(from, bytes)).await.is_ok()
+    }
+}
+
+/// What the actor tells, and what all may use.
+pub(super) struct Shared {
+    partitions: PartitionCount,
+    hasher: KeyHasher,
+    pub(super) writers: Vec<mpsc::Sender<Submission>>,
+    pub(super) room: Vec<AtomicU64>,
+    /// Keys for which room is reserved.
+    pub(super) reserved: Vec<AtomicU64>,
+    pub(super) view: ArcSwap<View>,
+    pub(super) has_caught_up: AtomicBool,
+    pub(super) malformed: AtomicU64,
+    pub(super) applied: AtomicU64,
+    pub(super) voids: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
+        self.partitions.of(self.hasher.hash(key))
+    }
+}
+
+/// Why changes were not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedChanges {
+    /// Too much waits for the log already.
+    #[error("too many changes wait for the log; try again soon")]
+    Busy,
+    /// A flow would be pinned to a node that is not alive.
+    #[error("node {0} is not alive: pin the flow to another")]
+    NodeNotAlive(NodeId),
+    /// The table of this partition is full.
+    #[error("partition {} has no room for {} more keys: give the table more blocks", .0.0, .1)]
+    NoRoom(PartitionId, u64),
+    /// The nodes that know the partition's room have not been heard yet.
+    #[error("partition {} has no owner yet; try again soon", .0.0)]
+    NoOwner(PartitionId),
+    /// More than one call may bring.
+    #[error("{0} changes of one partition in one call, {SUBMISSION_CHANGES} are allowed: split them")]
+    TooMany(usize),
+    /// The engine did not take all of them.
+    #[error("the log did not take the changes, or only some of them: {0}")]
+    Engine(String),
+    /// The process is stopping.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+/// Where accepted changes are in the logs of their partitions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Accepted(Vec<(PartitionId, Position)>);
+
+/// A node's control plane. See the [module](super). Dropping it stops it.
+#[derive(Clone)]
+pub struct ControlPlane {
+    shared: Arc<Shared>,
+    events: mpsc::Sender<Event>,
+    _stop: Arc<oneshot::Sender<()>>,
+}
+
+impl fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlPlane").finish_non_exhaustive()
+    }
+}
+
+impl ControlPlane {
+    /// Starts the control plane of a node, on the current runtime, when its engine can be reached. `link` is given the way in
+    /// for what comes from other nodes.
+    ///
+    /// # Errors
+    /// [`EngineError`] where the engine cannot be used, or keeps another cluster.
+    pub async fn start<T: Tables + Send + 'static>(
+        config: PlaneConfig,
+        engine: Arc<dyn Engine>,
+        tables: T,
+        link: impl FnOnce(Inbox) -> Arc<dyn Link>,
+    ) -> Result<Self, EngineError> {
+        let writer = draw_writer(&*engine).await?;
+        let (revision, view) = view::read(&*engine, config.partitions).await?;
+        let (events, inbox) = mpsc::channel(EVENTS);
+        let link = link(Inbox(events.clone()));
+        let mut writers = Vec::new();
+        for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
+            let (sender, submissions) = mpsc::channel(WAITING);
+            writers.push(sender);
+            let (engine, events) = (Arc::clone(&engine), events.clone());
+            tokio::spawn(Writing { engine, partition, writer, submissions, events }.run());
+        }
+        let numbers = || (0..config.partitions.get()).map(|_| AtomicU64::new(0)).collect();
+        let shared = Arc::new(Shared {
+            partitions: config.partitions,
+            hasher: config.hasher,
+            writers,
+            room: numbers(),
+            reserved: numbers(),
+            view: ArcSwap::from_pointee(view.clone()),
+            has_caught_up: AtomicBool::new(false),
+            malformed: AtomicU64::new(0),
+            applied: AtomicU64::new(0),
+            voids: AtomicU64::new(0),
+        });
+        let start = Instant::now();
+        let agent =
+            Agent::new(config.node, tables, config.partitions, view, revision, config.grace, Duration::ZERO);
+        let (stop, stopped) = oneshot::channel();
+        let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone()));
+        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), events.clone(), start);
+        tokio::spawn(async move {
+            actor.run(inbox, stopped).await;
+            watching.abort();
+        });
+        Ok(Self { shared, events, _stop: Arc::new(stop) })
+    }
+
+    /// Who is alive and owns what.
+    pub fn view(&self) -> Arc<View> {
+        self.shared.view.load_full()
+    }
+
+    /// Whether this node's tables hold all they are to hold.
+    pub fn has_caught_up(&self) -> bool {
+        self.shared.has_caught_up.load(Ordering::Relaxed)
+    }
+
+    /// Has changes accepted: they are in the logs when this returns, and will be applied by all.
+    ///
+    /// # Errors
+    /// [`RefusedChanges`]; but for [`RefusedChanges::Engine`] and [`RefusedChanges::Stopping`] none of them was logged.
+    pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
+        let mut by_partition: BTreeMap<PartitionId, Vec<Change>> = BTreeMap::new();
+        let view = self.shared.view.load();
+        for change in changes {
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &change
+                && !view.member(session.node).is_some_and(|member| member.is_alive)
+            {
+                return Err(RefusedChanges::NodeNotAlive(session.node));
+            }
+            let Some(partition) = change.key().map(|key| self.shared.partition_of(key)) else { continue };
+            by_partition.entry(partition).or_default().push(change);
+        }
+        let alive = view.alive().count().max(1) as u64;
+        let mut permits = Vec::new();
+        for (partition, changes) in &by_partition {
+            if changes.len() > SUBMISSION_CHANGES {
+                return Err(RefusedChanges::TooMany(changes.len()));
+            }
+            if view.owner(*partition).is_none() {
+                return Err(RefusedChanges::NoOwner(*partition));
+            }
+            let writer = &self.shared.writers[usize::from(partition.0)];
+            permits.push(writer.try_reserve().map_err(|error| match error {
+                mpsc::error::TrySendError::Full(()) => RefusedChanges::Busy,
+                mpsc::error::TrySendError::Closed(()) => RefusedChanges::Stopping,
+            })?);
+        }
+        self.reserve(&by_partition, alive)?;
+        let mut logged = Vec::new();
+        for (permit, (partition, changes)) in permits.into_iter().zip(by_partition) {
+            let (answer, position) = oneshot::channel();
+            permit.send(Submission { changes, answer });
+            logged.push((partition, position));
+        }
+        let mut accepted = Accepted::default();
+        for (partition, position) in logged {
+            let position = position.await.map_err(|_| RefusedChanges::Stopping)?;
+            accepted.0.push((partition, position.map_err(RefusedChanges::Engine)?));
+        }
+        Ok(accepted)
+    }
+
+    /// Reserves room for new keys. Others accept, too, and do not tell each other at once: each has its share of what is left.
+    fn reserve(
+        &self,
+        by_partition: &BTreeMap<PartitionId, Vec<Change>>,
+        alive: u64,
+    ) -> Result<(), RefusedChanges> {
+        let mut reserved: Vec<(PartitionId, u64)> = Vec::new();
+        for (&partition, changes) in by_partition {
+            let (at, new) = (usize::from(partition.0), upserts(changes));
+            let before = self.shared.reserved[at].fetch_add(new, Ordering::Relaxed);
+            reserved.push((partition, new));
+            let room = self.shared.room[at].load(Ordering::Relaxed);
+            if new > 0 && (before + new) * alive > room {
+                for (partition, keys) in reserved {
+                    self.shared.reserved[usize::from(partition.0)].fetch_sub(keys, Ordering::Relaxed);
+                }
+                return Err(RefusedChanges::NoRoom(partition, new));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all living nodes have applied what was accepted. False: the node is stopping.
+    pub async fn applied(&self, accepted: &Accepted) -> bool {
+        let (answer, done) = oneshot::channel();
+        self.events.send(Event::Wait(accepted.0.clone(), answer)).await.is_ok() && done.await.is_ok()
+    }
+
+    /// What a key leads to, as the owner of its partition has it.
+    ///
+    /// # Errors
+    /// [`RefusedChanges::NoOwner`] where nobody answers in time.
+    pub async fn session(&self, key: &FlowKey) -> Result<Option<Session>, RefusedChanges> {
+        let (answer, found) = oneshot::channel();
+        self.events.send(Event::Ask(*key, answer)).await.map_err(|_| RefusedChanges::Stopping)?;
+        match tokio::time::timeout(ANSWER_TIME, found).await {
+            Ok(Ok(found)) => Ok(found),
+            _ => Err(RefusedChanges::NoOwner(self.shared.partition_of(key))),
+        }
+    }
+}
+
+/// A number for this process's batches, higher than all before.
+async fn draw_writer(engine: &dyn Engine) -> Result<WriterId, EngineError> {
+    const KEY: &str = "cluster.writer";
+    loop {
+        let record = engine.record(KEY).await?;
+        let last = match record.as_ref().and_then(|record| record.value.as_deref()) {
+            None => 0,
+            Some(value) => {
+                let bytes = value.try_into().map_err(|_| {
+                    EngineError::Damaged("the record of the last writer is not a number".to_owned())
+                })?;
+                u64::from_le_bytes(bytes)
+            }
+        };
+        let next = last + 1;
+        let revision = record.map(|record| record.revision);
+        match engine.swap(KEY, revision, Some(next.to_le_bytes().as_slice().into())).await {
+            Ok(_) => return Ok(WriterId(next)),
+            // Another was first, or it may have worked: the next number is free in any case.
+            Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
+            Err(error) => return Err(EngineError::Refused(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The record of membership: watched, and changed by compare-and-set.
+
+use super::actor::Event;
+use futures_util::StreamExt;
+use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
+use scalebricks_control::membership::View;
+use scalebricks_types::PartitionCount;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Its key.
+const KEY: &str = "cluster.view";
+
+/// The records that are watched for it.
+const PREFIX: &str = "cluster.";
+
+/// Between two tries.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The record as it is; an empty view if there is none.
+pub(super) async fn read(
+    engine: &dyn Engine,
+    partitions: PartitionCount,
+) -> Result<(Option<Revision>, View), EngineError> {
+    let Some(record) = engine.record(KEY).await? else { return Ok((None, View::empty(partitions))) };
+    let Some(value) = record.value else { return Ok((Some(record.revision), View::empty(partitions))) };
+    let view = View::decode(&value).map_err(|error| EngineError::Damaged(error.to_string()))?;
+    if view.partitions() != partitions.get() as usize {
+        let what = format!("the cluster has {} partitions, not {}", view.partitions(), partitions.get());
+        return Err(EngineError::Refused(what));
+    }
+    Ok((Some(record.revision), view))
+}
+
+/// Tells of every change of the record, for ever.
+pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>) {
+    loop {
+        let mut changes = engine.watch_records(PREFIX);
+        while let Some(change) = changes.next().await {
+            let record = match change {
+                Ok(record) if record.key == KEY => record,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "membership cannot be watched now");
+                    break;
+                }
+            };
+            match record.value.as_deref().map(View::decode) {
+                Some(Ok(view)) => {
+                    if events.send(Event::Viewed(record.revision, view)).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Err(error)) => tracing::error!(%error, "the record of membership is of no use"),
+                None => tracing::error!("the record of membership was deleted"),
+            }
+        }
+        tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+/// Tries to change the record. Who comes second learns so from the watch.
+pub(super) async fn propose(
+    engine: Arc<dyn Engine>,
+    expected: Option<Revision>,
+    view: View,
+    events: mpsc::Sender<Event>,
+) {
+    match engine.swap(KEY, expected, Some(view.encode().into())).await {
+        Ok(revision) => {
+            tracing::info!(epoch = view.epoch(), alive = view.alive().count(), "membership changed");
+            let _ends = events.send(Event::Viewed(revision, view)).await;
+        }
+        Err(SwapError::Conflict(_)) => {}
+        Err(error) => tracing::warn!(%error, "membership cannot be changed now"),
+    }
+}

@@ -1,0 +1,115 @@
+//! What nodes send each other, besides beats: packets of the control machines, and questions to a partition's owner.
+//!
+//! One octet says which, then: a packet as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
+//! node and value. Keys and words as in [records](scalebricks_control::record).
+
+use scalebricks_control::agent::Packet;
+use scalebricks_control::record::{self, Change, DecodeError, Session};
+use scalebricks_types::FlowKey;
+
+/// Between two nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Envelope {
+    /// Of the control machines.
+    Packet(Packet),
+    /// What does a key lead to?
+    Question(u64, FlowKey),
+    /// This.
+    Answer(u64, Option<Session>),
+}
+
+mod kind {
+    pub(super) const PACKET: u8 = 1;
+    pub(super) const QUESTION: u8 = 2;
+    pub(super) const FOUND: u8 = 3;
+    pub(super) const NOT_FOUND: u8 = 4;
+}
+
+/// In answers the key is of no account.
+const NO_KEY: u32 = 1;
+
+impl Envelope {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let (kind, number, change) = match self {
+            Self::Packet(packet) => {
+                let mut out = vec![kind::PACKET];
+                out.extend_from_slice(&packet.encode());
+                return out;
+            }
+            Self::Question(number, key) => (kind::QUESTION, number, Some(Change::Delete(*key))),
+            Self::Answer(number, Some(session)) => {
+                let key = FlowKey::teid(scalebricks_types::Teid::new(NO_KEY));
+                (kind::FOUND, number, Some(Change::Upsert(key, *session)))
+            }
+            Self::Answer(number, None) => (kind::NOT_FOUND, number, None),
+        };
+        let mut out = vec![kind];
+        out.extend_from_slice(&number.to_le_bytes());
+        // One change is far below the limit of a batch.
+        out.extend(change.and_then(|change| record::encode(&[change]).ok()).unwrap_or_default());
+        out
+    }
+
+    /// From exactly these bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (kind, rest) = bytes.split_first().ok_or(DecodeError::Truncated(0))?;
+        if *kind == kind::PACKET {
+            return Packet::decode(rest).map(Self::Packet);
+        }
+        let (number, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated(0))?;
+        let number = u64::from_le_bytes(*number);
+        let change = || match record::decode(rest)?.as_slice() {
+            [change] => Ok(change.clone()),
+            _ => Err(DecodeError::Malformed(0, "not one change")),
+        };
+        match *kind {
+            kind::QUESTION => match change()? {
+                Change::Delete(key) => Ok(Self::Question(number, key)),
+                _ => Err(DecodeError::Malformed(0, "not a key")),
+            },
+            kind::FOUND => match change()? {
+                Change::Upsert(_, session) => Ok(Self::Answer(number, Some(session))),
+                _ => Err(DecodeError::Malformed(0, "not a session")),
+            },
+            kind::NOT_FOUND if rest.is_empty() => Ok(Self::Answer(number, None)),
+            other => Err(DecodeError::Kind(0, other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use scalebricks_types::{NodeId, Teid};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn envelopes_survive_their_bytes(number: u64, teid in 1..u32::MAX, node: u8, value: [u64; 2]) {
+            let session = Session { node: NodeId::new(node), value };
+            for envelope in [
+                Envelope::Question(number, FlowKey::teid(Teid::new(teid))),
+                Envelope::Answer(number, Some(session)),
+                Envelope::Answer(number, None),
+                Envelope::Packet(Packet::Reports(Vec::new())),
+            ] {
+                if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {
+                    prop_assert_eq!(Envelope::decode(&envelope.encode()), Ok(envelope));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_an_envelope_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(envelope) = Envelope::decode(&bytes) {
+                prop_assert_eq!(Envelope::decode(&envelope.encode()), Ok(envelope));
+            }
+        }
+    }
+}
