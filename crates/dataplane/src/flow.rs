@@ -84,6 +84,25 @@ pub struct FlowCount {
     pub upstream_bytes: u64,
 }
 
+/// Saturating: counts also come from elsewhere.
+impl std::ops::AddAssign for FlowCount {
+    fn add_assign(&mut self, other: Self) {
+        self.downstream_packets = self.downstream_packets.saturating_add(other.downstream_packets);
+        self.downstream_bytes = self.downstream_bytes.saturating_add(other.downstream_bytes);
+        self.upstream_packets = self.upstream_packets.saturating_add(other.upstream_packets);
+        self.upstream_bytes = self.upstream_bytes.saturating_add(other.upstream_bytes);
+    }
+}
+
+impl std::iter::Sum for FlowCount {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |mut sum, count| {
+            sum += count;
+            sum
+        })
+    }
+}
+
 /// Counters of the flows pinned to one node, 32 bytes a flow, by [`FlowIndex`].
 ///
 /// One worker writes, so an addition is a load and a store, not a locked instruction; anyone may read. There may be
