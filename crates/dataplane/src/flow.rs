@@ -122,6 +122,9 @@ const CHUNK: usize = 1 << 16;
 const MAX_CHUNKS: usize = 1 << 10;
 
 impl FlowCounters {
+    /// Most flows that can be counted.
+    pub(crate) const MAX_FLOWS: usize = MAX_CHUNKS * CHUNK;
+
     /// Zeroed counters for this many flows.
     pub fn new(flows: usize) -> Self {
         let counters = Self { chunks: (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect() };
@@ -134,6 +137,11 @@ impl FlowCounters {
         for chunk in self.chunks.iter().take(flows.div_ceil(CHUNK)) {
             chunk.get_or_init(|| HugeSlice::zeroed(CHUNK));
         }
+    }
+
+    /// Bytes of the counters there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.iter().filter(|chunk| chunk.get().is_some()).count() * CHUNK * size_of::<[AtomicU64; 4]>()
     }
 
     #[inline]
