@@ -67,6 +67,41 @@ pub struct PinnedSizes {
 }
 
 /// One node's tables. See the [module](self).
+///
+/// ```
+/// use scalebricks_dataplane::{BaseStationId, FlowSpec, PinnedTables};
+/// use scalebricks_tables::setsep::Params;
+/// use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
+/// use std::time::Duration;
+///
+/// let params = Params::for_keys(1_000, 4, PartitionCount::ONE)?;
+/// let hasher = KeyHasher::new(HashSeed::from_u64(1));
+/// let mut tables = PinnedTables::new(NodeId::new(0), params, hasher, 1, 1_000);
+///
+/// let spec = FlowSpec {
+///     key: FlowKey::ue(std::net::IpAddr::from([10, 45, 0, 2])),
+///     uplink_teid: Teid::new(7),
+///     downlink_teid: Teid::new(8),
+///     base_station: BaseStationId(0),
+///     qfi: None,
+///     node: NodeId::new(0),
+/// };
+/// for (key, value) in spec.entries() {
+///     tables.set(&key, value)?;
+/// }
+/// // A worker: `turns.pass()` before each turn of its node over these tables.
+/// let (_node_tables, turns) = (tables.node_tables(0), tables.turns(0).ok_or("no such worker")?);
+/// turns.pass();
+///
+/// for (key, _) in spec.entries() {
+///     tables.remove(&key);
+/// }
+/// tables.expire(Duration::from_secs(1));
+/// turns.pass();
+/// tables.expire(Duration::from_secs(2));
+/// assert_eq!(tables.take_departed(), [(Teid::new(7), Default::default())]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct PinnedTables {
     id: NodeId,
@@ -218,8 +253,7 @@ impl PinnedTables {
     }
 
     /// What a flow has carried, here and before it came, as far as that has been carried over; `None` if nothing is
-    /// known of it here. Exact once the flow's packets are; a worker that counts meanwhile may be seen between the packet and
-    /// its bytes.
+    /// known of it here. A worker that counts meanwhile may be seen between a packet and its bytes.
     pub fn count(&self, uplink: Teid) -> Option<FlowCount> {
         let live = self.flows.index(uplink).map(|index| live(&self.counters, index));
         let carried = self.carried.get(uplink);

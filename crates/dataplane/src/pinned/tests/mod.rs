@@ -1,5 +1,6 @@
 //! The tables as a whole: against plain maps, and under threads that read and count.
 
+mod cases;
 mod growth;
 mod model;
 mod moves;

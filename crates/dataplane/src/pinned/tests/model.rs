@@ -206,24 +206,3 @@ fn a_place_is_not_given_away_while_a_worker_may_count_there() {
     assert_eq!(model.tables.flow(&a).unwrap().index, place, "free again");
     assert_eq!(model.tables.count(Teid::new(3)), Some(FlowCount::default()), "and zeroed");
 }
-
-#[test]
-fn the_gpt_is_fed_by_deltas_and_values_need_no_meaning() {
-    use scalebricks_tables::setsep::SetSepControl;
-    use scalebricks_types::{NodeHint, Position};
-    let mut tables = tables(0, 1, 10);
-    let mut control = SetSepControl::new(tables.gpt.params());
-    let hash = hasher().hash(&short_key(1));
-    let delta = control.insert(hash, 9).unwrap();
-    assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
-    assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Stale));
-    let gap = Delta { previous: Position(7), position: Position(8), ..delta };
-    assert!(tables.apply_gpt(&gap).is_err());
-    let mut hint = [NodeHint::NONE];
-    tables.node_tables(0).gpt.lookup_batch(KeyBatch::new(&[short_key(1)], &[hash]), &mut hint);
-    assert_eq!(hint[0], NodeHint::new(9));
-    tables.set(&short_key(1), [u64::MAX; 2]).unwrap();
-    assert_eq!(tables.flow(&short_key(1)).unwrap().qfi, None);
-    tables.remove(&short_key(2));
-    assert_eq!(tables.sizes().keys_here, 1);
-}
