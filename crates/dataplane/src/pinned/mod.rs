@@ -90,7 +90,7 @@ pub struct PinnedSizes {
 ///     tables.set(&key, value)?;
 /// }
 /// // A worker: `turns.pass()` before each turn of its node over these tables.
-/// let (_node_tables, turns) = (tables.node_tables(0), tables.turns(0).ok_or("no such worker")?);
+/// let (_node_tables, mut turns) = (tables.node_tables(0), tables.turns(0).ok_or("no such worker")?);
 /// turns.pass();
 ///
 /// for (key, _) in spec.entries() {

@@ -29,7 +29,7 @@ impl Turns {
     /// The worker begins another turn: it holds nothing that it looked up before. Cost: one locked instruction on a
     /// line of the cache that is mostly its own.
     #[inline]
-    pub fn pass(&self) {
+    pub fn pass(&mut self) {
         // Only this worker changes the mark: it is still what was loaded.
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.swap((mark | 1).wrapping_add(1), Ordering::AcqRel);
@@ -37,7 +37,7 @@ impl Turns {
 
     /// The worker looks nothing up until its next [`Turns::pass`], and need not be waited for. For workers that sleep
     /// long. Cost: as [`Turns::pass`].
-    pub fn rest(&self) {
+    pub fn rest(&mut self) {
         self.mark.fetch_or(1, Ordering::AcqRel);
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     fn every_worker_is_waited_for_unless_it_rests() {
         let mut marks = Marks::new(2);
         let since = marks.all();
-        let (a, b) = (marks.take(0).unwrap(), marks.take(1).unwrap());
+        let (mut a, mut b) = (marks.take(0).unwrap(), marks.take(1).unwrap());
         assert!(marks.take(0).is_none(), "one worker holds it");
         assert!(marks.take(2).is_none());
         assert!(!marks.all_passed(&since), "no worker has begun");

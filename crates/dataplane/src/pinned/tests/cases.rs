@@ -38,7 +38,7 @@ fn any_value_is_taken_and_no_key_that_cannot_be() {
 #[test]
 fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
     let mut tables = tables(0, 1, 10);
-    let (node, turns) = (tables.node_tables(0), tables.turns(0).unwrap());
+    let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
     let (key, uplink) = (short_key(1), Teid::new(1));
     tables.carry_over(uplink, packets(5));
     assert_eq!(tables.count(uplink), Some(packets(5)), "before its keys");
@@ -65,7 +65,7 @@ fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
 #[test]
 fn a_flow_that_comes_back_at_once_goes_on_counting() {
     let mut tables = tables(0, 1, 10);
-    let (node, turns) = (tables.node_tables(0), tables.turns(0).unwrap());
+    let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
     let (key, uplink) = (short_key(1), Teid::new(1));
     let set = |tables: &mut PinnedTables| tables.set(&key, state(1, 1).encode()).unwrap();
     set(&mut tables);

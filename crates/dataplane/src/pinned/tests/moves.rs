@@ -17,10 +17,10 @@ fn keys(flow: u32) -> [FlowKey; 2] {
 }
 
 /// A worker of both nodes: looks a batch up at one of them, counts what it found, and keeps books of its own.
-fn count(nodes: &[(NodeTables, Turns); 2], random: &mut Random, stop: &AtomicBool) -> Vec<FlowCount> {
+fn count(nodes: &mut [(NodeTables, Turns); 2], random: &mut Random, stop: &AtomicBool) -> Vec<FlowCount> {
     let mut counted = vec![FlowCount::default(); FLOWS as usize];
     while !stop.load(Ordering::Relaxed) {
-        let (tables, turns) = &nodes[random.below(2)];
+        let (tables, turns) = &mut nodes[random.below(2)];
         turns.pass();
         let batch: Vec<(u32, bool)> =
             (0..16).map(|_| (random.below(FLOWS as usize) as u32, random.below(2) == 1)).collect();
@@ -130,12 +130,12 @@ fn every_packet_is_counted_once_while_flows_move() {
         let stopping = Stop(&stop);
         let threads: Vec<_> = (0..WORKERS)
             .map(|worker| {
-                let ends = [0, 1].map(|node| {
+                let mut ends = [0, 1].map(|node| {
                     let tables = &mut nodes.tables[node];
                     (tables.node_tables(worker), tables.turns(worker).unwrap())
                 });
                 let stop = &stop;
-                scope.spawn(move || count(&ends, &mut Random(worker as u64 + 1), stop))
+                scope.spawn(move || count(&mut ends, &mut Random(worker as u64 + 1), stop))
             })
             .collect();
         for at in 0.. {

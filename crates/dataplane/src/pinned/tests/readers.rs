@@ -14,7 +14,7 @@ fn of(flow: u32) -> [FlowKey; 3] {
 }
 
 /// Looks until told to stop; how often it found a flow.
-fn read(tables: &NodeTables, turns: &Turns, stop: &AtomicBool) -> usize {
+fn read(tables: &NodeTables, turns: &mut Turns, stop: &AtomicBool) -> usize {
     let mut last = vec![[0; 3]; STAY as usize];
     let mut found = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -52,8 +52,9 @@ fn readers_see_old_or_new_while_keys_come_and_go() {
         let stopping = Stop(&stop);
         let threads: Vec<_> = (0..2)
             .map(|worker| {
-                let (node, turns, stop) = (tables.node_tables(worker), tables.turns(worker).unwrap(), &stop);
-                scope.spawn(move || read(&node, &turns, stop))
+                let (node, mut turns, stop) =
+                    (tables.node_tables(worker), tables.turns(worker).unwrap(), &stop);
+                scope.spawn(move || read(&node, &mut turns, stop))
             })
             .collect();
         for round in 1..200 {
