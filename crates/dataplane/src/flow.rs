@@ -84,6 +84,25 @@ pub struct FlowCount {
     pub upstream_bytes: u64,
 }
 
+/// Saturating: counts also come from elsewhere.
+impl std::ops::AddAssign for FlowCount {
+    fn add_assign(&mut self, other: Self) {
+        self.downstream_packets = self.downstream_packets.saturating_add(other.downstream_packets);
+        self.downstream_bytes = self.downstream_bytes.saturating_add(other.downstream_bytes);
+        self.upstream_packets = self.upstream_packets.saturating_add(other.upstream_packets);
+        self.upstream_bytes = self.upstream_bytes.saturating_add(other.upstream_bytes);
+    }
+}
+
+impl std::iter::Sum for FlowCount {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |mut sum, count| {
+            sum += count;
+            sum
+        })
+    }
+}
+
 /// Counters of the flows pinned to one node, 32 bytes a flow, by [`FlowIndex`].
 ///
 /// One worker writes, so an addition is a load and a store, not a locked instruction; anyone may read. There may be
@@ -103,6 +122,9 @@ const CHUNK: usize = 1 << 16;
 const MAX_CHUNKS: usize = 1 << 10;
 
 impl FlowCounters {
+    /// Most flows that can be counted.
+    pub(crate) const MAX_FLOWS: usize = MAX_CHUNKS * CHUNK;
+
     /// Zeroed counters for this many flows.
     pub fn new(flows: usize) -> Self {
         let counters = Self { chunks: (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect() };
@@ -115,6 +137,11 @@ impl FlowCounters {
         for chunk in self.chunks.iter().take(flows.div_ceil(CHUNK)) {
             chunk.get_or_init(|| HugeSlice::zeroed(CHUNK));
         }
+    }
+
+    /// Bytes of the counters there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.iter().filter(|chunk| chunk.get().is_some()).count() * CHUNK * size_of::<[AtomicU64; 4]>()
     }
 
     #[inline]

@@ -18,6 +18,7 @@
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
+//! | [`pinned`] | the same as the control plane feeds them, key by key; counters that move with flows |
 //! | [`capacity`] | how many flows fit in a given memory |
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod live_tables;
 pub mod local;
 pub mod node;
 pub mod oversize;
+pub mod pinned;
 mod plain;
 pub mod policy;
 pub mod punt;
@@ -56,6 +58,7 @@ pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
 pub use live_tables::{Changes, LiveError, LiveSizes, LiveTables};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
+pub use pinned::{PinnedSizes, PinnedState, PinnedTables, Turns};
 pub use policy::{Oversize, Policy};
 pub use punt::{Punt, Why};
 pub use reason::{DropCounts, DropReason};

@@ -188,14 +188,7 @@ impl LiveTables {
 
     /// What a flow has carried here, all workers together.
     pub fn count(&self, index: FlowIndex) -> FlowCount {
-        self.counters.iter().map(|counters| counters.read(index)).fold(FlowCount::default(), |a, b| {
-            FlowCount {
-                downstream_packets: a.downstream_packets + b.downstream_packets,
-                downstream_bytes: a.downstream_bytes + b.downstream_bytes,
-                upstream_packets: a.upstream_packets + b.upstream_packets,
-                upstream_bytes: a.upstream_bytes + b.upstream_bytes,
-            }
-        })
+        self.counters.iter().map(|counters| counters.read(index)).sum()
     }
 
     /// The state of a key's flow, wherever it is handled.

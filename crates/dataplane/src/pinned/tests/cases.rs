@@ -1,0 +1,86 @@
+//! What is worth a test of its own.
+
+use super::*;
+
+#[test]
+fn the_gpt_is_fed_by_deltas() {
+    use scalebricks_tables::setsep::SetSepControl;
+    use scalebricks_types::{NodeHint, Position};
+    let mut tables = tables(0, 1, 10);
+    let mut control = SetSepControl::new(tables.gpt.params());
+    let hash = hasher().hash(&short_key(1));
+    let delta = control.insert(hash, 9).unwrap();
+    assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
+    assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Stale));
+    let gap = Delta { previous: Position(7), position: Position(8), ..delta };
+    assert!(tables.apply_gpt(&gap).is_err());
+    let mut hint = [NodeHint::NONE];
+    tables.node_tables(0).gpt.lookup_batch(KeyBatch::new(&[short_key(1)], &[hash]), &mut hint);
+    assert_eq!(hint[0], NodeHint::new(9));
+}
+
+#[test]
+fn any_value_is_taken_and_no_key_that_cannot_be() {
+    let mut tables = tables(0, 1, 10);
+    tables.set(&short_key(1), [u64::MAX; 2]).unwrap();
+    assert_eq!(tables.flow(&short_key(1)).unwrap().qfi, None);
+    tables.remove(&short_key(2));
+    let zero = FlowKey::Short(scalebricks_types::Key16::from_words([0; 2]));
+    assert_eq!(tables.set(&zero, state(5, 5).encode()), Err(FibError::ZeroKey));
+    tables.remove(&zero);
+    let sizes = tables.sizes();
+    assert_eq!((sizes.keys_here, sizes.flows_here, tables.flow(&zero)), (1, 1, None));
+    assert_eq!(tables.count(Teid::new(5)), None, "nothing is changed");
+    tables.set(&short_key(2), state(6, 6).encode()).unwrap();
+    assert_eq!(tables.flow(&short_key(2)).unwrap().index, FlowIndex(1), "its place is free again");
+}
+
+#[test]
+fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
+    let mut tables = tables(0, 1, 10);
+    let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
+    let (key, uplink) = (short_key(1), Teid::new(1));
+    tables.carry_over(uplink, packets(5));
+    assert_eq!(tables.count(uplink), Some(packets(5)), "before its keys");
+    tables.set(&key, state(1, 1).encode()).unwrap();
+    node.counters.count(look(&node, key).unwrap().index, false, 0);
+    assert_eq!(tables.count(uplink), Some(packets(6)));
+    tables.carry_over(uplink, packets(10));
+    tables.remove(&key);
+    tables.expire(Duration::ZERO);
+    tables.carry_over(uplink, packets(100));
+    turns.pass();
+    tables.expire(Duration::ZERO);
+    assert_eq!(tables.take_departed(), [(uplink, packets(116))]);
+    assert_eq!(tables.count(uplink), None);
+    tables.carry_over(uplink, packets(1_000));
+    assert_eq!(tables.count(uplink), Some(packets(1_000)), "it has gone on");
+    tables.expire(Duration::ZERO);
+    assert_eq!(tables.take_departed(), [], "or has it yet to come?");
+    tables.expire(STRAY_PATIENCE);
+    assert_eq!(tables.take_departed(), [(uplink, packets(1_000))]);
+    assert_eq!(tables.count(uplink), None);
+}
+
+#[test]
+fn a_flow_that_comes_back_at_once_goes_on_counting() {
+    let mut tables = tables(0, 1, 10);
+    let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
+    let (key, uplink) = (short_key(1), Teid::new(1));
+    let set = |tables: &mut PinnedTables| tables.set(&key, state(1, 1).encode()).unwrap();
+    set(&mut tables);
+    let index = look(&node, key).unwrap().index;
+    node.counters.count(index, false, 0);
+    tables.remove(&key);
+    tables.expire(Duration::ZERO);
+    set(&mut tables);
+    assert_eq!(look(&node, key).unwrap().index, index);
+    tables.remove(&key);
+    turns.pass();
+    tables.expire(Duration::ZERO);
+    assert_eq!(tables.take_departed(), [], "it left again, and is waited for again");
+    node.counters.count(index, false, 0);
+    turns.pass();
+    tables.expire(Duration::ZERO);
+    assert_eq!(tables.take_departed(), [(uplink, packets(2))]);
+}
