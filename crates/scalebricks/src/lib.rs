@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod cluster;
 pub mod node;
