@@ -196,7 +196,7 @@ mod tests {
         let held: Vec<Head> = (0..10).map(|_| a.say(start)).collect();
         // A is dead now. The first still comes in time, and what follows is believed as long as the lease runs.
         assert_eq!(b.hear(&held[0], start + BEAT), OLD);
-        assert_eq!(b.hear(&held[1], start + LEASE - BEAT), OLD);
+        assert_eq!(b.hear(&held[1], start + BEAT * 9), OLD);
         for said in &held[2..] {
             assert_eq!(b.hear(said, start + LEASE + BEAT), Verdict::Unproven);
         }
