@@ -3,14 +3,14 @@
 use super::Shared;
 use super::config::MeshError;
 use super::counters::{PeerCount, StrangerCount};
-use super::datagram::{self, DATAGRAM_BYTES, Head, Kind, Refusal, Session};
+use super::datagram::{self, DATAGRAM_BYTES, Head, Kind, Refusal, Session, Ticket};
 use super::keys;
 use super::lock;
 use super::proof::{Link, Verdict};
 use ring::hmac::{HMAC_SHA256, Key};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -40,49 +40,37 @@ impl Shared {
     /// Sends a beat to all peers.
     pub(super) fn beat(&self, payload: &[u8]) {
         for peer in self.peers.keys() {
-            if let Some(head) = self.head(*peer, Kind::Beat) {
-                let is_sent = self.send_datagram(&head, payload);
-                let what = if is_sent { PeerCount::BeatsSent } else { PeerCount::BeatsNotSent };
-                self.count(*peer, what, 1);
-            }
+            let is_sent = self.say(*peer, Kind::Beat, None, payload);
+            let what = if is_sent { PeerCount::BeatsSent } else { PeerCount::BeatsNotSent };
+            self.count(*peer, what, 1);
         }
     }
 
     /// Tells all peers that we are there, so that they have proven themselves, and we ourselves, before the first beat.
     pub(super) fn greet_all(&self) {
         for peer in self.peers.keys() {
-            if let Some(head) = self.head(*peer, Kind::Greeting) {
-                self.greet(&head);
-            }
+            self.greet(*peer, None);
         }
     }
 
-    /// The next datagram to a peer.
-    fn head(&self, peer: NodeId, kind: Kind) -> Option<Head> {
-        let (counter, gives, bears) =
-            lock(&self.beats.links).get_mut(&peer)?.next(&self.beats.secret, Instant::now());
-        Some(Head {
-            kind,
-            sender: self.node,
-            receiver: peer,
-            session: self.beats.session,
-            counter,
-            gives,
-            bears,
-        })
-    }
-
-    fn greet(&self, head: &Head) {
-        if self.send_datagram(head, &[]) {
-            self.count(head.receiver, PeerCount::GreetingsSent, 1);
+    fn greet(&self, peer: NodeId, bears: Option<Ticket>) {
+        if self.say(peer, Kind::Greeting, bears, &[]) {
+            self.count(peer, PeerCount::GreetingsSent, 1);
         }
     }
 
-    /// Sends a datagram to where the configuration has the peer, wherever something may have come from.
-    fn send_datagram(&self, head: &Head, payload: &[u8]) -> bool {
-        let bytes = datagram::encode(&self.keys.datagrams, head, payload);
-        let to = self.peers.get(&head.receiver).map(|peer| peer.address);
-        to.is_some_and(|to: SocketAddr| self.beats.socket.send_to(&bytes, to).is_ok())
+    /// Sends a datagram to where the configuration has the peer, wherever something may have come from. It bears the
+    /// peer's last ticket, or this one. Under the lock, so that counters rise on the wire as well.
+    fn say(&self, receiver: NodeId, kind: Kind, bears: Option<Ticket>, payload: &[u8]) -> bool {
+        let mut links = lock(&self.beats.links);
+        let (Some(link), Some(peer)) = (links.get_mut(&receiver), self.peers.get(&receiver)) else {
+            return false;
+        };
+        let (counter, gives, last) = link.next(&self.beats.secret, Instant::now());
+        let (sender, session, bears) = (self.node, self.beats.session, bears.unwrap_or(last));
+        let head = Head { kind, sender, receiver, session, counter, gives, bears };
+        let bytes = datagram::encode(&self.keys.datagrams, &head, payload);
+        self.beats.socket.send_to(&bytes, peer.address).is_ok()
     }
 
     fn judge(&self, bytes: &[u8]) {
@@ -111,10 +99,9 @@ impl Shared {
             Verdict::Stale => self.count(head.sender, PeerCount::DatagramsStale, 1),
             Verdict::Unproven => self.count(head.sender, PeerCount::DatagramsUnproven, 1),
         }
-        if answers && let Some(greeting) = self.head(head.sender, Kind::Greeting) {
+        if answers {
             // Its ticket is not kept, as nobody knows how old it is: good enough for an answer to the peer itself.
-            let bears = if is_unproven { head.gives } else { greeting.bears };
-            self.greet(&Head { bears, ..greeting });
+            self.greet(head.sender, is_unproven.then_some(head.gives));
         }
     }
 }

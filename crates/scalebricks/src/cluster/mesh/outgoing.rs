@@ -10,6 +10,7 @@ use scalebricks_types::NodeId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -17,6 +18,7 @@ use tokio::time::{sleep, timeout};
 /// Connects to a peer, again and again, and sends what waits for it.
 pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, outbox: Arc<Outbox>) {
     let mut retry = shared.limits.first_retry;
+    let mut was_wrong = false;
     loop {
         let connecting = connect(&shared, peer, address);
         match timeout(shared.limits.handshake_time, connecting).await.unwrap_or(Err(Refusal::Unfinished)) {
@@ -25,15 +27,24 @@ pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, 
                 shared.count(peer, PeerCount::Connected, 1);
                 shared.inbox.connection(peer, Some(number));
                 tracing::info!(%peer, %address, "connected");
+                let start = Instant::now();
                 send(&shared, peer, stream, Frames::new(key), &outbox).await;
                 shared.inbox.connection(peer, None);
                 tracing::warn!(%peer, %address, "connection lost");
-                retry = shared.limits.first_retry;
+                was_wrong = false;
+                // One that never lasts is not tried at once again.
+                if start.elapsed() >= shared.limits.last_retry {
+                    retry = shared.limits.first_retry;
+                }
             }
             Err(refusal) => {
                 let is_wrong = matches!(refusal, Refusal::WrongKey);
                 let what = if is_wrong { PeerCount::ConnectWrongKey } else { PeerCount::ConnectFailed };
                 shared.count(peer, what, 1);
+                if is_wrong && !was_wrong {
+                    tracing::warn!(%peer, %address, "what answers there does not have the key of this cluster");
+                }
+                was_wrong |= is_wrong;
             }
         }
         // What waits would be old when it gets there; its sender sends again.

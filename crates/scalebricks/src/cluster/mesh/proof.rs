@@ -118,6 +118,7 @@ impl Link {
 mod tests {
     use super::*;
     use crate::cluster::mesh::datagram::Kind;
+    use proptest::prelude::*;
     use ring::hmac::HMAC_SHA256;
 
     /// One end, which speaks to the other.
@@ -258,5 +259,83 @@ mod tests {
         assert!(a.link.may_greet(now));
         assert!(!a.link.may_greet(now));
         assert!(a.link.may_greet(now + GREETING));
+    }
+
+    /// What may happen between two ends, with one between them who keeps all that A says.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Say,
+        /// B says something, which A hears.
+        Back,
+        /// One of the things that A said comes to B, and B's answer to A, or not.
+        Deliver(prop::sample::Index, bool),
+        Wait(u64),
+        RestartA,
+        RestartB,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let deliver = (any::<prop::sample::Index>(), any::<bool>());
+        let step = prop_oneof![
+            4 => Just(Step::Say),
+            3 => Just(Step::Back),
+            8 => deliver.prop_map(|(which, answers)| Step::Deliver(which, answers)),
+            3 => (0..900_u64).prop_map(Step::Wait),
+            1 => Just(Step::RestartA),
+            1 => Just(Step::RestartB),
+        ];
+        prop::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        #[test]
+        fn what_counts_was_said_within_the_lease_and_counts_once(steps in steps()) {
+            let mut now = Instant::now();
+            let (mut a, mut b) = pair(now);
+            let mut starts = 10;
+            // What A said, when, and whether it has counted.
+            let mut said: Vec<(Head, Instant, bool)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Say => said.push((a.say(now), now, false)),
+                    Step::Back => _ = a.hear(&b.say(now), now),
+                    Step::Deliver(_, _) if said.is_empty() => {}
+                    Step::Deliver(which, answers) => {
+                        let at = which.index(said.len());
+                        let (head, then, has_counted) = &mut said[at];
+                        let head = *head;
+                        if let Verdict::Fresh { .. } = b.hear(&head, now) {
+                            prop_assert!(now - *then < LEASE);
+                            prop_assert!(!std::mem::replace(has_counted, true));
+                        } else if answers {
+                            let answer = b.greet(&head, now);
+                            if a.hear(&answer, now) == Verdict::Unproven {
+                                said.push((a.greet(&answer, now), now, false));
+                            }
+                        }
+                    }
+                    Step::Wait(ms) => now += Duration::from_millis(ms),
+                    Step::RestartA => {
+                        starts += 1;
+                        a = End::new(1, starts, now);
+                    }
+                    Step::RestartB => {
+                        starts += 1;
+                        b = End::new(0, starts, now);
+                    }
+                }
+            }
+            // Whatever has happened: who is there now is believed after a round trip and a half.
+            let first = a.say(now);
+            if b.hear(&first, now) == Verdict::Unproven {
+                let answer = b.greet(&first, now);
+                let reply = match a.hear(&answer, now) {
+                    Verdict::Unproven => a.greet(&answer, now),
+                    _ => a.say(now),
+                };
+                let is_fresh = matches!(b.hear(&reply, now), Verdict::Fresh { .. });
+                prop_assert!(is_fresh);
+            }
+        }
     }
 }
