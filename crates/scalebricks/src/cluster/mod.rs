@@ -13,11 +13,13 @@
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
-//! | [`wire`] | what nodes send each other |
+//! | [`mesh`] | how nodes reach each other: signs of life, and messages |
+//! | [`wire`] | what those messages say |
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod actor;
 mod follow;
+pub mod mesh;
 pub mod plane;
 mod view;
 mod waiting;

@@ -1,0 +1,305 @@
+//! How the nodes of a cluster speak to each other about the cluster: *beats* over UDP, by which they see who is alive,
+//! and *messages* over TCP. Payloads are opaque.
+//!
+//! A beat goes to all peers at once, and may be lost. Messages to a peer come in order while its connection lasts. Those
+//! that wait or are on their way when it breaks may be lost, and nothing says which; nothing comes twice. Why so, and not
+//! by what others have made: `docs/adr/0017-control-mesh.md`.
+//!
+//! # What is defended
+//!
+//! All nodes share a key. One without it can neither make, change nor repeat what a node takes for a peer's. It can read
+//! everything: there is no secrecy. It can, on the way between two nodes, hold things back; then a node that is dead looks
+//! alive for up to two seconds. One *with* the key, so every node, can speak for any other. What strangers send costs
+//! a checksum or a connection out of few, and is counted ([`StrangerCount`]), never logged one by one.
+//!
+//! # The form on the wire
+//!
+//! Numbers are little-endian. A code is HMAC-SHA256, 32 bytes. Keys are `HMAC(cluster key, "scalebricks mesh 1 " purpose
+//! " " cluster name)`, with the purposes `datagrams`, `handshake` and `connections`.
+//!
+//! **Datagrams**, of up to 1,292 bytes:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | version, 1 |
+//! | 1 | kind: 1 beat, 2 greeting |
+//! | 1, 1 | sender, receiver |
+//! | 16 | the sender's session, drawn when it started |
+//! | 8 | counter, rising with each datagram of the session to this receiver |
+//! | 16 | the ticket that the sender gives the receiver |
+//! | 16 | the ticket that the receiver gave the sender, or zeros |
+//! | 0 to 1,200 | payload; a greeting has none |
+//! | 32 | code of all before |
+//!
+//! A datagram counts if its counter is higher than all before it in the session, and the session has proven itself in the
+//! last two seconds, by bearing a ticket that was made in that time and not borne before. What did not prove itself is
+//! answered by a greeting, at the peer's configured address, that bears its ticket; a session that is new and proven is
+//! greeted as well. So a node that starts is believed after one and a half round trips, with no clock and nothing kept on
+//! a disk, and a link must work both ways for either node to see the other.
+//!
+//! **Connections.** Each node connects to each peer, and only who has connected sends messages.
+//!
+//! | who | bytes | what |
+//! |---|---|---|
+//! | connecting | 4, 1, 1, 32 | `SBM` and version 1, sender, receiver, nonce: *hello* |
+//! | accepting | 32, 32 | nonce, code of `"accept"` hello nonce |
+//! | connecting | 32 | code of `"connect"` hello nonce |
+//! | connecting, any number of times | 4, 32, length | length, code, payload: a frame |
+//!
+//! The code of a frame is over its number on the connection (8 bytes), the length and the payload, by the key
+//! `HMAC(connections, hello nonce)`. An empty frame says that the sender is there.
+
+mod beats;
+mod config;
+mod counters;
+mod datagram;
+mod frame;
+mod handshake;
+mod inbox;
+mod incoming;
+mod keys;
+mod outbox;
+mod outgoing;
+mod proof;
+#[cfg(test)]
+mod tests;
+
+pub use config::{ClusterKey, MeshConfig, MeshError, MeshLimits};
+pub use counters::{MeshStats, PeerCount, PeerStats, StrangerCount};
+pub use datagram::BEAT_BYTES;
+pub use inbox::{Event, Events};
+
+use beats::Beats;
+use bytes::Bytes;
+use counters::{PeerCounters, StrangerCounters};
+use inbox::Inbox;
+use keys::Keys;
+use outbox::Outbox;
+use scalebricks_types::NodeId;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+/// How often another port is tried if one was to be chosen, and only TCP has it free.
+const PORT_TRIES: usize = 16;
+
+/// Why something was not sent. It was counted, where it was for a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The node is no peer.
+    #[error("{0} is no peer")]
+    NoPeer(NodeId),
+    /// The payload is empty, or longer than the limit.
+    #[error("a payload of {0} bytes")]
+    Length(usize),
+    /// Too much waits for this peer already.
+    #[error("too much waits for {0}")]
+    Full(NodeId),
+}
+
+/// A node's part in the mesh. Dropping it ends all its connections and tasks.
+pub struct Mesh {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+/// What the tasks of a mesh have in common.
+struct Shared {
+    node: NodeId,
+    limits: MeshLimits,
+    keys: Keys,
+    peers: BTreeMap<NodeId, Peer>,
+    strangers: StrangerCounters,
+    inbox: Arc<Inbox>,
+    beats: Beats,
+    /// The task that reads from each peer.
+    readers: Mutex<BTreeMap<NodeId, AbortHandle>>,
+    /// Connections to peers so far.
+    connections: AtomicU64,
+    /// Tells all tasks to end; each holds a receiver.
+    stop: watch::Sender<bool>,
+}
+
+struct Peer {
+    address: SocketAddr,
+    outbox: Arc<Outbox>,
+    counters: PeerCounters,
+}
+
+impl Mesh {
+    /// Starts to listen, and to connect to all peers, on tasks of the tokio runtime this is called in.
+    ///
+    /// # Errors
+    /// [`MeshError`], before anything is sent.
+    pub fn start(config: MeshConfig) -> Result<(Self, Events), MeshError> {
+        config.limits.check()?;
+        let _runtime = tokio::runtime::Handle::try_current().map_err(|_| MeshError::NoRuntime)?;
+        let failed = |error| MeshError::Listen { address: config.listen, error };
+        let (tcp, udp) = listen(config.listen).map_err(failed)?;
+        let address = tcp.local_addr().map_err(failed)?;
+        let incoming_udp = udp.try_clone().and_then(tokio::net::UdpSocket::from_std).map_err(failed)?;
+        let incoming_tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
+        let shared = Arc::new(Shared::new(config, udp)?);
+        shared.spawn(beats::receive(Arc::clone(&shared), incoming_udp));
+        shared.spawn(incoming::run(Arc::clone(&shared), incoming_tcp));
+        for (id, peer) in &shared.peers {
+            let outbox = Arc::clone(&peer.outbox);
+            shared.spawn(outgoing::run(Arc::clone(&shared), *id, peer.address, outbox));
+        }
+        shared.greet_all();
+        let events = Events(Arc::clone(&shared.inbox));
+        Ok((Self { shared, address }, events))
+    }
+
+    /// Where it listens, with the port that was chosen if 0 was asked for.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a message to a peer, after all that was sent to it before. Never waits.
+    ///
+    /// # Errors
+    /// [`SendError`], if it is not for a peer, not of a length from 1 to the limit, or if too much waits already.
+    pub fn send(&self, to: NodeId, message: impl Into<Bytes>) -> Result<(), SendError> {
+        let message = message.into();
+        let peer = self.shared.peers.get(&to).ok_or(SendError::NoPeer(to))?;
+        if !(1..=self.shared.limits.message_bytes).contains(&message.len()) {
+            return Err(SendError::Length(message.len()));
+        }
+        if !peer.outbox.push(message) {
+            peer.counters.one(PeerCount::DroppedFull);
+            return Err(SendError::Full(to));
+        }
+        Ok(())
+    }
+
+    /// Tells all peers that this node is alive. Never waits; costs a code and a call to the system for each peer.
+    ///
+    /// # Errors
+    /// [`SendError::Length`] if the payload is longer than [`BEAT_BYTES`].
+    pub fn beat(&self, payload: &[u8]) -> Result<(), SendError> {
+        if payload.len() > BEAT_BYTES {
+            return Err(SendError::Length(payload.len()));
+        }
+        self.shared.beat(payload);
+        Ok(())
+    }
+
+    /// All counters.
+    pub fn stats(&self) -> MeshStats {
+        let of = |(id, peer): (&NodeId, &Peer)| {
+            let (waiting, counts) = (peer.outbox.len(), peer.counters.read());
+            (*id, PeerStats { is_connected: self.shared.inbox.is_connected(*id), waiting, counts })
+        };
+        MeshStats {
+            peers: self.shared.peers.iter().map(of).collect(),
+            strangers: self.shared.strangers.read(),
+        }
+    }
+
+    /// Ends all connections and tasks, and waits until they have ended. Dropping the mesh does the same without waiting.
+    pub async fn close(self) {
+        self.stop();
+        self.shared.stop.closed().await;
+    }
+
+    fn stop(&self) {
+        self.shared.stop.send_replace(true);
+        self.shared.inbox.close();
+    }
+}
+
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mesh")
+            .field("node", &self.shared.node)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn new(config: MeshConfig, udp: UdpSocket) -> Result<Self, MeshError> {
+        let MeshConfig { cluster, node, mut peers, key, limits, .. } = config;
+        peers.remove(&node);
+        let peer = |address| Peer {
+            address,
+            outbox: Arc::new(Outbox::new(limits.queue_messages, limits.queue_bytes)),
+            counters: PeerCounters::new(),
+        };
+        Ok(Self {
+            node,
+            limits,
+            keys: Keys::new(&cluster, &key),
+            inbox: Arc::new(Inbox::new(peers.keys().copied(), &limits)),
+            beats: Beats::new(udp, peers.keys().copied())?,
+            peers: peers.into_iter().map(|(id, address)| (id, peer(address))).collect(),
+            strangers: StrangerCounters::new(),
+            readers: Mutex::default(),
+            connections: AtomicU64::new(0),
+            stop: watch::Sender::new(false),
+        })
+    }
+
+    fn count(&self, peer: NodeId, what: PeerCount, more: usize) {
+        if let Some(peer) = self.peers.get(&peer) {
+            peer.counters.add(what, more);
+        }
+    }
+
+    /// Runs a task until it ends, or the mesh does.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut stop = self.stop.subscribe();
+        let run = async move {
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => {}
+                () = task => {}
+            }
+        };
+        tokio::spawn(run).abort_handle()
+    }
+}
+
+/// Listens by TCP and by UDP on one address. If the port is to be chosen, another is tried while only one of the two is free.
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let mut tries = if address.port() == 0 { PORT_TRIES } else { 1 };
+    loop {
+        let tcp = TcpListener::bind(address)?;
+        match UdpSocket::bind(tcp.local_addr()?) {
+            Ok(udp) => {
+                tcp.set_nonblocking(true)?;
+                udp.set_nonblocking(true)?;
+                return Ok((tcp, udp));
+            }
+            Err(error) if tries == 1 => return Err(error),
+            Err(_) => tries -= 1,
+        }
+    }
+}
+
+/// What both ends of a connection want: nothing waits for more to come, and a peer that confirms nothing for so long is gone.
+fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+    rustix::net::sockopt::set_tcp_user_timeout(stream, silence_ms)?;
+    Ok(())
+}
+
+/// Nothing under these locks can be half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
