@@ -35,7 +35,7 @@ use futures_channel::oneshot;
 use futures_core::future::BoxFuture;
 use jobs::Jobs;
 use queue::{Rejected, Request, Stop};
-use records::{NO_KEY, is_key};
+pub(crate) use records::{NO_KEY, is_key};
 use scalebricks_control::engine::{
     AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES,
     MAX_RECORD_BYTES, ReadError, Record, Revision, Snapshot, SwapError,
