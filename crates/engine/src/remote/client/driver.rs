@@ -8,7 +8,7 @@ use crate::remote::buffer::{Reader, Writer};
 use crate::remote::codec::{self, End, HELLO_BYTES};
 use crate::remote::endpoint::Endpoint;
 use scalebricks_control::engine::{EngineError, ReadError};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,8 @@ pub(super) struct Driver {
     pub is_connected: Arc<AtomicBool>,
     /// Calls that were not sent, in the order they came.
     pub waiting: VecDeque<Call>,
-    pub streams: HashMap<u64, Stream>,
+    /// In the order they were begun, in which a new connection begins them again.
+    pub streams: BTreeMap<u64, Stream>,
     pub sent: Sent,
 }
 
@@ -43,7 +44,7 @@ impl Driver {
         commands: UnboundedReceiver<Command>,
         is_connected: Arc<AtomicBool>,
     ) -> Self {
-        let (waiting, streams) = (VecDeque::new(), HashMap::new());
+        let (waiting, streams) = (VecDeque::new(), BTreeMap::new());
         Self { endpoint, commands, is_connected, waiting, streams, sent: Sent::default() }
     }
 
