@@ -239,7 +239,7 @@ impl Engine for EmbeddedLog {
     }
 
     fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>> {
-        Box::pin(streams::Watch::new(Arc::clone(&self.shared), partition, from))
+        Box::pin(streams::watch(Arc::clone(&self.shared), partition, from))
     }
 
     fn trim(&self, partition: PartitionId, below: Position) -> BoxFuture<'_, Result<(), EngineError>> {
@@ -284,7 +284,7 @@ impl Engine for EmbeddedLog {
     }
 
     fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>> {
-        Box::pin(streams::WatchRecords::new(Arc::clone(&self.shared), prefix))
+        Box::pin(streams::watch_records(Arc::clone(&self.shared), prefix))
     }
 
     fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>> {
