@@ -10,6 +10,7 @@
 //! written, so damage to exactly that group after a crash is cut off with it. A log that was closed ends in a mark, and has
 //! no such place. Copies of the disk are somebody else's affair: this is the engine for one machine.
 
+mod check;
 mod draft;
 mod frame;
 mod jobs;
@@ -29,6 +30,7 @@ mod topics;
 mod writer;
 mod writers;
 
+pub use check::{CheckReport, Damage, PartitionReport, SnapshotReport, check, check_on};
 pub use options::{OpenError, OpenReport, Options, Torn};
 
 use futures_channel::oneshot;
