@@ -4,9 +4,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`embedded`] | a local write-ahead log: the engine of one machine, and the default |
+//! | [`remote`] | any engine in a process of its own, over a socket: the server, and a client that is an engine |
 //! | [`conformance`] | a test for each promise of the interface, for any engine |
 
 #![forbid(unsafe_code)]
 
 pub mod conformance;
 pub mod embedded;
+pub mod remote;

@@ -10,6 +10,7 @@
 //! written, so damage to exactly that group after a crash is cut off with it. A log that was closed ends in a mark, and has
 //! no such place. Copies of the disk are somebody else's affair: this is the engine for one machine.
 
+mod check;
 mod draft;
 mod frame;
 mod jobs;
@@ -29,13 +30,14 @@ mod topics;
 mod writer;
 mod writers;
 
+pub use check::{CheckReport, Damage, PartitionReport, SnapshotReport, check, check_on};
 pub use options::{OpenError, OpenReport, Options, Torn};
 
 use futures_channel::oneshot;
 use futures_core::future::BoxFuture;
 use jobs::Jobs;
 use queue::{Rejected, Request, Stop};
-use records::{NO_KEY, is_key};
+pub(crate) use records::{NO_KEY, is_key};
 use scalebricks_control::engine::{
     AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES,
     MAX_RECORD_BYTES, ReadError, Record, Revision, Snapshot, SwapError,
@@ -239,7 +241,7 @@ impl Engine for EmbeddedLog {
     }
 
     fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>> {
-        Box::pin(streams::Watch::new(Arc::clone(&self.shared), partition, from))
+        Box::pin(streams::watch(Arc::clone(&self.shared), partition, from))
     }
 
     fn trim(&self, partition: PartitionId, below: Position) -> BoxFuture<'_, Result<(), EngineError>> {
@@ -284,7 +286,7 @@ impl Engine for EmbeddedLog {
     }
 
     fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>> {
-        Box::pin(streams::WatchRecords::new(Arc::clone(&self.shared), prefix))
+        Box::pin(streams::watch_records(Arc::clone(&self.shared), prefix))
     }
 
     fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whether a key is well formed: levels of `a` to `z`, `0` to `9`, `-` and `_`, separated by `.`.
-pub(super) fn is_key(key: &str) -> bool {
+pub(crate) fn is_key(key: &str) -> bool {
     let is_level = |level: &str| {
         let is_fit = |b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
         !level.is_empty() && level.bytes().all(is_fit)
@@ -14,7 +14,7 @@ pub(super) fn is_key(key: &str) -> bool {
 }
 
 /// Why a key is none.
-pub(super) const NO_KEY: &str = "keys have at most 128 bytes, a-z 0-9 - _, in levels separated by dots";
+pub(crate) const NO_KEY: &str = "keys have at most 128 bytes, a-z 0-9 - _, in levels separated by dots";
 
 /// A record's newest version.
 #[derive(Debug, Clone)]

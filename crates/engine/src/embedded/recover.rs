@@ -35,6 +35,44 @@ fn segment_number(name: &str) -> Option<u32> {
 
 /// Reads a log back, cuts off what a crash left, and makes sure that what is there is durable.
 pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<Recovered, OpenError> {
+    let mut state = State::new(options.limits());
+    let mut report = OpenReport::default();
+    let end = read_back(storage, &mut state, &mut report)?;
+    // From here on the log is changed.
+    for name in &report.removed {
+        storage.remove(name).map_err(OpenError::io("remove", name))?;
+    }
+    let tail = if let Some(end) = end {
+        end.settle(storage, report.torn.as_ref())?
+    } else {
+        let header = SegmentHeader { sequence: 1, first_group: 1, salt: options.salt };
+        let segment = tail::create_segment(storage.as_ref(), &header)
+            .map_err(|e| OpenError::io("create", &segment_name(1))(e.error))?;
+        state.segments.insert(1, Arc::clone(&segment));
+        Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
+    };
+    // Segments before `begin`, which a crash can leave, go with the next that are dropped.
+    Ok(Recovered { state, tail, report })
+}
+
+/// Reads a log back and changes nothing. What is in `state` and `report` after an error is what was read before it.
+/// `None`: there is no segment to go on with.
+pub(super) fn read_back(
+    storage: &Arc<dyn Storage>,
+    state: &mut State,
+    report: &mut OpenReport,
+) -> Result<Option<End>, OpenError> {
+    let done = read_segments(storage, state, report);
+    report.entries = state.entries();
+    report.records = state.records.len();
+    done
+}
+
+fn read_segments(
+    storage: &Arc<dyn Storage>,
+    state: &mut State,
+    report: &mut OpenReport,
+) -> Result<Option<End>, OpenError> {
     let names = storage.names().map_err(OpenError::io("list the files of", "the directory"))?;
     let mut sequences: Vec<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
     sequences.sort_unstable();
@@ -43,12 +81,10 @@ pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<R
             return Err(OpenError::damaged(&segment_name(pair[0] + 1), 0, "the segment is missing"));
         }
     }
-    let mut state = State::new(options.limits());
-    let mut report = OpenReport::default();
     let mut end: Option<End> = None;
     for &sequence in &sequences {
         let is_last = sequences.last() == Some(&sequence);
-        match scan(storage, sequence, end.as_ref(), is_last, &mut state, &mut report)? {
+        match scan(storage, sequence, end.as_ref(), is_last, state, report)? {
             Some(scanned) => end = Some(scanned),
             None => report.removed.push(segment_name(sequence)),
         }
@@ -65,27 +101,11 @@ pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<R
     if end.is_none() && sequences.first().is_some_and(|&sequence| sequence != 1) {
         return Err(OpenError::damaged(&segment_name(1), 0, "the segments before the last are missing"));
     }
-    // From here on the log is changed.
-    for name in &report.removed {
-        storage.remove(name).map_err(OpenError::io("remove", name))?;
-    }
-    let tail = if let Some(end) = end {
-        end.settle(storage, report.torn.as_ref())?
-    } else {
-        let header = SegmentHeader { sequence: 1, first_group: 1, salt: options.salt };
-        let segment = tail::create_segment(storage.as_ref(), &header)
-            .map_err(|e| OpenError::io("create", &segment_name(1))(e.error))?;
-        state.segments.insert(1, Arc::clone(&segment));
-        Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
-    };
-    // Segments before `begin`, which a crash can leave, go with the next that are dropped.
-    report.entries = state.entries();
-    report.records = state.records.len();
-    Ok(Recovered { state, tail, report })
+    Ok(end)
 }
 
 /// Where a segment ends.
-struct End {
+pub(super) struct End {
     sequence: u32,
     segment: Arc<Segment>,
     /// Its length, what is torn left out.

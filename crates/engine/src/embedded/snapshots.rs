@@ -65,16 +65,35 @@ pub(super) struct Snapshots {
 impl Snapshots {
     /// Lists the snapshots, and removes what was not finished.
     pub(super) fn open(storage: &Arc<dyn Storage>, removed: &mut Vec<String>) -> Result<Self, OpenError> {
-        let names = storage.names().map_err(OpenError::io("list the files of", "the directory"))?;
-        let mut known = BTreeSet::new();
-        for file in names {
-            known.extend(parse(&file));
-            if file.strip_suffix(".tmp").and_then(parse).is_some() {
-                storage.remove(&file).map_err(OpenError::io("remove", &file))?;
-                removed.push(file);
-            }
+        let (snapshots, unfinished) = Self::list(storage)?;
+        for file in unfinished {
+            storage.remove(&file).map_err(OpenError::io("remove", &file))?;
+            removed.push(file);
         }
-        Ok(Self { storage: Arc::clone(storage), known: Mutex::new(known) })
+        Ok(snapshots)
+    }
+
+    /// Lists the snapshots, and the files of those that were not finished.
+    pub(super) fn list(storage: &Arc<dyn Storage>) -> Result<(Self, Vec<String>), OpenError> {
+        let names = storage.names().map_err(OpenError::io("list the files of", "the directory"))?;
+        let known = Mutex::new(names.iter().filter_map(|file| parse(file)).collect());
+        let is_unfinished = |file: &String| file.strip_suffix(".tmp").and_then(parse).is_some();
+        let unfinished = names.into_iter().filter(is_unfinished).collect();
+        Ok((Self { storage: Arc::clone(storage), known }, unfinished))
+    }
+
+    /// Reads all of them: partition, position, and what is wrong. O(bytes).
+    pub(super) fn check_all(&self) -> Vec<(PartitionId, Position, Option<String>)> {
+        let all: Vec<_> = self.known().iter().copied().collect();
+        let check = |(partition, position)| {
+            let problem = match self.check(partition, position, None) {
+                Ok(()) => None,
+                Err(Bad::Damaged(what)) => Some(what),
+                Err(Bad::Io(error)) => Some(format!("{}: {error}", name(partition, position))),
+            };
+            (partition, position, problem)
+        };
+        all.into_iter().map(check).collect()
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeSet<(PartitionId, Position)>> {

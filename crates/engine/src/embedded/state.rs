@@ -170,6 +170,12 @@ impl State {
         Some((*hole.0, hole.1.floor, hole.1.first))
     }
 
+    /// Of each partition the oldest position that is not trimmed and the newest there is, in the order of partitions.
+    pub(super) fn positions(&self) -> BTreeMap<PartitionId, (Position, Position)> {
+        let ends = |log: &PartitionLog| (Position(log.floor()), Position(log.next() - 1));
+        self.partitions.iter().map(|(&partition, log)| (partition, ends(log))).collect()
+    }
+
     /// The oldest segment that holds an entry somebody may still read. O(partitions).
     pub(super) fn oldest_needed(&self) -> Option<u32> {
         self.partitions.values().filter_map(|log| log.places.front()).map(|place| place.segment).min()

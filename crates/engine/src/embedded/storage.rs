@@ -134,6 +134,25 @@ pub struct Directory {
 pub struct DirectoryLock(#[expect(dead_code, reason = "the lock ends when the file is closed")] File);
 
 impl Directory {
+    /// Locks a directory against those who would change it, and opens it for reading alone. Changes nothing: no file is
+    /// made, and what changes something fails.
+    ///
+    /// # Errors
+    /// `None` if another process has it, else those of the operating system.
+    pub fn lock_for_reading(path: &Path) -> Result<(ReadOnly, Option<DirectoryLock>), Option<io::Error>> {
+        let handle = File::open(path)?;
+        // Without the file nobody has ever opened it, or it is a copy.
+        let lock = match File::open(path.join(LOCK)) {
+            Ok(lock) => Some(lock),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(lock) = &lock {
+            lock.try_lock_shared().map_err(held)?;
+        }
+        Ok((ReadOnly(Self { path: path.to_owned(), handle }), lock.map(DirectoryLock)))
+    }
+
     /// Locks a directory, which is made if there is none.
     ///
     /// # Errors
@@ -147,11 +166,45 @@ impl Directory {
             }
         }
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
-        lock.try_lock().map_err(|e| match e {
-            TryLockError::WouldBlock => None,
-            TryLockError::Error(e) => Some(e),
-        })?;
+        lock.try_lock().map_err(held)?;
         Ok((Self { path: path.to_owned(), handle: File::open(path)? }, DirectoryLock(lock)))
+    }
+}
+
+fn held(error: TryLockError) -> Option<io::Error> {
+    match error {
+        TryLockError::WouldBlock => None,
+        TryLockError::Error(error) => Some(error),
+    }
+}
+
+/// A directory of the operating system that is only read.
+#[derive(Debug)]
+pub struct ReadOnly(Directory);
+
+impl Storage for ReadOnly {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.0.names()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>> {
+        Ok(Arc::new(File::open(self.0.path.join(name))?))
+    }
+
+    fn create(&self, _: &str) -> io::Result<Arc<dyn StoredFile>> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 }
 
