@@ -268,18 +268,23 @@ impl<T: Tables> Actor<T> {
 
     /// Tells the rest of the process where things are.
     fn tell(&mut self, now: Duration) {
+        let params = self.config.params;
+        let made_for = u64::from(params.blocks_per_partition()) * params.format().keys_per_block();
+        let mut keys = 0;
         for at in 0..self.config.partitions.get() {
             let partition = PartitionId(at as u16);
             let target = self.agent.replica().target(partition);
             let (settled, room) = target.map_or((Position(0), 0), |target| (target.settled, target.room));
             self.waiters.settled(partition, settled);
             self.shared.room[at as usize].store(room, Ordering::Relaxed);
+            keys += target.map_or(0, |_| made_for.saturating_sub(room));
             let unsettled = &mut self.unsettled[at as usize];
             while let Some(&(_, keys)) = unsettled.front().filter(|(position, _)| *position <= settled) {
                 unsettled.pop_front();
                 self.shared.reserved[at as usize].fetch_sub(keys, Ordering::Relaxed);
             }
         }
+        self.shared.keys.store(keys, Ordering::Relaxed);
         if self.shared.view.load().epoch() != self.agent.membership().view().epoch() {
             self.shared.view.store(Arc::new(self.agent.membership().view().clone()));
         }

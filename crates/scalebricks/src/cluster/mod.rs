@@ -9,6 +9,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`plane`] | the handle that the rest of the process has |
+//! | [`daemon`] | all of it on a thread of a node's process |
 //! | `actor` | the one task that owns the agent |
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | `write` | changes, batched into a partition's log |
@@ -18,6 +19,7 @@
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod actor;
+pub mod daemon;
 mod follow;
 pub mod mesh;
 pub mod plane;

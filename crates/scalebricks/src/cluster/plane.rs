@@ -68,6 +68,8 @@ impl Inbox {
 pub(super) struct Shared {
     partitions: PartitionCount,
     hasher: KeyHasher,
+    /// Keys of the cluster.
+    pub(super) keys: AtomicU64,
     pub(super) writers: Vec<mpsc::Sender<Submission>>,
     pub(super) room: Vec<AtomicU64>,
     /// Keys for which room is reserved.
@@ -156,6 +158,7 @@ impl ControlPlane {
         let shared = Arc::new(Shared {
             partitions: config.partitions,
             hasher: config.hasher,
+            keys: AtomicU64::new(0),
             writers,
             room: numbers(),
             reserved: numbers(),
@@ -186,6 +189,11 @@ impl ControlPlane {
     /// Whether this node's tables hold all they are to hold.
     pub fn has_caught_up(&self) -> bool {
         self.shared.has_caught_up.load(Ordering::Relaxed)
+    }
+
+    /// Keys of the cluster, as the owners told of their partitions a moment ago.
+    pub fn keys(&self) -> u64 {
+        self.shared.keys.load(Ordering::Relaxed)
     }
 
     /// Has changes accepted: they are in the logs when this returns, and will be applied by all.

@@ -109,6 +109,10 @@ pub struct ShapeArgs {
     #[arg(long, value_enum, default_value_t = Driver::Mixed)]
     pub driver: Driver,
 
+    /// Flows come from the control plane: an engine process keeps the log, and the flows of a node that dies go to others
+    #[arg(long)]
+    pub control: bool,
+
     /// Install programs that are missing, with apt-get
     #[arg(long)]
     pub install: bool,
@@ -130,6 +134,7 @@ impl ShapeArgs {
             ues_per_node: self.phones,
             driver: self.driver,
             architecture,
+            is_controlled: self.control,
         })
     }
 }

@@ -217,7 +217,14 @@ mod tests {
     fn plan() -> Plan {
         let size = ClusterSize::new(4).unwrap();
         let architecture = Architecture::ScaleBricks;
-        Plan { name: "sb".to_owned(), size, ues_per_node: 2, driver: Driver::Mixed, architecture }
+        Plan {
+            name: "sb".to_owned(),
+            size,
+            ues_per_node: 2,
+            driver: Driver::Mixed,
+            architecture,
+            is_controlled: false,
+        }
     }
 
     #[test]

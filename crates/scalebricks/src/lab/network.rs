@@ -3,7 +3,8 @@
 use super::LabError;
 use super::exec::Cmd;
 use super::plan::{
-    Family, GATEWAY_ROUTE, HOST_V4, HOST_V6, INTERNET_MTU, Link, Plan, STATION, TUN, TUNNEL_MTU,
+    CONTROL, CONTROL_BRIDGE, Family, GATEWAY_ROUTE, HOST_V4, HOST_V6, INTERNET_MTU, Link, Plan, STATION, TUN,
+    TUNNEL_MTU,
 };
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
@@ -85,7 +86,29 @@ impl Network<'_> {
         let cables = self.cables();
         cables.iter().try_for_each(|cable| self.lay(cable))?;
         self.fabric()?;
+        if self.plan.is_controlled {
+            self.control()?;
+        }
         self.addresses()
+    }
+
+    /// The network over which nodes speak of the cluster: the kernel's, beside those of the packets.
+    fn control(&self) -> Result<(), LabError> {
+        let switch = self.plan.switch();
+        self.ip(&switch, &format!("link add name {CONTROL_BRIDGE} type bridge stp_state 0"))?;
+        self.ip(&switch, &format!("link set {CONTROL_BRIDGE} up"))?;
+        for node in self.plan.size.nodes() {
+            let (namespace, port) = (self.plan.node(node), format!("c-n{}", node.get()));
+            Cmd::new(&format!(
+                "ip link add name {CONTROL} netns {namespace} type veth peer name {port} netns {switch}"
+            ))
+            .run(self.interrupt)?;
+            self.ip(&switch, &format!("link set {port} addrgenmode none master {CONTROL_BRIDGE} up"))?;
+            let address = Plan::control_address(node);
+            self.ip(&namespace, &format!("addr add {address}/24 dev {CONTROL}"))?;
+            self.ip(&namespace, &format!("link set {CONTROL} up"))?;
+        }
+        Ok(())
     }
 
     fn namespace(&self, namespace: &str) -> Result<(), LabError> {
@@ -284,7 +307,9 @@ impl Network<'_> {
         for node in self.plan.size.nodes() {
             let namespace = self.plan.node(node);
             let told = Cmd::new(&format!("ip -n {namespace} -o addr show")).run(self.interrupt)?;
-            if let Some(line) = told.lines().find(|line| !line.contains(" lo ")) {
+            if let Some(line) =
+                told.lines().find(|line| ![" lo ", " ctl "].iter().any(|own| line.contains(own)))
+            {
                 let what =
                     format!("{namespace}: the kernel has an address on a node's port: {}", line.trim());
                 return Err(LabError::Setup { what });

@@ -21,6 +21,9 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// What a node says when it forwards.
 const READY: &str = ": ready";
 
+/// The same where flows come from the control plane.
+const CAUGHT_UP: &str = "caught up with the cluster";
+
 /// The name of the capture that all checks share.
 pub const CAPTURE: &str = "capture";
 
@@ -53,9 +56,14 @@ impl Processes<'_> {
     /// [`LabError::File`].
     pub fn configure(&self) -> Result<(), LabError> {
         state::write(&self.directory.join("flows.csv"), self.plan.flows_csv().as_bytes())?;
+        if self.plan.is_controlled {
+            // The lab's network is nobody else's, and its files are in a directory of their own.
+            state::write_secret(&self.directory.join("cluster.key"), &[0x5b; 32])?;
+        }
         for node in self.plan.size.nodes() {
             let admin = self.socket(node);
-            let text = self.plan.node_toml(node, &admin.to_string_lossy());
+            let engine = self.engine_socket();
+            let text = self.plan.node_toml(node, &admin.to_string_lossy(), &engine.to_string_lossy());
             state::write(&self.directory.join(format!("node{}.toml", node.get())), text.as_bytes())?;
         }
         Ok(())
@@ -64,6 +72,34 @@ impl Processes<'_> {
     /// A node's socket.
     pub fn socket(&self, node: NodeId) -> PathBuf {
         self.directory.join(format!("node{}.sock", node.get()))
+    }
+
+    /// The engine's socket.
+    fn engine_socket(&self) -> PathBuf {
+        self.directory.join("engine.sock")
+    }
+
+    /// Starts who keeps the log.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn engine(&self) -> Result<Process, LabError> {
+        let (data, socket) = (self.directory.join("log"), self.engine_socket());
+        let line = format!("engine run --data {} --listen unix:{}", data.display(), socket.display());
+        self.own("engine", &line, &self.plan.switch())?.await_word("ready", self.interrupt)
+    }
+
+    /// Hands the flows to the control plane, and waits until all nodes have them.
+    ///
+    /// # Errors
+    /// As [`Cmd::run`].
+    pub fn import(&self) -> Result<(), LabError> {
+        let program = std::env::current_exe()
+            .map_err(|error| LabError::Setup { what: format!("cannot find this program: {error}") })?;
+        let Some(first) = self.plan.size.nodes().next() else { return Ok(()) };
+        let (socket, flows) = (self.socket(first), self.directory.join("flows.csv"));
+        let line = format!("flow import {} --socket {} --wait --quiet", flows.display(), socket.display());
+        Cmd::new("").arg(program.to_string_lossy()).words(&line).run(self.interrupt).map(drop)
     }
 
     /// The base station's socket.
@@ -103,7 +139,7 @@ impl Processes<'_> {
     pub fn nodes(&self) -> Result<Vec<Process>, LabError> {
         let nodes =
             self.plan.size.nodes().map(|node| self.start_node(node)).collect::<Result<Vec<_>, _>>()?;
-        nodes.into_iter().map(|node| node.await_word(READY, self.interrupt)).collect()
+        nodes.into_iter().map(|node| node.await_word(self.ready(), self.interrupt)).collect()
     }
 
     /// Starts a node, and waits until it is ready.
@@ -111,7 +147,12 @@ impl Processes<'_> {
     /// # Errors
     /// As [`Process::await_word`].
     pub fn node(&self, node: NodeId) -> Result<Process, LabError> {
-        self.start_node(node)?.await_word(READY, self.interrupt)
+        self.start_node(node)?.await_word(self.ready(), self.interrupt)
+    }
+
+    /// What a node says when it has all it needs.
+    const fn ready(&self) -> &'static str {
+        if self.plan.is_controlled { CAUGHT_UP } else { READY }
     }
 
     fn start_node(&self, node: NodeId) -> Result<Process, LabError> {
@@ -192,7 +233,8 @@ impl Process {
         }
     }
 
-    fn log(&self) -> String {
+    /// What it has said.
+    pub fn log(&self) -> String {
         fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 

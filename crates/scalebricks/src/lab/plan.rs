@@ -36,6 +36,12 @@ pub const UES_V6: &str = "2001:db8:45::/48";
 pub const INTERNET_MTU: u16 = 1500;
 /// MTU of the links to base stations and between nodes: a full packet fits with its tunnel headers.
 pub const TUNNEL_MTU: u16 = 1600;
+/// Name of the interface over which nodes speak of the cluster.
+pub const CONTROL: &str = "ctl";
+/// The bridge it leads to.
+pub const CONTROL_BRIDGE: &str = "br-ctl";
+/// The port that nodes listen on there.
+const CONTROL_PORT: u16 = 7_400;
 /// Name of the TUN where the phones are.
 pub const TUN: &str = "phones";
 /// Port of the file server at the Internet host.
@@ -235,6 +241,8 @@ pub struct Plan {
     pub driver: Driver,
     /// The nodes' architecture.
     pub architecture: Architecture,
+    /// Whether flows come from the control plane.
+    pub is_controlled: bool,
 }
 
 impl Plan {
@@ -294,6 +302,11 @@ impl Plan {
         Ipv4Addr::new(10, 9, 0, 10 + node.get())
     }
 
+    /// Where a node's control plane listens.
+    pub const fn control_address(node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::new(10, 254, 0, 10 + node.get())
+    }
+
     /// The address of a node's interface.
     pub const fn mac(node: NodeId, link: Link) -> MacAddr {
         MacAddr([0x02, 0x5a, 0, 0, link.number(), node.get()])
@@ -328,6 +341,7 @@ mod tests {
             size: ClusterSize::new(4).unwrap(),
             ues_per_node: 3,
             driver: Driver::Mixed,
+            is_controlled: false,
             architecture: Architecture::Vlb,
         }
     }

@@ -191,7 +191,14 @@ mod tests {
     fn the_table_has_a_row_a_check_and_ingress_and_failures_stand_out() {
         let size = ClusterSize::new(2).unwrap();
         let architecture = Architecture::ScaleBricks;
-        let plan = Plan { name: "sb".to_owned(), size, ues_per_node: 1, driver: Driver::Mixed, architecture };
+        let plan = Plan {
+            name: "sb".to_owned(),
+            size,
+            ues_per_node: 1,
+            driver: Driver::Mixed,
+            architecture,
+            is_controlled: false,
+        };
         let mut report = Report::new(&plan);
         let verdict = |passed, says: &str| Verdict { passed, says: says.to_owned() };
         for (ingress, node, passed) in

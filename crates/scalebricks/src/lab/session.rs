@@ -33,6 +33,8 @@ pub struct Lab<'a> {
     pub directory: PathBuf,
     /// The nodes.
     pub nodes: Vec<Process>,
+    /// Who keeps the log, if flows come from the control plane.
+    engine: Option<Process>,
     /// Everything else that runs.
     pub others: Vec<Process>,
     console: &'a Console,
@@ -59,9 +61,9 @@ impl<'a> Lab<'a> {
         }
         fs::create_dir_all(&directory).map_err(|error| LabError::File { path: directory.clone(), error })?;
         let reaper = Some(reaper(&plan.name)?);
-        let (nodes, others, is_left) = (Vec::new(), Vec::new(), false);
+        let (nodes, others, engine, is_left) = (Vec::new(), Vec::new(), None, false);
         let mut lab =
-            Self { plan, directory, nodes, others, console, interrupt, reaper, is_left, _lock: lock };
+            Self { plan, directory, nodes, engine, others, console, interrupt, reaper, is_left, _lock: lock };
         console.note("building namespaces, cables and bridges");
         lab.network().build()?;
         lab.processes().configure()?;
@@ -90,6 +92,7 @@ impl<'a> Lab<'a> {
             plan,
             directory,
             nodes,
+            engine: None,
             others,
             console,
             interrupt,
@@ -117,7 +120,14 @@ impl<'a> Lab<'a> {
         self.plan.architecture = architecture;
         self.processes().configure()?;
         self.console.note(&format!("starting {} nodes, {architecture}", self.plan.size.get()));
+        if self.plan.is_controlled && self.engine.is_none() {
+            self.engine = Some(self.processes().engine()?);
+        }
         self.nodes = self.processes().nodes()?;
+        if self.plan.is_controlled {
+            self.console.note("pinning the flows");
+            self.processes().import()?;
+        }
         self.network().check()
     }
 
@@ -138,7 +148,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`LabError::Died`].
     pub fn check_alive(&mut self) -> Result<(), LabError> {
-        self.nodes.iter_mut().chain(&mut self.others).try_for_each(Process::ended)
+        self.nodes.iter_mut().chain(&mut self.engine).chain(&mut self.others).try_for_each(Process::ended)
     }
 
     /// Copies logs, configurations and captures to a directory.
@@ -227,12 +237,15 @@ struct Standing {
     phones: u16,
     driver: Driver,
     architecture: String,
+    #[serde(default)]
+    is_controlled: bool,
 }
 
 impl Standing {
     fn of(plan: &Plan) -> Self {
         let (nodes, architecture) = (plan.size.get(), plan.architecture.to_string());
-        Self { nodes, phones: plan.ues_per_node, driver: plan.driver, architecture }
+        let (phones, driver) = (plan.ues_per_node, plan.driver);
+        Self { nodes, phones, driver, architecture, is_controlled: plan.is_controlled }
     }
 
     fn plan(&self, name: &str) -> Option<Plan> {
@@ -242,6 +255,7 @@ impl Standing {
             ues_per_node: self.phones,
             driver: self.driver,
             architecture: self.architecture.parse().ok()?,
+            is_controlled: self.is_controlled,
         })
     }
 }

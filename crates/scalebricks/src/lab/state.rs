@@ -6,7 +6,8 @@ use super::plan::all_namespaces;
 use rustix::process::{Pid, Signal, kill_process};
 use scalebricks_console::Interrupt;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -107,6 +108,17 @@ fn end_processes(namespaces: &[String], interrupt: &Interrupt) -> Result<(), Lab
         }
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Writes a file of the lab that only its owner may read.
+///
+/// # Errors
+/// [`LabError::File`].
+pub fn write_secret(path: &Path, content: &[u8]) -> Result<(), LabError> {
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(content))
+        .map_err(|error| LabError::File { path: path.to_owned(), error })
 }
 
 /// Writes a file of the lab.

@@ -43,11 +43,14 @@ impl Configuration {
         self.node.base_stations.iter().map(|station| station.address).collect()
     }
 
-    /// Reads the flows, as the file has them now.
+    /// Reads the flows, as the file has them now; none where they come from the control plane.
     ///
     /// # Errors
     /// [`NodeError::Read`] and [`NodeError::Flows`].
     pub fn flows(&self, console: &Console) -> Result<Vec<FlowSpec>, NodeError> {
+        if self.node.control.is_some() {
+            return Ok(Vec::new());
+        }
         let read = |error| NodeError::Read { path: self.flows.clone(), error };
         let file = File::open(&self.flows).map_err(read)?;
         let bytes = file.metadata().map_err(read)?.len();

@@ -6,6 +6,7 @@
 //! | [`worker`] | a thread that turns a node |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`vlan`] | sub-ports |
+//! | [`source`] | its tables, and who feeds them |
 //! | [`running`] | the running node as the admin interface sees it |
 //! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
 
@@ -18,6 +19,7 @@ pub mod load;
 mod run;
 pub mod running;
 pub mod slow_path;
+pub mod source;
 pub mod vlan;
 pub mod worker;
 
@@ -79,6 +81,9 @@ pub enum NodeError {
     /// The slow path.
     #[error("addresses and routes: {0}")]
     Local(String),
+    /// The control plane.
+    #[error("control plane: {0}")]
+    Control(#[from] crate::cluster::daemon::DaemonError),
     /// The admin interface.
     #[error("admin interface: {0}")]
     Admin(String),

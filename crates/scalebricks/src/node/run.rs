@@ -7,19 +7,23 @@
 //! ```
 
 use super::NodeError;
-use super::config::Role;
+use super::config::{ControlFile, Role};
 use super::links::{self, Link, Links};
 use super::load::Configuration;
 use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
+use super::source::Source;
 use super::worker::{Control, Told, Worker};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
 use crate::admin::server::{AdminServer, Limits, Listen, TcpListen};
+use crate::cluster::daemon::{self, Daemon, DaemonError, SharedTables};
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, Route};
+use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_dataplane::tap::Taps;
 use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutputPort, OutsideMacs, Policy};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
+use scalebricks_types::KeyHasher;
 use scalebricks_wire::MacAddr;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -27,7 +31,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,10 +47,18 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
     let workers = file.workers.count();
-    let mut tables = LiveTables::new(file.architecture, file.size, file.id, file.seed, workers, flows.len())
-        .map_err(NodeError::Tables)?;
-    tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
-    tracing::info!(flows = flows.len(), elapsed_ms = elapsed_ms(started), "flows loaded");
+    let tables = match &file.control {
+        None => {
+            let expected = flows.len();
+            let mut tables =
+                LiveTables::new(file.architecture, file.size, file.id, file.seed, workers, expected)
+                    .map_err(NodeError::Tables)?;
+            tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
+            tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
+            Source::List(Mutex::new(tables))
+        }
+        Some(control) => Source::Control(Box::new(control_plane(&configuration, control)?)),
+    };
     drop(flows);
 
     let taps = Taps::default();
@@ -89,6 +101,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         elapsed_ms = elapsed_ms(started),
         "ready"
     );
+    caught_up(&mut signals, &running);
     wait(&mut signals, &running, console);
     running.set_state(NodeState::Draining);
     notify(&[sd_notify::NotifyState::Stopping]);
@@ -113,6 +126,40 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
         tracing::debug!(%error, "no service manager was told");
     }
+}
+
+/// The control plane, with empty tables.
+fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result<Daemon, NodeError> {
+    let file = &configuration.node;
+    let params = daemon::params(control, file.size).map_err(DaemonError::from)?;
+    let keys_here = 2 * control.flows as usize / file.size.get();
+    let hasher = KeyHasher::new(file.seed);
+    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
+    let key = configuration.beside(&control.key);
+    let setting = daemon::Setting { control, node: file.id, size: file.size, seed: file.seed, key: &key };
+    Ok(Daemon::start(&setting, SharedTables::new(tables))?)
+}
+
+/// Tells when the tables hold all that they are to hold. A signal ends the wait, and is for whoever comes next.
+fn caught_up(signals: &mut Signals, running: &Running) {
+    if let Source::List(_) = &running.tables {
+        return;
+    }
+    let began = Instant::now();
+    while !running.tables.is_complete() {
+        if signals.pending().any(|signal| signal != SIGHUP) {
+            // It is to stop: the wait for signals sees the next one only, so it is sent once more.
+            let _to_itself = signal_hook::low_level::raise(SIGTERM);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let sizes = running.tables.sizes();
+    tracing::info!(
+        flows_here = sizes.flows_here,
+        elapsed_ms = elapsed_ms(began),
+        "caught up with the cluster"
+    );
 }
 
 /// Until a signal asks to stop; others reload the flows.
@@ -146,9 +193,9 @@ fn reload(running: &Running, console: &Console) {
             return;
         }
     };
-    let mut tables = running.tables.lock().unwrap_or_else(PoisonError::into_inner);
-    match tables.change_to(&flows, |_| {}) {
-        Ok(changes) => tracing::info!(
+    match running.tables.change_to(&flows) {
+        Ok(None) => tracing::info!("flows come from the control plane: nothing is read again"),
+        Ok(Some(changes)) => tracing::info!(
             added = changes.added,
             changed = changes.changed,
             removed = changes.removed,
@@ -160,7 +207,7 @@ fn reload(running: &Running, console: &Console) {
             tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here");
         }
     }
-    running.loaded(tables.sizes());
+    running.loaded(running.tables.sizes());
 }
 
 fn start_workers(
@@ -171,11 +218,10 @@ fn start_workers(
     pool: Pool,
     control: &Arc<Control>,
 ) -> Result<Vec<JoinHandle<()>>, NodeError> {
-    let tables = running.tables.lock().unwrap_or_else(PoisonError::into_inner);
     let mut threads = Vec::new();
     for (at, ports) in ports.into_iter().enumerate() {
         let (core, told) = running.workers[at].clone();
-        let mut turned = Node::new(node.clone(), tables.node_tables(at), ports, Box::new(pool));
+        let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.watch_drops(Box::new(running.taps.drops()));
         let mut worker = Worker {
             node: turned,
@@ -186,6 +232,7 @@ fn start_workers(
             core,
             keeps_time: at == 0,
             start: running.started,
+            turns: running.tables.turns(at),
         };
         let control = Arc::clone(control);
         let run = move || {

@@ -3,6 +3,7 @@
 use super::config::{Idle, Layout, Role};
 use super::load::Configuration;
 use super::slow_path::SlowPath;
+use super::source::Source;
 use super::worker::{Load, Told};
 use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use crate::admin::model::{
@@ -11,7 +12,7 @@ use crate::admin::model::{
 };
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
-use scalebricks_dataplane::{Architecture, LiveTables, NodeConfig, NodeStats, OutputPort};
+use scalebricks_dataplane::{Architecture, NodeConfig, NodeStats, OutputPort};
 use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -39,8 +40,8 @@ pub struct Running {
     state: AtomicU8,
     /// The data plane's configuration, which traces need.
     pub node: NodeConfig,
-    /// Its tables; held while they are changed.
-    pub tables: Mutex<LiveTables>,
+    /// Its tables, and who feeds them.
+    pub tables: Source,
     flows: Mutex<(FlowsView, LiveSizes)>,
     /// Off the fast path.
     pub slow_path: Arc<SlowPath>,
@@ -59,7 +60,7 @@ pub struct Parts {
     /// As in [`Running`].
     pub node: NodeConfig,
     /// As in [`Running`].
-    pub tables: LiveTables,
+    pub tables: Source,
     /// As in [`Running`].
     pub slow_path: Arc<SlowPath>,
     /// As in [`Running`].
@@ -79,14 +80,17 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Running {
     /// A node that does not forward yet.
     pub fn new(parts: Parts) -> Self {
-        let file = parts.configuration.flows.display().to_string();
+        let file = match &parts.tables {
+            Source::List(_) => parts.configuration.flows.display().to_string(),
+            Source::Control(_) => "control plane".to_owned(),
+        };
         let flows = FlowsView { file, ..FlowsView::default() };
         Self {
             configuration: parts.configuration,
             started: parts.started,
             state: AtomicU8::new(NodeState::Loading as u8),
             node: parts.node,
-            tables: Mutex::new(parts.tables),
+            tables: parts.tables,
             flows: Mutex::new((flows, LiveSizes::default())),
             slow_path: parts.slow_path,
             workers: parts.workers,
@@ -181,7 +185,11 @@ pub const fn role(role: Role) -> PortRole {
 impl Inspect for Running {
     fn status(&self) -> Status {
         let node = &self.configuration.node;
-        let (flows, sizes) = unpoisoned(&self.flows).clone();
+        let (mut flows, mut sizes) = unpoisoned(&self.flows).clone();
+        if let Source::Control(_) = &self.tables {
+            sizes = self.tables.sizes();
+            (flows.in_cluster, flows.here) = (sizes.flows as u64, sizes.flows_here as u64);
+        }
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: node.id.get().into(),
@@ -223,8 +231,7 @@ impl Inspect for Running {
     }
 
     fn trace(&self, request: &TraceRequest) -> Result<Trace, TraceError> {
-        let Ok(tables) = self.tables.try_lock() else { return Err(TraceError::NotReady) };
-        let tables = tables.node_tables(0);
+        let tables = self.tables.try_node_tables().ok_or(TraceError::NotReady)?;
         let config = NodeConfig { adjacencies: self.slow_path.adjacencies(), ..self.node.clone() };
         crate::admin::trace::answer(config, tables, request)
     }
@@ -234,6 +241,6 @@ impl Inspect for Running {
     }
 
     fn is_ready(&self) -> bool {
-        self.state() == NodeState::Ready
+        self.state() == NodeState::Ready && self.tables.is_complete()
     }
 }

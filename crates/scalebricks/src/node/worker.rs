@@ -4,6 +4,7 @@ use super::config::Idle;
 use super::slow_path::SlowPath;
 use arc_swap::Guard;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use scalebricks_dataplane::pinned::Turns;
 use scalebricks_dataplane::{Adjacencies, Node, NodeStats, Punt};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -100,6 +101,8 @@ pub struct Worker<P: PacketBuf> {
     pub keeps_time: bool,
     /// The moment times are counted from, the same for all workers.
     pub start: Instant,
+    /// What it says with that it is between two turns, if somebody waits for that.
+    pub turns: Option<Turns>,
 }
 
 /// What has happened since a worker told of it last.
@@ -126,6 +129,9 @@ impl<P: PacketBuf> Worker<P> {
         let mut now = self.start.elapsed();
         while !control.is_stopping() {
             self.take_adjacencies(&mut adjacencies);
+            if let Some(turns) = &mut self.turns {
+                turns.pass();
+            }
             let moved = self.node.turn(now);
             let due = self.keeps_time && now >= self.slow_path.deadline();
             self.node.take_punts(&mut punts);
@@ -150,6 +156,7 @@ impl<P: PacketBuf> Worker<P> {
             }
         }
         self.finish(now);
+        self.turns = None;
         self.publish(&tally);
     }
 

@@ -126,6 +126,7 @@ impl Rig {
             core: None,
             keeps_time: true,
             start,
+            turns: None,
         };
         let running = Arc::clone(&control);
         let thread = Some(std::thread::spawn(move || worker.run(&running)));

@@ -7,7 +7,14 @@ use scalebricks_wire::MacAddr;
 
 fn plan(architecture: Architecture) -> Plan {
     let size = ClusterSize::new(4).unwrap();
-    Plan { name: "sb".to_owned(), size, ues_per_node: 1, driver: Driver::Mixed, architecture }
+    Plan {
+        name: "sb".to_owned(),
+        size,
+        ues_per_node: 1,
+        driver: Driver::Mixed,
+        architecture,
+        is_controlled: false,
+    }
 }
 
 const HOST: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 1]);

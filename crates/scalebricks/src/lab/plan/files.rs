@@ -1,6 +1,6 @@
 //! What nodes and base station are told.
 
-use super::{Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
+use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
 
@@ -15,14 +15,15 @@ impl Plan {
         }
     }
 
-    /// A node's configuration. `admin` is the path of its socket.
-    pub fn node_toml(&self, node: NodeId, admin: &str) -> String {
+    /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine's.
+    pub fn node_toml(&self, node: NodeId, admin: &str, engine: &str) -> String {
+        let flows = if self.is_controlled { "" } else { "flows = \"flows.csv\"\n" };
         let mut text = format!(
             "# Written by the lab.\n\
              [cluster]\nnodes = {}\narchitecture = \"{}\"\nsecret = \"00112233445566778899aabbccddeeff\"\n\
              gateway = \"{GATEWAY}\"\ngateway_v6 = \"fd00:5b::1\"\nkey = \"ue\"\n\
              base_station_mtu = {TUNNEL_MTU}\nverify_ipv4_checksum = true\n\n\
-             [node]\nid = {}\nflows = \"flows.csv\"\nadmin = \"{admin}\"\ndrain_ms = 100\n\n\
+             [node]\nid = {}\n{flows}admin = \"{admin}\"\ndrain_ms = 100\n\n\
              [worker]\nidle = \"sleep\"\n\n\
              [dpdk]\nmemory = \"ordinary\"\n\n\
              [[base_station]]\naddress = \"{STATION}\"\n",
@@ -30,6 +31,9 @@ impl Plan {
             self.architecture,
             node.get(),
         );
+        if self.is_controlled {
+            text += &self.control_toml(node, engine);
+        }
         for link in Link::ALL {
             let addresses = match link {
                 Link::Internet => format!(
@@ -49,6 +53,22 @@ impl Plan {
                 Self::mac(node, link),
                 link.mtu()
             );
+        }
+        text
+    }
+
+    /// What a node is told of the control plane.
+    fn control_toml(&self, node: NodeId, engine: &str) -> String {
+        let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
+        let mut text = format!(
+            "\n[control]\nengine = \"unix:{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
+             key = \"cluster.key\"\nflows = 10000\npartitions = 16\n",
+            self.name,
+            listen(node)
+        );
+        for peer in self.size.nodes().filter(|peer| *peer != node) {
+            let _ =
+                write!(text, "\n[[control.peer]]\nnode = {}\naddress = \"{}\"\n", peer.get(), listen(peer));
         }
         text
     }

@@ -11,10 +11,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::PathBuf;
 
+mod control;
 mod ports;
 mod runtime;
 mod sections;
 
+pub use control::{ControlFile, EngineAt};
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 
 /// Everything a node is told.
@@ -40,8 +42,10 @@ pub struct NodeFile {
     pub gateway_v6: Ipv6Addr,
     /// This node.
     pub id: NodeId,
-    /// The file of flows.
+    /// The file of flows, where they do not come from the control plane.
     pub flows: PathBuf,
+    /// The control plane, if flows come from there.
+    pub control: Option<ControlFile>,
     /// The admin socket.
     pub admin: PathBuf,
     /// The admin interface over TCP, if it is wanted.
@@ -229,6 +233,20 @@ impl File {
             }
             base_stations.push(Station { address });
         }
+        if self.node.flows.is_some() == self.control.is_some() {
+            let what =
+                "flows come from a file (node.flows) or from the control plane ([control]): say one of them";
+            problems.add(self.node.id.span(), "node.flows", what);
+        }
+        let is_scalebricks = matches!(self.cluster.architecture, ArchitectureName::Scalebricks);
+        if self.control.is_some() && !is_scalebricks {
+            let what = "the control plane feeds the architecture scalebricks only";
+            problems.add(self.cluster.nodes.span(), "cluster.architecture", what);
+        }
+        let control = match self.control {
+            None => None,
+            Some(section) => Some(control::control(section, *id, size, problems)?),
+        };
         let ports = ports::ports(self.port, mtu, problems);
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = runtime::workers(self.worker, problems);
@@ -258,7 +276,8 @@ impl File {
             gateway: cluster.gateway,
             gateway_v6: cluster.gateway_v6,
             id: NodeId::new(u8::try_from(*self.node.id.get_ref()).ok()?),
-            flows: self.node.flows,
+            flows: self.node.flows.unwrap_or_default(),
+            control,
             admin,
             admin_tcp: self.admin_tcp,
             drain_ms: self.node.drain_ms.unwrap_or(DRAIN_MS),

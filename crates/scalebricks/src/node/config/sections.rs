@@ -3,7 +3,7 @@
 use super::Role;
 use super::runtime::{AdminTcp, IdleKind, Layout, PageKind};
 use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -17,6 +17,7 @@ pub(super) struct File {
     #[serde(default)]
     pub dpdk: Dpdk,
     pub admin_tcp: Option<AdminTcp>,
+    pub control: Option<Control>,
     #[serde(default)]
     pub base_station: Vec<Station>,
     #[serde(default)]
@@ -77,7 +78,7 @@ pub(super) enum OversizeName {
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
     pub id: Spanned<usize>,
-    pub flows: PathBuf,
+    pub flows: Option<PathBuf>,
     pub admin: Option<PathBuf>,
     pub drain_ms: Option<u32>,
 }
@@ -131,4 +132,24 @@ pub(super) struct Route {
     pub port: Spanned<Role>,
     pub to: Spanned<String>,
     pub via: Spanned<Vec<IpAddr>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Control {
+    pub engine: Spanned<String>,
+    pub name: String,
+    pub listen: SocketAddr,
+    pub key: PathBuf,
+    pub flows: Spanned<u64>,
+    pub partitions: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub peer: Vec<Peer>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Peer {
+    pub node: Spanned<usize>,
+    pub address: SocketAddr,
 }

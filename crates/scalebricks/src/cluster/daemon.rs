@@ -1,0 +1,288 @@
+//! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
+
+use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits};
+use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use crate::node::config::{ControlFile, EngineAt};
+use scalebricks_control::distribution::Tables;
+use scalebricks_control::engine::Engine;
+use scalebricks_dataplane::pinned::PinnedTables;
+use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
+use scalebricks_tables::setsep::{Params, ParamsError};
+use scalebricks_tables::{FibError, FibValue};
+use scalebricks_types::{
+    Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId,
+};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch hold it.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// Time between two tries to reach the engine at the start.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Time between two looks for flows that have left.
+const EXPIRY: Duration = Duration::from_millis(20);
+
+/// Why a node has no control plane.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The shape of the GPT.
+    #[error("the table that leads to nodes: {0}")]
+    Params(#[from] ParamsError),
+    /// The way to the other nodes.
+    #[error(transparent)]
+    Mesh(#[from] MeshError),
+    /// The engine.
+    #[error("engine: {0}")]
+    Engine(String),
+    /// The thread.
+    #[error("starting the control plane: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A node's tables, which the control plane changes and the rest of the process looks at.
+#[derive(Debug, Clone)]
+pub struct SharedTables(Arc<Mutex<PinnedTables>>);
+
+impl SharedTables {
+    /// Shares tables.
+    pub fn new(tables: PinnedTables) -> Self {
+        Self(Arc::new(Mutex::new(tables)))
+    }
+
+    /// The tables, held.
+    pub fn lock(&self) -> MutexGuard<'_, PinnedTables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // changed key by key, each of them whole
+    }
+}
+
+impl Tables for SharedTables {
+    fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
+        self.lock().apply_gpt(delta)
+    }
+
+    fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
+        self.lock().set(key, value)
+    }
+
+    fn remove(&mut self, key: &FlowKey) {
+        self.lock().remove(key);
+    }
+
+    fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
+        self.lock().keys(partition)
+    }
+}
+
+/// The shape of a cluster's GPT at the beginning.
+///
+/// # Errors
+/// [`ParamsError`] for more flows than a table can be made for.
+pub fn params(control: &ControlFile, size: ClusterSize) -> Result<Params, ParamsError> {
+    let value_bits = (size.get() as u32).next_power_of_two().trailing_zeros().max(1) as u8; // 8 at most
+    Params::for_keys(2 * control.flows, value_bits, control.partitions)
+}
+
+/// What a daemon is made of.
+pub struct Setting<'a> {
+    /// What the node is told.
+    pub control: &'a ControlFile,
+    /// The node.
+    pub node: NodeId,
+    /// Of so many.
+    pub size: ClusterSize,
+    /// The secret of the key hash.
+    pub seed: HashSeed,
+    /// The key file.
+    pub key: &'a Path,
+}
+
+/// The control plane of a node. Dropping it stops it.
+pub struct Daemon {
+    plane: Arc<OnceLock<ControlPlane>>,
+    tables: SharedTables,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Daemon").finish_non_exhaustive()
+    }
+}
+
+impl Daemon {
+    /// Starts it. It begins as soon as its engine can be reached; until then the node has no flows.
+    ///
+    /// # Errors
+    /// [`DaemonError`].
+    pub fn start(setting: &Setting<'_>, tables: SharedTables) -> Result<Self, DaemonError> {
+        let Setting { control, node, size, seed, key } = *setting;
+        let config = PlaneConfig {
+            node,
+            partitions: control.partitions,
+            params: params(control, size)?,
+            hasher: KeyHasher::new(seed),
+            grace: GRACE,
+        };
+        let mesh = MeshConfig {
+            cluster: control.name.clone(),
+            node,
+            listen: control.listen,
+            peers: control.peers.clone(),
+            key: ClusterKey::read(key)?,
+            limits: MeshLimits::default(),
+        };
+        let engine = control.engine.clone();
+        let plane = Arc::new(OnceLock::new());
+        let (stop, stopped) = oneshot::channel();
+        let (told, started) = std::sync::mpsc::channel();
+        let run = {
+            let (plane, tables) = (Arc::clone(&plane), tables.clone());
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = match runtime {
+                    Ok(runtime) => runtime,
+                    Err(error) => return drop(told.send(Err(DaemonError::Thread(error)))),
+                };
+                runtime.block_on(async move {
+                    let begun = open(&engine).and_then(|engine| Ok((engine, Mesh::start(mesh)?)));
+                    let (engine, (mesh, events)) = match begun {
+                        Ok(begun) => begun,
+                        Err(error) => return drop(told.send(Err(error))),
+                    };
+                    let _waits = told.send(Ok(()));
+                    tokio::select! {
+                        _ = stopped => {}
+                        () = live(config, engine, mesh, events, &plane, tables) => {}
+                    }
+                });
+            }
+        };
+        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(run);
+        let thread = thread.map_err(DaemonError::Thread)?;
+        match started.recv() {
+            Ok(Ok(())) => Ok(Self { plane, tables, stop: Some(stop), thread: Some(thread) }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(DaemonError::Engine("the control plane ended at once".to_owned())),
+        }
+    }
+
+    /// The control plane, when its engine could be reached.
+    pub fn plane(&self) -> Option<&ControlPlane> {
+        self.plane.get()
+    }
+
+    /// The tables.
+    pub const fn tables(&self) -> &SharedTables {
+        &self.tables
+    }
+
+    /// Whether the node has all it is to have.
+    pub fn has_caught_up(&self) -> bool {
+        self.plane().is_some_and(ControlPlane::has_caught_up)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+fn open(engine: &EngineAt) -> Result<Arc<dyn Engine>, DaemonError> {
+    let told = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
+    Ok(match engine {
+        EngineAt::Directory(path) => {
+            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| told(&error))?)
+        }
+        EngineAt::Process(endpoint) => {
+            let connected = RemoteEngine::connect(endpoint.clone(), ClientOptions::default());
+            Arc::new(connected.map_err(|error| told(&error))?)
+        }
+    })
+}
+
+/// Runs the control plane, until the mesh ends.
+async fn live(
+    config: PlaneConfig,
+    engine: Arc<dyn Engine>,
+    mesh: Mesh,
+    mut events: Events,
+    plane: &OnceLock<ControlPlane>,
+    tables: SharedTables,
+) {
+    let mesh = Arc::new(mesh);
+    let mut way_in = None;
+    let started = loop {
+        let link = |inbox: Inbox| -> Arc<dyn Link> {
+            way_in = Some(inbox);
+            Arc::new(MeshLink(Arc::clone(&mesh)))
+        };
+        match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
+            Ok(started) => break started,
+            Err(error) => tracing::warn!(%error, "the engine cannot be used yet"),
+        }
+        tokio::time::sleep(PATIENCE).await;
+    };
+    tracing::info!("the control plane has begun");
+    let _once = plane.set(started);
+    let Some(inbox) = way_in else { return };
+    tokio::spawn(expire(tables));
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Beat { from, payload } => {
+                if let Ok(life) = payload.as_slice().try_into() {
+                    inbox.beat(from, u64::from_le_bytes(life));
+                }
+            }
+            Event::Message { from, payload } => {
+                if !inbox.came(from, payload).await {
+                    return;
+                }
+            }
+            Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
+            Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
+        }
+    }
+}
+
+/// Lets go of the counters of flows that have left, when no worker counts there any more.
+async fn expire(tables: SharedTables) {
+    let start = Instant::now();
+    loop {
+        tokio::time::sleep(EXPIRY).await;
+        let left = {
+            let mut tables = tables.lock();
+            let _more = tables.expire(start.elapsed());
+            tables.take_departed()
+        };
+        if !left.is_empty() {
+            let packets: u64 =
+                left.iter().map(|(_, count)| count.downstream_packets + count.upstream_packets).sum();
+            tracing::info!(flows = left.len(), packets, "flows have left, with what they carried here");
+        }
+    }
+}
+
+/// The way to other nodes.
+struct MeshLink(Arc<Mesh>);
+
+impl Link for MeshLink {
+    fn beat(&self, life: u64) {
+        // What is lost is counted there, and comes again.
+        let _lost = self.0.beat(&life.to_le_bytes());
+    }
+
+    fn send(&self, to: NodeId, bytes: Vec<u8>) {
+        let _lost = self.0.send(to, bytes);
+    }
+}

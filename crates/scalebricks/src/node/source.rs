@@ -1,0 +1,93 @@
+//! Where a node's tables are fed from: a list of flows, or the control plane.
+
+use crate::cluster::daemon::Daemon;
+use scalebricks_dataplane::live_tables::LiveSizes;
+use scalebricks_dataplane::node::NodeTables;
+use scalebricks_dataplane::pinned::Turns;
+use scalebricks_dataplane::{LiveError, LiveTables};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// A node's tables, and who feeds them.
+#[derive(Debug)]
+pub enum Source {
+    /// A list, which the operator changes; held while that is done.
+    List(Mutex<LiveTables>),
+    /// The control plane.
+    Control(Box<Daemon>),
+}
+
+fn lock(tables: &Mutex<LiveTables>) -> MutexGuard<'_, LiveTables> {
+    tables.lock().unwrap_or_else(PoisonError::into_inner) // the next list starts from what is there
+}
+
+impl Source {
+    /// What a worker is given.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn node_tables(&self, worker: usize) -> NodeTables {
+        match self {
+            Self::List(tables) => lock(tables).node_tables(worker),
+            Self::Control(daemon) => daemon.tables().lock().node_tables(worker),
+        }
+    }
+
+    /// What a worker says with that it is between two turns, if somebody waits for that.
+    pub fn turns(&self, worker: usize) -> Option<Turns> {
+        match self {
+            Self::List(_) => None,
+            Self::Control(daemon) => daemon.tables().lock().turns(worker),
+        }
+    }
+
+    /// Tables for a look, as worker 0 has them; `None` while they are being changed for long.
+    pub fn try_node_tables(&self) -> Option<NodeTables> {
+        match self {
+            Self::List(tables) => match tables.try_lock() {
+                Ok(tables) => Some(tables.node_tables(0)),
+                Err(TryLockError::Poisoned(tables)) => Some(tables.into_inner().node_tables(0)),
+                Err(TryLockError::WouldBlock) => None,
+            },
+            Self::Control(_) => Some(self.node_tables(0)),
+        }
+    }
+
+    /// What the tables hold now; of what the whole cluster has, the control plane knows as of a moment ago.
+    pub fn sizes(&self) -> LiveSizes {
+        match self {
+            Self::List(tables) => lock(tables).sizes(),
+            Self::Control(daemon) => {
+                let sizes = daemon.tables().lock().sizes();
+                LiveSizes {
+                    flows: daemon.plane().map_or(0, |plane| plane.keys() / 2) as usize,
+                    flows_here: sizes.flows_here,
+                    gpt_bytes: sizes.gpt_bytes,
+                    fib_bytes: sizes.fib_bytes,
+                    control_bytes: 0,
+                }
+            }
+        }
+    }
+
+    /// Whether the tables hold all that they are to hold.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Self::List(_) => true,
+            Self::Control(daemon) => daemon.has_caught_up(),
+        }
+    }
+
+    /// Brings the tables to a list; `None` where the control plane feeds them.
+    ///
+    /// # Errors
+    /// As [`LiveTables::change_to`].
+    pub fn change_to(
+        &self,
+        list: &[scalebricks_dataplane::FlowSpec],
+    ) -> Result<Option<scalebricks_dataplane::live_tables::Changes>, LiveError> {
+        match self {
+            Self::List(tables) => lock(tables).change_to(list, |_| {}).map(Some),
+            Self::Control(_) => Ok(None),
+        }
+    }
+}
