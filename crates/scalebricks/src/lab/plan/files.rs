@@ -92,3 +92,39 @@ impl Plan {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::plan::Driver;
+    use scalebricks::node::config::{EngineAt, NodeFile};
+    use scalebricks_dataplane::Architecture;
+    use scalebricks_engine::remote::Endpoint;
+    use scalebricks_types::ClusterSize;
+
+    #[test]
+    fn nodes_understand_what_they_are_told() {
+        for is_controlled in [false, true] {
+            let plan = Plan {
+                name: "sb".to_owned(),
+                size: ClusterSize::new(4).unwrap(),
+                ues_per_node: 1,
+                driver: Driver::Mixed,
+                architecture: Architecture::ScaleBricks,
+                is_controlled,
+            };
+            for node in plan.size.nodes() {
+                let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock", "/x/engine.sock")).unwrap();
+                let Some(control) = file.control else {
+                    assert!(!is_controlled);
+                    continue;
+                };
+                assert!(is_controlled);
+                assert_eq!(control.engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
+                assert_eq!(control.peers.len(), 3);
+                assert!(!control.peers.contains_key(&node));
+                assert!(!control.peers.values().any(|peer| *peer == control.listen));
+            }
+        }
+    }
+}
