@@ -4,12 +4,15 @@ use crate::admin::commands::{self, CaptureArgs, StatsArgs, StatusArgs, TraceArgs
 use crate::demo::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use crate::lab::args as lab;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scalebricks::engine;
 use scalebricks_bench::{BenchArgs, args};
 use scalebricks_console::quantity;
 use scalebricks_dataplane::policy::MIN_MTU;
 use scalebricks_dataplane::{Architecture, Oversize, Policy};
+use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, IdError, KeyProfile};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Fewest and most nodes of a demonstration.
 const NODE_RANGE: std::ops::RangeInclusive<i64> = 2..=64;
@@ -44,6 +47,10 @@ pub enum Command {
     /// A cluster on this machine over real interfaces, checked from all sides
     #[command(subcommand, long_about = lab::ABOUT, after_long_help = lab::EXAMPLES, after_help = "See --help for examples.")]
     Lab(lab::LabCommand),
+
+    /// The process that keeps the control plane's log on this machine
+    #[command(long_about = engine::ABOUT, after_long_help = engine::EXAMPLES, after_help = "See --help for examples.")]
+    Engine(EngineCall),
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]
@@ -107,6 +114,64 @@ pub enum NodeCommand {
 
     /// Run the node until SIGTERM; SIGHUP has it read its flows again
     Run(NodeArgs),
+}
+
+/// What is to be done with a log.
+#[derive(Debug, Args)]
+pub struct EngineCall {
+    #[command(subcommand)]
+    /// What.
+    pub command: EngineCommand,
+}
+
+/// What can be done with a log.
+#[derive(Debug, Subcommand)]
+pub enum EngineCommand {
+    /// Keep the log of a directory and serve it to the processes of this machine, until SIGTERM
+    Run(EngineArgs),
+
+    /// Read the log of a directory, say how it is and what to do, and change nothing
+    Check {
+        /// The directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
+
+/// What an engine process is told.
+#[derive(Debug, Args)]
+pub struct EngineArgs {
+    /// The directory of the log; made if there is none
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+
+    /// Where to listen: unix:PATH, or tcp:127.0.0.1:PORT [default: unix:DIR/engine.sock]
+    #[arg(long, value_name = "PLACE")]
+    pub listen: Option<Endpoint>,
+
+    /// Seconds between two lines of counts in the log; 0: none but the last
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub counts: u32,
+
+    /// No counts in the log but the last
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// How it writes what happens
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log: LogFormat,
+}
+
+impl EngineArgs {
+    /// What the process is told.
+    pub fn config(&self) -> engine::RunConfig {
+        let counts = Some(self.counts).filter(|&seconds| seconds > 0 && !self.quiet);
+        engine::RunConfig {
+            data: self.data.clone(),
+            listen: self.listen.clone(),
+            counts: counts.map(|seconds| Duration::from_secs(seconds.into())),
+        }
+    }
 }
 
 /// How a log is written.

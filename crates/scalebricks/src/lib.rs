@@ -1,7 +1,8 @@
-//! A gateway node and the window into it, as a library: the command line is built over it, and tests reach it without.
+//! A gateway node, the window into it, and the process that keeps a log, as a library: the command line is built over it, and tests reach it without.
 
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod cluster;
+pub mod engine;
 pub mod node;

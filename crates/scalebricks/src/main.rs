@@ -13,8 +13,8 @@ mod report;
 
 use admin::commands;
 use clap::Parser;
-use cli::{Cli, Command, LogFormat, NodeCommand};
-use scalebricks::{admin, node};
+use cli::{Cli, Command, EngineCommand, LogFormat, NodeCommand};
+use scalebricks::{admin, engine, node};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::io::IsTerminal;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Command::Node(node) => node.is_quiet(),
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
-        Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
+        Command::Engine(_) | Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -66,6 +66,14 @@ fn main() -> ExitCode {
             NodeCommand::Run(args) => {
                 log(args.output.log);
                 node::run(&args.config, &console)
+            }
+        }
+        .map_err(|error| (error.to_string(), status::FAILURE)),
+        Command::Engine(call) => match call.command {
+            EngineCommand::Check { directory } => engine::check(&directory, &console),
+            EngineCommand::Run(args) => {
+                log(args.log);
+                engine::run(&args.config())
             }
         }
         .map_err(|error| (error.to_string(), status::FAILURE)),

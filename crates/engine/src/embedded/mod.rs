@@ -111,6 +111,15 @@ impl EmbeddedLog {
         &self.report
     }
 
+    /// Why nothing can be written until the log is opened again: the disk failed. `None`: it can.
+    pub fn broken(&self) -> Option<String> {
+        self.shared
+            .queue
+            .stopped()
+            .filter(|stop| matches!(stop, Stop::Broken(_)))
+            .map(|stop| stop.to_string())
+    }
+
     /// Why a batch that finds no room waits for nothing. It is refused only if it is certain that no earlier attempt at it
     /// is in the log.
     fn rejected(

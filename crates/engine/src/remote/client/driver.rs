@@ -81,7 +81,7 @@ impl Driver {
 
     /// Tries until there is a connection; meanwhile calls wait, or have waited long enough. `None`: the client was dropped.
     async fn connect(&mut self, mut pause: Duration) -> Option<(Reader, Writer)> {
-        let mut why = "it was just lost".to_owned();
+        let mut why = "it has not answered yet".to_owned();
         let mut attempt = Box::pin(open(self.endpoint.clone(), pause));
         loop {
             let deadline = self.next_deadline();

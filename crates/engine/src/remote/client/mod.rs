@@ -191,7 +191,9 @@ impl RemoteEngine {
 impl Drop for RemoteEngine {
     fn drop(&mut self) {
         drop(self.commands.send(Command::Close)); // it is gone already, if nobody hears
-        if let Some(thread) = self.thread.take() {
+        // An executor that runs its tasks where it is woken may be on that thread.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(is_other) {
             drop(thread.join()); // if it panicked, that was told already
         }
     }

@@ -5,10 +5,14 @@ use super::driver::Driver;
 use crate::remote::buffer::{Incoming, Outgoing, Reader, Writer};
 use crate::remote::codec::{CHUNK_BYTES, CodecError, End, Request, Response};
 use crate::remote::stream_cost;
+use futures_util::FutureExt;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
+
+/// After so many events the socket is looked at, whatever else there is to do.
+const FAIR: u32 = 64;
 
 /// Why a session is over.
 pub(super) enum Over {
@@ -49,6 +53,7 @@ pub(super) struct Session<'a> {
     driver: &'a mut Driver,
     reader: Reader,
     writer: Writer,
+    events: u32,
     incoming: Incoming,
     outgoing: Outgoing,
     calls: HashMap<u64, (Reply, Option<OwnedSemaphorePermit>)>,
@@ -62,7 +67,7 @@ impl<'a> Session<'a> {
             begin(&mut outgoing, id, stream);
         }
         let (incoming, calls, uploads) = (Incoming::default(), HashMap::new(), VecDeque::new());
-        Self { driver, reader, writer, incoming, outgoing, calls, uploads }
+        Self { driver, reader, writer, events: 0, incoming, outgoing, calls, uploads }
     }
 
     /// Runs until it is over; then nobody waits for an answer of it any more.
@@ -81,7 +86,7 @@ impl<'a> Session<'a> {
         Over::Lost(error.to_string())
     }
 
-    /// Waits for whatever comes first: more to send, room to send it, or answers. `false`: the client was dropped.
+    /// Does what comes first: more to send, room to send it, or answers. `false`: the client was dropped.
     async fn turn(&mut self) -> Result<bool, SessionError> {
         while !self.outgoing.is_full()
             && let Some(call) = self.driver.waiting.pop_front()
@@ -89,17 +94,7 @@ impl<'a> Session<'a> {
             self.send(call);
         }
         self.send_pieces();
-        let may_make = !self.outgoing.is_full();
-        let event = tokio::select! {
-            biased;
-            command = self.driver.commands.recv(), if may_make => Event::Command(command),
-            written = self.outgoing.write(&mut self.writer), if !self.outgoing.is_empty() => {
-                written?;
-                Event::Written
-            }
-            read = self.incoming.fill(&mut self.reader) => Event::Read(read?),
-        };
-        match event {
+        match self.event().await? {
             Event::Command(Some(command)) => return Ok(self.command(command)),
             Event::Command(None) => return Ok(false),
             Event::Written => {}
@@ -113,6 +108,25 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
+    async fn event(&mut self) -> io::Result<Event> {
+        self.events = self.events.wrapping_add(1);
+        if self.events.is_multiple_of(FAIR)
+            && let Some(read) = self.incoming.fill(&mut self.reader).now_or_never()
+        {
+            return read.map(Event::Read);
+        }
+        let may_make = !self.outgoing.is_full();
+        tokio::select! {
+            biased;
+            command = self.driver.commands.recv(), if may_make => Ok(Event::Command(command)),
+            written = self.outgoing.write(&mut self.writer), if !self.outgoing.is_empty() => {
+                written.map(|()| Event::Written)
+            }
+            read = self.incoming.fill(&mut self.reader) => read.map(Event::Read),
+        }
+    }
+
+    /// `false`: the client was dropped.
     fn command(&mut self, command: Command) -> bool {
         match command {
             Command::Call(call) => self.send(call),

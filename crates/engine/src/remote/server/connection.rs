@@ -10,9 +10,9 @@ use crate::remote::buffer::{Incoming, Outgoing, Reader, Writer};
 use crate::remote::codec::{CHUNK_BYTES, CodecError, End, Request, Response};
 use crate::remote::stream_cost;
 use futures_core::future::BoxFuture;
-use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, abortable};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use scalebricks_control::engine::{BoxStream, EngineError, Entry, MAX_BATCH_BYTES, ReadError, Snapshot};
 use scalebricks_types::{PartitionId, Position};
 use std::collections::{HashMap, VecDeque};
@@ -28,6 +28,9 @@ const SNAPSHOTS: usize = 2;
 
 /// What a request counts for besides its payload.
 const REQUEST_BYTES: usize = 256;
+
+/// After so many events the socket is looked at, whatever else there is to do.
+const FAIR: u32 = 64;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +111,7 @@ pub(super) struct Connection {
     writer: Writer,
     stopped: watch::Receiver<bool>,
     is_stopping: bool,
+    events: u32,
     incoming: Incoming,
     outgoing: Outgoing,
     requests: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -132,6 +136,7 @@ impl Connection {
             writer,
             stopped,
             is_stopping: false,
+            events: 0,
             incoming: Incoming::default(),
             outgoing: Outgoing::default(),
             requests: FuturesUnordered::new(),
@@ -181,8 +186,15 @@ impl Connection {
             && self.request_bytes < options.request_bytes
     }
 
-    /// Waits for whatever comes first, in this order: what is there to be sent, sending it, and only then more to do.
+    /// Waits for whatever comes first, in this order: what is there to be sent, sending it, and then more to do.
     async fn event(&mut self) -> io::Result<Event> {
+        self.events = self.events.wrapping_add(1);
+        if self.events.is_multiple_of(FAIR)
+            && self.may_read()
+            && let Some(read) = self.incoming.fill(&mut self.reader).now_or_never()
+        {
+            return read.map(Event::Read);
+        }
         let (may_send, may_read) = (!self.outgoing.is_full(), self.may_read());
         tokio::select! {
             biased;
