@@ -1,8 +1,8 @@
 //! Readers that follow the log and the records. They hold no copy of what they have still to read: one that is slow reads
 //! it from the disk, or from the records, when it comes to it.
 
-use super::records::NO_KEY;
 use super::shared::Shared;
+use crate::keys::{NO_KEY, is_prefix};
 use futures_core::Stream;
 use futures_util::task::AtomicWaker;
 use scalebricks_control::engine::{EngineError, Entry, ReadError, Record, Revision};
@@ -92,8 +92,7 @@ impl WatchRecords {
     }
 
     fn fill(&mut self) -> Result<(), EngineError> {
-        let levels = self.prefix.strip_suffix('.');
-        if !self.prefix.is_empty() && !levels.is_some_and(super::records::is_key) {
+        if !is_prefix(&self.prefix) {
             return Err(EngineError::Refused(format!("a prefix is empty or ends in a dot; {NO_KEY}")));
         }
         let stopped = self.shared.queue.stopped();
