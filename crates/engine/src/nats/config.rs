@@ -54,7 +54,7 @@ pub(super) fn log(names: &Names, partition: PartitionId, replicas: u8) -> Value 
     let mut config = common(names.log_stream(partition), replicas);
     config["subjects"] = json!([names.log_subjects(partition)]);
     config["duplicate_window"] = json!(nanoseconds(DUPLICATE_WINDOW));
-    config["republish"] = json!({ "src": names.log_subjects(partition), "dest": names.log_news(partition), "headers_only": true });
+    config["republish"] = json!({ "src": ">", "dest": names.log_news(partition), "headers_only": true });
     config
 }
 
@@ -64,7 +64,7 @@ pub(super) fn records(names: &Names, replicas: u8) -> Value {
     config["subjects"] = json!([names.records("")]);
     config["max_msgs_per_subject"] = json!(1);
     config["republish"] =
-        json!({ "src": names.records(""), "dest": names.record_news(), "headers_only": true });
+        json!({ "src": names.records(""), "dest": names.record_news(""), "headers_only": true });
     config
 }
 

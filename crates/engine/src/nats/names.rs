@@ -31,7 +31,7 @@ impl Names {
 
     /// Where it is told that a log has a new entry.
     pub(super) fn log_news(&self, partition: PartitionId) -> String {
-        format!("{}.news.log.{}", self.0, partition.0)
+        format!("{}.news.log.{}.>", self.0, partition.0)
     }
 
     pub(super) fn record_stream(&self) -> String {
@@ -51,8 +51,9 @@ impl Names {
         subject.strip_prefix(&self.0)?.strip_prefix(".record.")
     }
 
-    pub(super) fn record_news(&self) -> String {
-        format!("{}.news.records", self.0)
+    /// Where it is told that a record below a prefix was changed.
+    pub(super) fn record_news(&self, prefix: &str) -> String {
+        format!("{}.news.record.{prefix}>", self.0)
     }
 
     pub(super) fn snapshot_stream(&self) -> String {

@@ -124,7 +124,7 @@ pub(super) async fn records(
     prefix: String,
     to: mpsc::Sender<Chunk<Record, EngineError>>,
 ) {
-    let Some(mut bell) = Bell::hang(&shared, shared.names.record_news()).await else { return };
+    let Some(mut bell) = Bell::hang(&shared, shared.names.record_news(&prefix)).await else { return };
     // Deletions up to here are of no interest.
     let started = loop {
         match shared.newest_revision(shared.deadline()).await {
