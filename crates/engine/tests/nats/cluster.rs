@@ -145,6 +145,16 @@ impl Cluster {
         })
     }
 
+    /// Writes past the engine.
+    pub fn publish(&self, subject: &str, text: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = async_nats::connect(self.options("").servers).await.unwrap();
+            let answer = client.request(subject.to_owned(), text.to_owned().into()).await;
+            assert!(answer.unwrap().payload.starts_with(b"{\"stream\""));
+        });
+    }
+
     /// The server that leads a stream.
     pub fn leader(&self, stream: &str) -> usize {
         let began = Instant::now();
