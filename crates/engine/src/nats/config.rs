@@ -27,7 +27,7 @@ const NEVER: [&str; 8] = [
     "no_ack",
 ];
 
-fn common(name: String, replicas: u8) -> Value {
+fn common(name: &str, replicas: u8) -> Value {
     json!({
         "name": name,
         "retention": "limits",
@@ -51,7 +51,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// A partition's log: a message's sequence is its position.
 pub(super) fn log(names: &Names, partition: PartitionId, replicas: u8) -> Value {
-    let mut config = common(names.log_stream(partition), replicas);
+    let mut config = common(&names.log_stream(partition), replicas);
     config["subjects"] = json!([names.log_subjects(partition)]);
     config["duplicate_window"] = json!(nanoseconds(DUPLICATE_WINDOW));
     config["republish"] = json!({ "src": ">", "dest": names.log_news(partition), "headers_only": true });
@@ -60,7 +60,7 @@ pub(super) fn log(names: &Names, partition: PartitionId, replicas: u8) -> Value 
 
 /// The records: of each subject the newest message is kept.
 pub(super) fn records(names: &Names, replicas: u8) -> Value {
-    let mut config = common(names.record_stream(), replicas);
+    let mut config = common(&names.record_stream(), replicas);
     config["subjects"] = json!([names.records("")]);
     config["max_msgs_per_subject"] = json!(1);
     config["republish"] =
@@ -70,7 +70,7 @@ pub(super) fn records(names: &Names, replicas: u8) -> Value {
 
 /// The snapshots of all partitions, in chunks, and what says which are complete.
 pub(super) fn snapshots(names: &Names, replicas: u8) -> Value {
-    let mut config = common(names.snapshot_stream(), replicas);
+    let mut config = common(&names.snapshot_stream(), replicas);
     config["subjects"] = json!([names.0.clone() + ".chunk.*.*", names.0.clone() + ".snapshot.*.*"]);
     config
 }

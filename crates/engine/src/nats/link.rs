@@ -74,9 +74,8 @@ impl Desk {
         match desk.1.remove(&number) {
             Some(Place::One(sender)) => drop(sender.send(message)),
             Some(Place::Many(sender)) => {
-                if sender.send(message).is_ok() {
-                    desk.1.insert(number, Place::Many(sender));
-                }
+                drop(sender.send(message));
+                desk.1.insert(number, Place::Many(sender));
             }
             None => {}
         }

@@ -3,12 +3,13 @@
 use super::api::{ApiError, Extent, code, error_of};
 use super::config::{self, DUPLICATE_WINDOW};
 use super::link::{Failure, Link, until};
-use super::message::{Stored, head};
+use super::message::head;
 use super::options::OpenError;
+use super::reading::READ_BYTES;
 use super::shared::Shared;
 use super::unsettled::{Unsettled, Verdict};
 use crate::writers::{Limits, Memory, Writers};
-use scalebricks_control::engine::{AppendError, Batch, BatchId, Entry, MAX_BATCH_BYTES, ReadError, WriterId};
+use scalebricks_control::engine::{AppendError, Batch, BatchId, MAX_BATCH_BYTES, ReadError, WriterId};
 use scalebricks_types::{PartitionId, Position};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -23,9 +24,6 @@ const LIMITS: Limits = Limits { batches: 256, writers: 64 };
 
 /// Entries of a writer that is met again are looked up so far back.
 const LOOK_BACK: u64 = 1024;
-
-/// Bytes asked for at once.
-pub(super) const READ_BYTES: usize = 1 << 20;
 
 /// What is known here of a writer's batches.
 #[derive(Debug, Default)]
@@ -191,10 +189,8 @@ impl Shared {
     /// have forgotten it.
     async fn recall(&self, log: &Log, id: BatchId, deadline: Instant) -> Result<Verdict, AppendError> {
         let is_retry = log.known().unsettled.contains(id);
-        let failed = |why: String| match is_retry {
-            true => AppendError::Unknown(why),
-            false => AppendError::Refused(why),
-        };
+        let failed =
+            |why: String| if is_retry { AppendError::Unknown(why) } else { AppendError::Refused(why) };
         log.make(self, deadline).await.map_err(|error| failed(error.to_string()))?;
         let newest = self.meet(log, id.writer, deadline).await.map_err(|error| failed(error.to_string()))?;
         if let Memory::Known(position) = log.known().writers.find(id) {
@@ -283,112 +279,6 @@ impl Shared {
         }
         log.known().unsettled.renew(extent.last);
         Ok(())
-    }
-
-    /// Entries from `from` on, in order, without a hole, about so many bytes of them, at least one; none if there is
-    /// none. Without an extent it is what one question brings, and the leader is asked only if that is nothing.
-    pub(super) async fn fetch(
-        &self,
-        log: &Log,
-        from: u64,
-        max_bytes: usize,
-        extent: Option<Extent>,
-        deadline: Instant,
-    ) -> Result<Vec<Entry>, ReadError> {
-        let partition = log.partition;
-        let trimmed = |first| ReadError::Trimmed { partition, first: Position(first) };
-        let is_open = extent.is_none();
-        let mut extent = extent.unwrap_or(Extent { first: 0, last: u64::MAX });
-        if from < extent.first {
-            return Err(trimmed(extent.first));
-        }
-        let (mut entries, mut bytes, mut next) = (Vec::new(), 0usize, from);
-        while next <= extent.last && (entries.is_empty() || bytes < max_bytes) {
-            let budget = max_bytes.saturating_sub(bytes).min(READ_BYTES);
-            let some = self.link.direct_get(&log.stream, next, None, budget, deadline).await;
-            let before = next;
-            for stored in some {
-                match (stored.sequence == next).then(|| self.entry(partition, &stored)) {
-                    Some(Ok(entry)) => {
-                        bytes = bytes.saturating_add(entry.batch.payload.len());
-                        if bytes > max_bytes && !entries.is_empty() {
-                            return Ok(entries);
-                        }
-                        entries.push(entry);
-                        next += 1;
-                    }
-                    _ => break, // it may be that only this replica is behind or damaged
-                }
-            }
-            if next > before {
-                log.saw(next - 1);
-                if is_open {
-                    return Ok(entries);
-                }
-                continue;
-            }
-            extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
-            if next < extent.first && entries.is_empty() {
-                return Err(trimmed(extent.first));
-            }
-            if next < extent.first || next > extent.last {
-                return Ok(entries);
-            }
-            match self.leaders_entry(log, next, deadline).await {
-                Ok(Some(entry)) => {
-                    bytes = bytes.saturating_add(entry.batch.payload.len());
-                    entries.push(entry);
-                    next += 1;
-                }
-                Ok(None) => {} // trimmed in the meantime
-                Err(_) if !entries.is_empty() => return Ok(entries),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(entries)
-    }
-
-    /// An entry that replicas do not give: its leader's word decides. `None` if it is trimmed by now.
-    async fn leaders_entry(
-        &self,
-        log: &Log,
-        position: u64,
-        deadline: Instant,
-    ) -> Result<Option<Entry>, ReadError> {
-        let partition = log.partition;
-        let damaged = |what: String| {
-            let what = format!("{what}, in stream {}", log.stream);
-            ReadError::Damaged { partition, position: Position(position), what }
-        };
-        let unavailable = |error: ApiError| ReadError::Unavailable(error.to_string());
-        let stored = self.link.leader_get(&log.stream, &json!({ "seq": position }), deadline).await;
-        if let Some(stored) = stored.map_err(unavailable)? {
-            return self.entry(partition, &stored).map(Some).map_err(|what| damaged(what.to_owned()));
-        }
-        let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
-        if extent.first > position {
-            return Ok(None);
-        }
-        Err(damaged(format!("it is missing between {} and {}", extent.first, extent.last)))
-    }
-
-    fn entry(&self, partition: PartitionId, stored: &Stored) -> Result<Entry, &'static str> {
-        let (note, body) = stored.open()?;
-        let writer = self.names.writer(partition, &stored.subject).ok_or("its subject is none of ours")?;
-        let number = note.parse().map_err(|_| "its number is none")?;
-        let batch = Batch { id: BatchId { writer, number }, payload: Arc::from(&body[..]) };
-        Ok(Entry { position: Position(stored.sequence), batch })
-    }
-
-    pub(super) async fn read(
-        &self,
-        partition: PartitionId,
-        from: Position,
-        max_bytes: usize,
-    ) -> Result<Vec<Entry>, ReadError> {
-        let (log, deadline) = (self.log(partition), self.deadline());
-        let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
-        self.fetch(&log, from.0.max(1), max_bytes, Some(extent), deadline).await
     }
 }
 

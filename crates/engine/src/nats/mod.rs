@@ -23,6 +23,7 @@ mod log;
 mod message;
 mod names;
 mod options;
+mod reading;
 mod records;
 mod runtime;
 mod shared;

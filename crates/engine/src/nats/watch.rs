@@ -4,7 +4,7 @@
 //! as bells may be lost, he also looks now and then, and when the connection was made anew. No consumers are kept at the
 //! servers, and nothing is fetched for a reader who does not read.
 
-use super::log::READ_BYTES;
+use super::reading::READ_BYTES;
 use super::records::Change;
 use super::shared::Shared;
 use async_nats::{Message, Subscriber};

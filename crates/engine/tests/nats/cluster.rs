@@ -62,17 +62,19 @@ impl Cluster {
         let at = directory.path().display().to_string();
         for n in 0..count {
             let lines = lines.replace("DIRECTORY", &at).replace('N', &n.to_string());
-            let mut config = format!(
-                "server_name: s{n}\nlisten: \"127.0.0.1:{}\"\npid_file: \"{at}/{n}.pid\"\nlog_file: \"{at}/{n}.log\"\n{lines}",
+            let routes = if count > 1 {
+                let port = ports[count + n];
+                format!(
+                    "cluster {{ name: test, listen: \"127.0.0.1:{port}\", routes: [{}] }}",
+                    routes.join(", ")
+                )
+            } else {
+                String::new()
+            };
+            let config = format!(
+                "server_name: s{n}\nlisten: \"127.0.0.1:{}\"\npid_file: \"{at}/{n}.pid\"\nlog_file: \"{at}/{n}.log\"\n{lines}{routes}\n",
                 ports[n]
             );
-            if count > 1 {
-                config += &format!(
-                    "cluster {{ name: test, listen: \"127.0.0.1:{}\", routes: [{}] }}\n",
-                    ports[count + n],
-                    routes.join(", ")
-                );
-            }
             fs::write(directory.path().join(format!("{n}.conf")), config).unwrap();
         }
         let guard =

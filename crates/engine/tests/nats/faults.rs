@@ -82,7 +82,9 @@ fn check(entries: &[Entry], acknowledged: &Acknowledged) -> usize {
         assert_eq!(entry.batch, batch(id.writer.0, id.number), "at {position:?}");
     }
     let mut times: HashMap<BatchId, usize> = HashMap::new();
-    entries.iter().for_each(|entry| *times.entry(entry.batch.id).or_default() += 1);
+    for entry in entries {
+        *times.entry(entry.batch.id).or_default() += 1;
+    }
     assert!(said.keys().all(|id| times.contains_key(id)));
     times.values().filter(|&&times| times > 1).count()
 }
