@@ -49,7 +49,7 @@ impl Cluster {
     pub fn start(count: usize) -> Option<Self> {
         Self::start_with(
             count,
-            "jetstream { store_dir: \"DIRECTORY/N\", sync_interval: always }\nmax_payload: 2MB\n",
+            "jetstream { store_dir: \"DIRECTORY\", sync_interval: always }\nmax_payload: 2MB\n",
         )
     }
 
@@ -61,7 +61,7 @@ impl Cluster {
         let routes: Vec<_> = ports[count..].iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
         let at = directory.path().display().to_string();
         for n in 0..count {
-            let lines = lines.replace("DIRECTORY", &at).replace('N', &n.to_string());
+            let lines = lines.replace("DIRECTORY", &format!("{at}/{n}"));
             let routes = if count > 1 {
                 let port = ports[count + n];
                 format!(

@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::{prefix, servers};
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
-use scalebricks_engine::nats::{Auth, JetStream, OpenError, Options};
+use scalebricks_engine::nats::{Auth, JetStream, OpenError, Options, Tls};
 use scalebricks_types::{PartitionId, Position};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
@@ -74,7 +74,7 @@ fn servers_without_jetstream_or_with_short_messages_are_told() {
     let Some(cluster) = Cluster::start_with(1, "max_payload: 2MB\n") else { return };
     let error = pollster::block_on(JetStream::connect(cluster.options("a"))).unwrap_err();
     assert!(matches!(error, OpenError::NoJetStream(_)), "{error}");
-    let lines = "jetstream { store_dir: \"DIRECTORY/N\" }\n";
+    let lines = "jetstream { store_dir: \"DIRECTORY\" }\n";
     let cluster = Cluster::start_with(1, lines).unwrap();
     let error = pollster::block_on(JetStream::connect(cluster.options("a"))).unwrap_err();
     assert_eq!(error, OpenError::MaxPayload(1 << 20));
@@ -82,7 +82,8 @@ fn servers_without_jetstream_or_with_short_messages_are_told() {
 
 #[test]
 fn a_single_server_asks_for_a_password() {
-    let lines = "jetstream { store_dir: \"DIRECTORY/N\" }\nmax_payload: 2MB\nauthorization { user: u, password: p }\n";
+    let lines =
+        "jetstream { store_dir: \"DIRECTORY\" }\nmax_payload: 2MB\nauthorization { user: u, password: p }\n";
     let Some(cluster) = Cluster::start_with(1, lines) else { return };
     let error = pollster::block_on(JetStream::connect(cluster.options("a"))).unwrap_err();
     assert!(matches!(error, OpenError::Connect(_)), "{error}");
@@ -97,6 +98,33 @@ fn a_single_server_asks_for_a_password() {
         let error = JetStream::connect(options).await.unwrap_err();
         assert!(matches!(error, OpenError::Refused { .. }), "{error}");
     });
+}
+
+/// Servers with a certificate, which ask for ours.
+#[test]
+fn servers_are_known_by_certificates_and_know_us_by_ours() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(path("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let lines = format!(
+        "jetstream {{ store_dir: \"DIRECTORY\" }}\nmax_payload: 2MB\n\
+         tls {{ cert_file: {cert:?}, key_file: {key:?}, ca_file: {cert:?}, verify: true }}\n"
+    );
+    let Some(cluster) = Cluster::start_with(1, &lines) else { return };
+    let servers = vec![cluster.options("a").servers[0].replace("127.0.0.1", "localhost")];
+    let plain = Options { servers, timeout: Duration::from_secs(2), ..cluster.options("a") };
+    let with = |authorities: Option<&std::path::PathBuf>, has_identity: bool| {
+        let identity = has_identity.then(|| (cert.clone(), key.clone()));
+        let tls = Some(Tls { authorities: authorities.cloned(), identity });
+        pollster::block_on(JetStream::connect(Options { tls, ..plain.clone() }))
+    };
+    assert!(matches!(with(None, true), Err(OpenError::Connect(_))), "nobody we trust signed it");
+    assert!(matches!(with(Some(&cert), false), Err(OpenError::Connect(_))), "who are we?");
+    let engine = with(Some(&cert), true).unwrap();
+    assert_eq!(pollster::block_on(engine.append(P, batch(1))), Ok(Position(1)));
 }
 
 #[test]
