@@ -1,10 +1,10 @@
 //! How fast a directory's disk makes things durable, and how many batches the log appends to it; or how many NATS servers
 //! append.
 //!
-//! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS]`
+//! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS] [PARTITIONS]`
 //!
-//! With `nats://HOST:PORT[,...]` in place of the directory it makes streams on servers (`scalebricks-engine::nats`), in one
-//! partition a caller up to 16, and leaves them there: their names begin with `rate-`.
+//! With `nats://HOST:PORT[,...]` in place of the directory it makes streams on servers (`scalebricks-engine::nats`), in
+//! that many partitions (1), and leaves them there: their names begin with `rate-`.
 //!
 //! Prints one line for each number of callers (0: 1, 4, 16 and 64; of servers 1, 64 and 512), each value the median of its runs. Every caller waits for its batch before it sends the next.
 
@@ -100,13 +100,20 @@ fn append_rate(directory: &Path, callers: u64, bytes: usize, time: Duration) -> 
 }
 
 /// On servers, which keep what they have.
-fn on_servers(servers: &str, callers: u64, bytes: usize, time: Duration, runs: u64) -> Result<(), Failure> {
+fn on_servers(
+    servers: &str,
+    callers: u64,
+    bytes: usize,
+    time: Duration,
+    runs: u64,
+    partitions: u64,
+) -> Result<(), Failure> {
     let prefix = format!("rate-{}", std::process::id());
     let servers = servers.split(',').map(str::to_owned).collect();
     let options = nats::Options { servers, prefix, ..nats::Options::default() };
     let callers = if callers == 0 { vec![1, 64, 512] } else { vec![callers] };
     for (kind, callers) in callers.into_iter().enumerate() {
-        let partitions = callers.min(16);
+        let partitions = partitions.clamp(1, callers);
         let mut results = Vec::new();
         for run in 0..runs {
             // A writer's numbers begin anew in each run, and so does its log.
@@ -135,9 +142,10 @@ fn main() -> Result<(), Failure> {
     let target = arguments.next();
     let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
     let (callers, bytes, seconds, runs) = (number(0)?, number(4096)? as usize, number(1)?, number(5)?);
+    let partitions = number(1)?;
     let time = Duration::from_secs(seconds);
     if let Some(servers) = target.as_deref().filter(|target| target.contains("://")) {
-        return on_servers(servers, callers, bytes, time, runs);
+        return on_servers(servers, callers, bytes, time, runs, partitions);
     }
     let base = target.map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = base.join(format!("append-rate-{}", std::process::id()));

@@ -15,6 +15,10 @@ use tempfile::TempDir;
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
+        if std::env::var_os("NATS_TESTS").is_some_and(|value| value == "apart") {
+            println!("skipped: `scripts/test.sh nats` runs these");
+            return None;
+        }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/nats.sh");
         let output = Command::new(script).arg("path").output().unwrap();
         if output.status.success() {
