@@ -38,6 +38,8 @@ pub(super) mod code {
 pub(super) enum ApiError {
     /// The servers answered no, by a code and in words.
     No(u64, String),
+    /// Nobody listens to questions of this kind.
+    NoResponders,
     /// They did not answer in time.
     Unavailable(String),
 }
@@ -46,6 +48,7 @@ impl std::fmt::Display for ApiError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::No(code, why) => write!(f, "{why} (error {code})"),
+            Self::NoResponders => Failure::NoResponders.fmt(f),
             Self::Unavailable(why) => f.write_str(why),
         }
     }
@@ -84,19 +87,22 @@ impl Link {
         let mut pause = Duration::from_millis(10);
         loop {
             let attempt = deadline.min(Instant::now() + ATTEMPT);
-            let why = match self.request(format!("$JS.API.{what}"), None, body.clone(), attempt).await {
+            let error = match self.request(format!("$JS.API.{what}"), None, body.clone(), attempt).await {
                 Ok(message) => match serde_json::from_slice::<Value>(&message.payload) {
                     Ok(answer) => match error_of(&answer) {
                         None => return Ok(answer),
-                        Some((code::NOT_AVAILABLE | code::NOT_LEADER | code::OFFLINE, why)) => why,
+                        Some((code::NOT_AVAILABLE | code::NOT_LEADER | code::OFFLINE, why)) => {
+                            ApiError::Unavailable(why)
+                        }
                         Some((code, why)) => return Err(ApiError::No(code, why)),
                     },
-                    Err(error) => format!("an answer that is none: {error}"),
+                    Err(error) => ApiError::Unavailable(format!("an answer that is none: {error}")),
                 },
-                Err(failure) => failure.to_string(),
+                Err(Failure::NoResponders) => ApiError::NoResponders,
+                Err(failure) => ApiError::Unavailable(failure.to_string()),
             };
             if Instant::now() + pause >= deadline {
-                return Err(ApiError::Unavailable(why));
+                return Err(error);
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(200));

@@ -113,7 +113,7 @@ impl Link {
                 OpenError::NoJetStream(why)
             }
             ApiError::No(..) => OpenError::Refused { stream: stream.to_owned(), why: error.to_string() },
-            ApiError::Unavailable(why) => OpenError::Unavailable(why),
+            ApiError::NoResponders | ApiError::Unavailable(_) => OpenError::Unavailable(error.to_string()),
         };
         let info = format!("STREAM.INFO.{stream}");
         let answer = match self.api(&info, &json!({}), deadline).await {

@@ -36,7 +36,7 @@ pub use options::{Auth, OpenError, Options, Tls};
 
 use crate::keys::{NO_KEY, is_prefix};
 use futures_core::future::BoxFuture;
-use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use runtime::Runtime;
 use scalebricks_control::engine::{
     AppendError, Batch, BoxStream, Engine, EngineError, Entry, ReadError, Record, Revision, Snapshot,
@@ -78,11 +78,11 @@ impl JetStream {
     /// # Errors
     /// [`OpenError`]: a stream cannot be made, or is there and of another make.
     pub async fn prepare(&self, partitions: impl IntoIterator<Item = PartitionId>) -> Result<(), OpenError> {
-        for partition in partitions {
+        let make = |partition| async move {
             let made = self.run(|shared| async move { shared.make_log(partition).await }).await;
-            made.unwrap_or_else(|| Err(OpenError::Unavailable(CLOSED.to_owned())))?;
-        }
-        Ok(())
+            made.unwrap_or_else(|| Err(OpenError::Unavailable(CLOSED.to_owned())))
+        };
+        stream::iter(partitions).map(make).buffer_unordered(8).try_collect().await
     }
 
     async fn run<T: Send + 'static, F: Future<Output = T> + Send + 'static>(

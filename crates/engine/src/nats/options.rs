@@ -97,6 +97,8 @@ impl Options {
         let is_plain = |b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
         let problem = if self.servers.is_empty() {
             "no server is named"
+        } else if self.servers.iter().any(|server| server.contains('@')) {
+            "a server's address has no user or password: they go into `auth`"
         } else if !(1..=32).contains(&self.prefix.len()) || !self.prefix.bytes().all(is_plain) {
             "the prefix is not of 1 to 32 of a-z 0-9 - _"
         } else if ![1, 3, 5].contains(&self.replicas) {

@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// Bytes asked for at once.
 pub(super) const READ_BYTES: usize = 1 << 20;
 
+/// Before an entry is given up, replicas are asked so often.
+const REPLICAS_ASKED: usize = 8;
+
 impl Shared {
     /// Entries from `from` on, in order, without a hole, about so many bytes of them, at least one; none if there is
     /// none. Without an extent it is what one question brings, and the leader is asked only if that is nothing.
@@ -77,7 +80,8 @@ impl Shared {
         Ok(entries)
     }
 
-    /// An entry that replicas do not give: its leader's word decides. `None` if it is trimmed by now.
+    /// An entry that a replica did not give: the leader's word decides, unless others have it. `None` if it is trimmed by
+    /// now.
     async fn leaders_entry(
         &self,
         log: &Log,
@@ -91,14 +95,26 @@ impl Shared {
         };
         let unavailable = |error: ApiError| ReadError::Unavailable(error.to_string());
         let stored = self.link.leader_get(&log.stream, &json!({ "seq": position }), deadline).await;
-        if let Some(stored) = stored.map_err(unavailable)? {
-            return self.entry(partition, &stored).map(Some).map_err(|what| damaged(what.to_owned()));
+        let what = match stored.map_err(unavailable)?.map(|stored| self.entry(partition, &stored)) {
+            Some(Ok(entry)) => return Ok(Some(entry)),
+            Some(Err(what)) => what.to_owned(),
+            None => {
+                let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+                if extent.first > position {
+                    return Ok(None);
+                }
+                format!("it is missing between {} and {}", extent.first, extent.last)
+            }
+        };
+        // Others may have what the leader lost; each time another one answers.
+        for _ in 0..REPLICAS_ASKED {
+            let some = self.link.direct_get(&log.stream, position, None, 1, deadline).await;
+            let stored = some.into_iter().next().filter(|stored| stored.sequence == position);
+            if let Some(Ok(entry)) = stored.map(|stored| self.entry(partition, &stored)) {
+                return Ok(Some(entry));
+            }
         }
-        let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
-        if extent.first > position {
-            return Ok(None);
-        }
-        Err(damaged(format!("it is missing between {} and {}", extent.first, extent.last)))
+        Err(damaged(what))
     }
 
     fn entry(&self, partition: PartitionId, stored: &Stored) -> Result<Entry, &'static str> {

@@ -65,7 +65,8 @@ async fn has_jetstream(link: &Link, deadline: Instant) -> Result<(), OpenError> 
         Err(ApiError::No(code::NOT_ENABLED | code::NOT_ENABLED_FOR_ACCOUNT, why)) => {
             Err(OpenError::NoJetStream(why))
         }
-        Err(error) => Err(OpenError::NoJetStream(format!("{error}; it may be that it has no leader yet"))),
+        Err(ApiError::NoResponders) => Err(OpenError::NoJetStream("nobody answers for it".to_owned())),
+        Err(error) => Err(OpenError::Unavailable(error.to_string())),
     }
 }
 

@@ -199,8 +199,8 @@ fn all_servers_go_and_come_back() {
                 assert!(matches!(result, Err(EngineError::Unavailable(_))), "{result:?}");
                 let result = pollster::block_on(engine.publish("a", Arc::from(*b"x")));
                 assert!(matches!(result, Err(EngineError::Unavailable(_))), "{result:?}");
-                // Longer than batches are taken for granted: what became of them is looked up in the log.
-                sleep(Duration::from_secs(31));
+                // Longer than servers remember batches: what became of them is looked up in the log.
+                sleep(Duration::from_secs(62));
                 (0..3).for_each(|n| cluster.start_server(n));
                 let began = Instant::now();
                 pollster::block_on(insist(&engine, 8, 1));

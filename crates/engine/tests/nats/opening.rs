@@ -26,6 +26,7 @@ fn options(port: u16) -> Options {
 fn options_that_cannot_be_are_refused() {
     let wrong = [
         Options { servers: vec![], ..Options::default() },
+        Options { servers: vec!["nats://u:p@127.0.0.1".to_owned()], ..Options::default() },
         Options { prefix: "A".to_owned(), ..Options::default() },
         Options { prefix: String::new(), ..Options::default() },
         Options { replicas: 2, ..Options::default() },
@@ -153,7 +154,7 @@ fn a_stream_of_another_make_is_told_and_left_alone() {
 }
 
 #[test]
-fn sixty_four_partitions_are_made_at_once() {
+fn sixty_four_partitions_are_prepared() {
     let Some(cluster) = servers() else { return };
     let prefix = prefix();
     pollster::block_on(async {
