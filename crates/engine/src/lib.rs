@@ -4,7 +4,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`embedded`] | a local write-ahead log: the engine of one machine, and the default |
-//! | [`nats`] | NATS JetStream: the engine of several machines |
+//! | `nats` | NATS JetStream: the engine of several machines; a feature, on by default |
 //! | [`conformance`] | a test for each promise of the interface, for any engine |
 
 #![forbid(unsafe_code)]
@@ -13,5 +13,6 @@ pub mod conformance;
 pub mod embedded;
 mod keys;
 mod mailbox;
+#[cfg(feature = "nats")]
 pub mod nats;
 mod writers;
