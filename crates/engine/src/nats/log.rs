@@ -128,14 +128,14 @@ impl Shared {
         }
         let deadline = self.deadline();
         let log = self.log(partition);
-        let is_retry = match self.recall(&log, batch.id, deadline).await? {
+        let is_new = match self.recall(&log, batch.id, deadline).await? {
             Verdict::Known(position) => return Ok(position),
-            Verdict::Sent => true,
-            Verdict::New => false,
+            Verdict::Sent => false,
+            Verdict::New => true,
         };
         let share = match self.link.share(batch.payload.len(), deadline).await {
             Ok(share) => share,
-            Err(failure) => return Err(Self::give_up(&log, batch.id, is_retry, failure.to_string())),
+            Err(failure) => return Err(Self::give_up(&log, batch.id, is_new, failure.to_string())),
         };
         let subject = self.names.log_subject(partition, batch.id.writer);
         let mut headers = head(&subject, &batch.id.number.to_string(), &batch.payload);
@@ -168,17 +168,17 @@ impl Shared {
                 Ok(Position(position))
             }
             Some(Err((false, why))) => Err(AppendError::Unknown(why)),
-            Some(Err((true, why))) => Err(Self::give_up(&log, batch.id, is_retry, why)),
+            Some(Err((true, why))) => Err(Self::give_up(&log, batch.id, is_new, why)),
             None => {
-                let is_retry = is_retry || is_in_process.into_inner();
-                Err(Self::give_up(&log, batch.id, is_retry, Failure::NoResponders.to_string()))
+                let is_new = is_new && !is_in_process.into_inner();
+                Err(Self::give_up(&log, batch.id, is_new, Failure::NoResponders.to_string()))
             }
         }
     }
 
     /// A batch that was not taken; if it was sent before, nothing is known of that attempt.
-    fn give_up(log: &Log, id: BatchId, is_retry: bool, why: String) -> AppendError {
-        if is_retry {
+    fn give_up(log: &Log, id: BatchId, is_new: bool, why: String) -> AppendError {
+        if !is_new {
             return AppendError::Unknown(why);
         }
         log.known().unsettled.remove(id);
@@ -188,11 +188,12 @@ impl Shared {
     /// What is known of a batch before it is sent. Looks into the log if it was sent so long ago that the servers may
     /// have forgotten it.
     async fn recall(&self, log: &Log, id: BatchId, deadline: Instant) -> Result<Verdict, AppendError> {
-        let is_retry = log.known().unsettled.contains(id);
-        let failed =
-            |why: String| if is_retry { AppendError::Unknown(why) } else { AppendError::Refused(why) };
-        log.make(self, deadline).await.map_err(|error| failed(error.to_string()))?;
-        let newest = self.meet(log, id.writer, deadline).await.map_err(|error| failed(error.to_string()))?;
+        let unknown = |error: ApiError| AppendError::Unknown(error.to_string());
+        log.make(self, deadline).await.map_err(|error| match error {
+            OpenError::Unavailable(why) => AppendError::Unknown(why),
+            error => AppendError::Refused(error.to_string()),
+        })?;
+        let newest = self.meet(log, id.writer, deadline).await.map_err(unknown)?;
         if let Memory::Known(position) = log.known().writers.find(id) {
             return Ok(Verdict::Known(position));
         }
@@ -203,20 +204,22 @@ impl Shared {
             if is_old(log) {
                 self.look(log, deadline).await.map_err(|error| AppendError::Unknown(error.to_string()))?;
             }
-        } else if !is_retry && id.number <= newest {
+        } else if id.number <= newest && !log.known().unsettled.contains(id) {
             let _looking = log.looking.lock().await;
             if log.known().writers.find(id) == Memory::New {
-                self.look_back(log, id.writer, deadline).await.map_err(|error| failed(error.to_string()))?;
+                self.look_back(log, id.writer, deadline).await.map_err(unknown)?;
             }
         }
         let mut known = log.known();
         if let Memory::Known(position) = known.writers.find(id) {
             return Ok(Verdict::Known(position));
         }
-        known
-            .unsettled
-            .send(id, log.seen.load(Ordering::Relaxed))
-            .ok_or_else(|| AppendError::Refused("the outcome of too many batches is not known".to_owned()))
+        match known.unsettled.send(id, log.seen.load(Ordering::Relaxed)) {
+            None => Err(AppendError::Unknown("the outcome of too many batches is not known".to_owned())),
+            // Somebody else may have sent it, in an earlier life of this writer's process.
+            Some(Verdict::New) if id.number <= newest => Ok(Verdict::Sent),
+            Some(verdict) => Ok(verdict),
+        }
     }
 
     /// The number of the newest batch of a writer that the log had when we met it; 0 if there was none.

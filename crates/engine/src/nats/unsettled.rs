@@ -80,3 +80,37 @@ impl Unsettled {
         self.0.values_mut().for_each(|sent| sent.since = Instant::now());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_control::engine::WriterId;
+
+    fn id(number: u64) -> BatchId {
+        BatchId { writer: WriterId(1), number }
+    }
+
+    #[test]
+    fn a_batch_is_new_once_until_it_is_settled() {
+        let mut unsettled = Unsettled::default();
+        assert_eq!(unsettled.send(id(1), 7), Some(Verdict::New));
+        assert_eq!(unsettled.send(id(1), 9), Some(Verdict::Sent));
+        assert_eq!(unsettled.send(id(2), 5), Some(Verdict::New));
+        assert_eq!(unsettled.floor(), Some(5));
+        unsettled.raise(6);
+        assert_eq!(unsettled.floor(), Some(6));
+        unsettled.remove(id(2));
+        assert_eq!((unsettled.floor(), unsettled.contains(id(2))), (Some(7), false));
+        assert!(unsettled.age(id(1)).is_some() && unsettled.age(id(2)).is_none());
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let mut unsettled = Unsettled::default();
+        assert!((0..LIMIT as u64).all(|number| unsettled.send(id(number), 0) == Some(Verdict::New)));
+        assert_eq!(unsettled.send(id(LIMIT as u64), 0), None);
+        assert_eq!(unsettled.send(id(3), 0), Some(Verdict::Sent));
+        unsettled.remove(id(3));
+        assert_eq!(unsettled.send(id(LIMIT as u64), 0), Some(Verdict::New));
+    }
+}

@@ -141,13 +141,22 @@ impl Cluster {
         }
     }
 
-    /// Asks JetStream something past the engine.
+    /// Asks JetStream something past the engine; again if nobody answers, as there may be an election.
     pub fn ask(&self, what: &str, body: &Value) -> Value {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let began = Instant::now();
         runtime.block_on(async {
-            let client = async_nats::connect(self.options("").servers).await.unwrap();
-            let answer = client.request(format!("$JS.API.{what}"), body.to_string().into()).await;
-            serde_json::from_slice(&answer.unwrap().payload).unwrap()
+            loop {
+                let answer = async {
+                    let client = async_nats::connect(self.options("").servers).await.ok()?;
+                    client.request(format!("$JS.API.{what}"), body.to_string().into()).await.ok()
+                };
+                if let Some(answer) = answer.await {
+                    return serde_json::from_slice(&answer.payload).unwrap();
+                }
+                assert!(began.elapsed() < Duration::from_secs(40), "no answer to {what}");
+                sleep(Duration::from_millis(100));
+            }
         })
     }
 
