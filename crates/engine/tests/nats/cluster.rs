@@ -44,8 +44,8 @@ pub struct Cluster {
     directory: TempDir,
     ports: Vec<u16>,
     running: Mutex<Vec<Option<Child>>>,
-    /// Kills the servers when this process ends, however it does: its input is closed then.
-    _guard: Child,
+    /// Kills the servers when this process ends without dropping this: its input is closed then.
+    guard: Child,
 }
 
 impl Cluster {
@@ -90,7 +90,7 @@ impl Cluster {
             .spawn()
             .unwrap();
         let running = Mutex::new((0..count).map(|_| None).collect());
-        let cluster = Self { directory, ports: ports[..count].to_vec(), running, _guard: guard };
+        let cluster = Self { directory, ports: ports[..count].to_vec(), running, guard };
         (0..count).for_each(|n| cluster.start_server(n));
         Some(cluster)
     }
@@ -187,5 +187,20 @@ impl Cluster {
         for name in names["streams"].as_array().into_iter().flatten() {
             self.ask(&format!("STREAM.DELETE.{}", name.as_str().unwrap()), &json!({}));
         }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for mut child in self.running.lock().unwrap().drain(..).flatten() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+        // Pids may be given to others by now.
+        for n in 0..self.ports.len() {
+            fs::remove_file(self.directory.path().join(format!("{n}.pid"))).ok();
+        }
+        drop(self.guard.stdin.take());
+        self.guard.wait().ok();
     }
 }
