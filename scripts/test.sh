@@ -11,11 +11,13 @@
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
+#   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
+#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL="format clippy build tests peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
+ALL="format clippy build tests nats peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
 QUICK="format clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -83,7 +85,19 @@ stage_build() {
         cargo build --release --locked --workspace --bins --examples
 }
 
-stage_tests() { logged tests cargo test --workspace --locked; }
+# Those with NATS servers have a stage of their own.
+stage_tests() { logged tests env NATS_TESTS=apart cargo test --workspace --locked; }
+
+# The engine over three real servers, which are killed on the way.
+stage_nats() {
+    if ! scripts/nats.sh path >/dev/null; then
+        [ "${REQUIRE_NATS:-}" = 1 ] || { skip 'no nats-server of 2.15 or newer, and none could be built (install Go 1.21 or newer)'; return; }
+        printf 'required, but there is no nats-server\n' >&2
+        return 1
+    fi
+    cargo test --locked -p scalebricks-engine --test nats --no-run &&
+        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked -p scalebricks-engine --test nats
+}
 
 # The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
 stage_peers() { logged peers cargo test --locked -p scalebricks -p scalebricks-bench --features scalebricks/peers --lib --test bench; }

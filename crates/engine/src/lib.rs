@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`embedded`] | a local write-ahead log: the engine of one machine, and the default |
 //! | [`remote`] | any engine in a process of its own, over a socket: the server, and a client that is an engine |
+//! | `nats` | NATS JetStream: the engine of several machines; a feature, on by default |
 //! | [`conformance`] | a test for each promise of the interface, for any engine |
 
 #![forbid(unsafe_code)]
@@ -12,3 +13,8 @@
 pub mod conformance;
 pub mod embedded;
 pub mod remote;
+mod keys;
+mod mailbox;
+#[cfg(feature = "nats")]
+pub mod nats;
+mod writers;

@@ -4,7 +4,7 @@ use super::frame::{Frame, GroupBuilder};
 use super::queue::Request;
 use super::state::{FAR, PartitionLog, State};
 use super::tail::WriteError;
-use super::writers::Memory;
+use crate::writers::Memory;
 use futures_channel::oneshot::Sender;
 use scalebricks_control::engine::{AppendError, Batch, BatchId, EngineError, Revision, SwapError};
 use scalebricks_types::{PartitionId, Position};

@@ -28,16 +28,16 @@ mod streams;
 mod tail;
 mod topics;
 mod writer;
-mod writers;
 
 pub use check::{CheckReport, Damage, PartitionReport, SnapshotReport, check, check_on};
 pub use options::{OpenError, OpenReport, Options, Torn};
 
+use crate::keys::{NO_KEY, is_key};
+use crate::writers::Memory;
 use futures_channel::oneshot;
 use futures_core::future::BoxFuture;
 use jobs::Jobs;
 use queue::{Rejected, Request, Stop};
-pub(crate) use records::{NO_KEY, is_key};
 use scalebricks_control::engine::{
     AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES,
     MAX_RECORD_BYTES, ReadError, Record, Revision, Snapshot, SwapError,
@@ -48,7 +48,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use storage::{Directory, Storage};
-use writers::Memory;
 
 /// The log of one directory. Dropping it writes what waits, marks the log as closed, and lets the directory go.
 #[derive(Debug)]

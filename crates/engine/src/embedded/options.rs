@@ -1,6 +1,6 @@
 //! What can be set, what opening tells, and why it may fail.
 
-use super::writers::Limits;
+use crate::writers::Limits;
 use scalebricks_control::engine::MAX_BATCH_BYTES;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

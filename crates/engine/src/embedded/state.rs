@@ -3,7 +3,7 @@
 use super::frame::{Frame, Seal};
 use super::records::{Records, Slot};
 use super::storage::StoredFile;
-use super::writers::{Limits, Writers};
+use crate::writers::{Limits, Writers};
 use scalebricks_control::engine::BatchId;
 use scalebricks_types::{PartitionId, Position};
 use std::collections::{BTreeMap, HashMap, VecDeque};

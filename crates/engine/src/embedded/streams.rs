@@ -2,8 +2,8 @@
 //! it from the disk, or from the records, when it comes to it.
 
 use super::queue::Stop;
-use super::records::NO_KEY;
 use super::shared::Shared;
+use crate::keys::{NO_KEY, is_prefix};
 use futures_core::Stream;
 use futures_util::task::AtomicWaker;
 use scalebricks_control::engine::{EngineError, Entry, ReadError, Record, Revision};
@@ -135,8 +135,7 @@ impl Source for Changes {
     type Error = EngineError;
 
     fn more(&mut self) -> Result<VecDeque<Record>, EngineError> {
-        let levels = self.prefix.strip_suffix('.');
-        if !self.prefix.is_empty() && !levels.is_some_and(super::records::is_key) {
+        if !is_prefix(&self.prefix) {
             return Err(EngineError::Refused(format!("a prefix is empty or ends in a dot; {NO_KEY}")));
         }
         let at = Revision(self.at.load(Ordering::Relaxed));

@@ -11,7 +11,7 @@ mod told;
 
 use super::codec::Request;
 use super::endpoint::{Endpoint, EndpointError};
-use crate::embedded::{NO_KEY, is_key};
+use crate::keys::{NO_KEY, is_key};
 use call::{Call, Command, Reply, Stream};
 use driver::Driver;
 use feed::Feed;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// How much is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Batches of one writer.
     pub batches: usize,
     /// Writers of one partition.
@@ -15,7 +15,7 @@ pub(super) struct Limits {
 
 /// What is known of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(crate) enum Memory {
     /// It is in the log, there.
     Known(Position),
     /// Its writer never got so far.
@@ -33,11 +33,11 @@ struct Window {
 
 /// The writers of one partition. Bounded: the batch and the writer heard of longest ago are forgotten first.
 #[derive(Debug, Default)]
-pub(super) struct Writers(HashMap<WriterId, Window>);
+pub(crate) struct Writers(HashMap<WriterId, Window>);
 
 impl Writers {
     /// What is known of a batch. One lookup, unless its number is one the writer already passed.
-    pub(super) fn find(&self, id: BatchId) -> Memory {
+    pub(crate) fn find(&self, id: BatchId) -> Memory {
         match self.0.get(&id.writer) {
             None => Memory::New,
             Some(window) if id.number > window.highest => Memory::New,
@@ -49,7 +49,7 @@ impl Writers {
     }
 
     /// A batch is in the log.
-    pub(super) fn note(&mut self, id: BatchId, position: Position, limits: Limits) {
+    pub(crate) fn note(&mut self, id: BatchId, position: Position, limits: Limits) {
         if !self.0.contains_key(&id.writer) && self.0.len() >= limits.writers {
             let idlest = self.0.iter().min_by_key(|(_, window)| window.newest).map(|(&writer, _)| writer);
             if let Some(writer) = idlest {

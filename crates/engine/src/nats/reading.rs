@@ -1,0 +1,138 @@
+//! Reading logs: from any replica as far as it goes, and by the leader's word where it does not.
+
+use super::api::{ApiError, Extent};
+use super::log::Log;
+use super::message::Stored;
+use super::shared::Shared;
+use scalebricks_control::engine::{Batch, BatchId, Entry, ReadError};
+use scalebricks_types::{PartitionId, Position};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Bytes asked for at once.
+pub(super) const READ_BYTES: usize = 1 << 20;
+
+/// Before an entry is given up, replicas are asked so often.
+const REPLICAS_ASKED: usize = 8;
+
+impl Shared {
+    /// Entries from `from` on, in order, without a hole, about so many bytes of them, at least one; none if there is
+    /// none. Without an extent it is what one question brings, and the leader is asked only if that is nothing.
+    pub(super) async fn fetch(
+        &self,
+        log: &Log,
+        from: u64,
+        max_bytes: usize,
+        extent: Option<Extent>,
+        deadline: Instant,
+    ) -> Result<Vec<Entry>, ReadError> {
+        let partition = log.partition;
+        let trimmed = |first| ReadError::Trimmed { partition, first: Position(first) };
+        let is_open = extent.is_none();
+        let mut extent = extent.unwrap_or(Extent { first: 0, last: u64::MAX });
+        if from < extent.first {
+            return Err(trimmed(extent.first));
+        }
+        let (mut entries, mut bytes, mut next) = (Vec::new(), 0usize, from);
+        while next <= extent.last && (entries.is_empty() || bytes < max_bytes) {
+            let budget = max_bytes.saturating_sub(bytes).min(READ_BYTES);
+            let some = self.link.direct_get(&log.stream, next, None, budget, deadline).await;
+            let before = next;
+            for stored in some {
+                match (stored.sequence == next).then(|| self.entry(partition, &stored)) {
+                    Some(Ok(entry)) => {
+                        bytes = bytes.saturating_add(entry.batch.payload.len());
+                        if bytes > max_bytes && !entries.is_empty() {
+                            return Ok(entries);
+                        }
+                        entries.push(entry);
+                        next += 1;
+                    }
+                    _ => break, // it may be that only this replica is behind or damaged
+                }
+            }
+            if next > before {
+                log.saw(next - 1);
+                if is_open {
+                    return Ok(entries);
+                }
+                continue;
+            }
+            extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+            if next < extent.first && entries.is_empty() {
+                return Err(trimmed(extent.first));
+            }
+            if next < extent.first || next > extent.last {
+                return Ok(entries);
+            }
+            match self.leaders_entry(log, next, deadline).await {
+                Ok(Some(entry)) => {
+                    bytes = bytes.saturating_add(entry.batch.payload.len());
+                    entries.push(entry);
+                    next += 1;
+                }
+                Ok(None) => {} // trimmed in the meantime
+                Err(_) if !entries.is_empty() => return Ok(entries),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// An entry that a replica did not give: the leader's word decides, unless others have it. `None` if it is trimmed by
+    /// now.
+    async fn leaders_entry(
+        &self,
+        log: &Log,
+        position: u64,
+        deadline: Instant,
+    ) -> Result<Option<Entry>, ReadError> {
+        let partition = log.partition;
+        let damaged = |what: String| {
+            let what = format!("{what}, in stream {}", log.stream);
+            ReadError::Damaged { partition, position: Position(position), what }
+        };
+        let unavailable = |error: ApiError| ReadError::Unavailable(error.to_string());
+        let stored = self.link.leader_get(&log.stream, &json!({ "seq": position }), deadline).await;
+        let what = match stored.map_err(unavailable)?.map(|stored| self.entry(partition, &stored)) {
+            Some(Ok(entry)) => return Ok(Some(entry)),
+            Some(Err(what)) => what.to_owned(),
+            None => {
+                let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+                if extent.first > position {
+                    return Ok(None);
+                }
+                format!("it is missing between {} and {}", extent.first, extent.last)
+            }
+        };
+        // Others may have what the leader lost; each time another one answers.
+        for _ in 0..REPLICAS_ASKED {
+            let some = self.link.direct_get(&log.stream, position, None, 1, deadline).await;
+            let stored = some.into_iter().next().filter(|stored| stored.sequence == position);
+            if let Some(Ok(entry)) = stored.map(|stored| self.entry(partition, &stored)) {
+                return Ok(Some(entry));
+            }
+        }
+        Err(damaged(what))
+    }
+
+    fn entry(&self, partition: PartitionId, stored: &Stored) -> Result<Entry, &'static str> {
+        let (note, body) = stored.open()?;
+        let writer = self.names.writer(partition, &stored.subject).ok_or("its subject is none of ours")?;
+        let number = note.parse().map_err(|_| "its number is none")?;
+        let batch = Batch { id: BatchId { writer, number }, payload: Arc::from(&body[..]) };
+        Ok(Entry { position: Position(stored.sequence), batch })
+    }
+
+    pub(super) async fn read(
+        &self,
+        partition: PartitionId,
+        from: Position,
+        max_bytes: usize,
+    ) -> Result<Vec<Entry>, ReadError> {
+        let (log, deadline) = (self.log(partition), self.deadline());
+        let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+        self.fetch(&log, from.0.max(1), max_bytes, Some(extent), deadline).await
+    }
+}

@@ -1,0 +1,90 @@
+//! Messages that may be lost: those of the servers' own kind.
+
+use super::link::Link;
+use super::shared::Shared;
+use crate::keys::{NO_KEY, is_key};
+use crate::mailbox::{Mailbox, Subscription};
+use futures_core::Stream;
+use futures_util::StreamExt;
+use scalebricks_control::engine::{BoxStream, EngineError, MAX_MESSAGE_BYTES};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::task::AbortHandle;
+use tokio::time::timeout_at;
+
+fn check(topic: &str) -> Result<(), EngineError> {
+    if is_key(topic) { Ok(()) } else { Err(EngineError::Refused(format!("no topic: {NO_KEY}"))) }
+}
+
+/// Ends the subscription when the reader goes.
+struct Reader {
+    messages: Subscription,
+    task: AbortHandle,
+}
+
+impl Stream for Reader {
+    type Item = Arc<[u8]>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.messages).poll_next(context)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Tells the reader when there will be no more messages, however the task ends.
+struct Close(Arc<Mailbox>);
+
+impl Drop for Close {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Shared {
+    /// Sends a message at once or not at all.
+    pub(super) async fn publish(&self, topic: &str, message: Arc<[u8]>) -> Result<(), EngineError> {
+        check(topic)?;
+        if message.len() > MAX_MESSAGE_BYTES {
+            return Err(EngineError::Refused(format!(
+                "a message of {} bytes is over the limit",
+                message.len()
+            )));
+        }
+        let unavailable = |why: &str| EngineError::Unavailable(why.to_owned());
+        if !self.link.is_connected() {
+            return Err(unavailable("no connection to the servers"));
+        }
+        let share = self.link.try_share(message.len());
+        let share = share.ok_or_else(|| unavailable("too much waits for the servers already"))?;
+        let sent = self.link.client.publish(self.names.topic(topic), Link::body(&message, &share));
+        match timeout_at(self.deadline(), sent).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(unavailable(&error.to_string())),
+            Err(_) => Err(unavailable("the connection does not keep up")),
+        }
+    }
+
+    pub(super) async fn subscribe(&self, topic: &str) -> Result<BoxStream<Arc<[u8]>>, EngineError> {
+        check(topic)?;
+        let subscribe = timeout_at(self.deadline(), self.link.client.subscribe(self.names.topic(topic)));
+        let mut subscriber = match subscribe.await {
+            Ok(Ok(subscriber)) => subscriber,
+            Ok(Err(error)) => return Err(EngineError::Unavailable(error.to_string())),
+            Err(_) => return Err(EngineError::Unavailable("the connection does not keep up".to_owned())),
+        };
+        let mailbox = Arc::new(Mailbox::default());
+        let close = Close(Arc::clone(&mailbox));
+        let task = tokio::spawn(async move {
+            while let Some(message) = subscriber.next().await {
+                close.0.put(Arc::from(&message.payload[..]));
+            }
+        });
+        Ok(Box::pin(Reader { messages: Subscription::new(mailbox), task: task.abort_handle() }))
+    }
+}

@@ -1,0 +1,206 @@
+//! Servers that belong to a test.
+
+use scalebricks_engine::nats::{JetStream, Options};
+use serde_json::{Value, json};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A `nats-server`; `None`: there is none, and that is allowed.
+fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        if std::env::var_os("NATS_TESTS").is_some_and(|value| value == "apart") {
+            println!("skipped: `scripts/test.sh nats` runs these");
+            return None;
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/nats.sh");
+        let output = Command::new(script).arg("path").output().unwrap();
+        if output.status.success() {
+            return Some(PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()));
+        }
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(std::env::var_os("REQUIRE_NATS").is_none_or(|value| value != "1"), "required: {why}");
+        println!("skipped: {why}");
+        None
+    };
+    PROGRAM.get_or_init(find).as_deref()
+}
+
+/// Ports that are free now; all at once, so that they differ.
+fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}
+
+/// Servers on free ports, with their files in a directory that goes with them.
+#[derive(Debug)]
+pub struct Cluster {
+    directory: TempDir,
+    ports: Vec<u16>,
+    running: Mutex<Vec<Option<Child>>>,
+    /// Kills the servers when this process ends without dropping this: its input is closed then.
+    guard: Child,
+}
+
+impl Cluster {
+    /// `None`: skipped.
+    pub fn start(count: usize) -> Option<Self> {
+        Self::start_with(
+            count,
+            "jetstream { store_dir: \"DIRECTORY\", sync_interval: always }\nmax_payload: 2MB\n",
+        )
+    }
+
+    /// With other lines in the configuration.
+    pub fn start_with(count: usize, lines: &str) -> Option<Self> {
+        program()?;
+        let directory = tempfile::tempdir().unwrap();
+        let ports = free_ports(2 * count);
+        let routes: Vec<_> = ports[count..].iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        let at = directory.path().display().to_string();
+        for n in 0..count {
+            let lines = lines.replace("DIRECTORY", &format!("{at}/{n}"));
+            let routes = if count > 1 {
+                let port = ports[count + n];
+                format!(
+                    "cluster {{ name: test, listen: \"127.0.0.1:{port}\", routes: [{}] }}",
+                    routes.join(", ")
+                )
+            } else {
+                String::new()
+            };
+            let config = format!(
+                "server_name: s{n}\nlisten: \"127.0.0.1:{}\"\npid_file: \"{at}/{n}.pid\"\nlog_file: \"{at}/{n}.log\"\n{lines}{routes}\n",
+                ports[n]
+            );
+            fs::write(directory.path().join(format!("{n}.conf")), config).unwrap();
+        }
+        let guard =
+            "cat >/dev/null; for f in \"$0\"/*.pid; do kill -9 \"$(cat \"$f\")\"; done; rm -rf \"$0\"";
+        let guard = Command::new("sh")
+            .args(["-c", guard, &at])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let running = Mutex::new((0..count).map(|_| None).collect());
+        let cluster = Self { directory, ports: ports[..count].to_vec(), running, guard };
+        (0..count).for_each(|n| cluster.start_server(n));
+        Some(cluster)
+    }
+
+    pub fn start_server(&self, n: usize) {
+        let config = self.directory.path().join(format!("{n}.conf"));
+        let child = Command::new(program().unwrap())
+            .arg("-c")
+            .arg(config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.running.lock().unwrap()[n] = Some(child);
+        let address = ([127, 0, 0, 1], self.ports[n]).into();
+        let began = Instant::now();
+        while std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "server {n} does not start");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// With `kill -9`.
+    pub fn kill_server(&self, n: usize) {
+        let mut child = self.running.lock().unwrap()[n].take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_file(self.directory.path().join(format!("{n}.pid"))).unwrap();
+    }
+
+    pub fn options(&self, prefix: &str) -> Options {
+        Options {
+            servers: self.ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect(),
+            prefix: prefix.to_owned(),
+            replicas: if self.ports.len() < 3 { 1 } else { 3 },
+            ..Options::default()
+        }
+    }
+
+    /// An engine; servers that have just been started need some time to agree on a leader.
+    pub async fn open(&self, prefix: &str) -> JetStream {
+        let began = Instant::now();
+        loop {
+            match JetStream::connect(self.options(prefix)).await {
+                Ok(engine) => return engine,
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(40), "{error}"),
+            }
+        }
+    }
+
+    /// Asks JetStream something past the engine; again if nobody answers, as there may be an election.
+    pub fn ask(&self, what: &str, body: &Value) -> Value {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let began = Instant::now();
+        runtime.block_on(async {
+            loop {
+                let answer = async {
+                    let client = async_nats::connect(self.options("").servers).await.ok()?;
+                    client.request(format!("$JS.API.{what}"), body.to_string().into()).await.ok()
+                };
+                if let Some(answer) = answer.await {
+                    return serde_json::from_slice(&answer.payload).unwrap();
+                }
+                assert!(began.elapsed() < Duration::from_secs(40), "no answer to {what}");
+                sleep(Duration::from_millis(100));
+            }
+        })
+    }
+
+    /// Writes past the engine.
+    pub fn publish(&self, subject: &str, text: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = async_nats::connect(self.options("").servers).await.unwrap();
+            let answer = client.request(subject.to_owned(), text.to_owned().into()).await;
+            assert!(answer.unwrap().payload.starts_with(b"{\"stream\""));
+        });
+    }
+
+    /// The server that leads a stream.
+    pub fn leader(&self, stream: &str) -> usize {
+        let began = Instant::now();
+        loop {
+            let info = self.ask(&format!("STREAM.INFO.{stream}"), &json!({}));
+            if let Some(name) = info["cluster"]["leader"].as_str() {
+                return name.trim_start_matches('s').parse().unwrap();
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "no leader: {info}");
+        }
+    }
+
+    pub fn remove_streams(&self, prefix: &str) {
+        let names = self.ask("STREAM.NAMES", &json!({ "subject": format!("{prefix}.>") }));
+        for name in names["streams"].as_array().into_iter().flatten() {
+            self.ask(&format!("STREAM.DELETE.{}", name.as_str().unwrap()), &json!({}));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for mut child in self.running.lock().unwrap().drain(..).flatten() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+        // Pids may be given to others by now.
+        for n in 0..self.ports.len() {
+            fs::remove_file(self.directory.path().join(format!("{n}.pid"))).ok();
+        }
+        drop(self.guard.stdin.take());
+        self.guard.wait().ok();
+    }
+}
