@@ -12,9 +12,9 @@
 
 pub mod conformance;
 pub mod embedded;
-pub mod remote;
 mod keys;
 mod mailbox;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod remote;
 mod writers;

@@ -2,11 +2,12 @@
 
 use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits};
 use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
-use crate::node::config::{ControlFile, EngineAt};
+use crate::node::config::{ControlFile, EngineAt, NatsAt};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::Engine;
 use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_engine::nats::{self, JetStream};
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::setsep::{Params, ParamsError};
 use scalebricks_tables::{FibError, FibValue};
@@ -151,15 +152,20 @@ impl Daemon {
                     Err(error) => return drop(told.send(Err(DaemonError::Thread(error)))),
                 };
                 runtime.block_on(async move {
-                    let begun = open(&engine).and_then(|engine| Ok((engine, Mesh::start(mesh)?)));
-                    let (engine, (mesh, events)) = match begun {
+                    let name = mesh.cluster.clone();
+                    let begun = check(&engine).and_then(|()| Ok(Mesh::start(mesh)?));
+                    let (mesh, events) = match begun {
                         Ok(begun) => begun,
                         Err(error) => return drop(told.send(Err(error))),
                     };
                     let _waits = told.send(Ok(()));
+                    let lives = async {
+                        let engine = open(&engine, &name).await;
+                        live(config, engine, mesh, events, &plane, tables).await;
+                    };
                     tokio::select! {
                         _ = stopped => {}
-                        () = live(config, engine, mesh, events, &plane, tables) => {}
+                        () = lives => {}
                     }
                 });
             }
@@ -198,7 +204,28 @@ impl Drop for Daemon {
     }
 }
 
-fn open(engine: &EngineAt) -> Result<Arc<dyn Engine>, DaemonError> {
+/// What can be said of an engine before it is reached.
+fn check(engine: &EngineAt) -> Result<(), DaemonError> {
+    match engine {
+        EngineAt::Process(endpoint) => {
+            endpoint.check().map_err(|error| DaemonError::Engine(error.to_string()))
+        }
+        EngineAt::Directory(_) | EngineAt::Nats(_) => Ok(()),
+    }
+}
+
+/// Opens an engine; not before it can be had.
+async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
+    loop {
+        match try_open(engine, cluster).await {
+            Ok(engine) => return engine,
+            Err(error) => tracing::error!(%error, "the engine cannot be opened; trying again"),
+        }
+        tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, DaemonError> {
     let told = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
     Ok(match engine {
         EngineAt::Directory(path) => {
@@ -208,7 +235,24 @@ fn open(engine: &EngineAt) -> Result<Arc<dyn Engine>, DaemonError> {
             let connected = RemoteEngine::connect(endpoint.clone(), ClientOptions::default());
             Arc::new(connected.map_err(|error| told(&error))?)
         }
+        EngineAt::Nats(nats) => {
+            let connected = JetStream::connect(nats_options(nats, cluster)).await;
+            Arc::new(connected.map_err(|error| told(&error))?)
+        }
     })
+}
+
+fn nats_options(at: &NatsAt, cluster: &str) -> nats::Options {
+    let credentials = at.credentials.clone().map(nats::Auth::Credentials);
+    let tls = at.tls.clone().map(|tls| nats::Tls { authorities: tls.authorities, identity: tls.identity });
+    nats::Options {
+        servers: at.servers.clone(),
+        prefix: cluster.to_owned(),
+        replicas: at.replicas,
+        auth: credentials.unwrap_or_default(),
+        tls,
+        ..nats::Options::default()
+    }
 }
 
 /// Runs the control plane, until the mesh ends.

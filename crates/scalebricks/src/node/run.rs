@@ -136,6 +136,8 @@ fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result
     let hasher = KeyHasher::new(file.seed);
     let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
     let key = configuration.beside(&control.key);
+    let engine = control.engine.clone().with_files(|file| configuration.beside(file));
+    let control = &ControlFile { engine, ..control.clone() };
     let setting = daemon::Setting { control, node: file.id, size: file.size, seed: file.seed, key: &key };
     Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }

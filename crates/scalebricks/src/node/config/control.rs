@@ -6,7 +6,7 @@ use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Default of `control.partitions`.
 const PARTITIONS: u32 = 64;
@@ -37,6 +37,49 @@ pub enum EngineAt {
     Directory(PathBuf),
     /// A process of this machine.
     Process(Endpoint),
+    /// NATS servers.
+    Nats(NatsAt),
+}
+
+impl EngineAt {
+    /// The same with files found by `beside`.
+    #[must_use]
+    pub fn with_files(self, beside: impl Fn(&Path) -> PathBuf) -> Self {
+        match self {
+            Self::Directory(path) => Self::Directory(beside(&path)),
+            Self::Process(endpoint) => Self::Process(endpoint),
+            Self::Nats(nats) => {
+                let credentials = nats.credentials.map(|path| beside(&path));
+                let tls = nats.tls.map(|tls| NatsTls {
+                    authorities: tls.authorities.map(|path| beside(&path)),
+                    identity: tls.identity.map(|(own, key)| (beside(&own), beside(&key))),
+                });
+                Self::Nats(NatsAt { credentials, tls, ..nats })
+            }
+        }
+    }
+}
+
+/// NATS servers, and how they are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatsAt {
+    /// Servers of one cluster, as `nats://HOST:PORT`.
+    pub servers: Vec<String>,
+    /// How many keep each log: 1, 3 or 5.
+    pub replicas: u8,
+    /// A file of credentials.
+    pub credentials: Option<PathBuf>,
+    /// Files for TLS, if it is wanted.
+    pub tls: Option<NatsTls>,
+}
+
+/// Files for TLS, in the PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatsTls {
+    /// Who signed the servers' certificates, if not somebody the system trusts.
+    pub authorities: Option<PathBuf>,
+    /// This node's certificate and its key, if servers ask for one.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// The section as it has to be; `None` if there is a problem with it.
@@ -46,7 +89,7 @@ pub(super) fn control(
     size: Option<ClusterSize>,
     problems: &mut Problems<'_>,
 ) -> Option<ControlFile> {
-    let engine = engine(&section.engine, problems);
+    let engine = engine(&section, problems);
     let partitions = section.partitions.as_ref().map_or(PARTITIONS, |given| *given.get_ref());
     let count = PartitionCount::new(partitions).ok();
     if let (None, Some(given)) = (count, &section.partitions) {
@@ -84,8 +127,16 @@ pub(super) fn control(
     })
 }
 
-fn engine(given: &toml::Spanned<String>, problems: &mut Problems<'_>) -> Option<EngineAt> {
+fn engine(section: &sections::Control, problems: &mut Problems<'_>) -> Option<EngineAt> {
+    let given = &section.engine;
     let text = given.get_ref();
+    if text.starts_with("nats://") || text.starts_with("tls://") {
+        return Some(EngineAt::Nats(nats(section, problems)));
+    }
+    if section.replicas.is_some() || section.credentials.is_some() || section.tls.is_some() {
+        let what = "replicas, credentials and tls are for an engine at nats:// only";
+        problems.add(given.span(), "control.engine", what);
+    }
     if let Some(directory) = text.strip_prefix("directory:").filter(|path| !path.is_empty()) {
         return Some(EngineAt::Directory(PathBuf::from(directory)));
     }
@@ -95,9 +146,33 @@ fn engine(given: &toml::Spanned<String>, problems: &mut Problems<'_>) -> Option<
             problems.add(
                 given.span(),
                 "control.engine",
-                format!("{error}, or directory:PATH for a node that is alone"),
+                format!("{error}, nats://HOST:PORT for several machines, or directory:PATH for a node that is alone"),
             );
             None
         }
+    }
+}
+
+/// Servers that keep each log, unless told otherwise.
+const REPLICAS: u8 = 3;
+
+fn nats(section: &sections::Control, problems: &mut Problems<'_>) -> NatsAt {
+    let span = || section.engine.span();
+    let replicas = section.replicas.unwrap_or(REPLICAS);
+    if ![1, 3, 5].contains(&replicas) {
+        problems.add(span(), "control.replicas", format!("{replicas} is not 1, 3 or 5"));
+    }
+    let tls = section.tls.as_ref().map(|tls| {
+        let identity = tls.certificate.clone().zip(tls.key.clone());
+        if identity.is_none() && (tls.certificate.is_some() || tls.key.is_some()) {
+            problems.add(span(), "control.tls", "a certificate and its key go together");
+        }
+        NatsTls { authorities: tls.authorities.clone(), identity }
+    });
+    NatsAt {
+        servers: section.engine.get_ref().split(',').map(|server| server.trim().to_owned()).collect(),
+        replicas,
+        credentials: section.credentials.clone(),
+        tls,
     }
 }

@@ -16,7 +16,7 @@ mod ports;
 mod runtime;
 mod sections;
 
-pub use control::{ControlFile, EngineAt};
+pub use control::{ControlFile, EngineAt, NatsAt, NatsTls};
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 
 /// Everything a node is told.

@@ -142,6 +142,9 @@ pub(super) struct Control {
     pub listen: SocketAddr,
     pub key: PathBuf,
     pub flows: Spanned<u64>,
+    pub replicas: Option<u8>,
+    pub credentials: Option<PathBuf>,
+    pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
     #[serde(default)]
     pub peer: Vec<Peer>,
@@ -152,4 +155,12 @@ pub(super) struct Control {
 pub(super) struct Peer {
     pub node: Spanned<usize>,
     pub address: SocketAddr,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NatsTls {
+    pub authorities: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
 }

@@ -171,3 +171,59 @@ fn what_toml_refuses_is_named_too() {
         assert!(told[0].starts_with(&format!("line {line}: ")) && told[0].contains(words), "{}", told[0]);
     }
 }
+
+const CONTROL: &str = r#"
+[control]
+engine = "unix:/run/x/engine.sock"
+name = "berlin"
+listen = "10.254.0.12:7400"
+key = "cluster.key"
+flows = 1_000_000
+
+[[control.peer]]
+node = 0
+address = "10.254.0.10:7400"
+"#;
+
+fn controlled(from: &str, to: &str) -> Result<NodeFile, Vec<String>> {
+    let text = format!("{}{CONTROL}", GOOD.replace("flows = \"flows.csv\"\n", ""));
+    assert!(text.contains(from));
+    let problems = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect();
+    NodeFile::parse(&text.replacen(from, to, 1)).map_err(problems)
+}
+
+#[test]
+fn flows_may_come_from_the_control_plane() {
+    let control = controlled("", "").unwrap().control.unwrap();
+    assert_eq!(control.engine, EngineAt::Process("unix:/run/x/engine.sock".parse().unwrap()));
+    assert_eq!((control.name.as_str(), control.flows, control.partitions.get()), ("berlin", 1_000_000, 64));
+    assert_eq!(control.peers[&NodeId::new(0)], "10.254.0.10:7400".parse().unwrap());
+    let control = controlled("unix:/run/x/engine.sock", "directory:log").unwrap().control.unwrap();
+    let engine = control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file));
+    assert_eq!(engine, EngineAt::Directory("/etc/x/log".into()));
+    let to = "engine = \"nats://a:4222, nats://b:4222\"\ncredentials = \"x.creds\"";
+    let control = controlled("engine = \"unix:/run/x/engine.sock\"", to).unwrap().control.unwrap();
+    let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
+    assert_eq!((nats.servers.len(), nats.replicas), (2, 3));
+    assert_eq!(nats.credentials, Some("x.creds".into()));
+}
+
+#[test]
+fn problems_of_the_control_plane_are_named() {
+    for (from, to, expected) in [
+        ("id = 2", "id = 2\nflows = \"flows.csv\"", "say one of them"),
+        ("nodes = 4", "nodes = 4\narchitecture = \"vlb\"", "feeds the architecture scalebricks only"),
+        ("unix:/run/x/engine.sock", "tcp:10.0.0.1:1", "no loopback address"),
+        ("unix:/run/x/engine.sock", "somewhere", "directory:PATH for a node that is alone"),
+        ("flows = 1_000_000", "flows = 0", "for how many flows"),
+        ("flows = 1_000_000", "flows = 9\npartitions = 3", "control.partitions: 3 is not a power of two"),
+        ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
+        ("node = 0", "node = 2", "2 is not another node of the cluster"),
+        ("node = 0", "node = 4", "4 is not another node of the cluster"),
+    ] {
+        let problems = controlled(from, to).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.contains(expected)), "{to}: {problems:?}");
+    }
+    let neither = NodeFile::parse(&GOOD.replace("flows = \"flows.csv\"\n", "")).unwrap_err();
+    assert!(neither[0].to_string().contains("say one of them"), "{neither:?}");
+}
