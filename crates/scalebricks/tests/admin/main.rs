@@ -6,6 +6,7 @@
 
 mod capture;
 mod cli;
+mod flows;
 mod hostile;
 mod pages;
 mod running;
