@@ -9,6 +9,7 @@ mod cli;
 mod flows;
 mod hostile;
 mod pages;
+mod pinning;
 mod running;
 mod tls;
 mod trace;
