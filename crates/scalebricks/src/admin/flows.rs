@@ -55,7 +55,7 @@ pub enum FlowsError {
     #[error("{0}")]
     Conflict(String),
     /// There is no such node.
-    #[error("node {0} was never in the cluster")]
+    #[error("{0} was never in the cluster")]
     NoSuchNode(NodeId),
     /// More than one call may bring.
     #[error("{0}")]

@@ -92,7 +92,7 @@ pub enum RefusedChanges {
     #[error("too many changes wait for the log; try again soon")]
     Busy,
     /// A flow would be pinned to a node that is not alive.
-    #[error("node {0} is not alive: pin the flow to another")]
+    #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
     /// The table of this partition is full.
     #[error("partition {} has no room for {} more keys: give the table more blocks", .0.0, .1)]

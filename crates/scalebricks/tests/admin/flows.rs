@@ -238,8 +238,8 @@ fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
     ]);
     let (code, answer) = served.post("/v1/flows", flows.to_string().as_bytes());
     assert_eq!(code, 400, "{answer}");
-    let problem = problem(&answer);
-    let told: Vec<_> = problem.flows.iter().map(|flow| (flow.index, flow.error.as_str())).collect();
+    let refusal = problem(&answer);
+    let told: Vec<_> = refusal.flows.iter().map(|flow| (flow.index, flow.error.as_str())).collect();
     assert_eq!(
         told,
         [
@@ -254,7 +254,7 @@ fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
             (9, "node 18446744073709551615 of a cluster of 4 (numbered from 0)"),
         ]
     );
-    assert!(problem.error.starts_with("9 of 10 flows cannot be used, and none was"), "{}", problem.error);
+    assert!(refusal.error.starts_with("9 of 10 flows cannot be used, and none was"), "{}", refusal.error);
     assert_eq!(served.count(), 0);
     // Of very many the first are told.
     let bad = serde_json::to_vec(&vec![json!({"ue": "x"}); 3_000]).unwrap();

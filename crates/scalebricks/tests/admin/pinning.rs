@@ -106,7 +106,7 @@ impl Cluster {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let engine =
             Arc::new(EmbeddedLog::open(&running.folder.path().join("log"), Options::default()).unwrap());
-        let inboxes = Arc::default();
+        let inboxes: Arc<Mutex<HashMap<NodeId, Inbox>>> = Arc::default();
         let (mut planes, mut tables) = (Vec::new(), Vec::new());
         for node in (0..2).map(NodeId::new) {
             let memory = Memory { gpt: Arc::new(SetSep::new(params())), fib: Arc::default() };
