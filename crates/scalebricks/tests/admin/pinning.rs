@@ -228,6 +228,11 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     cluster.says(&["flow", "move", "--ue", "10.45.0.1", "--node", "0", "--wait"]);
     assert!(keys(1, 0x11).iter().all(|key| cluster.tables[0].holds(*key)));
     cluster.until("node 1 has none of it", |cluster| cluster.tables[1].len() == 0);
+    // An IPv6 address has colons, which an address of HTTP has not.
+    let six = ["--ue", "2001:db8::7", "--node", "0", "--uplink-teid", "0x12"];
+    cluster.says(&[&ADD[..9], &six[..]].concat());
+    assert!(cluster.says(&["flow", "show", "--ue", "2001:db8::7"]).contains("0x12"));
+    cluster.says(&["flow", "del", "--ue", "2001:db8::7", "--wait"]);
     let said = cluster.refuses(&["flow", "move", "--ue", "10.45.0.1", "--node", "3"]);
     assert_eq!(said, "error: the node says: node 3 is not alive: pin the flow to another\n");
     let said = cluster.refuses(&["flow", "move", "--ue", "10.45.0.2", "--node", "1"]);
