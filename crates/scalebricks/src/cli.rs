@@ -1,6 +1,8 @@
 //! The command line.
 
-use crate::admin::commands::{self, CaptureArgs, StatsArgs, StatusArgs, TraceArgs};
+use crate::admin::commands::{
+    self, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, StatusArgs, TraceArgs,
+};
 use crate::demo::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use crate::lab::args as lab;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -67,6 +69,14 @@ pub enum Command {
     /// Copy what passes a running node, and what it drops, into a pcapng file
     #[command(long_about = commands::CAPTURE_ABOUT, after_long_help = commands::CAPTURE_EXAMPLES, after_help = "See --help for examples.")]
     Capture(Box<CaptureArgs>),
+
+    /// Pin flows to nodes of a running cluster
+    #[command(subcommand, long_about = commands::FLOW_ABOUT, after_long_help = commands::FLOW_EXAMPLES, after_help = "See --help for examples.")]
+    Flow(Box<FlowCommand>),
+
+    /// Who is in a running cluster and owns what; empty a node
+    #[command(subcommand, long_about = commands::CLUSTER_ABOUT, after_long_help = commands::CLUSTER_EXAMPLES, after_help = "See --help for examples.")]
+    Cluster(Box<ClusterCommand>),
 }
 
 /// A node by its configuration alone, or what is to be done with one.

@@ -44,7 +44,12 @@ fn main() -> ExitCode {
         Command::Node(node) => node.is_quiet(),
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
-        Command::Engine(_) | Command::Status(_) | Command::Stats(_) | Command::Trace(_) => false,
+        Command::Flow(command) => command.is_quiet(),
+        Command::Engine(_)
+        | Command::Status(_)
+        | Command::Stats(_)
+        | Command::Trace(_)
+        | Command::Cluster(_) => false,
     });
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
@@ -89,6 +94,12 @@ fn main() -> ExitCode {
         Command::Trace(args) => commands::trace(&args, &console).map_err(|e| (e.to_string(), e.exit_code())),
         Command::Capture(args) => {
             commands::capture(&args, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Flow(command) => {
+            commands::flow(&command, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Cluster(command) => {
+            commands::cluster(&command, &console).map_err(|e| (e.to_string(), e.exit_code()))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {

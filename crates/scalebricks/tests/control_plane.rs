@@ -293,9 +293,7 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
         cluster.kill(2);
         let keys: Vec<FlowKey> = sessions.keys().copied().collect();
         let orphans = |cluster: &Cluster| {
-            let named = |tables: &Memory| {
-                tables.named(&keys).into_iter().map(|named| usize::from(named == 2)).sum::<usize>()
-            };
+            let named = |tables: &Memory| tables.named(&keys).into_iter().filter(|named| *named == 2).count();
             cluster.nodes.values().map(|(_, tables)| named(tables)).sum::<usize>()
         };
         assert!(orphans(&cluster) > 0);

@@ -1,8 +1,11 @@
 //! Asks a running node.
 
 mod connect;
+mod flows;
 
-use super::model::{CaptureRequest, Problem, Stats, Status, Trace, TraceRequest};
+pub use flows::FlowCall;
+
+use super::model::{CaptureRequest, FlowsProblem, Stats, Status, Trace, TraceRequest};
 use connect::Connection;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -78,6 +81,9 @@ pub enum ClientError {
     /// It said no.
     #[error("the node says: {0}")]
     Said(String),
+    /// It said what is wrong with flows.
+    #[error("the node says: {}", .0.error)]
+    Flows(FlowsProblem),
     /// It is not ready.
     #[error("the node is not ready: {0}")]
     NotReady(String),
@@ -232,14 +238,17 @@ impl Client {
             return Ok(answer);
         }
         let body = self.read(answer.into_body()).await?;
-        let said = serde_json::from_slice::<Problem>(&body).map_or_else(
-            |_| format!("{code} {}", String::from_utf8_lossy(&body).trim()).trim().to_owned(),
-            |problem| problem.error,
-        );
+        let problem = serde_json::from_slice::<FlowsProblem>(&body).unwrap_or_else(|_| {
+            let said = format!("{code} {}", String::from_utf8_lossy(&body).trim());
+            FlowsProblem { error: said.trim().to_owned(), flows: Vec::new() }
+        });
         Err(match code {
             StatusCode::UNAUTHORIZED => ClientError::Token(self.target.clone()),
-            StatusCode::SERVICE_UNAVAILABLE => ClientError::NotReady(said),
-            _ => ClientError::Said(said),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => {
+                ClientError::NotReady(problem.error)
+            }
+            _ if !problem.flows.is_empty() => ClientError::Flows(problem),
+            _ => ClientError::Said(problem.error),
         })
     }
 

@@ -1,8 +1,11 @@
-//! `scalebricks status`, `stats`, `trace` and `capture`: what a running node is asked from the command line.
+//! `scalebricks status`, `stats`, `trace`, `capture`, `flow` and `cluster`: what a running node is asked from the command line.
 
 mod args;
 mod blocks;
 mod capture;
+mod flow;
+mod flow_args;
+mod import;
 mod stats;
 mod status;
 mod trace;
@@ -12,6 +15,10 @@ pub use args::{
     TRACE_EXAMPLES,
 };
 pub use args::{CaptureArgs, NodeArgs, StatsArgs, StatusArgs, TraceArgs};
+pub use flow::{cluster, flow};
+pub use flow_args::{
+    CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand, FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand,
+};
 
 use super::client::{Client, ClientError};
 use super::model::{Stats, Status, Trace};

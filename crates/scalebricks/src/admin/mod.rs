@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! scalebricks status|stats|trace|capture ─▶ client ─HTTP over a unix socket, or TLS─▶ server ─Inspect─▶ the node
+//!             flow|cluster                                                             └─Flows─▶ its control plane
 //! ```
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`client`] | asks a node |
 //! | [`commands`] | what the command line does with a client |
-//! | [`inspect`] | what the server asks of a node: the one trait a daemon implements |
+//! | [`flows`] | what the server asks of a node's control plane, and how that does it |
+//! | [`inspect`] | what the server asks of a node: the trait a daemon implements |
 //! | [`metrics`] | the counters, for Prometheus |
 //! | [`model`] | everything that is said, as JSON and as a schema |
 //! | [`server`] | HTTP: where is listened, what is answered, what is refused |
@@ -16,6 +18,7 @@
 
 pub mod client;
 pub mod commands;
+pub mod flows;
 pub mod inspect;
 pub mod metrics;
 pub mod model;

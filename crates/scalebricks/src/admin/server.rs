@@ -5,6 +5,7 @@
 
 mod accept;
 mod capture;
+mod flows;
 mod routes;
 mod socket;
 mod stall;
@@ -12,6 +13,7 @@ mod tls;
 
 pub use routes::openapi;
 
+use super::flows::Flows;
 use super::inspect::Inspect;
 use accept::Shared;
 use socket::SocketFile;
@@ -141,6 +143,18 @@ impl AdminServer {
     /// # Errors
     /// [`ServerError`], before anything is answered.
     pub fn start(listen: &Listen, node: Arc<dyn Inspect>) -> Result<Self, ServerError> {
+        Self::start_with(listen, node, None)
+    }
+
+    /// The same, for a node whose flows are pinned through `flows`; with none they come from a file.
+    ///
+    /// # Errors
+    /// [`ServerError`], before anything is answered.
+    pub fn start_with(
+        listen: &Listen,
+        node: Arc<dyn Inspect>,
+        flows: Option<Arc<dyn Flows>>,
+    ) -> Result<Self, ServerError> {
         let acceptor = listen.tcp.as_ref().map(Acceptor::new).transpose()?;
         let tcp = listen.tcp.as_ref().map(|tcp| bind(tcp.address)).transpose()?;
         let tcp_address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
@@ -155,11 +169,11 @@ impl AdminServer {
         // Made on its own thread: connections are tasks of the runtime, and end when it is dropped.
         let serve = move || async move {
             let shared = |router| Shared::new(router, limits);
-            let unix = accept::unix(unix, shared(routes::router(Arc::clone(&node), limits)));
+            let unix = accept::unix(unix, shared(routes::router(Arc::clone(&node), flows.clone(), limits)));
             let tls = async {
                 match tcp.zip(acceptor) {
                     Some((tcp, acceptor)) => {
-                        let router = tls::guard(routes::router(node, limits), acceptor.token());
+                        let router = tls::guard(routes::router(node, flows, limits), acceptor.token());
                         accept::tls(tcp, acceptor, shared(router)).await;
                     }
                     None => std::future::pending().await,

@@ -94,7 +94,7 @@ pub enum RefusedChanges {
     #[error("too many changes wait for the log; try again soon")]
     Busy,
     /// A flow would be pinned to a node that is not alive.
-    #[error("node {0} is not alive: pin the flow to another")]
+    #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
     /// The table of this partition is full.
     #[error("partition {} has no room for {} more keys: give the table more blocks", .0.0, .1)]
@@ -212,6 +212,23 @@ impl ControlPlane {
             let Some(partition) = change.key().map(|key| self.shared.partition_of(key)) else { continue };
             by_partition.entry(partition).or_default().push(change);
         }
+        self.submit(by_partition).await
+    }
+
+    /// Has one change accepted in every partition, for those that are about no key.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::accept`].
+    pub async fn accept_in_all(&self, change: &Change) -> Result<Accepted, RefusedChanges> {
+        let partitions = (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)); // at most 2^16
+        self.submit(partitions.map(|partition| (partition, vec![change.clone()])).collect()).await
+    }
+
+    async fn submit(
+        &self,
+        by_partition: BTreeMap<PartitionId, Vec<Change>>,
+    ) -> Result<Accepted, RefusedChanges> {
+        let view = self.shared.view.load();
         let alive = view.alive().count().max(1) as u64;
         let mut permits = Vec::new();
         for (partition, changes) in &by_partition {

@@ -11,16 +11,16 @@
 //!
 //! Every line that cannot be used is named with its number and what is wrong with it; a file with such a line is not used.
 
+use super::flow_columns::{Column, Columns, FlowParser};
 use csv::{ByteRecord, ReaderBuilder};
 use scalebricks_console::Progress;
 use scalebricks_dataplane::FlowSpec;
-use scalebricks_dataplane::flow::BaseStationId;
-use scalebricks_types::{ClusterSize, FiveTuple, FlowKey, KeyProfile, NodeId, Qfi, Teid};
+use scalebricks_types::{ClusterSize, FlowKey, KeyProfile};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr};
-use std::str::FromStr;
+use std::net::Ipv4Addr;
 
 /// Bad lines that are told of; of the others, how many.
 const TOLD: usize = 20;
@@ -79,40 +79,32 @@ pub struct Reading<'a> {
     pub base_stations: &'a [Ipv4Addr],
 }
 
-const COLUMNS: [&str; 10] = [
-    "ue",
-    "remote",
-    "remote_port",
-    "ue_port",
-    "protocol",
-    "node",
-    "base_station",
-    "uplink_teid",
-    "downlink_teid",
-    "qfi",
-];
-const UE: usize = 0;
-const REMOTE: usize = 1;
-const REMOTE_PORT: usize = 2;
-const UE_PORT: usize = 3;
-const PROTOCOL: usize = 4;
-const NODE: usize = 5;
-const BASE_STATION: usize = 6;
-const UPLINK: usize = 7;
-const DOWNLINK: usize = 8;
-const QFI: usize = 9;
-
 impl Reading<'_> {
     /// The flows of a file, in its order. Cost: about a microsecond a line.
     ///
     /// # Errors
     /// [`FlowFileError`].
     pub fn read(&self, file: impl Read, progress: &Progress) -> Result<Vec<FlowSpec>, FlowFileError> {
-        let mut reader = ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(file);
-        let header = reader.byte_headers().map_err(|error| FlowFileError::Header(error.to_string()))?;
-        let columns = self.columns(header).map_err(FlowFileError::Header)?;
-        let stations: HashMap<Ipv4Addr, u16> = self.base_stations.iter().copied().zip(0..).collect();
-        let (mut flows, mut told, mut count) = (Vec::new(), Vec::new(), 0);
+        let mut flows = Vec::new();
+        self.for_each(file, progress, |flow| flows.push(flow))?;
+        Ok(flows)
+    }
+
+    /// Hands over the flows of a file, in its order. After an error what was handed over is not to be used.
+    ///
+    /// # Errors
+    /// [`FlowFileError`].
+    pub fn for_each(
+        &self,
+        file: impl Read,
+        progress: &Progress,
+        mut each: impl FnMut(FlowSpec),
+    ) -> Result<(), FlowFileError> {
+        let parser = FlowParser::new(self.profile, self.size, self.base_stations);
+        let mut reader = reader(file);
+        let places = Places::of(reader.byte_headers()).map_err(FlowFileError::Header)?;
+        places.check(self.profile).map_err(FlowFileError::Header)?;
+        let (mut told, mut count) = (Vec::new(), 0);
         let mut seen: HashMap<FlowKey, u64> = HashMap::new();
         let mut record = ByteRecord::new();
         let (mut lines, mut shown) = (0, 0);
@@ -127,7 +119,7 @@ impl Reading<'_> {
                     break;
                 }
             };
-            let flow = self.flow(&columns, &stations, &record).and_then(|flow| {
+            let flow = parser.flow(&Line { places: &places, record: &record }).and_then(|flow| {
                 for (key, what) in [(flow.key, "key"), (FlowKey::teid(flow.uplink_teid), "uplink_teid")] {
                     if let Some(before) = seen.insert(key, line) {
                         return Err(format!("the same {what} as line {before}"));
@@ -136,7 +128,7 @@ impl Reading<'_> {
                 Ok(flow)
             });
             match flow {
-                Ok(flow) => flows.push(flow),
+                Ok(flow) => each(flow),
                 Err(reason) => {
                     count += 1;
                     if told.len() < TOLD {
@@ -150,113 +142,64 @@ impl Reading<'_> {
                 shown = reader.position().byte();
             }
         }
-        if count > 0 { Err(FlowFileError::Lines { told, count }) } else { Ok(flows) }
+        if count > 0 { Err(FlowFileError::Lines { told, count }) } else { Ok(()) }
     }
+}
 
-    /// Where each of [`COLUMNS`] is.
-    fn columns(&self, header: &ByteRecord) -> Result<[Option<usize>; COLUMNS.len()], String> {
-        let mut places = [None; COLUMNS.len()];
-        for (place, name) in header.iter().enumerate() {
+/// A reader of flow files, as all use it.
+pub fn reader<R: Read>(file: R) -> csv::Reader<R> {
+    ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(file)
+}
+
+/// Where each column is in a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Places([Option<usize>; Column::ALL.len()]);
+
+impl Places {
+    /// Where a header has them.
+    ///
+    /// # Errors
+    /// What is wrong with the header.
+    pub fn of(header: Result<&ByteRecord, csv::Error>) -> Result<Self, String> {
+        let mut places = [None; Column::ALL.len()];
+        for (place, name) in header.map_err(|error| error.to_string())?.iter().enumerate() {
             let name = String::from_utf8_lossy(name);
-            let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
-                return Err(format!("no column is called '{name}'; there are {}", COLUMNS.join(", ")));
+            let Some(column) = Column::named(&name) else {
+                let names = Column::ALL.map(Column::name).join(", ");
+                return Err(format!("no column is called '{name}'; there are {names}"));
             };
-            if places[column].replace(place).is_some() {
+            if places[column as usize].replace(place).is_some() {
                 return Err(format!("two columns are called '{name}'"));
             }
         }
-        let tuple = [REMOTE, REMOTE_PORT, UE_PORT, PROTOCOL];
-        let unneeded =
-            |column: &usize| *column == QFI || self.profile == KeyProfile::Ue && tuple.contains(column);
-        match (0..COLUMNS.len()).find(|column| places[*column].is_none() && !unneeded(column)) {
-            Some(missing) => Err(format!("no column '{}'", COLUMNS[missing])),
-            None => Ok(places),
-        }
+        Ok(Self(places))
     }
 
-    fn flow(
-        &self,
-        columns: &[Option<usize>; COLUMNS.len()],
-        stations: &HashMap<Ipv4Addr, u16>,
-        record: &ByteRecord,
-    ) -> Result<FlowSpec, String> {
-        let fields = Fields { columns, record };
-        let ue: IpAddr = fields.parse(UE, "an IPv4 or IPv6 address")?;
-        let key = match self.profile {
-            KeyProfile::Ue => FlowKey::ue(ue),
-            KeyProfile::Flow5 => {
-                let src: IpAddr = fields.parse(REMOTE, "an IPv4 or IPv6 address")?;
-                let protocol = match fields.text(PROTOCOL)? {
-                    "tcp" => 6,
-                    "udp" => 17,
-                    _ => fields.parse(PROTOCOL, "tcp, udp or a number up to 255")?,
-                };
-                let src_port = fields.parse(REMOTE_PORT, "a port, 0 to 65535")?;
-                let dst_port = fields.parse(UE_PORT, "a port, 0 to 65535")?;
-                FlowKey::five_tuple(&FiveTuple { src, dst: ue, protocol, src_port, dst_port })
-                    .ok_or_else(|| format!("ue {ue} and remote {src} are of two families"))?
-            }
-        };
-        let number: usize = fields.parse(NODE, "the number of a node")?;
-        if number >= self.size.get() {
-            return Err(format!("node {number} of a cluster of {} (numbered from 0)", self.size.get()));
+    fn check(&self, profile: KeyProfile) -> Result<(), String> {
+        let is_missing = |column: &Column| self.0[*column as usize].is_none() && column.is_needed(profile);
+        match Column::ALL.into_iter().find(is_missing) {
+            Some(missing) => Err(format!("no column '{}'", missing.name())),
+            None => Ok(()),
         }
-        let station: Ipv4Addr = fields.parse(BASE_STATION, "an IPv4 address")?;
-        let base_station = stations
-            .get(&station)
-            .map(|&station| BaseStationId(station))
-            .ok_or_else(|| format!("base_station {station} is not in the configuration"))?;
-        let qfi = match fields.optional(QFI)? {
-            None | Some("") => None,
-            Some(_) => {
-                let qfi: u8 = fields.parse(QFI, "0 to 63, or nothing")?;
-                Some(Qfi::new(qfi).map_err(|_| format!("qfi {qfi} is not 0 to 63"))?)
-            }
-        };
-        Ok(FlowSpec {
-            key,
-            uplink_teid: fields.teid(UPLINK)?,
-            downlink_teid: fields.teid(DOWNLINK)?,
-            base_station,
-            qfi,
-            node: NodeId::new(number as u8), // below the size of a cluster
-        })
     }
 }
 
 /// A line, by columns.
-struct Fields<'a> {
-    columns: &'a [Option<usize>; COLUMNS.len()],
-    record: &'a ByteRecord,
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// Where the columns are.
+    pub places: &'a Places,
+    /// What stands there.
+    pub record: &'a ByteRecord,
 }
 
-impl<'a> Fields<'a> {
-    fn optional(&self, column: usize) -> Result<Option<&'a str>, String> {
-        let Some(bytes) = self.columns[column].and_then(|place| self.record.get(place)) else {
+impl Columns for Line<'_> {
+    fn text(&self, column: Column) -> Result<Option<Cow<'_, str>>, String> {
+        let Some(bytes) = self.places.0[column as usize].and_then(|place| self.record.get(place)) else {
             return Ok(None);
         };
-        std::str::from_utf8(bytes).map(Some).map_err(|_| format!("{} is not text", COLUMNS[column]))
-    }
-
-    fn text(&self, column: usize) -> Result<&'a str, String> {
-        self.optional(column)?.ok_or_else(|| format!("{} is missing", COLUMNS[column]))
-    }
-
-    fn parse<T: FromStr>(&self, column: usize, allowed: &str) -> Result<T, String> {
-        let text = self.text(column)?;
-        text.parse().map_err(|_| format!("{} '{text}' is not {allowed}", COLUMNS[column]))
-    }
-
-    fn teid(&self, column: usize) -> Result<Teid, String> {
-        let text = self.text(column)?;
-        let number = match text.strip_prefix("0x") {
-            Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
-        };
-        let teid = number.filter(|&number| number > 0);
-        teid.map(Teid::new).ok_or_else(|| {
-            format!("{} '{text}' is not 1 to 4294967295 or 0x1 to 0xffffffff", COLUMNS[column])
-        })
+        let text = std::str::from_utf8(bytes).map_err(|_| format!("{} is not text", column.name()))?;
+        Ok(Some(Cow::Borrowed(text)))
     }
 }
 
@@ -264,7 +207,9 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
     use scalebricks_console::Console;
-    use std::net::Ipv6Addr;
+    use scalebricks_dataplane::flow::BaseStationId;
+    use scalebricks_types::{NodeId, Qfi, Teid};
+    use std::net::{IpAddr, Ipv6Addr};
 
     const STATIONS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];
 

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`config`], [`flows`], [`load`] | the configuration, the flow file, and reading both |
+//! | [`flow_columns`] | a flow as named columns of text, in a file or elsewhere |
 //! | [`worker`] | a thread that turns a node |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`vlan`] | sub-ports |
@@ -11,6 +12,7 @@
 //! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
 
 pub mod config;
+pub mod flow_columns;
 pub mod flows;
 #[cfg(feature = "dpdk")]
 mod links;

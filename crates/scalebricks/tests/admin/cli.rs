@@ -182,7 +182,7 @@ fn without_a_node_the_error_says_so() {
 
 #[test]
 fn every_command_has_examples() {
-    for command in ["status", "stats", "trace", "capture"] {
+    for command in ["status", "stats", "trace", "capture", "flow", "cluster"] {
         let out = Command::new(env!("CARGO_BIN_EXE_scalebricks")).args([command, "--help"]).output().unwrap();
         let said = String::from_utf8(out.stdout).unwrap();
         assert!(said.contains("Examples:") && said.contains("Exit status:"), "{said}");

@@ -6,8 +6,10 @@
 
 mod capture;
 mod cli;
+mod flows;
 mod hostile;
 mod pages;
+mod pinning;
 mod running;
 mod tls;
 mod trace;

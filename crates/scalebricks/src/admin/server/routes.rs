@@ -2,6 +2,8 @@
 
 use super::Limits;
 use super::capture::CaptureBody;
+use super::flows;
+use crate::admin::flows::Flows;
 use crate::admin::inspect::{CaptureError, Inspect, TraceError};
 use crate::admin::metrics;
 use crate::admin::model::{CaptureRequest, Health, Problem, Stats, Status, Trace, TraceRequest};
@@ -23,12 +25,27 @@ type Node = State<Arc<dyn Inspect>>;
 #[openapi(
     info(
         title = "ScaleBricks admin interface",
-        description = "What a running node is, what it counts, where it would send a packet, and what passes it. \
-            Counters count since the node started; fields may be added under /v1 at any time.",
+        description = "What a running node is, what it counts, where it would send a packet, what passes it, and how \
+            flows are pinned. Counters count since the node started; fields may be added under /v1 at any time.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
         contact()
     ),
-    paths(status, stats, trace, capture, prometheus, healthz, readyz, schema)
+    paths(
+        status,
+        stats,
+        trace,
+        capture,
+        flows::pin,
+        flows::move_to,
+        flows::unpin,
+        flows::find,
+        flows::cluster,
+        flows::drain,
+        prometheus,
+        healthz,
+        readyz,
+        schema
+    )
 )]
 struct Schema;
 
@@ -47,7 +64,7 @@ pub fn openapi() -> Result<String, serde_json::Error> {
 }
 
 /// Everything the server answers.
-pub(super) fn router(node: Arc<dyn Inspect>, limits: Limits) -> Router {
+pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, limits: Limits) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/stats", get(stats))
@@ -57,6 +74,7 @@ pub(super) fn router(node: Arc<dyn Inspect>, limits: Limits) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
+        .merge(flows::router(pinning, limits))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "nothing is answered there: see /openapi.json") })
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "not by this method: see /openapi.json")

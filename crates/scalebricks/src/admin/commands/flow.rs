@@ -1,0 +1,151 @@
+//! `scalebricks flow` and `scalebricks cluster`: flows one by one, and the cluster.
+
+use super::flow_args::{
+    ChangeArgs, ClusterCommand, ClusterDrainArgs, ClusterStatusArgs, FlowAddArgs, FlowCommand, FlowShowArgs,
+};
+use super::{CommandError, import, list, right, table, tell, trimmed};
+use crate::admin::client::FlowCall;
+use crate::admin::model::{ClusterView, Drained, FlowRecord, FlowsAccepted, PinnedFlow};
+use crate::node::flow_columns::Column;
+use scalebricks_console::{Console, Interrupt, status as exit};
+use serde::Serialize;
+
+/// `scalebricks flow`.
+///
+/// # Errors
+/// [`CommandError`].
+pub fn flow(command: &FlowCommand, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
+    let at = |node: u16| move |column| (column == Column::Node).then(|| node.to_string());
+    match command {
+        FlowCommand::Add(args) => change(FlowCall::Pin, &added(args), &args.change, console),
+        FlowCommand::Del(args) => change(FlowCall::Unpin, &args.name.record(|_| None), &args.change, console),
+        FlowCommand::Move(args) => {
+            change(FlowCall::Move, &args.name.record(at(args.at)), &args.change, console)
+        }
+        FlowCommand::Show(args) => show(args, console),
+        FlowCommand::Import(args) => import::run(args, console, interrupt),
+    }
+}
+
+/// `scalebricks cluster`.
+///
+/// # Errors
+/// [`CommandError`].
+pub fn cluster(command: &ClusterCommand, console: &Console) -> Result<u8, CommandError> {
+    match command {
+        ClusterCommand::Status(args) => status(args, console),
+        ClusterCommand::Drain(args) => drain(args, console),
+    }
+}
+
+fn added(args: &FlowAddArgs) -> FlowRecord {
+    args.name.record(|column| match column {
+        Column::Node => Some(args.at.to_string()),
+        Column::BaseStation => Some(args.base_station.clone()),
+        Column::UplinkTeid => Some(args.uplink_teid.clone()),
+        Column::DownlinkTeid => Some(args.downlink_teid.clone()),
+        Column::Qfi => args.qfi.clone(),
+        _ => None,
+    })
+}
+
+fn change(
+    call: FlowCall,
+    flow: &FlowRecord,
+    args: &ChangeArgs,
+    console: &Console,
+) -> Result<u8, CommandError> {
+    let answer = args.node.client()?.flows(call, std::slice::from_ref(flow), args.wait, false)?;
+    tell_change(&answer, args, console, |answer| match (call, answer.absent) {
+        (FlowCall::Unpin, 1..) => "the flow was not there".to_owned(),
+        (_, _) => done(answer.is_applied),
+    })?;
+    Ok(code(args, answer.is_applied, console))
+}
+
+fn tell_change<T: Serialize>(
+    answer: &T,
+    args: &ChangeArgs,
+    console: &Console,
+    words: impl FnOnce(&T) -> String,
+) -> Result<(), CommandError> {
+    tell(console, args.json, answer, words)
+}
+
+fn done(is_applied: bool) -> String {
+    if is_applied { "accepted, and applied by all living nodes".to_owned() } else { "accepted".to_owned() }
+}
+
+/// Whether what was waited for came.
+fn code(args: &ChangeArgs, is_applied: bool, console: &Console) -> u8 {
+    if args.wait && !is_applied {
+        console.error("not all living nodes have applied it yet; they will");
+        return exit::FAILURE;
+    }
+    exit::SUCCESS
+}
+
+fn show(args: &FlowShowArgs, console: &Console) -> Result<u8, CommandError> {
+    let flow: PinnedFlow = args.node.client()?.flow(&args.fields())?;
+    tell(console, args.json, &flow, |flow| {
+        let station = flow
+            .base_station
+            .map_or_else(|| "not in the configuration any more".to_owned(), |station| station.to_string());
+        list(&[
+            ("node", flow.node.to_string()),
+            ("base station", station),
+            ("uplink TEID", format!("{:#x}", flow.uplink_teid)),
+            ("downlink TEID", format!("{:#x}", flow.downlink_teid)),
+            ("QFI", flow.qfi.map_or_else(|| "none".to_owned(), |qfi| qfi.to_string())),
+        ])
+    })?;
+    Ok(exit::SUCCESS)
+}
+
+fn status(args: &ClusterStatusArgs, console: &Console) -> Result<u8, CommandError> {
+    let view: ClusterView = args.node.client()?.cluster()?;
+    tell(console, args.json, &view, |view| {
+        let caught_up = if view.has_caught_up { "has caught up" } else { "has not caught up yet" };
+        let mut rows = vec![
+            ("asked", format!("node {} of up to {}, {caught_up}", view.node, view.nodes)),
+            ("key", view.key.clone()),
+            ("epoch", view.epoch.to_string()),
+        ];
+        if !view.unowned_partitions.is_empty() {
+            rows.push(("unowned", format!("{} partitions", view.unowned_partitions.len())));
+        }
+        let mut members = table(&["node", "state", "life", "partitions owned"]);
+        for member in &view.members {
+            let state = if member.is_alive { "alive" } else { "dead" };
+            let (node, life) = (right(member.node), right(member.life));
+            members.add_row(vec![node, comfy_table::Cell::new(state), life, right(member.partitions.len())]);
+        }
+        format!("{}\n\n{}", list(&rows), trimmed(&members))
+    })?;
+    Ok(exit::SUCCESS)
+}
+
+fn drain(args: &ClusterDrainArgs, console: &Console) -> Result<u8, CommandError> {
+    let answer: Drained = args.change.node.client()?.drain(args.drained, args.change.wait)?;
+    tell_change(&answer, &args.change, console, |answer| {
+        let heirs: Vec<String> = answer.heirs.iter().map(u16::to_string).collect();
+        format!("node {} is emptied to {}: {}", args.drained, heirs.join(", "), done(answer.is_applied))
+    })?;
+    Ok(code(&args.change, answer.is_applied, console))
+}
+
+/// What calls with flows came to, for a reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) accepted: u64,
+    pub(super) unapplied: u64,
+}
+
+impl Sum {
+    pub(super) const fn add(&mut self, answer: &FlowsAccepted) {
+        self.accepted += answer.accepted;
+        if !answer.is_applied {
+            self.unapplied += answer.accepted;
+        }
+    }
+}

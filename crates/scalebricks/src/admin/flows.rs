@@ -1,0 +1,218 @@
+//! What the admin server asks of a node's control plane: to pin flows, and who is in the cluster.
+
+use super::model::{ClusterView, MemberView};
+use crate::cluster::ControlPlane;
+use crate::cluster::plane::{Accepted, RefusedChanges};
+use crate::node::flow_columns::FlowParser;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use scalebricks_control::record::{Change, Heirs, Repin, Session};
+use scalebricks_dataplane::{FlowSpec, PinnedState};
+use scalebricks_types::{FlowKey, NodeId, Position};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Keys asked for at the same time in one call.
+const TOGETHER: usize = 64;
+
+/// An answer that takes its time.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, FlowsError>> + Send + 'a>>;
+
+/// What a node's control plane does with flows. All calls name flows by the key of their downstream packets.
+pub trait Flows: Send + Sync + 'static {
+    /// What makes flows of columns here.
+    fn parser(&self) -> &FlowParser;
+
+    /// Pins flows, whether they are there or not. Unless they `are_new`, what was there is looked up first, so that the uplink
+    /// TEID of a flow that is replaced goes with it.
+    fn pin(&self, flows: Vec<FlowSpec>, are_new: bool) -> Answer<'_, Accepted>;
+
+    /// Pins flows that are there to other nodes. [`FlowsError::Absent`] if one is not there.
+    fn move_to(&self, flows: Vec<(FlowKey, NodeId)>) -> Answer<'_, Accepted>;
+
+    /// Takes flows out, and says how many were not there.
+    fn unpin(&self, flows: Vec<FlowKey>) -> Answer<'_, (Accepted, usize)>;
+
+    /// Where a key leads to, of either direction.
+    fn find(&self, key: FlowKey) -> Answer<'_, Option<(NodeId, PinnedState)>>;
+
+    /// Who is in the cluster.
+    fn cluster(&self) -> ClusterView;
+
+    /// Pins all flows of a node to the others that are alive, and says to which.
+    fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)>;
+
+    /// Waits until all living nodes have applied what was accepted.
+    fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()>;
+}
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FlowsError {
+    /// Flows that are not there, by their places in the call.
+    #[error("flows that are not there")]
+    Absent(Vec<usize>),
+    /// It cannot be as the cluster is now.
+    #[error("{0}")]
+    Conflict(String),
+    /// There is no such node.
+    #[error("{0} was never in the cluster")]
+    NoSuchNode(NodeId),
+    /// More than one call may bring.
+    #[error("{0}")]
+    TooMany(String),
+    /// It may work if tried again.
+    #[error("{0}")]
+    Later(String),
+}
+
+impl From<RefusedChanges> for FlowsError {
+    fn from(refused: RefusedChanges) -> Self {
+        let what = refused.to_string();
+        match refused {
+            RefusedChanges::NodeNotAlive(_) | RefusedChanges::NoRoom(..) => Self::Conflict(what),
+            RefusedChanges::TooMany(_) => Self::TooMany(what),
+            RefusedChanges::Busy
+            | RefusedChanges::NoOwner(_)
+            | RefusedChanges::Engine(_)
+            | RefusedChanges::Stopping => Self::Later(what),
+        }
+    }
+}
+
+/// [`Flows`] over a node's control plane.
+#[derive(Debug, Clone)]
+pub struct ControlledFlows {
+    node: NodeId,
+    plane: ControlPlane,
+    parser: Arc<FlowParser>,
+}
+
+impl ControlledFlows {
+    /// Those of this node.
+    pub fn new(node: NodeId, plane: ControlPlane, parser: FlowParser) -> Self {
+        Self { node, plane, parser: Arc::new(parser) }
+    }
+
+    /// What keys lead to, in their order.
+    async fn sessions(&self, keys: Vec<FlowKey>) -> Result<Vec<Option<Session>>, FlowsError> {
+        let asked = stream::iter(keys).map(|key| async move { self.plane.session(&key).await });
+        Ok(asked.buffered(TOGETHER).try_collect().await?)
+    }
+}
+
+/// The key of a session's upstream packets.
+const fn uplink_key(session: &Session) -> FlowKey {
+    FlowKey::teid(PinnedState::decode(session.value).uplink_teid)
+}
+
+impl Flows for ControlledFlows {
+    fn parser(&self) -> &FlowParser {
+        &self.parser
+    }
+
+    fn pin(&self, flows: Vec<FlowSpec>, are_new: bool) -> Answer<'_, Accepted> {
+        Box::pin(async move {
+            let mut changes = Vec::with_capacity(2 * flows.len());
+            if !are_new {
+                let before = self.sessions(flows.iter().map(|flow| flow.key).collect()).await?;
+                let replaced = flows.iter().zip(before).filter_map(|(flow, before)| {
+                    let uplink = uplink_key(&before?);
+                    (uplink != FlowKey::teid(flow.uplink_teid)).then_some(Change::Delete(uplink))
+                });
+                // Before all that is pinned: flows may have exchanged their TEIDs.
+                changes.extend(replaced);
+            }
+            for flow in &flows {
+                let node = flow.node;
+                changes
+                    .extend(flow.entries().map(|(key, value)| Change::Upsert(key, Session { node, value })));
+            }
+            Ok(self.plane.accept(changes).await?)
+        })
+    }
+
+    fn move_to(&self, flows: Vec<(FlowKey, NodeId)>) -> Answer<'_, Accepted> {
+        Box::pin(async move {
+            let sessions = self.sessions(flows.iter().map(|(key, _)| *key).collect()).await?;
+            let (mut changes, mut absent) = (Vec::with_capacity(2 * flows.len()), Vec::new());
+            for (at, ((key, node), session)) in flows.into_iter().zip(sessions).enumerate() {
+                let Some(session) = session else {
+                    absent.push(at);
+                    continue;
+                };
+                let moved = Session { node, ..session };
+                changes.extend([key, uplink_key(&session)].map(|key| Change::Move(key, moved)));
+            }
+            if absent.is_empty() {
+                Ok(self.plane.accept(changes).await?)
+            } else {
+                Err(FlowsError::Absent(absent))
+            }
+        })
+    }
+
+    fn unpin(&self, flows: Vec<FlowKey>) -> Answer<'_, (Accepted, usize)> {
+        Box::pin(async move {
+            let sessions = self.sessions(flows.clone()).await?;
+            let there =
+                flows.iter().zip(&sessions).filter_map(|(key, session)| Some((*key, session.as_ref()?)));
+            let keys = there.flat_map(|(key, session)| [key, uplink_key(session)]);
+            let changes: Vec<Change> = keys.map(Change::Delete).collect();
+            let absent = sessions.iter().filter(|session| session.is_none()).count();
+            Ok((self.plane.accept(changes).await?, absent))
+        })
+    }
+
+    fn find(&self, key: FlowKey) -> Answer<'_, Option<(NodeId, PinnedState)>> {
+        Box::pin(async move {
+            let found = self.plane.session(&key).await?;
+            Ok(found.map(|session| (session.node, PinnedState::decode(session.value))))
+        })
+    }
+
+    fn cluster(&self) -> ClusterView {
+        let view = self.plane.view();
+        let members = view.members().map(|(node, member)| MemberView {
+            node: u16::from(node.get()),
+            life: member.life,
+            is_alive: member.is_alive,
+            partitions: view.partitions_of(node).map(|partition| partition.0).collect(),
+        });
+        let all = (0..view.partitions()).map(|at| scalebricks_types::PartitionId(at as u16)); // at most 2^16
+        ClusterView {
+            node: u16::from(self.node.get()),
+            has_caught_up: self.plane.has_caught_up(),
+            epoch: view.epoch(),
+            nodes: self.parser.size().get() as u16, // at most 256
+            key: self.parser.profile().name().to_owned(),
+            base_stations: self.parser.base_stations().to_vec(),
+            members: members.collect(),
+            unowned_partitions: all
+                .filter(|partition| view.owner(*partition).is_none())
+                .map(|partition| partition.0)
+                .collect(),
+        }
+    }
+
+    fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)> {
+        Box::pin(async move {
+            let view = self.plane.view();
+            if view.member(node).is_none() {
+                return Err(FlowsError::NoSuchNode(node));
+            }
+            let heirs = Heirs::new(view.alive().filter(|other| *other != node))
+                .map_err(|error| FlowsError::Conflict(error.to_string()))?;
+            let nodes = heirs.nodes().to_vec();
+            // All that the log pins there up to this record, whatever its position will be.
+            let repin = Repin { from: node, upto: Position(u64::MAX), heirs };
+            Ok((self.plane.accept_in_all(&Change::Repin(repin)).await?, nodes))
+        })
+    }
+
+    fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let is_applied = self.plane.applied(accepted).await;
+            if is_applied { Ok(()) } else { Err(RefusedChanges::Stopping.into()) }
+        })
+    }
+}

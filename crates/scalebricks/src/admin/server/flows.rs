@@ -1,0 +1,394 @@
+//! How flows are pinned, and what is told of the cluster.
+
+use super::Limits;
+use crate::admin::flows::{Flows, FlowsError};
+use crate::admin::model::{
+    ClusterView, DrainRequest, Drained, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem,
+    MAX_PROBLEMS, PinnedFlow, Problem,
+};
+use crate::cluster::plane::Accepted;
+use crate::node::flow_columns::{Column, FlowParser, teid};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use scalebricks_types::{FlowKey, KeyProfile, NodeId, Qfi};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a body: as many flows as a call may bring, written at length.
+const BODY_BYTES: usize = 2 << 20;
+
+/// What names a flow.
+const NAME: [Column; 5] = [Column::Ue, Column::Remote, Column::RemotePort, Column::UePort, Column::Protocol];
+
+/// What the routes know.
+#[derive(Clone)]
+pub(super) struct Plane {
+    flows: Option<Arc<dyn Flows>>,
+    /// A call that waits gives up after this, and says so.
+    patience: Duration,
+}
+
+impl Plane {
+    fn flows(&self) -> Result<&dyn Flows, Refusal> {
+        self.flows.as_deref().ok_or_else(|| {
+            let error =
+                "this node has no control plane: its flows come from the file that its configuration names";
+            Refusal::new(StatusCode::NOT_IMPLEMENTED, error)
+        })
+    }
+
+    /// Whether all have applied it, as far as can be found out in time.
+    async fn is_applied(&self, flows: &dyn Flows, accepted: &Accepted) -> Result<bool, Refusal> {
+        match tokio::time::timeout(self.patience, flows.applied(accepted)).await {
+            Ok(applied) => Ok(applied.map(|()| true)?),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The answer to a call that brought flows.
+    async fn accepted(
+        &self,
+        flows: &dyn Flows,
+        options: Options,
+        done: (Accepted, usize, usize),
+    ) -> Result<Response, Refusal> {
+        let (accepted, count, absent) = done;
+        let is_applied = options.wait.is_some() && self.is_applied(flows, &accepted).await?;
+        let answer = FlowsAccepted { accepted: count as u64, absent: absent as u64, is_applied };
+        Ok((code(is_applied), Json(answer)).into_response())
+    }
+}
+
+const fn code(is_applied: bool) -> StatusCode {
+    if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED }
+}
+
+/// The routes. They take longer bodies than others.
+pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router<S> {
+    let patience = limits.request_time.mul_f64(0.75);
+    Router::new()
+        .route("/v1/flows", post(pin))
+        .route("/v1/flows/move", post(move_to))
+        .route("/v1/flows/delete", post(unpin))
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .route("/v1/flow", get(find))
+        .route("/v1/cluster", get(cluster))
+        .route("/v1/cluster/drain", post(drain))
+        .with_state(Plane { flows, patience })
+}
+
+/// What a call may ask for besides.
+#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Options {
+    /// Answer when all living nodes have applied it, or some seconds later.
+    #[param(inline)]
+    wait: Option<Wait>,
+    /// Flows that are pinned were not there before, or keep their uplink TEIDs: what was there need not be looked up.
+    new: Option<bool>,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Wait {
+    /// All living nodes have applied it.
+    Applied,
+}
+
+/// Why a call is not answered as wanted.
+pub(super) struct Refusal(StatusCode, FlowsProblem);
+
+impl Refusal {
+    fn new(code: StatusCode, error: impl Into<String>) -> Self {
+        Self(code, FlowsProblem { error: error.into(), flows: Vec::new() })
+    }
+
+    /// Flows that are wrong, all of them counted and the first told.
+    fn flows(code: StatusCode, problems: Vec<FlowProblem>, of: usize) -> Self {
+        let first = problems
+            .first()
+            .map_or_else(String::new, |problem| format!("; flow {}: {}", problem.index, problem.error));
+        let error = format!("{} of {of} flows cannot be used, and none was{first}", problems.len());
+        let flows = problems.into_iter().take(MAX_PROBLEMS).collect();
+        Self(code, FlowsProblem { error, flows })
+    }
+}
+
+impl From<FlowsError> for Refusal {
+    fn from(error: FlowsError) -> Self {
+        let code = match error {
+            FlowsError::Absent(_) | FlowsError::NoSuchNode(_) => StatusCode::NOT_FOUND,
+            FlowsError::Conflict(_) => StatusCode::CONFLICT,
+            FlowsError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            FlowsError::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let told = |index: &usize| FlowProblem { index: *index as u64, error: "is not there".to_owned() };
+        let flows = match &error {
+            FlowsError::Absent(absent) => absent.iter().take(MAX_PROBLEMS).map(told).collect(),
+            _ => Vec::new(),
+        };
+        Self(code, FlowsProblem { error: error.to_string(), flows })
+    }
+}
+
+impl From<JsonRejection> for Refusal {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(code, problem) = self;
+        if code == StatusCode::SERVICE_UNAVAILABLE {
+            return (code, [(header::RETRY_AFTER, "1")], Json(problem)).into_response();
+        }
+        (code, Json(problem)).into_response()
+    }
+}
+
+type Body = Result<Json<Few<FlowRecord>>, JsonRejection>;
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+/// The flows and options of a call, or what is wrong with its form.
+fn form(asked: Asked<Options>, body: Body) -> Result<(Options, Vec<FlowRecord>), Refusal> {
+    let Query(options) = asked?;
+    let Json(Few(flows)) = body?;
+    if flows.is_empty() {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "no flows in it"));
+    }
+    Ok((options, flows))
+}
+
+/// What is made of each flow of a call; all that cannot be are told. No two may have the same key.
+fn parsed<T>(
+    records: &[FlowRecord],
+    columns: &[Column],
+    parse: impl Fn(&FlowRecord) -> Result<(T, Vec<FlowKey>), String>,
+) -> Result<Vec<T>, Refusal> {
+    let (mut flows, mut problems) = (Vec::with_capacity(records.len()), Vec::new());
+    let mut seen: HashMap<FlowKey, usize> = HashMap::new();
+    for (index, record) in records.iter().enumerate() {
+        let flow = only(record, columns).and_then(|()| parse(record)).and_then(|(flow, keys)| {
+            match keys.iter().find_map(|key| Some((key, seen.insert(*key, index)?))) {
+                Some((key, before)) => {
+                    let what = if key.is_teid() { Column::UplinkTeid.name() } else { "key" };
+                    Err(format!("the same {what} as flow {before}"))
+                }
+                None => Ok(flow),
+            }
+        });
+        match flow {
+            Ok(flow) => flows.push(flow),
+            Err(error) => problems.push(FlowProblem { index: index as u64, error }),
+        }
+    }
+    if problems.is_empty() {
+        Ok(flows)
+    } else {
+        Err(Refusal::flows(StatusCode::BAD_REQUEST, problems, records.len()))
+    }
+}
+
+/// Nothing but what the call takes.
+fn only(record: &FlowRecord, columns: &[Column]) -> Result<(), String> {
+    let is_strange = |column: &Column| record.cell(*column).is_some() && !columns.contains(column);
+    match Column::ALL.into_iter().find(is_strange) {
+        Some(column) => Err(format!("{} is not asked for here", column.name())),
+        None => Ok(()),
+    }
+}
+
+/// Pins flows to nodes, whether they are there or not: those of a call all or none. Each has all columns of a flow file.
+#[utoipa::path(post, path = "/v1/flows", params(Options), request_body = Vec<FlowRecord>, responses(
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
+    (status = 202, body = FlowsAccepted, description = "it is in the log, and all will apply it"),
+    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
+    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, or a table is full"),
+    (status = 413, body = FlowsProblem, description = "too many for one call"),
+    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 501, body = FlowsProblem, description = "flows come from a file"),
+    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+))]
+pub(super) async fn pin(
+    State(plane): State<Plane>,
+    asked: Asked<Options>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let flows = plane.flows()?;
+    let (options, records) = form(asked, body)?;
+    let parser = flows.parser();
+    let specs = parsed(&records, &Column::ALL, |record| {
+        let spec = parser.flow(record)?;
+        Ok((spec, vec![spec.key, FlowKey::teid(spec.uplink_teid)]))
+    })?;
+    let accepted = flows.pin(specs, options.new == Some(true)).await?;
+    plane.accepted(flows, options, (accepted, records.len(), 0)).await
+}
+
+/// Pins flows that are there to other nodes: those of a call all or none. Each has what names it, and `node`.
+#[utoipa::path(post, path = "/v1/flows/move", params(Options), request_body = Vec<FlowRecord>, responses(
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
+    (status = 202, body = FlowsAccepted, description = "it is in the log, and all will apply it"),
+    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
+    (status = 404, body = FlowsProblem, description = "a flow is not there, and none was moved"),
+    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive"),
+    (status = 413, body = FlowsProblem, description = "too many for one call"),
+    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 501, body = FlowsProblem, description = "flows come from a file"),
+    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+))]
+pub(super) async fn move_to(
+    State(plane): State<Plane>,
+    asked: Asked<Options>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let flows = plane.flows()?;
+    let (options, records) = form(asked, body)?;
+    let parser = flows.parser();
+    let columns = [&NAME[..], &[Column::Node]].concat();
+    let moves = parsed(&records, &columns, |record| {
+        let key = parser.key(record)?;
+        Ok(((key, parser.node(record)?), vec![key]))
+    })?;
+    let accepted = flows.move_to(moves).await?;
+    plane.accepted(flows, options, (accepted, records.len(), 0)).await
+}
+
+/// Takes flows out. Those that are not there are counted. Each has what names it.
+#[utoipa::path(post, path = "/v1/flows/delete", params(Options), request_body = Vec<FlowRecord>, responses(
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
+    (status = 202, body = FlowsAccepted, description = "it is in the log, and all will apply it"),
+    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
+    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
+    (status = 413, body = FlowsProblem, description = "too many for one call"),
+    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 501, body = FlowsProblem, description = "flows come from a file"),
+    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+))]
+pub(super) async fn unpin(
+    State(plane): State<Plane>,
+    asked: Asked<Options>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let flows = plane.flows()?;
+    let (options, records) = form(asked, body)?;
+    let parser = flows.parser();
+    let keys = parsed(&records, &NAME, |record| {
+        let key = parser.key(record)?;
+        Ok((key, vec![key]))
+    })?;
+    let (accepted, absent) = flows.unpin(keys).await?;
+    let there = records.len().saturating_sub(absent);
+    plane.accepted(flows, options, (accepted, there, absent)).await
+}
+
+/// The flow that is asked for.
+fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String> {
+    if record.uplink_teid.is_some() {
+        only(record, &[Column::UplinkTeid])?;
+        return Ok(FlowKey::teid(teid(record, Column::UplinkTeid)?));
+    }
+    if record.ue.is_none() {
+        let name = match parser.profile() {
+            KeyProfile::Ue => "by ue",
+            KeyProfile::Flow5 => "by ue, remote, remote_port, ue_port and protocol",
+        };
+        return Err(format!("name the flow: {name}, or by uplink_teid"));
+    }
+    only(record, &NAME)?;
+    parser.key(record)
+}
+
+/// Where a flow is pinned, and what is done with it there. Named by its UE or five-tuple, or by its uplink TEID.
+#[utoipa::path(get, path = "/v1/flow", params(
+    ("ue" = Option<String>, Query, description = "address of the UE"),
+    ("remote" = Option<String>, Query, description = "address of the remote end, where five-tuples are the keys"),
+    ("remote_port" = Option<u16>, Query, description = "its port"),
+    ("ue_port" = Option<u16>, Query, description = "the UE's port"),
+    ("protocol" = Option<String>, Query, description = "tcp, udp or a number"),
+    ("uplink_teid" = Option<String>, Query, description = "in place of all others: the tunnel at the gateway's end"),
+), responses(
+    (status = 200, body = PinnedFlow),
+    (status = 400, body = FlowsProblem, description = "no flow is named"),
+    (status = 404, body = FlowsProblem, description = "the flow is not there"),
+    (status = 501, body = FlowsProblem, description = "flows come from a file"),
+    (status = 503, body = FlowsProblem, description = "the owner of the key does not answer"),
+))]
+pub(super) async fn find(
+    State(plane): State<Plane>,
+    asked: Asked<HashMap<String, String>>,
+) -> Result<Json<PinnedFlow>, Refusal> {
+    let flows = plane.flows()?;
+    let Query(mut fields) = asked?;
+    if let Some(strange) = fields.keys().find(|name| Column::named(name).is_none()) {
+        let error = format!("nothing is called '{strange}' here");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error));
+    }
+    let record = FlowRecord::of(|column| fields.remove(column.name()));
+    let parser = flows.parser();
+    let key = asked_key(parser, &record).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error))?;
+    let Some((node, state)) = flows.find(key).await? else {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "the flow is not there"));
+    };
+    Ok(Json(PinnedFlow {
+        node: u16::from(node.get()),
+        base_station: parser.base_stations().get(usize::from(state.base_station.0)).copied(),
+        uplink_teid: state.uplink_teid.get(),
+        downlink_teid: state.downlink_teid.get(),
+        qfi: state.qfi.map(Qfi::get),
+    }))
+}
+
+/// Who is in the cluster, and owns what.
+#[utoipa::path(get, path = "/v1/cluster", responses(
+    (status = 200, body = ClusterView),
+    (status = 501, body = FlowsProblem, description = "the node has no control plane"),
+))]
+pub(super) async fn cluster(State(plane): State<Plane>) -> Result<Json<ClusterView>, Refusal> {
+    Ok(Json(plane.flows()?.cluster()))
+}
+
+/// Pins all flows of a node to the others that are alive. It stays a member, and new flows may be pinned to it.
+#[utoipa::path(post, path = "/v1/cluster/drain", params(Options), request_body = DrainRequest, responses(
+    (status = 200, body = Drained, description = "all living nodes have applied it"),
+    (status = 202, body = Drained, description = "it is in the log, and all will apply it"),
+    (status = 404, body = FlowsProblem, description = "there is no such node"),
+    (status = 409, body = FlowsProblem, description = "no other node is alive"),
+    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 501, body = FlowsProblem, description = "the node has no control plane"),
+    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+))]
+pub(super) async fn drain(
+    State(plane): State<Plane>,
+    asked: Asked<Options>,
+    body: Result<Json<DrainRequest>, JsonRejection>,
+) -> Result<Response, Refusal> {
+    let flows = plane.flows()?;
+    let Query(options) = asked?;
+    let Json(request) = body?;
+    let node = u8::try_from(request.node).map(NodeId::new);
+    let node = node.map_err(|_| {
+        Refusal::new(StatusCode::NOT_FOUND, format!("node {} was never in the cluster", request.node))
+    })?;
+    let (accepted, heirs) = flows.drain(node).await?;
+    let is_applied = options.wait.is_some() && plane.is_applied(flows, &accepted).await?;
+    let heirs = heirs.into_iter().map(|heir| u16::from(heir.get())).collect();
+    Ok((code(is_applied), Json(Drained { heirs, is_applied })).into_response())
+}

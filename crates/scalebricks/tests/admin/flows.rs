@@ -1,0 +1,377 @@
+//! Flows, pinned by HTTP: what is refused, and how.
+
+use crate::running::Running;
+use scalebricks::admin::flows::{Answer, Flows, FlowsError};
+use scalebricks::admin::model::{ClusterView, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS};
+use scalebricks::admin::server::{AdminServer, Limits, Listen};
+use scalebricks::cluster::plane::Accepted;
+use scalebricks::node::flow_columns::FlowParser;
+use scalebricks_dataplane::{FlowSpec, PinnedState};
+use scalebricks_types::{ClusterSize, FlowKey, KeyProfile, NodeId};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A control plane that keeps flows in a map, and says no when told to.
+struct Fake {
+    parser: FlowParser,
+    flows: Mutex<HashMap<FlowKey, FlowSpec>>,
+    refusal: Mutex<Option<FlowsError>>,
+    applies: Mutex<bool>,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let stations = [Ipv4Addr::new(10, 9, 0, 1)];
+        Self {
+            parser: FlowParser::new(KeyProfile::Ue, ClusterSize::new(4).unwrap(), &stations),
+            flows: Mutex::default(),
+            refusal: Mutex::default(),
+            applies: Mutex::new(true),
+        }
+    }
+
+    fn done<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut HashMap<FlowKey, FlowSpec>) -> T,
+    ) -> Answer<'_, T> {
+        let done = match self.refusal.lock().unwrap().clone() {
+            Some(refusal) => Err(refusal),
+            None => Ok(work(&mut self.flows.lock().unwrap())),
+        };
+        Box::pin(async move { done })
+    }
+}
+
+impl Flows for Fake {
+    fn parser(&self) -> &FlowParser {
+        &self.parser
+    }
+
+    fn pin(&self, flows: Vec<FlowSpec>, _are_new: bool) -> Answer<'_, Accepted> {
+        self.done(|all| {
+            all.extend(flows.into_iter().map(|flow| (flow.key, flow)));
+            Accepted::default()
+        })
+    }
+
+    fn move_to(&self, flows: Vec<(FlowKey, NodeId)>) -> Answer<'_, Accepted> {
+        let absent: Vec<usize> = {
+            let all = self.flows.lock().unwrap();
+            flows
+                .iter()
+                .enumerate()
+                .filter(|(_, (key, _))| !all.contains_key(key))
+                .map(|(at, _)| at)
+                .collect()
+        };
+        if !absent.is_empty() {
+            return Box::pin(async move { Err(FlowsError::Absent(absent)) });
+        }
+        self.done(|all| {
+            for (key, node) in flows {
+                all.entry(key).and_modify(|flow| flow.node = node);
+            }
+            Accepted::default()
+        })
+    }
+
+    fn unpin(&self, flows: Vec<FlowKey>) -> Answer<'_, (Accepted, usize)> {
+        self.done(|all| (Accepted::default(), flows.iter().filter(|key| all.remove(key).is_none()).count()))
+    }
+
+    fn find(&self, key: FlowKey) -> Answer<'_, Option<(NodeId, PinnedState)>> {
+        self.done(|all| {
+            let is_it = |flow: &&FlowSpec| flow.key == key || FlowKey::teid(flow.uplink_teid) == key;
+            all.values().find(is_it).map(|flow| (flow.node, PinnedState::from(flow)))
+        })
+    }
+
+    fn cluster(&self) -> ClusterView {
+        ClusterView {
+            node: 0,
+            has_caught_up: true,
+            epoch: 7,
+            nodes: 4,
+            key: "ue".to_owned(),
+            base_stations: self.parser.base_stations().to_vec(),
+            members: Vec::new(),
+            unowned_partitions: vec![3],
+        }
+    }
+
+    fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)> {
+        if node == NodeId::new(9) {
+            return Box::pin(async move { Err(FlowsError::NoSuchNode(node)) });
+        }
+        self.done(|_| (Accepted::default(), vec![NodeId::new(1)]))
+    }
+
+    fn applied<'a>(&'a self, _accepted: &'a Accepted) -> Answer<'a, ()> {
+        let applies = *self.applies.lock().unwrap();
+        Box::pin(async move { if applies { Ok(()) } else { std::future::pending().await } })
+    }
+}
+
+struct Served {
+    fake: Arc<Fake>,
+    server: AdminServer,
+    _running: Running,
+}
+
+impl Served {
+    fn start() -> Self {
+        let running = Running::start();
+        let limits = Limits { request_time: Duration::from_millis(800), ..Limits::default() };
+        let listen = Listen { limits, ..Listen::on(running.folder.path().join("flows.sock")) };
+        let fake = Arc::new(Fake::new());
+        let flows: Arc<dyn Flows> = Arc::<Fake>::clone(&fake);
+        let server = AdminServer::start_with(&listen, Arc::clone(&running.window) as _, Some(flows)).unwrap();
+        Self { fake, server, _running: running }
+    }
+
+    fn post(&self, path: &str, body: &[u8]) -> (u16, String) {
+        ask(self.server.socket(), "POST", path, body)
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        ask(self.server.socket(), "GET", path, b"")
+    }
+
+    fn count(&self) -> usize {
+        self.fake.flows.lock().unwrap().len()
+    }
+}
+
+/// The status, and the whole answer.
+fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    // The server may close before it has read all.
+    let _ = stream.write_all(&[head.as_bytes(), body].concat());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let code = answer.get(9..12).and_then(|code| code.parse().ok()).unwrap_or(0);
+    (code, answer)
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+fn problem(answer: &str) -> FlowsProblem {
+    serde_json::from_str(body(answer)).unwrap()
+}
+
+fn flow(n: usize) -> Value {
+    json!({
+        "ue": Ipv4Addr::from(0x0a2d_0000 + n as u32), "node": n % 4, "base_station": "10.9.0.1",
+        "uplink_teid": n + 1, "downlink_teid": format!("{:#x}", n + 1), "qfi": 9,
+    })
+}
+
+fn flows(count: usize) -> Vec<u8> {
+    serde_json::to_vec(&(0..count).map(flow).collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn flows_are_pinned_moved_shown_and_taken_out() {
+    let served = Served::start();
+    let (code, answer) = served.post("/v1/flows", &flows(MAX_FLOWS));
+    assert_eq!(code, 202, "{answer}");
+    assert_eq!(body(&answer), r#"{"accepted":5000,"absent":0,"is_applied":false}"#);
+    assert_eq!(served.count(), MAX_FLOWS);
+    let moved = br#"[{"ue":"10.45.0.1","node":"3"}]"#;
+    assert_eq!(served.post("/v1/flows/move?wait=applied", moved).0, 200);
+    for query in ["ue=10.45.0.1", "uplink_teid=0x2", "uplink_teid=2", "ue=10%2E45.0.1"] {
+        let (code, answer) = served.get(&format!("/v1/flow?{query}"));
+        assert_eq!(code, 200, "{answer}");
+        let said = r#"{"node":3,"base_station":"10.9.0.1","uplink_teid":2,"downlink_teid":2,"qfi":9}"#;
+        assert_eq!(body(&answer), said);
+    }
+    let (code, answer) = served.post("/v1/flows/delete", br#"[{"ue":"10.45.0.1"},{"ue":"10.46.0.1"}]"#);
+    assert_eq!((code, body(&answer)), (202, r#"{"accepted":1,"absent":1,"is_applied":false}"#));
+    assert_eq!(served.get("/v1/flow?ue=10.45.0.1").0, 404);
+    let (code, answer) = served.get("/v1/cluster");
+    assert!(code == 200 && answer.contains(r#""epoch":7"#), "{answer}");
+    let (code, answer) = served.post("/v1/cluster/drain?wait=applied", br#"{"node":2}"#);
+    assert_eq!((code, body(&answer)), (200, r#"{"heirs":[1],"is_applied":true}"#));
+}
+
+#[test]
+fn who_waits_in_vain_is_told_so() {
+    let served = Served::start();
+    *served.fake.applies.lock().unwrap() = false;
+    let (code, answer) = served.post("/v1/flows?wait=applied", &flows(1));
+    assert_eq!((code, body(&answer)), (202, r#"{"accepted":1,"absent":0,"is_applied":false}"#));
+}
+
+#[test]
+fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
+    let served = Served::start();
+    let with = |n: usize, field: &str, value: Value| {
+        let mut flow = flow(n);
+        flow[field] = value;
+        flow
+    };
+    let flows = json!([
+        flow(0),
+        with(1, "ue", json!("10.45.0.300")),
+        with(2, "node", json!(4)),
+        with(3, "uplink_teid", json!("0x100000000")),
+        with(4, "base_station", json!("10.9.0.2")),
+        with(5, "qfi", json!(64)),
+        with(6, "ue", json!("10.45.0.0")),
+        with(7, "uplink_teid", json!(1)),
+        {"ue": "10.45.0.9"},
+        with(9, "node", json!(u64::MAX)),
+    ]);
+    let (code, answer) = served.post("/v1/flows", flows.to_string().as_bytes());
+    assert_eq!(code, 400, "{answer}");
+    let refusal = problem(&answer);
+    let told: Vec<_> = refusal.flows.iter().map(|flow| (flow.index, flow.error.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (1, "ue '10.45.0.300' is not an IPv4 or IPv6 address"),
+            (2, "node 4 of a cluster of 4 (numbered from 0)"),
+            (3, "uplink_teid '0x100000000' is not 1 to 4294967295 or 0x1 to 0xffffffff"),
+            (4, "base_station 10.9.0.2 is not in the configuration"),
+            (5, "qfi 64 is not 0 to 63"),
+            (6, "the same key as flow 0"),
+            (7, "the same uplink_teid as flow 0"),
+            (8, "node is missing"),
+            (9, "node 18446744073709551615 of a cluster of 4 (numbered from 0)"),
+        ]
+    );
+    assert!(refusal.error.starts_with("9 of 10 flows cannot be used, and none was"), "{}", refusal.error);
+    assert_eq!(served.count(), 0);
+    // Of very many the first are told.
+    let bad = serde_json::to_vec(&vec![json!({"ue": "x"}); 3_000]).unwrap();
+    let (code, answer) = served.post("/v1/flows", &bad);
+    assert_eq!(code, 400);
+    assert_eq!(problem_count(&answer), MAX_PROBLEMS);
+    // A call takes what it asks for only.
+    let (code, answer) = served.post("/v1/flows/delete", br#"[{"ue":"10.45.0.1","uplink_teid":5}]"#);
+    assert!(code == 400 && answer.contains("uplink_teid is not asked for here"), "{answer}");
+    let (code, answer) = served.post("/v1/flows/move", br#"[{"ue":"10.45.0.1","node":1}]"#);
+    assert!(code == 404 && problem(&answer).flows[0].index == 0, "{answer}");
+}
+
+fn problem_count(answer: &str) -> usize {
+    problem(answer).flows.len()
+}
+
+#[test]
+fn what_is_no_list_of_flows_is_refused() {
+    let served = Served::start();
+    for (text, code, what) in [
+        (&b"["[..], 400, "EOF"),
+        (b"{}", 422, "array"),
+        (b"null", 422, "array"),
+        (b"[]", 400, "no flows"),
+        (b"[1]", 422, "[0]"),
+        (br#"[{"ue":"10.0.0.1"},{"ue":["10.0.0.1"]}]"#, 422, "[1].ue"),
+        (br#"[{"node":-1}]"#, 422, "node"),
+        (br#"[{"node":1.5}]"#, 422, "node"),
+        (br#"[{"node":true}]"#, 422, "node"),
+        (br#"[{"ue":"10.0.0.1","color":"red"}]"#, 422, "color"),
+        (br#"[{"ue":"10.0.0.1","ue":"10.0.0.2"}]"#, 422, "duplicate"),
+        (b"\xff", 400, ""),
+    ] {
+        for path in ["/v1/flows", "/v1/flows/move", "/v1/flows/delete"] {
+            let (got, answer) = served.post(path, text);
+            assert_eq!(got, code, "{answer}");
+            assert!(answer.contains(r#"{"error":""#) && answer.contains(what), "{what}: {answer}");
+        }
+    }
+    for (path, what) in [
+        ("/v1/flows?wait=forever", "forever"),
+        ("/v1/flows?color=red", "color"),
+        ("/v1/flows?new=perhaps", "new"),
+    ] {
+        let (code, answer) = served.post(path, &flows(1));
+        assert!(code == 400 && answer.contains(what), "{answer}");
+    }
+    for (query, what) in [
+        ("", "name the flow"),
+        ("color=red", "color"),
+        ("ue=1", "ue '1'"),
+        ("uplink_teid=0", "uplink_teid '0'"),
+        ("ue=10.0.0.1&uplink_teid=1", "ue is not asked for"),
+        ("ue=10.0.0.1&node=1", "node is not asked for"),
+    ] {
+        let (code, answer) = served.get(&format!("/v1/flow?{query}"));
+        assert!(code == 400 && answer.contains(what), "{query}: {answer}");
+    }
+    for (text, code) in [
+        (&b"{}"[..], 422),
+        (br#"{"node":2,"now":1}"#, 422),
+        (br#"{"node":900}"#, 404),
+        (br#"{"node":9}"#, 404),
+    ] {
+        assert_eq!(served.post("/v1/cluster/drain", text).0, code);
+    }
+    assert_eq!(served.count(), 0);
+}
+
+#[test]
+fn too_many_flows_and_too_long_bodies_are_refused() {
+    let served = Served::start();
+    let (code, answer) = served.post("/v1/flows", &flows(MAX_FLOWS + 1));
+    assert!(code == 422 && answer.contains("more than 5000"), "{answer}");
+    let empty = format!("[{}{{}}]", "{},".repeat(600_000));
+    let (code, answer) = served.post("/v1/flows", empty.as_bytes());
+    assert!(code == 422 && answer.contains("more than 5000"), "{answer}");
+    let (code, answer) = served.post("/v1/flows", &vec![b' '; 8 << 20]);
+    assert!(code == 413 || answer.is_empty(), "{answer}");
+    let nested = vec![b'['; 1 << 20];
+    assert!((400..500).contains(&served.post("/v1/flows", &nested).0));
+    assert_eq!(served.count(), 0);
+    assert_eq!(served.get("/v1/cluster").0, 200, "it lives");
+}
+
+#[test]
+fn what_the_control_plane_refuses_has_a_code() {
+    let served = Served::start();
+    for (refusal, code, retry) in [
+        (FlowsError::Later("busy".to_owned()), 503, true),
+        (FlowsError::Conflict("no room".to_owned()), 409, false),
+        (FlowsError::TooMany("split them".to_owned()), 413, false),
+    ] {
+        let words = refusal.to_string();
+        *served.fake.refusal.lock().unwrap() = Some(refusal);
+        let (got, answer) = served.post("/v1/flows", &flows(3));
+        assert_eq!(got, code, "{answer}");
+        assert_eq!(answer.contains("retry-after: 1\r\n"), retry, "{answer}");
+        assert_eq!(problem(&answer).error, words);
+    }
+    assert_eq!(served.get("/v1/flow?uplink_teid=1").0, 413);
+}
+
+#[test]
+fn a_node_without_a_control_plane_says_where_its_flows_come_from() {
+    let running = Running::start();
+    for (method, path) in [
+        ("POST", "/v1/flows"),
+        ("POST", "/v1/flows/move"),
+        ("POST", "/v1/flows/delete"),
+        ("POST", "/v1/cluster/drain"),
+        ("GET", "/v1/flow?ue=10.0.0.1"),
+        ("GET", "/v1/cluster"),
+    ] {
+        let (code, answer) = ask(&running.socket(), method, path, b"[]");
+        assert!(code == 501 && answer.contains("come from the file"), "{answer}");
+    }
+    assert_eq!(ask(&running.socket(), "GET", "/v1/flows", b"").0, 405);
+}
