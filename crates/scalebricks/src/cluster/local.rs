@@ -13,7 +13,7 @@ use scalebricks_types::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
 /// Between two looks whether something has come to be.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -103,31 +103,50 @@ impl Tables for MemoryTables {
     }
 }
 
+/// The way into a node. Messages arrive in the order in which they were sent, as the mesh has them arrive.
+struct Way {
+    inbox: Inbox,
+    messages: mpsc::UnboundedSender<(NodeId, Vec<u8>)>,
+}
+
+impl Way {
+    fn into(inbox: Inbox) -> Self {
+        let (messages, mut sent) = mpsc::unbounded_channel();
+        let open = inbox.clone();
+        tokio::spawn(async move {
+            while let Some((from, bytes)) = sent.recv().await {
+                if !open.came(from, bytes).await {
+                    return;
+                }
+            }
+        });
+        Self { inbox, messages }
+    }
+}
+
 /// The ways into nodes; what is for a node that is gone is lost.
-type Inboxes = Arc<RwLock<HashMap<NodeId, Inbox>>>;
+type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
 
 struct Channels {
     me: NodeId,
-    inboxes: Inboxes,
-    runtime: Handle,
+    ways: Ways,
 }
 
 impl Link for Channels {
     fn beat(&self, life: u64) {
-        let inboxes = self.inboxes.read().unwrap_or_else(PoisonError::into_inner);
-        if inboxes.contains_key(&self.me) {
-            let others = inboxes.iter().filter(|(node, _)| **node != self.me);
-            others.for_each(|(_, inbox)| inbox.beat(self.me, life));
+        let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
+        if ways.contains_key(&self.me) {
+            let others = ways.iter().filter(|(node, _)| **node != self.me);
+            others.for_each(|(_, way)| way.inbox.beat(self.me, life));
         }
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
-        let inboxes = self.inboxes.read().unwrap_or_else(PoisonError::into_inner);
-        if inboxes.contains_key(&self.me)
-            && let Some(inbox) = inboxes.get(&to).cloned()
+        let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
+        if ways.contains_key(&self.me)
+            && let Some(way) = ways.get(&to)
         {
-            let me = self.me;
-            self.runtime.spawn(async move { inbox.came(me, bytes).await });
+            let _gone = way.messages.send((self.me, bytes));
         }
     }
 }
@@ -146,14 +165,14 @@ pub struct LocalNode {
 pub struct LocalCluster {
     shape: Shape,
     engine: Arc<dyn Engine>,
-    inboxes: Inboxes,
+    ways: Ways,
     nodes: BTreeMap<NodeId, LocalNode>,
 }
 
 impl LocalCluster {
     /// No nodes yet, over this log.
     pub fn new(shape: Shape, engine: Arc<dyn Engine>) -> Self {
-        Self { shape, engine, inboxes: Arc::default(), nodes: BTreeMap::new() }
+        Self { shape, engine, ways: Arc::default(), nodes: BTreeMap::new() }
     }
 
     /// Starts a node with empty tables.
@@ -164,10 +183,10 @@ impl LocalCluster {
         let Shape { partitions, params, hasher, grace } = self.shape;
         let config = PlaneConfig { node, partitions, params, hasher, grace };
         let tables = MemoryTables::new(self.shape);
-        let (inboxes, runtime) = (Arc::clone(&self.inboxes), Handle::current());
+        let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
-            inboxes.write().unwrap_or_else(PoisonError::into_inner).insert(node, inbox);
-            Arc::new(Channels { me: node, inboxes: Arc::clone(&inboxes), runtime })
+            ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
+            Arc::new(Channels { me: node, ways: Arc::clone(&ways) })
         });
         self.nodes.insert(node, LocalNode { plane: plane.await?, tables });
         Ok(())
@@ -175,7 +194,7 @@ impl LocalCluster {
 
     /// A node is gone, with all it had. Clones of its plane keep it running, and nobody hears it.
     pub fn kill(&mut self, node: NodeId) {
-        self.inboxes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        self.ways.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         self.nodes.remove(&node);
     }
 
