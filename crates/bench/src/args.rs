@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks there are, in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
@@ -24,6 +24,7 @@ pub const NAMES: [&str; 9] = [
     "setsep-figures",
     "capacity",
     "gateway",
+    "control",
     ALL,
 ];
 
@@ -35,6 +36,15 @@ const MAX_BATCH: u64 = 1 << 20;
 
 /// Most threads.
 const MAX_THREADS: u64 = 1024;
+
+/// Most runs.
+const MAX_RUNS: u64 = 1000;
+
+/// Most nodes.
+const MAX_NODES: u64 = 256;
+
+/// Longest run.
+const MAX_SECONDS: u64 = 3600;
 
 /// The command, in a few sentences.
 pub const ABOUT: &str = "\
@@ -50,6 +60,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   setsep-figures  the SetSep figures and tables of the paper, run again
   capacity        flows that fit in a cluster, by nodes
   gateway         one node alone by stage, latencies by load, packets a second through a cluster
+  control         the control plane: updates a second, recovery of a dead node's flows, joining
   all             all of them";
 
 /// What `--structure` takes.
@@ -67,6 +78,8 @@ Examples:
       Two formats, one and two threads, without the others.
   scalebricks bench setsep-update --keys 16M --svg out
       With a picture for each kind of rate.
+  scalebricks bench control --flows 100k --nodes 1,4 --seconds 5 --directory /var/lib/scalebricks
+      Nodes in one process over a log on that disk.
 
 Exit status:
   0 measured, all answers right    1 a wrong answer, or the run failed
@@ -79,8 +92,8 @@ pub struct BenchArgs {
     #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(NAMES))]
     pub names: Vec<String>,
 
-    /// Keys in a table, flows of a gateway, as in 1M or 250k [default: by benchmark]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_keys)]
+    /// Keys in a table, flows of a gateway or a cluster, as in 1M or 250k [default: by benchmark]
+    #[arg(long, visible_alias = "flows", value_name = "N", value_delimiter = ',', value_parser = parse_keys)]
     pub keys: Vec<u64>,
 
     /// Bits of a value, 1 to 8 [default: by benchmark]
@@ -106,6 +119,22 @@ pub struct BenchArgs {
     /// Instructions SetSep may use: portable, avx2, avx512 or avx512-gfni [default: the best there are]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_isa)]
     pub isa: Vec<Isa>,
+
+    /// Nodes of a control plane [default: 1,2,4; with --quick 1,4]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_nodes)]
+    pub nodes: Vec<usize>,
+
+    /// Runs of each measurement [default: 5; with --quick 3]
+    #[arg(long, value_name = "N", value_parser = parse_runs)]
+    pub runs: Option<usize>,
+
+    /// Seconds of one run of a control plane [default: 3; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
+    pub seconds: Option<u64>,
+
+    /// Directory on the disk that a control plane's log is to be on [default: that of temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
 
     /// What single threads are timed by: the wall clock, or the time they had a core, on a machine that others use
     #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
@@ -143,6 +172,10 @@ impl BenchArgs {
             batches: some(&self.batch),
             isas: some(&self.isa),
             structures: some(&self.structure),
+            nodes: some(&self.nodes),
+            runs: self.runs,
+            seconds: self.seconds,
+            directory: self.directory.clone(),
             quick: self.quick,
         }
     }
@@ -188,6 +221,14 @@ fn parse_keys(text: &str) -> Result<u64, QuantityError> {
 
 fn parse_threads(text: &str) -> Result<usize, QuantityError> {
     quantity::parse(text, 1..=MAX_THREADS).map(|threads| threads as usize) // at most MAX_THREADS
+}
+
+fn parse_nodes(text: &str) -> Result<usize, QuantityError> {
+    quantity::parse(text, 1..=MAX_NODES).map(|nodes| nodes as usize) // at most MAX_NODES
+}
+
+fn parse_runs(text: &str) -> Result<usize, QuantityError> {
+    quantity::parse(text, 1..=MAX_RUNS).map(|runs| runs as usize) // at most MAX_RUNS
 }
 
 fn parse_batch(text: &str) -> Result<usize, QuantityError> {

@@ -3,6 +3,8 @@
 use crate::contestants::Structure;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// What was asked for. `None` leaves the choice to the benchmark.
 #[derive(Debug, Clone, Default)]
@@ -21,14 +23,37 @@ pub struct Options {
     pub isas: Option<Vec<Isa>>,
     /// Structures to measure.
     pub structures: Option<Vec<Structure>>,
+    /// Nodes of a cluster.
+    pub nodes: Option<Vec<usize>>,
+    /// Runs of each measurement.
+    pub runs: Option<usize>,
+    /// Seconds of a run that lasts as long as it is told to.
+    pub seconds: Option<u64>,
+    /// Where files are made.
+    pub directory: Option<PathBuf>,
     /// Small tables and few runs.
     pub quick: bool,
 }
 
 impl Options {
     /// Runs of each measurement.
-    pub const fn runs(&self) -> usize {
-        if self.quick { 3 } else { 5 }
+    pub fn runs(&self) -> usize {
+        self.runs.unwrap_or(if self.quick { 3 } else { 5 })
+    }
+
+    /// How long a run lasts that lasts as long as it is told to.
+    pub fn run_time(&self) -> Duration {
+        Duration::from_secs(self.seconds.unwrap_or(if self.quick { 1 } else { 3 }))
+    }
+
+    /// Where files are made.
+    pub fn directory(&self) -> PathBuf {
+        self.directory.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// The numbers of nodes asked for, else one of these lists.
+    pub fn nodes(&self, quick: &[usize], full: &[usize]) -> Vec<usize> {
+        self.nodes.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
     /// One of two, by whether the run is to be quick.

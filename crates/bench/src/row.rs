@@ -29,10 +29,24 @@ pub enum Metric {
     WorkTime,
     /// How many times the rate of another.
     Ratio,
+    /// Fsyncs of a file that grows.
+    FsyncRate,
     /// Time from when packets are due until they leave, on average.
     LatencyMean,
+    /// The time that half of them took at the most: packets as above, or calls.
+    LatencyP50,
     /// The same of the slowest but one in a hundred.
     LatencyP99,
+    /// Time from a node's death until another has given it up.
+    DetectionTime,
+    /// Time from then until no living node's table names it for a flow.
+    RepinTime,
+    /// Both together.
+    RecoveryTime,
+    /// Time until a node that starts with empty tables has caught up.
+    JoinTime,
+    /// Bytes of GPT deltas for a changed key.
+    DeltaBytes,
     /// Bits of memory a key takes.
     BitsPerKey,
     /// Keys that the fallback answers.
@@ -58,8 +72,15 @@ impl Metric {
             Self::PacketTime => "packet_time",
             Self::WorkTime => "work_time",
             Self::Ratio => "ratio",
+            Self::FsyncRate => "fsync_rate",
             Self::LatencyMean => "latency_mean",
+            Self::LatencyP50 => "latency_p50",
             Self::LatencyP99 => "latency_p99",
+            Self::DetectionTime => "detection_time",
+            Self::RepinTime => "repin_time",
+            Self::RecoveryTime => "recovery_time",
+            Self::JoinTime => "join_time",
+            Self::DeltaBytes => "delta_bytes",
             Self::BitsPerKey => "bits_per_key",
             Self::FallbackKeys => "fallback_keys",
             Self::MaxGroupLoad => "max_group_load",
@@ -75,7 +96,16 @@ impl Metric {
             Self::FallbackKeys | Self::MaxGroupLoad => "keys",
             Self::Iterations => "functions",
             Self::Flows => "flows",
-            Self::PacketTime | Self::WorkTime | Self::LatencyMean | Self::LatencyP99 => "ns",
+            Self::PacketTime
+            | Self::WorkTime
+            | Self::LatencyMean
+            | Self::LatencyP50
+            | Self::LatencyP99
+            | Self::DetectionTime
+            | Self::RepinTime
+            | Self::RecoveryTime
+            | Self::JoinTime => "ns",
+            Self::DeltaBytes => "bytes",
             Self::Ratio => "times",
             _ => "1/s",
         }
@@ -106,6 +136,10 @@ pub struct Subject {
     pub threads: Option<usize>,
     /// Keys or operations a call.
     pub batch: Option<usize>,
+    /// Nodes of a cluster.
+    pub nodes: Option<usize>,
+    /// Callers, each of which waits for its call before it makes the next.
+    pub callers: Option<usize>,
     /// Share of the slots in use.
     pub load: Option<f64>,
     /// Bytes of memory the table holds.
@@ -201,7 +235,7 @@ mod tests {
     use serde_json::Value;
 
     /// The fields of a row, in the order of the documentation.
-    const FIELDS: [&str; 16] = [
+    const FIELDS: [&str; 18] = [
         "bench",
         "structure",
         "format",
@@ -210,6 +244,8 @@ mod tests {
         "value_bits",
         "threads",
         "batch",
+        "nodes",
+        "callers",
         "load",
         "table_bytes",
         "metric",

@@ -94,6 +94,8 @@ fn label(row: &Row) -> String {
         subject.format.map(str::to_owned),
         subject.variant.clone(),
         subject.batch.map(|batch| format!("×{batch}")),
+        subject.nodes.map(|nodes| format!("{nodes} nodes")),
+        subject.callers.map(|callers| format!("{callers} callers")),
         subject.threads.filter(|&threads| threads > 1).map(|threads| format!("{threads} threads")),
         subject.load.map(|load| format!("load {load:.2}")),
     ];

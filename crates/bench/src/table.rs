@@ -8,7 +8,7 @@ use scalebricks_console::quantity::{bytes, short_count};
 type Column = (&'static str, fn(&Row) -> Option<String>);
 
 /// Columns that describe what was measured; those that say nothing of any row are left out.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 11] = [
     ("structure", |row| Some(row.subject.structure.clone())),
     ("format", |row| row.subject.format.map(str::to_owned)),
     ("variant", |row| row.subject.variant.clone()),
@@ -16,6 +16,8 @@ const COLUMNS: [Column; 9] = [
     ("bits", |row| row.subject.value_bits.map(|bits| bits.to_string())),
     ("threads", |row| row.subject.threads.map(|threads| threads.to_string())),
     ("batch", |row| row.subject.batch.map(|batch| batch.to_string())),
+    ("nodes", |row| row.subject.nodes.map(|nodes| nodes.to_string())),
+    ("callers", |row| row.subject.callers.map(|callers| callers.to_string())),
     ("load", |row| row.subject.load.map(|load| format!("{load:.2}"))),
     ("table", |row| row.subject.table_bytes.map(bytes)),
 ];
@@ -56,7 +58,11 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::Iterations => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
         Metric::PacketTime | Metric::WorkTime => format!("{figure:.1} ns"),
-        Metric::LatencyMean | Metric::LatencyP99 => format!("{:.1} µs", figure / 1e3),
+        Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
+            format!("{:.0} ms", figure / 1e6)
+        }
+        Metric::DeltaBytes => format!("{figure:.1} bytes"),
+        Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 => format!("{:.1} µs", figure / 1e3),
         Metric::Ratio => format!("{figure:.2} x"),
         _ => format!("{}/s", rate(figure)),
     }

@@ -12,7 +12,7 @@
 #![allow(clippy::print_stdout, reason = "what it measured is what it is for")]
 
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
-use scalebricks_engine::embedded::storage::{Directory, Storage};
+use scalebricks_engine::embedded::storage::{Directory, sync_rate};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::{self, JetStream};
 use scalebricks_types::PartitionId;
@@ -29,17 +29,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 fn fsync_rate(directory: &Path, bytes: usize, time: Duration) -> Result<f64, Failure> {
     let (storage, _lock) =
         Directory::lock(directory).map_err(|e| e.map_or("in use".to_owned(), |e| e.to_string()))?;
-    let file = storage.create("rate")?;
-    let payload = vec![1; bytes];
-    let (start, mut count) = (Instant::now(), 0);
-    while start.elapsed() < time {
-        file.write_at(&payload, count * bytes as u64)?;
-        file.sync()?;
-        count += 1;
-    }
-    let rate = count as f64 / start.elapsed().as_secs_f64();
-    storage.remove("rate")?;
-    Ok(rate)
+    Ok(sync_rate(&storage, bytes, time)?)
 }
 
 /// Batches a second, and the time that half of them and 99 of a hundred took at the most, in milliseconds.

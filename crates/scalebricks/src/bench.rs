@@ -1,7 +1,9 @@
-//! `scalebricks bench`: the benchmarks of the tables, and the one that needs a whole cluster.
+//! `scalebricks bench`: the benchmarks of the tables, and those that need a whole cluster.
 
+mod control;
 mod gateway;
 
+use control::Control;
 use gateway::Gateway;
 use scalebricks_bench::{Bench, BenchArgs, BenchError, benches};
 use scalebricks_console::{Console, Interrupt, status};
@@ -17,7 +19,7 @@ pub fn run(args: &BenchArgs, console: &Console, interrupt: &Interrupt) -> Result
 
 /// All benchmarks, in the order in which they run.
 fn all() -> Vec<&'static dyn Bench> {
-    benches::ALL.into_iter().chain([&Gateway as &dyn Bench]).collect()
+    benches::ALL.into_iter().chain([&Gateway as &dyn Bench, &Control]).collect()
 }
 
 #[cfg(test)]

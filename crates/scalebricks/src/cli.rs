@@ -40,7 +40,7 @@ pub enum Command {
 
     /// Measure the tables beside other structures, every answer checked
     #[command(long_about = args::ABOUT, after_long_help = args::EXAMPLES, after_help = "See --help for examples.")]
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
 
     /// One gateway node
     #[command(long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]

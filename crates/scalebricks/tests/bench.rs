@@ -46,16 +46,19 @@ fn check(row: &Value) {
     assert!(min <= median && median <= max, "{row}");
     assert!(row["runs"].as_u64().unwrap() >= 1 && row["keys"].as_u64().unwrap() > 0, "{row}");
     let unit = match row["metric"].as_str().unwrap() {
-        "build_rate" | "lookup_rate" | "update_rate" | "insert_rate" | "delete_rate" | "packet_rate" => "1/s",
+        "build_rate" | "lookup_rate" | "update_rate" | "insert_rate" | "delete_rate" | "packet_rate"
+        | "fsync_rate" => "1/s",
         "bits_per_key" => "bits",
         "fallback_keys" | "max_group_load" => "keys",
-        "packet_time" | "work_time" | "latency_mean" | "latency_p99" => "ns",
+        "packet_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99" => "ns",
+        "detection_time" | "repin_time" | "recovery_time" | "join_time" => "ns",
+        "delta_bytes" => "bytes",
         "ratio" => "times",
         other => panic!("unknown metric {other}"),
     };
     assert_eq!(row["unit"], unit, "{row}");
     assert!(unit != "1/s" || min > 0.0, "{row}");
-    assert_eq!(row.as_object().unwrap().len(), 16, "{row}");
+    assert_eq!(row.as_object().unwrap().len(), 18, "{row}");
 }
 
 /// Structures and metrics of these rows.
@@ -151,6 +154,38 @@ fn the_gateway() {
 }
 
 #[test]
+fn the_control_plane() {
+    let rows = rows(&[
+        "control",
+        "--quick",
+        "--flows",
+        "2k",
+        "--nodes",
+        "2",
+        "--seconds",
+        "1",
+        "--runs",
+        "1",
+        "--batch",
+        "1,64",
+    ]);
+    let mut want = set(&[("disk", "fsync_rate")]);
+    for structure in ["partition", "owner"] {
+        want.extend(set(&["update_rate", "delta_bytes"].map(|metric| (structure, metric))));
+    }
+    let calls = ["update_rate", "latency_p50", "latency_p99"];
+    let times = ["detection_time", "repin_time", "recovery_time", "join_time"];
+    want.extend(set(&calls.map(|metric| ("cluster", metric))));
+    want.extend(set(&times.map(|metric| ("cluster", metric))));
+    assert_eq!(pairs(&rows), want);
+    let of = |metric: &'static str| rows.iter().filter(move |row| row["metric"] == metric);
+    let callers: BTreeSet<_> = of("latency_p99").map(|row| row["callers"].as_u64().unwrap()).collect();
+    assert_eq!(callers, [1, 8, 64, 1024].into());
+    // Nobody is given up before a second has passed without a sign of life.
+    assert!(of("detection_time").all(|row| row["min"].as_f64().unwrap() > 0.7e9));
+}
+
+#[test]
 fn wishes_that_cannot_be_are_refused_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();
     for (args, reason) in [
@@ -163,6 +198,8 @@ fn wishes_that_cannot_be_are_refused_with_a_reason() {
         (&["fib", "--structure", "btree"], "choose setsep"),
         (&["fib", "--isa", "mmx"], "choose portable"),
         (&["gateway", "--keys", "100M"], "are not in"),
+        (&["control", "--nodes", "257"], "must be 1 to"),
+        (&["control", "--runs", "0"], "must be 1 to"),
         (&["setsep-space", "--keys", "1G"], "of memory"),
     ] {
         let output = bench(directory.path(), args);

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A directory of files, held by one process.
 ///
@@ -261,4 +262,23 @@ impl StoredFile for File {
     fn sync(&self) -> io::Result<()> {
         self.sync_data() // flushes the length too: without it the data could not be read
     }
+}
+
+/// Fsyncs a second of a file that grows, as a log does, by `bytes` each time: what bounds a log on this storage.
+///
+/// # Errors
+/// Of the operating system.
+pub fn sync_rate(storage: &dyn Storage, bytes: usize, time: Duration) -> io::Result<f64> {
+    const NAME: &str = "sync-rate";
+    let file = storage.create(NAME)?;
+    let payload = vec![1; bytes];
+    let (start, mut count) = (Instant::now(), 0_u32);
+    while count == 0 || start.elapsed() < time {
+        file.write_at(&payload, u64::from(count) * bytes as u64)?;
+        file.sync()?;
+        count += 1;
+    }
+    let rate = f64::from(count) / start.elapsed().as_secs_f64();
+    storage.remove(NAME)?;
+    Ok(rate)
 }

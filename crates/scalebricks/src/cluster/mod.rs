@@ -15,12 +15,14 @@
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
+//! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | what those messages say |
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod actor;
 pub mod daemon;
 mod follow;
+pub mod local;
 pub mod mesh;
 pub mod plane;
 mod view;

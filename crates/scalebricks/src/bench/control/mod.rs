@@ -1,0 +1,35 @@
+//! `control`: the control plane. What an owner makes of its log on one core; updates through several nodes in this process
+//! over one log on a disk; and how long a node's death and return take.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `flows` | the flows, and what they are to lead to |
+//! | `recompute`, `machine` | batches of changes, to GPT deltas and FIB updates |
+//! | `rig` | a cluster in this process |
+//! | `updates` | calls of the API, to the log and to all tables |
+//! | `recovery` | a node dies, and starts anew |
+
+mod flows;
+mod machine;
+mod recompute;
+mod recovery;
+mod rig;
+mod updates;
+
+use scalebricks_bench::{Bench, BenchError, Session};
+
+/// The benchmark.
+#[derive(Debug)]
+pub struct Control;
+
+impl Bench for Control {
+    fn name(&self) -> &'static str {
+        "control"
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
+        recompute::measure(session)?;
+        updates::measure(session)?;
+        recovery::measure(session)
+    }
+}

@@ -1,0 +1,258 @@
+//! The control planes of several nodes in one process, over one log: tables in memory, channels for links. For tests and
+//! measurements.
+
+use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use scalebricks_control::distribution::Tables;
+use scalebricks_control::engine::{Engine, EngineError};
+use scalebricks_control::record::Session;
+use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
+use scalebricks_tables::{FibError, FibValue};
+use scalebricks_types::{
+    Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Between two looks whether something has come to be.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What is the same at all nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Partitions of the key space.
+    pub partitions: PartitionCount,
+    /// The shape of the GPT.
+    pub params: Params,
+    /// The hash of keys.
+    pub hasher: KeyHasher,
+    /// The longest time that a packet takes from one node to another.
+    pub grace: Duration,
+}
+
+/// A node's tables: a real GPT, and a map in place of the FIB. Clones are the same tables.
+#[derive(Debug, Clone)]
+pub struct MemoryTables {
+    gpt: Arc<SetSep>,
+    /// By partition.
+    fib: Arc<Vec<Mutex<HashMap<FlowKey, FibValue>>>>,
+    shape: Shape,
+}
+
+impl MemoryTables {
+    /// Empty ones.
+    pub fn new(shape: Shape) -> Self {
+        let fib = (0..shape.partitions.get()).map(|_| Mutex::default()).collect();
+        Self { gpt: Arc::new(SetSep::new(shape.params)), fib: Arc::new(fib), shape }
+    }
+
+    /// A reader of the GPT.
+    pub fn reader(&self) -> SetSepReader {
+        SetSepReader::new(Arc::clone(&self.gpt))
+    }
+
+    /// The nodes that the GPT names for these keys.
+    pub fn named<'a>(&self, keys: impl IntoIterator<Item = &'a FlowKey>) -> Vec<u8> {
+        let mut reader = self.reader();
+        let pin = reader.pin();
+        keys.into_iter().map(|key| pin.get(self.shape.hasher.hash(key))).collect()
+    }
+
+    /// What the FIB holds for a key.
+    pub fn get(&self, key: &FlowKey) -> Option<FibValue> {
+        self.share(self.partition(self.shape.hasher.hash(key))).get(key).copied()
+    }
+
+    /// Keys in the FIB.
+    pub fn len(&self) -> usize {
+        self.fib.iter().map(|share| share.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+
+    /// Whether the FIB is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn partition(&self, hash: KeyHash) -> PartitionId {
+        self.shape.partitions.of(hash)
+    }
+
+    fn share(&self, partition: PartitionId) -> MutexGuard<'_, HashMap<FlowKey, FibValue>> {
+        // Each change is one call of the map: a panic leaves none half made.
+        self.fib[usize::from(partition.0)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables for MemoryTables {
+    fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
+        self.gpt.apply(delta)
+    }
+
+    fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
+        self.share(self.partition(self.shape.hasher.hash(key))).insert(*key, value);
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &FlowKey) {
+        self.share(self.partition(self.shape.hasher.hash(key))).remove(key);
+    }
+
+    fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
+        self.share(partition).keys().copied().collect()
+    }
+}
+
+/// The way into a node. Messages arrive in the order in which they were sent, as the mesh has them arrive.
+struct Way {
+    inbox: Inbox,
+    messages: mpsc::UnboundedSender<(NodeId, Vec<u8>)>,
+}
+
+impl Way {
+    fn into(inbox: Inbox) -> Self {
+        let (messages, mut sent) = mpsc::unbounded_channel();
+        let open = inbox.clone();
+        tokio::spawn(async move {
+            while let Some((from, bytes)) = sent.recv().await {
+                if !open.came(from, bytes).await {
+                    return;
+                }
+            }
+        });
+        Self { inbox, messages }
+    }
+}
+
+/// The ways into nodes; what is for a node that is gone is lost.
+type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
+
+struct Channels {
+    me: NodeId,
+    ways: Ways,
+}
+
+impl Link for Channels {
+    fn beat(&self, life: u64) {
+        let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
+        if ways.contains_key(&self.me) {
+            let others = ways.iter().filter(|(node, _)| **node != self.me);
+            others.for_each(|(_, way)| way.inbox.beat(self.me, life));
+        }
+    }
+
+    fn send(&self, to: NodeId, bytes: Vec<u8>) {
+        let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
+        if ways.contains_key(&self.me)
+            && let Some(way) = ways.get(&to)
+        {
+            let _gone = way.messages.send((self.me, bytes));
+        }
+    }
+}
+
+/// One of the nodes.
+#[derive(Debug)]
+pub struct LocalNode {
+    /// Its control plane.
+    pub plane: ControlPlane,
+    /// Its tables.
+    pub tables: MemoryTables,
+}
+
+/// Nodes in this process. To be used on a runtime, on which all of them run.
+#[expect(missing_debug_implementations, reason = "channels cannot be shown")]
+pub struct LocalCluster {
+    shape: Shape,
+    engine: Arc<dyn Engine>,
+    ways: Ways,
+    nodes: BTreeMap<NodeId, LocalNode>,
+}
+
+impl LocalCluster {
+    /// No nodes yet, over this log.
+    pub fn new(shape: Shape, engine: Arc<dyn Engine>) -> Self {
+        Self { shape, engine, ways: Arc::default(), nodes: BTreeMap::new() }
+    }
+
+    /// Starts a node with empty tables.
+    ///
+    /// # Errors
+    /// Those of [`ControlPlane::start`].
+    pub async fn start(&mut self, node: NodeId) -> Result<(), EngineError> {
+        let Shape { partitions, params, hasher, grace } = self.shape;
+        let config = PlaneConfig { node, partitions, params, hasher, grace };
+        let tables = MemoryTables::new(self.shape);
+        let ways = Arc::clone(&self.ways);
+        let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
+            ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
+            Arc::new(Channels { me: node, ways: Arc::clone(&ways) })
+        });
+        self.nodes.insert(node, LocalNode { plane: plane.await?, tables });
+        Ok(())
+    }
+
+    /// A node is gone, with all it had. Clones of its plane keep it running, and nobody hears it.
+    pub fn kill(&mut self, node: NodeId) {
+        self.ways.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        self.nodes.remove(&node);
+    }
+
+    /// A node that was started and not killed.
+    pub fn node(&self, node: NodeId) -> Option<&LocalNode> {
+        self.nodes.get(&node)
+    }
+
+    /// All of them, ascending.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &LocalNode)> {
+        self.nodes.iter().map(|(number, node)| (*number, node))
+    }
+
+    /// Whether all nodes hold what they are to hold, and know that all of them are alive, and nobody else.
+    pub fn is_whole(&self) -> bool {
+        let all = || self.nodes.keys().copied();
+        self.nodes.values().all(|node| node.plane.has_caught_up() && node.plane.view().alive().eq(all()))
+    }
+
+    /// Waits until something is so. Whether it came to be in time.
+    pub async fn wait(&self, patience: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
+        let began = Instant::now();
+        while !is_so(self) {
+            if began.elapsed() > patience {
+                return false;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        true
+    }
+
+    /// Where the tables differ from what all the keys there are shall lead to: the first place found. What has left a FIB
+    /// is a difference until the node has let go of it.
+    pub fn difference<'a, I>(&self, wanted: impl Fn() -> I) -> Option<String>
+    where
+        I: Iterator<Item = (&'a FlowKey, &'a Session)>,
+    {
+        for (number, node) in &self.nodes {
+            let mut own = 0;
+            let named = node.tables.named(wanted().map(|(key, _)| key));
+            for ((key, session), named) in wanted().zip(named) {
+                let right = session.node.get();
+                if named != right {
+                    return Some(format!("node {}: {key:?} is at {named}, not {right}", number.get()));
+                }
+                if session.node == *number {
+                    own += 1;
+                    let held = node.tables.get(key);
+                    if held != Some(session.value) {
+                        return Some(format!("node {} holds {held:?} for {key:?}", number.get()));
+                    }
+                }
+            }
+            let held = node.tables.len();
+            if held != own {
+                return Some(format!("node {} holds {held} keys, not {own}", number.get()));
+            }
+        }
+        None
+    }
+}
