@@ -5,11 +5,12 @@ use crate::cluster::ControlPlane;
 use crate::cluster::plane::{Accepted, RefusedChanges};
 use crate::node::flow_columns::FlowParser;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use scalebricks_control::membership::View;
 use scalebricks_control::record::{Change, Heirs, Repin, Session};
 use scalebricks_dataplane::{FlowSpec, PinnedState};
-use scalebricks_types::{FlowKey, NodeId, Position};
+use scalebricks_types::{FlowKey, NodeId, PartitionCount, Position};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Keys asked for at the same time in one call.
 const TOGETHER: usize = 64;
@@ -83,20 +84,27 @@ impl From<RefusedChanges> for FlowsError {
 #[derive(Debug, Clone)]
 pub struct ControlledFlows {
     node: NodeId,
-    plane: ControlPlane,
+    plane: Arc<OnceLock<ControlPlane>>,
     parser: Arc<FlowParser>,
 }
 
 impl ControlledFlows {
-    /// Those of this node.
-    pub fn new(node: NodeId, plane: ControlPlane, parser: FlowParser) -> Self {
+    /// Those of this node, whose control plane begins when its engine can be reached.
+    pub fn new(node: NodeId, plane: Arc<OnceLock<ControlPlane>>, parser: FlowParser) -> Self {
         Self { node, plane, parser: Arc::new(parser) }
+    }
+
+    fn plane(&self) -> Result<&ControlPlane, FlowsError> {
+        let later =
+            || FlowsError::Later("the node's engine has not been reached yet; see its log".to_owned());
+        self.plane.get().ok_or_else(later)
     }
 
     /// What keys lead to, in their order.
     async fn sessions(&self, keys: Vec<FlowKey>) -> Result<Vec<Option<Session>>, FlowsError> {
-        let asked = stream::iter(keys).map(|key| async move { self.plane.session(&key).await });
-        Ok(asked.buffered(TOGETHER).try_collect().await?)
+        let asked = stream::iter(keys)
+            .map(|key| async move { self.plane()?.session(&key).await.map_err(FlowsError::from) });
+        asked.buffered(TOGETHER).try_collect().await
     }
 }
 
@@ -127,7 +135,7 @@ impl Flows for ControlledFlows {
                 changes
                     .extend(flow.entries().map(|(key, value)| Change::Upsert(key, Session { node, value })));
             }
-            Ok(self.plane.accept(changes).await?)
+            Ok(self.plane()?.accept(changes).await?)
         })
     }
 
@@ -144,7 +152,7 @@ impl Flows for ControlledFlows {
                 changes.extend([key, uplink_key(&session)].map(|key| Change::Move(key, moved)));
             }
             if absent.is_empty() {
-                Ok(self.plane.accept(changes).await?)
+                Ok(self.plane()?.accept(changes).await?)
             } else {
                 Err(FlowsError::Absent(absent))
             }
@@ -159,19 +167,20 @@ impl Flows for ControlledFlows {
             let keys = there.flat_map(|(key, session)| [key, uplink_key(session)]);
             let changes: Vec<Change> = keys.map(Change::Delete).collect();
             let absent = sessions.iter().filter(|session| session.is_none()).count();
-            Ok((self.plane.accept(changes).await?, absent))
+            Ok((self.plane()?.accept(changes).await?, absent))
         })
     }
 
     fn find(&self, key: FlowKey) -> Answer<'_, Option<(NodeId, PinnedState)>> {
         Box::pin(async move {
-            let found = self.plane.session(&key).await?;
+            let found = self.plane()?.session(&key).await?;
             Ok(found.map(|session| (session.node, PinnedState::decode(session.value))))
         })
     }
 
     fn cluster(&self) -> ClusterView {
-        let view = self.plane.view();
+        let plane = self.plane.get();
+        let view = plane.map_or_else(|| Arc::new(View::empty(PartitionCount::ONE)), ControlPlane::view);
         let members = view.members().map(|(node, member)| MemberView {
             node: u16::from(node.get()),
             life: member.life,
@@ -181,7 +190,7 @@ impl Flows for ControlledFlows {
         let all = (0..view.partitions()).map(|at| scalebricks_types::PartitionId(at as u16)); // at most 2^16
         ClusterView {
             node: u16::from(self.node.get()),
-            has_caught_up: self.plane.has_caught_up(),
+            has_caught_up: plane.is_some_and(ControlPlane::has_caught_up),
             epoch: view.epoch(),
             nodes: self.parser.size().get() as u16, // at most 256
             key: self.parser.profile().name().to_owned(),
@@ -196,7 +205,7 @@ impl Flows for ControlledFlows {
 
     fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)> {
         Box::pin(async move {
-            let view = self.plane.view();
+            let view = self.plane()?.view();
             if view.member(node).is_none() {
                 return Err(FlowsError::NoSuchNode(node));
             }
@@ -205,13 +214,13 @@ impl Flows for ControlledFlows {
             let nodes = heirs.nodes().to_vec();
             // All that the log pins there up to this record, whatever its position will be.
             let repin = Repin { from: node, upto: Position(u64::MAX), heirs };
-            Ok((self.plane.accept_in_all(&Change::Repin(repin)).await?, nodes))
+            Ok((self.plane()?.accept_in_all(&Change::Repin(repin)).await?, nodes))
         })
     }
 
     fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()> {
         Box::pin(async move {
-            let is_applied = self.plane.applied(accepted).await;
+            let is_applied = self.plane()?.applied(accepted).await;
             if is_applied { Ok(()) } else { Err(RefusedChanges::Stopping.into()) }
         })
     }

@@ -179,6 +179,11 @@ impl Daemon {
         }
     }
 
+    /// The control plane, as soon as its engine could be reached.
+    pub fn later(&self) -> Arc<OnceLock<ControlPlane>> {
+        Arc::clone(&self.plane)
+    }
+
     /// The control plane, when its engine could be reached.
     pub fn plane(&self) -> Option<&ControlPlane> {
         self.plane.get()

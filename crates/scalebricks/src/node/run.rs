@@ -8,12 +8,14 @@
 
 use super::NodeError;
 use super::config::{ControlFile, Role};
+use super::flow_columns::FlowParser;
 use super::links::{self, Link, Links};
 use super::load::Configuration;
 use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::source::Source;
 use super::worker::{Control, Told, Worker};
+use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
 use crate::admin::server::{AdminServer, Limits, Listen, TcpListen};
 use crate::cluster::daemon::{self, Daemon, DaemonError, SharedTables};
@@ -86,7 +88,9 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let running = Arc::new(Running::new(parts));
     running.loaded(sizes);
     let file = &running.configuration.node;
-    let admin = AdminServer::start(&listen(&running.configuration), Arc::<Running>::clone(&running));
+    let flows = pinned_flows(&running);
+    let admin =
+        AdminServer::start_with(&listen(&running.configuration), Arc::<Running>::clone(&running), flows);
     let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
     let control = Arc::new(Control::default());
     let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
@@ -140,6 +144,14 @@ fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result
     let control = &ControlFile { engine, ..control.clone() };
     let setting = daemon::Setting { control, node: file.id, size: file.size, seed: file.seed, key: &key };
     Ok(Daemon::start(&setting, SharedTables::new(tables))?)
+}
+
+/// What pins flows over the admin interface, if they come from the control plane.
+fn pinned_flows(running: &Running) -> Option<Arc<dyn Flows>> {
+    let Source::Control(daemon) = &running.tables else { return None };
+    let file = &running.configuration.node;
+    let parser = FlowParser::new(file.profile, file.size, &running.configuration.stations());
+    Some(Arc::new(ControlledFlows::new(file.id, daemon.later(), parser)))
 }
 
 /// Tells when the tables hold all that they are to hold. A signal ends the wait, and is for whoever comes next.

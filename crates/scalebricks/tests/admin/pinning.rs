@@ -130,7 +130,8 @@ impl Cluster {
         std::thread::spawn(move || drop(runtime.block_on(stopped)));
         let parser =
             FlowParser::new(KeyProfile::Ue, ClusterSize::new(4).unwrap(), &[Ipv4Addr::new(10, 9, 0, 1)]);
-        let flows: Arc<dyn Flows> = Arc::new(ControlledFlows::new(NodeId::new(0), planes[0].clone(), parser));
+        let flows: Arc<dyn Flows> =
+            Arc::new(ControlledFlows::new(NodeId::new(0), Arc::new(planes[0].clone().into()), parser));
         let listen = Listen::on(running.folder.path().join("pinning.sock"));
         let server = AdminServer::start_with(&listen, Arc::clone(&running.window) as _, Some(flows)).unwrap();
         let cluster = Self { tables, planes, server, running, _stop: stop };
