@@ -186,8 +186,9 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
         cluster.nodes.kill(node(2));
         let keys: Vec<FlowKey> = sessions.keys().copied().collect();
         let orphans = |cluster: &Cluster| {
-            let named =
-                |tables: &MemoryTables| tables.named(&keys).iter().filter(|named| **named == 2).count();
+            let named = |tables: &MemoryTables| {
+                tables.named(&keys).into_iter().map(NodeId::new).filter(|named| *named == node(2)).count()
+            };
             cluster.tables().map(named).sum::<usize>()
         };
         assert!(orphans(&cluster) > 0);
