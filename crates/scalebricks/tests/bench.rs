@@ -50,8 +50,8 @@ fn check(row: &Value) {
         | "fsync_rate" => "1/s",
         "bits_per_key" => "bits",
         "fallback_keys" | "max_group_load" => "keys",
-        "packet_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99" => "ns",
-        "detection_time" | "repin_time" | "recovery_time" | "join_time" => "ns",
+        "packet_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99" | "detection_time"
+        | "repin_time" | "recovery_time" | "join_time" => "ns",
         "delta_bytes" => "bytes",
         "ratio" => "times",
         other => panic!("unknown metric {other}"),

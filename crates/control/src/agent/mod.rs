@@ -168,7 +168,12 @@ impl<T: Tables> Agent<T> {
 
     /// The record of membership is now this one.
     pub fn viewed(&mut self, revision: Revision, view: View, now: Duration) {
+        let before = self.membership.view().epoch();
         self.membership.viewed(revision, view, now);
+        if self.membership.view().epoch() != before {
+            // Owners may have changed, and this node's life: they wait for a word.
+            self.next_report = now;
+        }
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();

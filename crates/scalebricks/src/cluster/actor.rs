@@ -1,7 +1,7 @@
 //! The one task that owns the agent: it hands it what comes, and does what it says.
 
 use super::follow::Following;
-use super::plane::{Link, PlaneConfig, Shared};
+use super::plane::{Beats, Link, PlaneConfig, Shared};
 use super::view;
 use super::waiting::Waiters;
 use super::wire::Envelope;
@@ -33,8 +33,6 @@ const TIDY: Duration = Duration::from_secs(10);
 pub(super) enum Event {
     /// The record of membership.
     Viewed(Revision, View),
-    /// Another node is alive.
-    Beat(NodeId, u64),
     /// Another node says something.
     Came(NodeId, Vec<u8>),
     /// A partition in the state of a snapshot, and the last position of its log.
@@ -62,6 +60,7 @@ pub(super) struct Actor<T> {
     link: Arc<dyn Link>,
     shared: Arc<Shared>,
     events: mpsc::Sender<Event>,
+    beats: Arc<Beats>,
     start: Instant,
     /// Partitions that are followed.
     followed: HashMap<PartitionId, (u64, AbortHandle)>,
@@ -82,7 +81,7 @@ impl<T: Tables> Actor<T> {
         link: Arc<dyn Link>,
         shared: Arc<Shared>,
         events: mpsc::Sender<Event>,
-        start: Instant,
+        beats: Arc<Beats>,
     ) -> Self {
         let unsettled = (0..config.partitions.get()).map(|_| VecDeque::new()).collect();
         Self {
@@ -92,7 +91,8 @@ impl<T: Tables> Actor<T> {
             link,
             shared,
             events,
-            start,
+            beats,
+            start: Instant::now(),
             followed: HashMap::new(),
             loads: 0,
             questions: HashMap::new(),
@@ -113,6 +113,9 @@ impl<T: Tables> Actor<T> {
                 () = tokio::time::sleep(TICK) => {}
             }
             let now = self.start.elapsed();
+            for (from, life) in self.beats.take() {
+                self.agent.beat(from, life, now);
+            }
             for event in together.drain(..) {
                 self.happened(event, now);
             }
@@ -126,7 +129,6 @@ impl<T: Tables> Actor<T> {
     fn happened(&mut self, event: Event, now: Duration) {
         match event {
             Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
-            Event::Beat(from, life) => self.agent.beat(from, life, now),
             Event::Came(from, bytes) => match Envelope::decode(&bytes) {
                 Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
                 Ok(Envelope::Question(number, key)) => {

@@ -13,9 +13,9 @@ use scalebricks_tables::setsep::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Events that wait for the actor.
@@ -50,17 +50,31 @@ pub trait Link: Send + Sync {
 
 /// What comes from other nodes.
 #[derive(Clone)]
-pub struct Inbox(mpsc::Sender<Event>);
+pub struct Inbox {
+    events: mpsc::Sender<Event>,
+    beats: Arc<Beats>,
+}
+
+/// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
+#[derive(Default)]
+pub(super) struct Beats(Mutex<BTreeMap<NodeId, u64>>);
+
+impl Beats {
+    /// Those that came since the last call.
+    pub(super) fn take(&self) -> BTreeMap<NodeId, u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) // whole at any time
+    }
+}
 
 impl Inbox {
-    /// Another node is alive. Lost if much else waits.
+    /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
     pub fn beat(&self, from: NodeId, life: u64) {
-        let _lost = self.0.try_send(Event::Beat(from, life));
+        self.beats.0.lock().unwrap_or_else(PoisonError::into_inner).insert(from, life);
     }
 
     /// Another node sent this. Waits for room; false: nobody is there any more.
     pub async fn came(&self, from: NodeId, bytes: Vec<u8>) -> bool {
-        self.0.send(Event::Came(from, bytes)).await.is_ok()
+        self.events.send(Event::Came(from, bytes)).await.is_ok()
     }
 }
 
@@ -146,7 +160,8 @@ impl ControlPlane {
         let writer = draw_writer(&*engine).await?;
         let (revision, view) = view::read(&*engine, config.partitions).await?;
         let (events, inbox) = mpsc::channel(EVENTS);
-        let link = link(Inbox(events.clone()));
+        let beats = Arc::<Beats>::default();
+        let link = link(Inbox { events: events.clone(), beats: Arc::clone(&beats) });
         let mut writers = Vec::new();
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
             let (sender, submissions) = mpsc::channel(WAITING);
@@ -168,12 +183,11 @@ impl ControlPlane {
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
         });
-        let start = Instant::now();
         let agent =
             Agent::new(config.node, tables, config.partitions, view, revision, config.grace, Duration::ZERO);
         let (stop, stopped) = oneshot::channel();
         let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone()));
-        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), events.clone(), start);
+        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), events.clone(), beats);
         tokio::spawn(async move {
             actor.run(inbox, stopped).await;
             watching.abort();
