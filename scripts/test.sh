@@ -136,9 +136,10 @@ stage_lab() {
     fi
     local options=(--quick) run=(timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh run)
     if may_install; then options+=(--install); fi
-    # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart.
+    # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart. There the
+    # flows come from the control plane: a node that dies leaves them to others.
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
-        logged lab-faults "${run[@]}" "${options[@]}" --faults
+        logged lab-faults "${run[@]}" "${options[@]}" --control --faults
 }
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
