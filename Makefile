@@ -37,8 +37,8 @@ figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; ne
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
 
-sim: ## simulate the control plane with SEEDS seeds a kind of cluster (2000)
-	@SIM_SEEDS=$(or $(SEEDS),2000) $(CARGO) test --locked --package scalebricks-control --test distribution
+sim: ## simulate the control plane with SEEDS seeds a kind of cluster (500)
+	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test distribution --test cluster
 
 miri: ## run the small blocks under Miri
 	@scripts/test.sh miri
