@@ -54,6 +54,8 @@ struct Share {
     gpt: Position,
     /// Where it is to be, as it was last told in this life.
     target: Option<Target>,
+    /// Whether it was there once in this life. While updates come, it always has a few before it.
+    has_caught_up: bool,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
     leaving: HashMap<FlowKey, Position>,
     /// The same in the order of entries, until all nodes have the bits.
@@ -93,7 +95,7 @@ impl<T: Tables> Replica<T> {
     pub fn live(&mut self, life: u64) {
         if self.life != life {
             self.life = life;
-            self.shares.iter_mut().for_each(|share| share.target = None);
+            self.shares.iter_mut().for_each(|share| (share.target, share.has_caught_up) = (None, false));
         }
     }
 
@@ -102,16 +104,9 @@ impl<T: Tables> Replica<T> {
         self.shares.get(usize::from(partition.0))?.target
     }
 
-    /// Whether a partition's owner has told, in this life, where the node is to be, and it is there.
+    /// Whether a partition's owner has told, in this life, where the node is to be, and it came there.
     pub fn has_caught_up(&self, partition: PartitionId) -> bool {
-        let share = self.shares.get(usize::from(partition.0));
-        share.is_some_and(|share| {
-            // Bits older than a whole FIB may name this node for keys that have left before it.
-            let is_there = |target: Target| {
-                share.fib >= target.fib && share.gpt >= target.gpt && target.settled >= share.whole
-            };
-            share.target.is_some_and(is_there)
-        })
+        self.shares.get(usize::from(partition.0)).is_some_and(|share| share.has_caught_up)
     }
 
     /// Keys that have left and are still held.
@@ -124,6 +119,18 @@ impl<T: Tables> Replica<T> {
     /// # Errors
     /// [`Trouble`], to be counted: the owner sends it again.
     pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
+        let outcome = self.act_on(message, now);
+        if let Some(share) = message.partition().and_then(|at| self.shares.get_mut(usize::from(at.0))) {
+            // Bits older than a whole FIB may name this node for keys that have left before it.
+            let is_there = |target: Target| {
+                share.fib >= target.fib && share.gpt >= target.gpt && target.settled >= share.whole
+            };
+            share.has_caught_up = share.has_caught_up || share.target.is_some_and(is_there);
+        }
+        outcome
+    }
+
+    fn act_on(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
         match message {
             Message::Fib(update) => self.fib(update),
             Message::FibWhole(whole) => self.fib_whole(whole),
