@@ -6,10 +6,10 @@
 use scalebricks::cluster::ControlPlane;
 use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
 use scalebricks::cluster::plane::{Accepted, RefusedChanges};
-use scalebricks_control::record::{Change, Session};
+use scalebricks_control::record::{Change, Heirs, Repin, Session};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::setsep::Params;
-use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
+use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +144,9 @@ fn what_cannot_be_is_refused() {
         let plane = cluster.plane(0);
         let at_nobody = plane.accept(vec![Change::Upsert(key(1), session(5, 1))]).await;
         assert_eq!(at_nobody, Err(RefusedChanges::NodeNotAlive(node(5))));
+        let heirs = Heirs::new([node(1)]).unwrap();
+        let repin = Repin { from: node(0), upto: Position(u64::MAX), heirs };
+        assert_eq!(plane.accept(vec![Change::Repin(repin)]).await, Err(RefusedChanges::NoKey));
         // More than there is room for: refused, and what was accepted is there.
         let (mut kept, mut refused) = (HashMap::new(), None);
         let mut accepted = Vec::new();

@@ -10,7 +10,7 @@ use scalebricks_control::agent::{Action, Agent};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, Entry, Revision, Snapshot};
 use scalebricks_control::membership::View;
-use scalebricks_control::partition::Partition;
+use scalebricks_control::partition::{Outcome, Partition, Void};
 use scalebricks_control::record::{Change, Repin, Session};
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
 use std::collections::{HashMap, VecDeque};
@@ -175,7 +175,15 @@ impl<T: Tables> Actor<T> {
         for entry in entries {
             match self.agent.entry(partition, entry) {
                 Ok(Some(applied)) => {
-                    let voids = applied.voids.len() as u64;
+                    // What is there twice was to be expected; what else does nothing was not.
+                    let as_a_whole = match applied.outcome {
+                        Outcome::Done | Outcome::Void(Void::Applied | Void::Duplicate) => 0,
+                        Outcome::Void(why) => {
+                            tracing::warn!(partition = partition.0, position = entry.position.0, %why, "an entry does nothing");
+                            1
+                        }
+                    };
+                    let voids = applied.voids.len() as u64 + as_a_whole;
                     self.shared.applied.fetch_add(1, Ordering::Relaxed);
                     self.shared.voids.fetch_add(voids, Ordering::Relaxed);
                 }

@@ -116,6 +116,9 @@ pub enum RefusedChanges {
     /// The nodes that know the partition's room have not been heard yet.
     #[error("partition {} has no owner yet; try again soon", .0.0)]
     NoOwner(PartitionId),
+    /// It is about no key: [`ControlPlane::accept_in_all`] takes such.
+    #[error("a change about no key is for all partitions")]
+    NoKey,
     /// More than one call may bring.
     #[error("{0} changes of one partition in one call, {SUBMISSION_CHANGES} are allowed: split them")]
     TooMany(usize),
@@ -223,7 +226,8 @@ impl ControlPlane {
             {
                 return Err(RefusedChanges::NodeNotAlive(session.node));
             }
-            let Some(partition) = change.key().map(|key| self.shared.partition_of(key)) else { continue };
+            let partition = change.key().map(|key| self.shared.partition_of(key));
+            let partition = partition.ok_or(RefusedChanges::NoKey)?;
             by_partition.entry(partition).or_default().push(change);
         }
         self.submit(by_partition).await
