@@ -80,9 +80,9 @@ stage_clippy() {
 }
 
 stage_build() {
-    # The fuzz crate has a lock file of its own, which a changed dependency of ours leaves behind.
+    # What is shipped; the rest is built with the tests. The fuzz crate has a lock file of its own, which a changed dependency of ours leaves behind.
     cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null &&
-        cargo build --release --locked --workspace --bins --examples
+        cargo build --release --locked -p scalebricks --bin scalebricks
 }
 
 # Those with NATS servers have a stage of their own.
@@ -95,12 +95,16 @@ stage_nats() {
         printf 'required, but there is no nats-server\n' >&2
         return 1
     fi
-    cargo test --locked -p scalebricks-engine --test nats --no-run &&
-        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked -p scalebricks-engine --test nats
+    # As part of the workspace: with it the features of what all use are those of the tests before, and built.
+    cargo test --locked --workspace --test nats --no-run &&
+        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked --workspace --test nats
 }
 
 # The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
-stage_peers() { logged peers cargo test --locked -p scalebricks -p scalebricks-bench --features scalebricks/peers --lib --test bench; }
+stage_peers() {
+    logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
+        logged peers-bench cargo test --locked -p scalebricks --features peers --test bench
+}
 
 # Sets huge pages aside for as long as a command runs, where that is allowed and none are set aside yet.
 with_huge_pages() {
@@ -138,6 +142,9 @@ stage_lab() {
     if may_install; then options+=(--install); fi
     # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart. There the
     # flows come from the control plane: a node that dies leaves them to others.
+    # What is checked here are packets, not rates: built as the tests are, most of it is there.
+    cargo build --locked --profile test -p scalebricks --bin scalebricks --features dpdk || return
+    local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults
 }
