@@ -10,6 +10,8 @@
 //! | [`record`] | what a log says: changes to sessions |
 //! | [`distribution`] | how it comes into the tables of all nodes, make before break |
 //! | [`partition`] | what follows: the RIB and the GPT bits of a share of the keys |
+//! | [`shape`] | the shape of the GPT, and when it changes |
+//! | [`version`] | what nodes of different software say to each other |
 
 #![forbid(unsafe_code)]
 
@@ -19,3 +21,5 @@ pub mod engine;
 pub mod membership;
 pub mod partition;
 pub mod record;
+pub mod shape;
+pub mod version;

@@ -22,18 +22,28 @@ mod packet;
 pub use ownership::{REST, SNAPSHOT_EVERY, Standby, Standbys};
 pub use packet::Packet;
 
-use crate::distribution::{Message, Replica, Tables};
+use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::membership::{self, Membership, View};
-use crate::partition::{Gap, Outcome, Partition, Void};
+use crate::partition::{EntryError, Outcome, Partition, Void};
 use crate::record::Repin;
+use crate::shape::{Known, Shape};
+use crate::version::Version;
 use ownership::Ownership;
+use scalebricks_tables::setsep::Params;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Time between two reports of everything; what changes is reported at once.
 pub const REPORT_EVERY: Duration = Duration::from_millis(200);
+
+/// How long a proposal may take before it is made again.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Tables that could so often not take what they are to have will not come to: something on its way from before its process began
+/// a node may be sent, too.
+const OUT_OF_SHAPE: u32 = 8;
 
 /// What a node has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +61,10 @@ pub enum Action {
     Unload(PartitionId),
     /// Append this to the partition's log, until it is there, and say so by [`Agent::repinned`].
     Repin(PartitionId, Repin),
+    /// Append to the partition's log that its bits get this shape, until it is there, and say so by [`Agent::reshaped`].
+    Reshape(PartitionId, Params),
+    /// Swap the record of the table's shape, if it is still at this revision, for this one.
+    ProposeShape(Revision, Shape),
     /// Keep this snapshot, read it back, and trim the log below it.
     Keep(PartitionId, Snapshot),
 }
@@ -73,6 +87,8 @@ pub struct AgentStats {
     pub refused: u64,
     /// Nodes whose keys were given to others, counted once a partition.
     pub repins: u64,
+    /// Partitions whose bits here were found to be wrong, and replaced.
+    pub astray: u64,
 }
 
 /// A node's part. See the [module](self).
@@ -84,6 +100,10 @@ pub struct Agent<T> {
     replica: Replica<T>,
     owned: BTreeMap<PartitionId, Ownership>,
     standbys: Standbys,
+    /// The record of the table's shape; `None` until it is known.
+    shape: Option<Known>,
+    /// How often the tables could not take all bits of a partition.
+    out_of_shape: u32,
     /// Partitions whose owner is to hear at once where this node is, and who said what led there.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
@@ -112,11 +132,25 @@ impl<T: Tables> Agent<T> {
             replica,
             owned: BTreeMap::new(),
             standbys: Standbys::default(),
+            shape: None,
+            out_of_shape: 0,
             to_report: BTreeSet::new(),
             next_report: now,
             actions: Vec::new(),
             stats: AgentStats::default(),
         }
+    }
+
+    /// The same, of a node that holds itself to a version of the protocol, as if it knew no newer.
+    #[must_use]
+    pub fn holding_to(mut self, version: Version) -> Self {
+        self.membership = self.membership.holding_to(version);
+        self
+    }
+
+    /// The version that packets are to be encoded in: all who are alive understand it.
+    pub fn spoken(&self) -> Version {
+        self.membership.view().spoken().min(Version::NEWEST)
     }
 
     /// Which node it is.
@@ -195,6 +229,24 @@ impl<T: Tables> Agent<T> {
         }
     }
 
+    /// The record of the table's shape is now this one. Older ones than known are passed over.
+    pub fn shaped(&mut self, revision: Revision, shape: Shape) {
+        if self.shape.is_none_or(|known| known.revision < revision) {
+            self.shape = Some(Known { shape, revision, proposed: None });
+        }
+    }
+
+    /// The shape of the table, as the record has it.
+    pub fn shape(&self) -> Option<Shape> {
+        self.shape.map(|known| known.shape)
+    }
+
+    /// Whether the tables cannot become what the cluster's are, as their shape changed too often while this node was away: the
+    /// process has to start anew.
+    pub const fn is_out_of_shape(&self) -> bool {
+        self.out_of_shape >= OUT_OF_SHAPE
+    }
+
     /// A beat came.
     pub fn beat(&mut self, from: NodeId, life: u64, now: Duration) {
         self.membership.heard(from, life, now);
@@ -211,16 +263,22 @@ impl<T: Tables> Agent<T> {
     /// The next entry of the log of a partition that is this node's.
     ///
     /// # Errors
-    /// [`Gap`]: entries are missing. The partition is dropped, and [`Action::Load`] asked for once more.
-    pub fn entry(&mut self, partition: PartitionId, entry: &Entry) -> Result<Option<Applied>, Gap> {
+    /// [`EntryError`]. If entries are missing the partition is dropped, and [`Action::Load`] asked for once more; if newer
+    /// software wrote them it is dropped until another node takes it, or this one another software.
+    pub fn entry(&mut self, partition: PartitionId, entry: &Entry) -> Result<Option<Applied>, EntryError> {
         let Some(owner) = self.owned.get_mut(&partition).and_then(Ownership::owner_mut) else {
             return Ok(None);
         };
         match owner.entry(entry) {
             Ok((outcome, voids)) => Ok(Some(Applied { outcome, voids })),
-            Err(gap) => {
+            Err(error @ EntryError::Gap { .. }) => {
                 self.reload(partition);
-                Err(gap)
+                Err(error)
+            }
+            Err(error @ EntryError::Newer { .. }) => {
+                self.owned.insert(partition, Ownership::new());
+                self.actions.push(Action::Unload(partition));
+                Err(error)
             }
         }
     }
@@ -237,6 +295,13 @@ impl<T: Tables> Agent<T> {
     pub fn repinned(&mut self, partition: PartitionId, from: NodeId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
             ownership.repinned(from);
+        }
+    }
+
+    /// An [`Action::Reshape`] is in the log.
+    pub fn reshaped(&mut self, partition: PartitionId) {
+        if let Some(ownership) = self.owned.get_mut(&partition) {
+            ownership.reshaped();
         }
     }
 
@@ -261,7 +326,9 @@ impl<T: Tables> Agent<T> {
         match self.replica.receive(message, now) {
             Ok(false) => return,
             Ok(true) => {}
-            Err(crate::distribution::Trouble::Gap(..)) => self.stats.gaps += 1,
+            Err(Trouble::Gap(..)) => self.stats.gaps += 1,
+            Err(Trouble::Astray(_)) => self.stats.astray += 1,
+            Err(Trouble::OutOfShape(..)) => self.out_of_shape += 1,
             Err(_) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
@@ -281,6 +348,7 @@ impl<T: Tables> Agent<T> {
             });
         }
         self.own(now, &mut actions);
+        self.reshape(now, &mut actions);
         self.report(now, &mut actions);
         let _dropped = self.replica.poll(now);
         actions
@@ -320,6 +388,39 @@ impl<T: Tables> Agent<T> {
                 is_kept = true;
                 actions.push(Action::Keep(partition, snapshot));
             }
+        }
+    }
+
+    /// Brings the table's shape to what the record says, and the record to what the cluster needs. The latter is done by the
+    /// owner of the first partition; if two believe that they are, the record knows one winner.
+    fn reshape(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let Some(known) = self.shape.filter(|_| self.spoken() >= Version::RESHAPES) else { return };
+        let shape = known.shape;
+        for (&partition, ownership) in &mut self.owned {
+            if let Some(next) = shape.next.filter(|next| ownership.is_to_reshape(next, now)) {
+                actions.push(Action::Reshape(partition, next));
+            }
+        }
+        let is_due = known.proposed.is_none_or(|at| now >= at + PATIENCE);
+        if !is_due || self.partition(PartitionId(0)).is_none() {
+            return;
+        }
+        let targets = || (0..self.partitions.get()).map(|at| self.replica.target(PartitionId(at as u16)));
+        let wish = match shape.next {
+            Some(next) => {
+                let has_arrived =
+                    targets().all(|target| target.is_some_and(|target| target.shape == next.fingerprint()));
+                shape.arrived().filter(|_| has_arrived)
+            }
+            None => {
+                let room = targets().map(|target| target.map_or(u64::MAX, |target| target.room)).min();
+                let wanted = shape.wanted(self.membership.view(), room.unwrap_or(u64::MAX));
+                wanted.and_then(|next| shape.towards(next))
+            }
+        };
+        if let Some(wish) = wish {
+            self.shape = Some(Known { proposed: Some(now), ..known });
+            actions.push(Action::ProposeShape(known.revision, wish));
         }
     }
 

@@ -5,6 +5,7 @@ use crate::engine::Snapshot;
 use crate::membership::View;
 use crate::partition::Partition;
 use crate::record::{Heirs, Repin};
+use scalebricks_tables::setsep::Params;
 use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,9 +38,9 @@ impl Standbys {
         self.0.insert(node, standby);
     }
 
-    /// Who takes a node's keys, of those alive; `None` if nobody is.
-    fn heirs(&self, node: NodeId, view: &View) -> Option<Heirs> {
-        let alive = || view.alive().filter(|other| *other != node);
+    /// Who takes a node's keys, of those alive whom the partition's bits can name; `None` if nobody is.
+    fn heirs(&self, node: NodeId, view: &View, partition: &Partition) -> Option<Heirs> {
+        let alive = || view.alive().filter(|other| *other != node && partition.is_node(*other));
         match self.0.get(&node) {
             Some(Standby::One(one)) if alive().any(|other| other == *one) => Heirs::new([*one]).ok(),
             _ => Heirs::new(alive()).ok(),
@@ -55,11 +56,20 @@ struct Repinned {
     is_in_log: bool,
 }
 
+/// A shape that was asked for here.
+#[derive(Debug, Clone, Copy)]
+struct Reshaping {
+    to: Params,
+    at: Duration,
+    is_in_log: bool,
+}
+
 /// A partition of this node.
 #[derive(Debug)]
 pub(super) struct Ownership {
     state: State,
     repinned: BTreeMap<NodeId, Repinned>,
+    reshaping: Option<Reshaping>,
     /// Where its log was when it was loaded.
     last: Position,
     /// The position of the newest snapshot.
@@ -77,7 +87,13 @@ enum State {
 
 impl Ownership {
     pub(super) const fn new() -> Self {
-        Self { state: State::Loading, repinned: BTreeMap::new(), last: Position(0), kept: Position(0) }
+        Self {
+            state: State::Loading,
+            repinned: BTreeMap::new(),
+            reshaping: None,
+            last: Position(0),
+            kept: Position(0),
+        }
     }
 
     pub(super) fn owner(&self) -> Option<&Owner> {
@@ -131,6 +147,27 @@ impl Ownership {
         }
     }
 
+    pub(super) fn reshaped(&mut self) {
+        if let Some(reshaping) = &mut self.reshaping {
+            reshaping.is_in_log = true;
+        }
+    }
+
+    /// Whether it is now to be appended that the bits get this shape.
+    pub(super) fn is_to_reshape(&mut self, to: &Params, now: Duration) -> bool {
+        let Some(partition) = self.owner().map(Owner::partition) else { return false };
+        if partition.position() < self.last || partition.params() == to {
+            return false;
+        }
+        // What was in vain is asked for again, but not all the time.
+        let is_due =
+            self.reshaping.is_none_or(|last| last.to != *to || last.is_in_log && now >= last.at + REST);
+        if is_due {
+            self.reshaping = Some(Reshaping { to: *to, at: now, is_in_log: false });
+        }
+        is_due
+    }
+
     /// What is to be appended for nodes that are dead and still have keys.
     pub(super) fn repins(&mut self, view: &View, standbys: &Standbys, now: Duration) -> Vec<Repin> {
         let State::Running(owner) = &self.state else { return Vec::new() };
@@ -147,7 +184,7 @@ impl Ownership {
                 let rest = if last.life == member.life { AGAIN } else { REST };
                 last.is_in_log && now >= last.at + rest
             });
-            if is_due && let Some(heirs) = standbys.heirs(node, view) {
+            if is_due && let Some(heirs) = standbys.heirs(node, view, partition) {
                 self.repinned.insert(node, Repinned { life: member.life, at: now, is_in_log: false });
                 repins.push(Repin { from: node, upto: partition.position(), heirs });
             }

@@ -2,6 +2,7 @@
 
 use crate::distribution::{Message, Report};
 use crate::record::DecodeError;
+use crate::version::Version;
 
 /// Between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,11 +14,11 @@ pub enum Packet {
 }
 
 impl Packet {
-    /// The packet as bytes: a message, or reports one behind the other.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The packet as bytes, as nodes of this version understand it: a message, or reports one behind the other.
+    pub fn encode(&self, version: Version) -> Vec<u8> {
         match self {
-            Self::Message(message) => message.encode(),
-            Self::Reports(reports) => reports.iter().flat_map(Report::encode).collect(),
+            Self::Message(message) => message.encode(version),
+            Self::Reports(reports) => reports.iter().flat_map(|report| report.encode(version)).collect(),
         }
     }
 
@@ -26,8 +27,8 @@ impl Packet {
     /// # Errors
     /// [`DecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if Report::is_one(bytes) {
-            bytes.chunks(Report::BYTES).map(Report::decode).collect::<Result<_, _>>().map(Self::Reports)
+        if let Some(len) = Report::len(bytes) {
+            bytes.chunks(len).map(Report::decode).collect::<Result<_, _>>().map(Self::Reports)
         } else {
             Message::decode(bytes).map(Self::Message)
         }
@@ -41,7 +42,7 @@ mod tests {
 
     fn report(partition: u16) -> Report {
         let partition = PartitionId(partition);
-        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6) }
+        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6), again: 7 }
     }
 
     #[test]
@@ -53,13 +54,15 @@ mod tests {
             fib: Position(4),
             gpt: Position(5),
             room: 6,
+            keys: 7,
+            shape: 8,
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]
         {
-            assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
+            assert_eq!(Packet::decode(&packet.encode(Version::NEWEST)), Ok(packet));
         }
-        let two = Packet::Reports(vec![report(1), report(2)]).encode();
+        let two = Packet::Reports(vec![report(1), report(2)]).encode(Version::NEWEST);
         assert!(Packet::decode(&two[..two.len() - 1]).is_err());
         assert!(Packet::decode(&[]).is_err());
     }

@@ -1,27 +1,26 @@
 //! Messages as bytes.
 //!
-//! All integers little-endian. Version `u16`, kind `u8`, reserved `u8` (0), and then
+//! All integers little-endian. [Version](crate::version) `u16`, kind `u8`, reserved `u8` (0), and then
 //!
 //! | kind | message | content |
 //! |---|---|---|
 //! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
-//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each) |
-//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each) |
+//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shape (4) |
+//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4) |
+//! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
 //!
-//! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding. A message is as long as
+//! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding in each version. A message is as long as
 //! what it says: whoever carries it cuts and joins.
 
-use super::message::{FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Target};
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
+use crate::version::Version;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, PartitionId, Position};
-
-/// Version of the encoding. A receiver refuses others: the sender has to speak what all understand.
-pub const MESSAGE_VERSION: u16 = 1;
 
 mod kind {
     pub(super) const FIB: u8 = 1;
@@ -29,13 +28,14 @@ mod kind {
     pub(super) const GPT: u8 = 3;
     pub(super) const TARGET: u8 = 4;
     pub(super) const REPORT: u8 = 5;
+    pub(super) const DIGEST: u8 = 6;
 }
 
 const SET: u8 = 1;
 const DELETE: u8 = 2;
 
-fn start(kind: u8) -> Vec<u8> {
-    let [low, high] = MESSAGE_VERSION.to_le_bytes();
+fn start(kind: u8, version: Version) -> Vec<u8> {
+    let [low, high] = version.get().to_le_bytes();
     vec![low, high, kind, 0]
 }
 
@@ -48,15 +48,13 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
 }
 
 /// Reads version, kind and the reserved octet.
-fn open(bytes: &[u8]) -> Result<(u8, Reader<'_>), DecodeError> {
+fn open(bytes: &[u8]) -> Result<(u8, Version, Reader<'_>), DecodeError> {
     let mut reader = Reader::new(bytes);
     let version = u16::from_le_bytes(reader.take()?);
-    if version != MESSAGE_VERSION {
-        return Err(DecodeError::Version(version));
-    }
+    let version = Version::known(version).ok_or(DecodeError::Version(version))?;
     let [kind, reserved] = reader.take()?;
     if reserved == 0 {
-        Ok((kind, reader))
+        Ok((kind, version, reader))
     } else {
         Err(DecodeError::Malformed(0, "the reserved octet is not 0"))
     }
@@ -82,11 +80,12 @@ fn count(reader: &mut Reader<'_>, least: usize) -> Result<(u32, usize), DecodeEr
 }
 
 impl Message {
-    /// The message as bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of a digest nothing is
+    /// left.
+    pub fn encode(&self, version: Version) -> Vec<u8> {
         match self {
             Self::Fib(update) => {
-                let mut out = start(kind::FIB);
+                let mut out = start(kind::FIB, version);
                 put_partition(&mut out, update.partition);
                 put_words(&mut out, &[update.position.0, update.previous.0]);
                 put_count(&mut out, update.ops.len());
@@ -96,7 +95,7 @@ impl Message {
                 out
             }
             Self::FibWhole(whole) => {
-                let mut out = start(kind::FIB_WHOLE);
+                let mut out = start(kind::FIB_WHOLE, version);
                 put_partition(&mut out, whole.partition);
                 put_words(&mut out, &[whole.position.0]);
                 put_count(&mut out, whole.entries.len());
@@ -107,7 +106,7 @@ impl Message {
                 out
             }
             Self::Gpt(deltas) => {
-                let mut out = start(kind::GPT);
+                let mut out = start(kind::GPT, version);
                 put_count(&mut out, deltas.len());
                 for delta in deltas {
                     let bytes = delta.encode();
@@ -116,12 +115,24 @@ impl Message {
                 }
                 out
             }
-            Self::Target(Target { partition, life, settled, fib, gpt, room }) => {
-                let mut out = start(kind::TARGET);
+            Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shape }) => {
+                let mut out = start(kind::TARGET, version);
                 put_partition(&mut out, *partition);
                 put_words(&mut out, &[*life, settled.0, fib.0, gpt.0, *room]);
+                if version >= Version::RESHAPES {
+                    put_words(&mut out, &[*keys]);
+                    out.extend_from_slice(&shape.to_le_bytes());
+                }
                 out
             }
+            Self::Digest(Digest { partition, gpt, digest }) if version >= Version::RESHAPES => {
+                let mut out = start(kind::DIGEST, version);
+                put_partition(&mut out, *partition);
+                put_words(&mut out, &[gpt.0]);
+                out.extend_from_slice(&digest.to_le_bytes());
+                out
+            }
+            Self::Digest(_) => Self::Gpt(Vec::new()).encode(version),
         }
     }
 
@@ -130,7 +141,7 @@ impl Message {
     /// # Errors
     /// [`DecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (kind, mut reader) = open(bytes)?;
+        let (kind, version, mut reader) = open(bytes)?;
         let reader = &mut reader;
         let message = match kind {
             kind::FIB => {
@@ -166,7 +177,18 @@ impl Message {
                 let [life] = reader.words()?;
                 let [settled, fib, gpt] = positions(reader)?;
                 let [room] = reader.words()?;
-                Self::Target(Target { partition, life, settled, fib, gpt, room })
+                let (keys, shape) = if version >= Version::RESHAPES {
+                    let [keys] = reader.words()?;
+                    (keys, u32::from_le_bytes(reader.take()?))
+                } else {
+                    (0, 0)
+                };
+                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shape })
+            }
+            kind::DIGEST if version >= Version::RESHAPES => {
+                let partition = partition(reader)?;
+                let [gpt] = positions(reader)?;
+                Self::Digest(Digest { partition, gpt, digest: u32::from_le_bytes(reader.take()?) })
             }
             _ => return Err(DecodeError::Kind(0, kind)),
         };
@@ -205,19 +227,21 @@ fn delta(reader: &mut Reader<'_>) -> Result<Delta, DecodeError> {
 }
 
 impl Report {
-    /// The length of every report.
-    pub(crate) const BYTES: usize = 4 + 2 + 4 * 8;
-
-    /// Whether bytes begin as those of a report do.
-    pub(crate) fn is_one(bytes: &[u8]) -> bool {
-        bytes.get(2) == Some(&kind::REPORT)
+    /// The length of every report that begins like these bytes; `None` if they begin no report.
+    pub(crate) fn len(bytes: &[u8]) -> Option<usize> {
+        let is_one = bytes.get(2) == Some(&kind::REPORT);
+        let is_first = bytes.first_chunk() == Some(&Version::FIRST.get().to_le_bytes());
+        is_one.then_some(4 + 2 + 4 * 8 + if is_first { 0 } else { 4 })
     }
 
-    /// The report as bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = start(kind::REPORT);
+    /// The report as bytes, as nodes of this version understand it.
+    pub fn encode(&self, version: Version) -> Vec<u8> {
+        let mut out = start(kind::REPORT, version);
         put_partition(&mut out, self.partition);
         put_words(&mut out, &[self.life, self.fib.0, self.whole.0, self.gpt.0]);
+        if version >= Version::RESHAPES {
+            out.extend_from_slice(&self.again.to_le_bytes());
+        }
         out
     }
 
@@ -226,14 +250,15 @@ impl Report {
     /// # Errors
     /// [`DecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (kind, mut reader) = open(bytes)?;
+        let (kind, version, mut reader) = open(bytes)?;
         if kind != kind::REPORT {
             return Err(DecodeError::Kind(0, kind));
         }
         let partition = partition(&mut reader)?;
         let [life] = reader.words()?;
         let [fib, whole, gpt] = positions(&mut reader)?;
-        close(&reader, Self { partition, life, fib, whole, gpt })
+        let again = if version >= Version::RESHAPES { u32::from_le_bytes(reader.take()?) } else { 0 };
+        close(&reader, Self { partition, life, fib, whole, gpt, again })
     }
 }
 
@@ -272,7 +297,11 @@ mod tests {
                 })
             ),
             prop::collection::vec(delta, 0..4).prop_map(Message::Gpt),
-            (place(), any::<[u64; 4]>()).prop_map(|((partition, settled), [life, fib, gpt, room])| {
+            (place(), any::<u32>()).prop_map(|((partition, gpt), digest)| {
+                Message::Digest(Digest { partition, gpt, digest })
+            }),
+            (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shape)| {
+                let ((partition, settled), [life, fib, gpt, room, keys]) = (place, numbers);
                 Message::Target(Target {
                     partition,
                     life,
@@ -280,6 +309,8 @@ mod tests {
                     fib: Position(fib),
                     gpt: Position(gpt),
                     room,
+                    keys,
+                    shape,
                 })
             }),
         ]
@@ -290,7 +321,7 @@ mod tests {
 
         #[test]
         fn messages_survive_and_no_part_of_one_is_one(message in message()) {
-            let bytes = message.encode();
+            let bytes = message.encode(Version::NEWEST);
             prop_assert_eq!(Message::decode(&bytes), Ok(message));
             for len in 0..bytes.len() {
                 prop_assert!(Message::decode(&bytes[..len]).is_err(), "cut to {} of {}", len, bytes.len());
@@ -299,24 +330,53 @@ mod tests {
 
         #[test]
         fn one_encoding_each(message in message(), at: prop::sample::Index, octet: u8) {
-            let mut bytes = message.encode();
+            let mut bytes = message.encode(Version::NEWEST);
             let at = at.index(bytes.len());
             bytes[at] = octet;
             if let Ok(message) = Message::decode(&bytes) {
-                prop_assert_eq!(message.encode(), bytes);
+                let version = Version::told(u16::from_le_bytes([bytes[0], bytes[1]]));
+                prop_assert_eq!(message.encode(version), bytes);
             }
         }
 
         #[test]
-        fn reports_survive(partition: u16, life: u64, fib: u64, whole: u64, gpt: u64) {
+        fn reports_survive(partition: u16, life: u64, fib: u64, whole: u64, gpt: u64, again: u32) {
             let report = Report {
-                partition: PartitionId(partition), life, fib: Position(fib), whole: Position(whole), gpt: Position(gpt),
+                partition: PartitionId(partition), life, fib: Position(fib), whole: Position(whole), gpt: Position(gpt), again,
             };
-            let bytes = report.encode();
+            let old = report.encode(Version::FIRST);
+            prop_assert_eq!(Report::len(&old), Some(old.len()));
+            prop_assert_eq!(Report::decode(&old), Ok(Report { again: 0, ..report }));
+            let bytes = report.encode(Version::NEWEST);
+            prop_assert_eq!(Report::len(&bytes), Some(bytes.len()));
             prop_assert_eq!(Report::decode(&bytes), Ok(report));
             prop_assert_eq!(Report::decode(&bytes[..bytes.len() - 1]), Err(DecodeError::Truncated(0)));
             prop_assert!(Message::decode(&bytes).is_err());
         }
+    }
+
+    /// To older nodes what they know of is said, and nothing else.
+    #[test]
+    fn the_first_version_leaves_out_what_it_cannot_say() {
+        let (partition, gpt) = (PartitionId(3), Position(5));
+        let target = Target {
+            partition,
+            life: 1,
+            settled: Position(4),
+            fib: Position(6),
+            gpt,
+            room: 7,
+            keys: 8,
+            shape: 9,
+        };
+        let old = Message::Target(target).encode(Version::FIRST);
+        assert_eq!(old.len(), 4 + 2 + 5 * 8);
+        assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shape: 0, ..target })));
+        let digest = Message::Digest(Digest { partition, gpt, digest: 1 });
+        assert_eq!(Message::decode(&digest.encode(Version::FIRST)), Ok(Message::Gpt(Vec::new())));
+        let mut forged = digest.encode(Version::NEWEST);
+        forged[0] = 1;
+        assert_eq!(Message::decode(&forged), Err(DecodeError::Kind(0, kind::DIGEST)));
     }
 
     #[test]
@@ -333,13 +393,13 @@ mod tests {
             1, 0, 1, 0, 3, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
             2, 2, 5, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
         ];
-        assert_eq!(Message::Fib(update).encode(), bytes);
+        assert_eq!(Message::Fib(update).encode(Version::FIRST), bytes);
     }
 
     #[test]
     fn hostile_counts_allocate_nothing() {
         for kind in [kind::FIB_WHOLE, kind::GPT] {
-            let mut bytes = start(kind);
+            let mut bytes = start(kind, Version::FIRST);
             bytes.extend([0xff; 14]);
             assert!(Message::decode(&bytes).is_err());
         }

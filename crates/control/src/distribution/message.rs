@@ -2,6 +2,8 @@
 
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
+#[cfg(doc)]
+use scalebricks_tables::setsep::Params;
 use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
 
 /// From an owner to a node.
@@ -15,6 +17,8 @@ pub enum Message {
     Gpt(Vec<Delta>),
     /// Where the node is to be.
     Target(Target),
+    /// What its bits are to be.
+    Digest(Digest),
 }
 
 impl Message {
@@ -25,6 +29,7 @@ impl Message {
             Self::FibWhole(whole) => Some(whole.partition),
             Self::Gpt(deltas) => deltas.first().map(|delta| delta.partition),
             Self::Target(target) => Some(target.partition),
+            Self::Digest(digest) => Some(digest.partition),
         }
     }
 }
@@ -44,6 +49,22 @@ pub struct Target {
     pub gpt: Position,
     /// Keys that the partition has room for beyond those it holds.
     pub room: u64,
+    /// Keys it holds; 0 from nodes that speak version 1.
+    pub keys: u64,
+    /// What all nodes have the bits of this partition in, by [`Params::fingerprint`]; 0 while it changes, and from nodes that speak
+    /// version 1.
+    pub shape: u32,
+}
+
+/// The bits of a partition: whoever is at this position and has others has gone astray.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The last entry that changed them.
+    pub gpt: Position,
+    /// Of the table's bits there.
+    pub digest: u32,
 }
 
 /// The keys of one partition that one node handles, all of them.
@@ -70,4 +91,6 @@ pub struct Report {
     pub whole: Position,
     /// The last GPT delta applied.
     pub gpt: Position,
+    /// How often the node found its bits to be wrong in this life, and began anew with them; 0 from nodes that speak version 1.
+    pub again: u32,
 }

@@ -16,7 +16,6 @@ mod message;
 mod owner;
 mod replica;
 
-pub use codec::MESSAGE_VERSION;
-pub use message::{FibWhole, Message, Report, Target};
-pub use owner::{Owner, RESEND};
+pub use message::{Digest, FibWhole, Message, Report, Target};
+pub use owner::{COMPARE_EVERY, Owner, RESEND};
 pub use replica::{Replica, Tables, Trouble};

@@ -1,16 +1,20 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
-use super::message::{FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Target};
 use crate::engine::Entry as LogEntry;
-use crate::partition::{Effects, FibUpdate, Gap, Outcome, Partition, Void};
+use crate::partition::{Effects, EntryError, FibUpdate, Outcome, Partition, Void};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, FlowKey, NodeId, Position};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 /// How long a node has to report an update before it is sent again.
 pub const RESEND: Duration = Duration::from_millis(200);
+
+/// Time between two comparisons of a partition's bits at all nodes.
+pub const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
 /// Entries whose effects are kept for nodes that are behind. Who is further behind is sent everything.
 const KEPT: usize = 4_096;
@@ -56,6 +60,28 @@ struct Node {
     settled: Sending,
 }
 
+/// All bits of a partition, for nodes that need them. They are those of the newest entry, and may go out when that may; while
+/// entries come without end, that is never, so they are kept until the entry that was the newest may.
+#[derive(Debug)]
+struct Whole(Option<Delta>);
+
+impl Whole {
+    /// The bits, if some may go out now: behind all FIBs that were given as a whole.
+    fn get(&mut self, partition: &Partition, released: Position, wholes: Position) -> Option<Delta> {
+        if partition.gpt_position() <= released {
+            self.0 = None;
+            return partition.gpt();
+        }
+        match self.0.take_if(|kept| kept.position <= released || kept.position < wholes) {
+            Some(kept) if kept.position >= wholes => Some(kept),
+            _ => {
+                self.0 = self.0.take().or_else(|| partition.gpt());
+                None
+            }
+        }
+    }
+}
+
 /// The owner of a partition. See the [module](super).
 #[derive(Debug)]
 pub struct Owner {
@@ -64,12 +90,25 @@ pub struct Owner {
     nodes: BTreeMap<NodeId, Node>,
     recent: VecDeque<Recent>,
     settled: Position,
+    /// The last entry that may have changed the shape of the bits.
+    shaped: Position,
+    next_digest: Duration,
+    whole: Whole,
 }
 
 impl Owner {
     /// The owner of a partition in the state that its log or a snapshot led to. Nothing is known of any node.
     pub const fn new(partition: Partition) -> Self {
-        Self { partition, nodes: BTreeMap::new(), recent: VecDeque::new(), settled: Position(0) }
+        let shaped = partition.position();
+        Self {
+            partition,
+            nodes: BTreeMap::new(),
+            recent: VecDeque::new(),
+            settled: Position(0),
+            shaped,
+            next_digest: Duration::ZERO,
+            whole: Whole(None),
+        }
     }
 
     /// The partition.
@@ -98,9 +137,13 @@ impl Owner {
     /// Applies the next entry of the log, and tells what became of it and which of its changes did nothing.
     ///
     /// # Errors
-    /// [`Gap`]; nothing is then changed.
-    pub fn entry(&mut self, entry: &LogEntry) -> Result<(Outcome, Vec<(u32, Void)>), Gap> {
+    /// [`EntryError`]; nothing is then changed.
+    pub fn entry(&mut self, entry: &LogEntry) -> Result<(Outcome, Vec<(u32, Void)>), EntryError> {
+        let shape = *self.partition.params();
         let Effects { outcome, gpt, fib, voids } = self.partition.apply(entry)?;
+        if *self.partition.params() != shape {
+            self.shaped = entry.position;
+        }
         if !fib.is_empty() || gpt.is_some() {
             self.recent.push_back(Recent { position: entry.position, fib, gpt });
             if self.recent.len() > KEPT {
@@ -117,10 +160,20 @@ impl Owner {
         {
             // Reports overtake each other, and within a life a node never goes back.
             let before = known.report.unwrap_or(report);
+            // But for bits that were wrong.
+            let gpt = match report.again.cmp(&before.again) {
+                Ordering::Less => before.gpt,
+                Ordering::Equal => report.gpt.max(before.gpt),
+                Ordering::Greater => {
+                    known.gpt = Sending::default();
+                    report.gpt
+                }
+            };
             known.report = Some(Report {
                 fib: report.fib.max(before.fib),
                 whole: report.whole.max(before.whole),
-                gpt: report.gpt.max(before.gpt),
+                gpt,
+                again: report.again.max(before.again),
                 ..report
             });
         }
@@ -132,7 +185,10 @@ impl Owner {
         let released = self.released().max(self.settled);
         let gpt_target = self.gpt_target(released);
         self.settle(released, gpt_target);
+        let shape = if self.settled >= self.shaped { self.partition.params().fingerprint() } else { 0 };
         let mut out = Vec::new();
+        self.compare(now, &mut out);
+        let wholes = self.wholes();
         for (&number, node) in &mut self.nodes {
             let Some(report) = node.report else { continue };
             let fib_target = self.partition.fib_position(number);
@@ -145,24 +201,45 @@ impl Owner {
             if let Some(gpt_target) = gpt_target
                 && let Some(from) = node.gpt.from(report.gpt, gpt_target, now)
             {
-                let deltas = gpt_deltas(&self.recent, from, gpt_target);
-                // All bits are those of the newest entry: they may go out if that may.
-                let whole = || self.partition.gpt().filter(|whole| whole.position <= released);
-                if let Some(deltas) = deltas.or_else(|| Some(vec![whole()?])) {
+                // Whose bits are wrong, or of a shape of no account any more, needs all of them, not what has changed.
+                let needs_all = from == Position(0) && (report.again > 0 || self.shaped > Position(0));
+                let deltas = if needs_all { None } else { gpt_deltas(&self.recent, from, gpt_target) };
+                let whole = || self.whole.get(&self.partition, released, wholes).map(|whole| vec![whole]);
+                if let Some(deltas) = deltas.or_else(whole)
+                    && let Some(last) = deltas.last()
+                {
+                    node.gpt = Sending { upto: last.position, at: now };
                     out.push((number, Message::Gpt(deltas)));
-                    node.gpt = Sending { upto: gpt_target, at: now };
                 }
             }
             if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let (partition, life, settled) = (self.partition.id(), node.life, self.settled);
-                let room = self.partition.room();
-                let target = Target { partition, life, settled, fib: fib_target, gpt, room };
+                let (room, keys) = (self.partition.room(), self.partition.len() as u64);
+                let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shape };
                 out.push((number, Message::Target(target)));
                 node.settled = Sending { upto: self.settled, at: now };
             }
         }
         out
+    }
+
+    /// Tells all nodes what their bits are to be, now and then, if all are where this owner is.
+    fn compare(&mut self, now: Duration, out: &mut Vec<(NodeId, Message)>) {
+        let (partition, gpt) = (self.partition.id(), self.partition.gpt_position());
+        if now < self.next_digest || self.settled < gpt {
+            return;
+        }
+        // Not all partitions at the same time, and none as soon as it is loaded.
+        let offset = COMPARE_EVERY * u32::from(partition.0 % 64) / 64;
+        let is_first = self.next_digest == Duration::ZERO;
+        self.next_digest = now + if is_first { offset } else { COMPARE_EVERY };
+        if is_first {
+            return;
+        }
+        let Some(digest) = self.partition.digest() else { return };
+        let digest = Digest { partition, gpt, digest };
+        out.extend(self.nodes.keys().map(|&node| (node, Message::Digest(digest))));
     }
 
     /// The last entry whose bits may go out: the FIBs of all living nodes hold what it and those before it brought.
@@ -185,12 +262,17 @@ impl Owner {
         self.nodes.iter().map(limit).min().unwrap_or_else(|| self.partition.position())
     }
 
+    /// The newest of the FIBs that were given as a whole.
+    fn wholes(&self) -> Position {
+        let reports = self.nodes.values().filter_map(|node| node.report);
+        reports.map(|report| report.whole).max().unwrap_or_default()
+    }
+
     /// The position of the last delta that may go out; `None` if it is older than all that are kept.
     fn gpt_target(&self, released: Position) -> Option<Position> {
         // A FIB that was given as a whole lacks keys that came and left before. Bits in between, which would name its node for
         // them, must not go out alone.
-        let wholes = self.nodes.values().filter_map(|node| node.report).map(|report| report.whole);
-        if wholes.max().is_some_and(|whole| whole > released) {
+        if self.wholes() > released {
             return None;
         }
         let newest = self.partition.gpt_position();

@@ -1,6 +1,6 @@
 //! A node's tables, as they follow the owners of all partitions.
 
-use super::message::{FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Target};
 use crate::partition::FibUpdate;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_tables::{FibError, FibValue};
@@ -15,6 +15,12 @@ pub trait Tables {
     /// # Errors
     /// Those of the GPT; nothing is then changed.
     fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError>;
+
+    /// Where a partition's bits in the GPT are, and their digest; `None` if they have none now.
+    fn digest(&self, partition: PartitionId) -> Option<(Position, u32)>;
+
+    /// Begins anew with a partition's bits: they answer as they did, and whatever comes next has to be all of them.
+    fn forget(&mut self, partition: PartitionId);
 
     /// Puts a key into the FIB, whether it is there or not.
     ///
@@ -41,6 +47,13 @@ pub enum Trouble {
     /// The FIB refused it; those keys of it that fitted are there.
     #[error("the FIB refused a key: {0}")]
     Fib(FibError),
+    /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
+    #[error("partition {}: the GPT's bits are wrong", .0.0)]
+    Astray(PartitionId),
+    /// The GPT cannot take all bits of a partition: its shape is another than those that the cluster is in. The process has to
+    /// start anew.
+    #[error("partition {}: the GPT cannot become what the cluster's is: {}", .0.0, .1)]
+    OutOfShape(PartitionId, ApplyError),
     /// There is no such partition.
     #[error("there is no partition {}", .0.0)]
     NoPartition(PartitionId),
@@ -52,6 +65,7 @@ struct Share {
     fib: Position,
     whole: Position,
     gpt: Position,
+    again: u32,
     /// Where it is to be, as it was last told in this life.
     target: Option<Target>,
     /// Whether it was there once in this life. While updates come, it always has a few before it.
@@ -88,7 +102,8 @@ impl<T: Tables> Replica<T> {
     /// Where a partition is; `None` if there is no such partition.
     pub fn report(&self, partition: PartitionId) -> Option<Report> {
         let share = self.shares.get(usize::from(partition.0))?;
-        Some(Report { partition, life: self.life, fib: share.fib, whole: share.whole, gpt: share.gpt })
+        let Share { fib, whole, gpt, again, .. } = *share;
+        Some(Report { partition, life: self.life, fib, whole, gpt, again })
     }
 
     /// Begins another life with the tables as they are, as a node does that was held for dead and was not.
@@ -138,6 +153,7 @@ impl<T: Tables> Replica<T> {
                 deltas.iter().try_fold(false, |is_news, delta| Ok(self.gpt(delta)? || is_news))
             }
             Message::Target(target) => self.aim(target, now),
+            Message::Digest(digest) => self.compare(*digest),
         }
     }
 
@@ -217,8 +233,27 @@ impl<T: Tables> Replica<T> {
             }
             Ok(Applied::Stale) => Ok(false),
             Err(ApplyError::Gap { .. }) => Err(Trouble::Gap(delta.partition, have, delta.previous)),
+            Err(error) if delta.previous == Position(0) => Err(Trouble::OutOfShape(delta.partition, error)),
             Err(error) => Err(Trouble::Gpt(error)),
         }
+    }
+
+    /// Finds out whether the bits are those of the owner.
+    fn compare(&mut self, theirs: Digest) -> Result<bool, Trouble> {
+        let partition = theirs.partition;
+        let here = self.share(partition)?.gpt;
+        let is_astray = here == theirs.gpt
+            && self
+                .tables
+                .digest(partition)
+                .is_some_and(|(at, digest)| at == theirs.gpt && digest != theirs.digest);
+        if !is_astray {
+            return Ok(false);
+        }
+        self.tables.forget(partition);
+        let share = self.share(partition)?;
+        (share.gpt, share.again) = (Position(0), share.again + 1);
+        Err(Trouble::Astray(partition))
     }
 
     fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {

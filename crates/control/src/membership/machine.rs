@@ -2,6 +2,7 @@
 
 use super::view::View;
 use crate::engine::Revision;
+use crate::version::Version;
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Membership {
     me: NodeId,
+    knows: Version,
     /// This life; 0 before the first view tells which was the last.
     life: u64,
     view: View,
@@ -41,6 +43,8 @@ pub struct Membership {
     /// When each node was last heard, in the life that the view has.
     heard: BTreeMap<NodeId, Duration>,
     last_poll: Duration,
+    /// Whether it heard hardly anybody of late: then it is itself who is cut off.
+    is_alone: bool,
     next_beat: Duration,
     proposed: Option<(Option<Revision>, Duration)>,
     /// When it learned that it was given up, if it was and is not back.
@@ -54,17 +58,26 @@ impl Membership {
         let life = view.member(me).map_or(0, |member| member.life) + 1;
         let mut machine = Self {
             me,
+            knows: Version::NEWEST,
             life,
             view,
             revision,
             heard: BTreeMap::new(),
             last_poll: now,
+            is_alone: false,
             next_beat: now,
             proposed: None,
             given_up: None,
         };
         machine.give_everybody_time(now);
         machine
+    }
+
+    /// The same, of a node that holds itself to this version, as if it knew no newer.
+    #[must_use]
+    pub(crate) const fn holding_to(mut self, version: Version) -> Self {
+        self.knows = version;
+        self
     }
 
     /// The view as this node knows it.
@@ -101,8 +114,8 @@ impl Membership {
             self.given_up = Some(now);
         }
         (self.view, self.revision, self.proposed) = (view, Some(revision), None);
-        if self.is_in() {
-            self.given_up = None;
+        if self.is_in() && self.given_up.take().is_some() {
+            self.give_everybody_time(now);
         }
     }
 
@@ -117,6 +130,13 @@ impl Membership {
         self.heard = self.view.alive().map(|node| (node, now)).collect();
     }
 
+    /// Whether less than half of the others were heard of late.
+    fn hears_few(&self, now: Duration) -> bool {
+        let others = || self.view.alive().filter(|node| *node != self.me);
+        let is_heard = |node: &NodeId| self.heard.get(node).is_some_and(|heard| now < *heard + PAUSE);
+        others().filter(is_heard).count() * 2 < others().count()
+    }
+
     fn is_silent(&self, node: NodeId, now: Duration) -> bool {
         self.heard.get(&node).is_none_or(|heard| *heard + SUSPICION <= now)
     }
@@ -127,6 +147,12 @@ impl Membership {
             self.give_everybody_time(now);
         }
         self.last_poll = now;
+        // Whoever hears the others again hears them one after the other, and gives none up meanwhile.
+        let is_alone = self.hears_few(now);
+        if self.is_alone && !is_alone {
+            self.give_everybody_time(now);
+        }
+        self.is_alone = is_alone;
         let mut actions = Vec::new();
         if now >= self.next_beat {
             self.next_beat = now + BEAT;
@@ -150,7 +176,7 @@ impl Membership {
         let heard = others.len() - silent.len();
         if !self.is_in() {
             let is_exiled = self.given_up.is_some_and(|at| now < at + EXILE) && heard * 2 < others.len();
-            return (!is_exiled).then(|| self.view.with(self.me, self.life));
+            return (!is_exiled).then(|| self.view.with(self.me, self.life, self.knows));
         }
         // Who hears hardly anybody is alone itself: of a pair each may give up the other, and the record knows one winner.
         if silent.is_empty() || (others.len() > 1 && heard * 2 < others.len() - 1) {
@@ -309,6 +335,25 @@ mod tests {
             world.cut[0] = false;
             world.run(Duration::from_secs(2));
             assert_eq!(world.alive(), [0, 1, 2, 3], "seed {seed}");
+        }
+    }
+
+    /// Their beats come one after the other when it hears them again, and the last may come late.
+    #[test]
+    fn whoever_hears_the_others_again_gives_none_of_them_up() {
+        for seed in 0..50 {
+            for cut in [700, 900, 3_000] {
+                let mut world = World::new(seed, 8);
+                world.run(Duration::from_secs(3));
+                world.cut[3] = true;
+                world.run(Duration::from_millis(cut));
+                world.cut[3] = false;
+                world.run(Duration::from_secs(3));
+                let lives: Vec<u64> = world.nodes.iter().map(Membership::life).collect();
+                let others = [0, 1, 2, 4, 5, 6, 7];
+                assert!(others.iter().all(|&other| lives[other] == 1), "seed {seed}, {cut} ms: {lives:?}");
+                assert_eq!(world.alive().len(), 8, "seed {seed}");
+            }
         }
     }
 

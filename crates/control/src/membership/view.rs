@@ -2,6 +2,7 @@
 
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_words};
+use crate::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ pub struct Member {
     pub life: u64,
     /// Whether it is alive.
     pub is_alive: bool,
+    /// The newest version that it knows.
+    pub knows: Version,
 }
 
 /// Who is there, and who owns what.
@@ -79,17 +82,25 @@ impl View {
         own.map(|(at, _)| PartitionId(at as u16)) // at most 2^16
     }
 
-    /// The next view, with a node that is alive in this life. Its share of the partitions comes to it, and no other moves.
+    /// What all who are alive understand.
+    pub fn spoken(&self) -> Version {
+        let known = self.members.values().filter(|member| member.is_alive).map(|member| member.knows);
+        known.min().unwrap_or(Version::FIRST)
+    }
+
+    /// The next view, with a node that is alive in this life, and knows this version. Its share of the partitions comes to it,
+    /// and no other moves.
     #[must_use]
-    pub fn with(&self, node: NodeId, life: u64) -> Self {
-        self.changed(node, Member { life, is_alive: true })
+    pub fn with(&self, node: NodeId, life: u64, knows: Version) -> Self {
+        self.changed(node, Member { life, is_alive: true, knows })
     }
 
     /// The next view, without a node. Its partitions are spread over the others, and no other moves.
     #[must_use]
     pub fn without(&self, node: NodeId) -> Self {
-        let life = self.member(node).map_or(0, |member| member.life);
-        self.changed(node, Member { life, is_alive: false })
+        let nobody = Member { life: 0, is_alive: false, knows: Version::FIRST };
+        let member = self.member(node).unwrap_or(nobody);
+        self.changed(node, Member { is_alive: false, ..member })
     }
 
     fn changed(&self, node: NodeId, member: Member) -> Self {
@@ -139,12 +150,13 @@ impl View {
         }
     }
 
-    /// The view as bytes: version `u16`, epoch, members (number, life, alive), owners (number or 256), words little-endian.
+    /// The view as bytes: version `u16`, epoch, members (number, life, alive, version), owners (number or 256), words little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = VERSION.to_le_bytes().to_vec();
         put_words(&mut out, &[self.epoch, self.members.len() as u64]);
         for (node, member) in &self.members {
-            put_words(&mut out, &[u64::from(node.get()), member.life, u64::from(member.is_alive)]);
+            let (number, is_alive) = (u64::from(node.get()), u64::from(member.is_alive));
+            put_words(&mut out, &[number, member.life, is_alive, u64::from(member.knows.get())]);
         }
         put_words(&mut out, &[self.owners.len() as u64]);
         for owner in &self.owners {
@@ -167,9 +179,10 @@ impl View {
         let [epoch, count] = reader.words()?;
         let mut members = BTreeMap::new();
         for _ in 0..count.min(1 << 8) {
-            let [node, life, is_alive] = reader.words()?;
+            let [node, life, is_alive, knows] = reader.words()?;
             let node = u8::try_from(node).map_err(|_| ViewError(format!("there is no node {node}")))?;
-            members.insert(NodeId::new(node), Member { life, is_alive: is_alive != 0 });
+            let knows = u16::try_from(knows).map_or(Version::FIRST, Version::told);
+            members.insert(NodeId::new(node), Member { life, is_alive: is_alive != 0, knows });
         }
         let [count] = reader.words()?;
         let mut owners = Vec::new();
@@ -205,7 +218,7 @@ mod tests {
             for (at, (node, joins)) in changes.into_iter().enumerate() {
                 let node = NodeId::new(node);
                 let was_alive = view.member(node).is_some_and(|member| member.is_alive);
-                let next = if joins { view.with(node, at as u64 + 1) } else { view.without(node) };
+                let next = if joins { view.with(node, at as u64 + 1, Version::NEWEST) } else { view.without(node) };
                 prop_assert_eq!(next.epoch(), at as u64 + 1);
                 let shares: Vec<usize> = next.alive().map(|node| next.partitions_of(node).count()).collect();
                 if let (Some(most), Some(least)) = (shares.iter().max(), shares.iter().min()) {
@@ -228,7 +241,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_view_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(view) = View::decode(&bytes) {
-                let _ = view.with(NodeId::new(1), 1);
+                let _ = view.with(NodeId::new(1), 1, Version::NEWEST);
             }
         }
     }

@@ -20,7 +20,7 @@ pub enum Void {
     /// The writer was forgotten, as newer ones came: it has to start anew.
     #[error("a batch of a writer that was forgotten")]
     WriterRetired,
-    /// The payload is no list of changes of a version known here.
+    /// The payload is no list of changes, of no version.
     #[error("not a list of changes")]
     Malformed,
     /// The GPT's blocks or their fallback are full.
@@ -35,6 +35,12 @@ pub enum Void {
     /// The key is not there.
     #[error("no such key")]
     Missing,
+    /// The table cannot have this shape: its keys or their values do not fit it, or it does not follow from the one it has.
+    #[error("the table cannot be given this shape")]
+    Shape,
+    /// A change that is made alone came with others.
+    #[error("a change of shape that is not alone in its batch")]
+    NotAlone,
     /// Another key has the same hash. The cluster's secret would have to be another.
     #[error("another key with the same hash is there")]
     SameHash,

@@ -14,7 +14,9 @@ pub use snapshot::SnapshotError;
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
-use crate::record::{self, Change, Repin, Session};
+use crate::record::{self, Change, DecodeError, Repin, Session};
+use crate::shape::{made_for, names};
+use crate::version::Version;
 use effects::ByNode;
 use scalebricks_tables::setsep::{Op, Params, SetSepControl};
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
@@ -22,16 +24,29 @@ use std::collections::{BTreeMap, HashMap};
 use table::Sessions;
 use windows::{Verdict, Writers};
 
-/// An entry that cannot be applied: entries before it are missing.
+/// An entry that cannot be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("partition {} is at position {} of its log and was given {}", .partition.0, .have.0, .got.0)]
-pub struct Gap {
-    /// The partition.
-    pub partition: PartitionId,
-    /// Where it is.
-    pub have: Position,
-    /// What it was given.
-    pub got: Position,
+pub enum EntryError {
+    /// Entries before it are missing.
+    #[error("partition {} is at position {} of its log and was given {}", .partition.0, .have.0, .got.0)]
+    Gap {
+        /// The partition.
+        partition: PartitionId,
+        /// Where it is.
+        have: Position,
+        /// What it was given.
+        got: Position,
+    },
+    /// Newer software wrote it. To pass it over would be to have another state than those who understand it.
+    #[error("entry {} of partition {} has version {version}, not known here: use newer software", .at.0, .partition.0)]
+    Newer {
+        /// The partition.
+        partition: PartitionId,
+        /// Where it is.
+        at: Position,
+        /// Its version.
+        version: u16,
+    },
 }
 
 /// A partition's state. See the [module](self).
@@ -103,6 +118,16 @@ impl Partition {
         self.position
     }
 
+    /// The shape of its bits.
+    pub const fn params(&self) -> &Params {
+        self.gpt.params()
+    }
+
+    /// The digest of its bits: that of every table that is where this is.
+    pub fn digest(&self) -> Option<u32> {
+        self.gpt.digest(self.id)
+    }
+
     /// Keys held.
     pub fn len(&self) -> usize {
         self.sessions.len()
@@ -115,9 +140,7 @@ impl Partition {
 
     /// Keys that the table's shape is made for, beyond those held. Somewhat more fit; which ones depends on their hashes.
     pub fn room(&self) -> u64 {
-        let params = self.gpt.params();
-        let made_for = u64::from(params.blocks_per_partition()) * params.format().keys_per_block();
-        made_for.saturating_sub(self.len() as u64)
+        made_for(self.params()).saturating_sub(self.len() as u64)
     }
 
     /// Keys pinned to a node.
@@ -157,13 +180,20 @@ impl Partition {
     /// [`SetSepControl::batch`].
     ///
     /// # Errors
-    /// [`Gap`]; nothing is then changed.
-    pub fn apply(&mut self, entry: &Entry) -> Result<Effects, Gap> {
+    /// [`EntryError`]; nothing is then changed.
+    pub fn apply(&mut self, entry: &Entry) -> Result<Effects, EntryError> {
         if entry.position <= self.position {
             return Ok(Effects::void(Void::Applied));
         }
         if entry.position.0 != self.position.0 + 1 {
-            return Err(Gap { partition: self.id, have: self.position, got: entry.position });
+            let (partition, have, got) = (self.id, self.position, entry.position);
+            return Err(EntryError::Gap { partition, have, got });
+        }
+        let changes = record::decode(&entry.batch.payload);
+        if let Err(DecodeError::Version(version)) = changes
+            && version > Version::NEWEST.get()
+        {
+            return Err(EntryError::Newer { partition: self.id, at: entry.position, version });
         }
         self.position = entry.position;
         let refused = match self.writers.admit(entry.batch.id) {
@@ -175,15 +205,29 @@ impl Partition {
         if let Some(refused) = refused {
             return Ok(Effects::void(refused));
         }
-        let Ok(changes) = record::decode(&entry.batch.payload) else {
+        let Ok(changes) = changes else {
             return Ok(Effects::void(Void::Malformed));
         };
+        if let [Change::Reshape(params)] = changes[..] {
+            return Ok(self.reshape(params));
+        }
         let plan = self.plan(&changes);
         let Ok(gpt) = self.gpt.batch_to(entry.position, &gpt_ops(&plan)) else {
             // The only reason left: no room. Who appended has not reserved any.
             return Ok(Effects::void(Void::NoRoom));
         };
         Ok(self.carry_out(plan, gpt))
+    }
+
+    /// Gives all bits another shape.
+    fn reshape(&mut self, params: Params) -> Effects {
+        if params == *self.params() {
+            return Effects::default();
+        }
+        match self.gpt.reshape_to(self.id, params, self.position) {
+            Ok(delta) => Effects { gpt: Some(delta), ..Effects::default() },
+            Err(_) => Effects::void(Void::Shape),
+        }
     }
 
     /// What the changes do, one after the other.
@@ -195,6 +239,7 @@ impl Partition {
                 Change::Upsert(key, session) => self.plan_one(&mut plan, key, Some(*session), false),
                 Change::Move(key, session) => self.plan_one(&mut plan, key, Some(*session), true),
                 Change::Delete(key) => self.plan_one(&mut plan, key, None, true),
+                Change::Reshape(_) => Err(Void::NotAlone),
             };
             if let Err(void) = done {
                 plan.voids.push((number, void));
@@ -256,8 +301,8 @@ impl Partition {
     }
 
     /// Whether the GPT can name this node.
-    fn is_node(&self, node: NodeId) -> bool {
-        u32::from(node.get()) >> self.gpt.params().value_bits() == 0
+    pub fn is_node(&self, node: NodeId) -> bool {
+        names(self.params(), node)
     }
 
     /// Makes the planned steps, and tells what follows for whom.

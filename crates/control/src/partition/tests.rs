@@ -37,16 +37,37 @@ fn entry(position: u64, writer: u64, number: u64, changes: &[Change]) -> Entry {
 }
 
 /// What the partition should hold, obviously: a map, and a set of batches.
-#[derive(Default)]
 struct Twin {
+    params: Params,
     sessions: BTreeMap<u64, (FlowKey, Session, Position)>,
     seen: BTreeSet<BatchId>,
 }
 
 impl Twin {
+    fn new() -> Self {
+        Self { params: params(), sessions: BTreeMap::new(), seen: BTreeSet::new() }
+    }
+
+    fn is_node(&self, node: NodeId) -> bool {
+        node.get() < 1 << self.params.value_bits()
+    }
+
+    /// Blocks only become more, and all nodes named keep their names.
+    fn reshape(&mut self, to: Params) {
+        let fits = |node: NodeId| node.get() < 1 << to.value_bits();
+        if to.blocks() >= self.params.blocks()
+            && self.sessions.values().all(|(_, session, _)| fits(session.node))
+        {
+            self.params = to;
+        }
+    }
+
     fn apply(&mut self, entry: &Entry, changes: &[Change]) {
         if !self.seen.insert(entry.batch.id) {
             return;
+        }
+        if let [Change::Reshape(to)] = changes {
+            return self.reshape(*to);
         }
         for change in changes {
             if let Some(key) = change.key()
@@ -56,10 +77,10 @@ impl Twin {
             }
             let hash = |key: &FlowKey| HASHER.hash(key).get();
             match change {
-                Change::Upsert(key, session) if session.node.get() < 8 => {
+                Change::Upsert(key, session) if self.is_node(session.node) => {
                     self.sessions.insert(hash(key), (*key, *session, entry.position));
                 }
-                Change::Move(key, session) if session.node.get() < 8 => {
+                Change::Move(key, session) if self.is_node(session.node) => {
                     if let Some(held) = self.sessions.get_mut(&hash(key)) {
                         (held.1, held.2) = (*session, entry.position);
                     }
@@ -67,7 +88,7 @@ impl Twin {
                 Change::Delete(key) => {
                     self.sessions.remove(&hash(key));
                 }
-                Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| heir.get() < 8) => {
+                Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| self.is_node(*heir)) => {
                     for (key, session, since) in self.sessions.values_mut() {
                         if session.node == repin.from && *since <= repin.upto {
                             session.node = repin.heirs.of(HASHER.hash(key));
@@ -81,7 +102,20 @@ impl Twin {
     }
 }
 
-/// Nodes 8 and 9 do not exist: values have three bits.
+/// Mostly some changes, in any order; now and then another shape.
+fn batch() -> impl Strategy<Value = Vec<Change>> {
+    let reshape = (1..3_u32, 2..=4_u8).prop_map(|(ratio, bits)| {
+        let blocks = params().blocks() * ratio;
+        Change::Reshape(params().with_blocks(blocks).unwrap().with_value_bits(bits).unwrap())
+    });
+    prop_oneof![
+        12 => prop::collection::vec(change(12), 0..6),
+        1 => reshape.clone().prop_map(|reshape| vec![reshape]),
+        1 => (change(12), reshape).prop_map(|(change, reshape)| vec![change, reshape]),
+    ]
+}
+
+/// Nodes 8 and 9 do not exist as long as values have three bits.
 fn change(keys: usize) -> impl Strategy<Value = Change> {
     let keys = self::keys(keys);
     let key = prop::sample::select(keys);
@@ -130,7 +164,7 @@ proptest! {
     /// FIBs to its sessions, and one who was restored from a snapshot on the way says the same from then on.
     #[test]
     fn a_partition_is_a_function_of_its_log(
-        batches in prop::collection::vec((1..3_u64, 1..20_u64, prop::collection::vec(change(12), 0..6)), 1..60),
+        batches in prop::collection::vec((1..3_u64, 1..20_u64, batch()), 1..60),
         restored_at: prop::sample::Index,
     ) {
         // A batch that comes twice says the same.
@@ -141,12 +175,18 @@ proptest! {
         }).collect();
         let restored_at = restored_at.index(batches.len());
         let (mut partition, mut other) = (empty(), empty());
-        let (mut twin, mut fibs) = (Twin::default(), Fibs::default());
-        let table = Arc::new(SetSep::new(params()));
+        let (mut twin, mut fibs) = (Twin::new(), Fibs::default());
+        let mut table = Arc::new(SetSep::new(params()));
         let mut positions = BTreeMap::new();
         for (at, (writer, number, changes)) in batches.iter().enumerate() {
             let entry = entry(at as u64 + 1, *writer, *number, changes);
+            let (shape, whole) = (*partition.params(), partition.gpt());
             let effects = partition.apply(&entry).unwrap();
+            if shape != *partition.params() {
+                // The other partitions of the table have come along.
+                table = Arc::new(SetSep::new(shape));
+                let _ = whole.map(|whole| table.apply(&whole).unwrap());
+            }
             if at == restored_at {
                 other = Partition::restore(&other.snapshot(), HASHER).unwrap();
             }
@@ -165,6 +205,7 @@ proptest! {
             prop_assert_eq!(partition.apply(&entry).unwrap(), Effects::void(Void::Applied));
         }
         let held: Vec<(FlowKey, Session)> = partition.sessions().collect();
+        prop_assert_eq!(*partition.params(), twin.params);
         prop_assert_eq!(&held, &twin.sessions.into_values().map(|(key, session, _)| (key, session)).collect::<Vec<_>>());
         for node in (0..8).map(NodeId::new) {
             let wanted = held.iter().filter(|(_, session)| session.node == node).count();
@@ -202,11 +243,21 @@ proptest! {
 #[test]
 fn holes_in_the_log_are_refused() {
     let mut partition = empty();
-    let gap = Gap { partition: MINE, have: Position(0), got: Position(2) };
+    let gap = EntryError::Gap { partition: MINE, have: Position(0), got: Position(2) };
     assert_eq!(partition.apply(&entry(2, 1, 1, &[])), Err(gap));
     assert_eq!(partition.position(), Position(0));
     assert_eq!(partition.apply(&entry(1, 1, 1, &[])).unwrap().outcome, Outcome::Done);
     assert_eq!(partition.position(), Position(1));
+}
+
+#[test]
+fn what_newer_software_wrote_is_not_passed_over() {
+    let mut partition = empty();
+    let mut newer = entry(1, 1, 1, &[]);
+    newer.batch.payload = Arc::from([9, 0, 0, 0, 0, 0, 0, 0].as_slice());
+    let error = EntryError::Newer { partition: MINE, at: Position(1), version: 9 };
+    assert_eq!(partition.apply(&newer), Err(error));
+    assert_eq!(partition.position(), Position(0));
 }
 
 #[test]
@@ -234,13 +285,19 @@ fn what_is_void_says_why() {
     assert!(effects.fib.is_empty(), "it came and went: {effects:?}");
     assert!(partition.is_empty());
     let broken = Entry {
-        batch: Batch { payload: Arc::new([1, 2, 3]), ..entry(2, 1, 2, &[]).batch },
+        batch: Batch { payload: Arc::new([1, 0, 3]), ..entry(2, 1, 2, &[]).batch },
         position: Position(2),
     };
     assert_eq!(partition.apply(&broken).unwrap().outcome, Outcome::Void(Void::Malformed));
     assert_eq!(partition.apply(&entry(3, 1, 2, &[])).unwrap().outcome, Outcome::Void(Void::Duplicate));
     assert_eq!(partition.apply(&entry(4, 1, 5_000, &[])).unwrap().outcome, Outcome::Done);
     assert_eq!(partition.apply(&entry(5, 1, 3, &[])).unwrap().outcome, Outcome::Void(Void::BelowWindow));
+    let elsewhere = Params::for_keys(20_000, 3, PartitionCount::ONE).unwrap();
+    let reshape = Change::Reshape(elsewhere);
+    let effects = partition.apply(&entry(6, 1, 5_001, &[reshape.clone()])).unwrap();
+    assert_eq!(effects.outcome, Outcome::Void(Void::Shape));
+    let effects = partition.apply(&entry(7, 1, 5_002, &[reshape, Change::Delete(keys[1])])).unwrap();
+    assert_eq!(effects.voids, [(0, Void::NotAlone), (1, Void::Missing)]);
 }
 
 #[test]

@@ -9,15 +9,16 @@
 //! | 2 | move | the same |
 //! | 3 | delete | key |
 //! | 4 | repin | node (1), last position (8), number of heirs less one (1), heirs (1 each), ascending |
+//! | 5 | reshape | the table's parameters, as it writes them (28) |
 //!
-//! A key is its number of words, 2 or 5, in one octet, and the words. One list of changes has one encoding.
+//! A key is its number of words, 2 or 5, in one octet, and the words. Version 2 has a reshape in it, version 1 has
+//! none, so one list of changes has one encoding.
 
 use super::{Change, Heirs, Repin, Session};
 use crate::engine::MAX_BATCH_BYTES;
+use crate::shape;
+use crate::version::Version;
 use scalebricks_types::{FlowKey, Key16, Key40, NodeId, Position};
-
-/// Version of the encoding. A reader voids what it does not know, so all nodes must know a version before any writes it.
-pub const RECORD_VERSION: u16 = 1;
 
 const HEADER_BYTES: usize = 8;
 
@@ -26,6 +27,7 @@ mod kind {
     pub(super) const MOVE: u8 = 2;
     pub(super) const DELETE: u8 = 3;
     pub(super) const REPIN: u8 = 4;
+    pub(super) const RESHAPE: u8 = 5;
 }
 
 /// The changes take more than a batch may: split them.
@@ -36,8 +38,8 @@ pub struct EncodeError(pub usize);
 /// Why bytes are no changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Written by another version of the software.
-    #[error("record version {0} is not {RECORD_VERSION}")]
+    /// Written by newer software.
+    #[error("version {0} is not known here: use newer software")]
     Version(u16),
     /// They end too early.
     #[error("the record ends within change {0}")]
@@ -59,7 +61,7 @@ pub enum DecodeError {
 /// [`EncodeError`] over [`MAX_BATCH_BYTES`]: about 30 thousand sessions of short keys.
 pub fn encode(changes: &[Change]) -> Result<Vec<u8>, EncodeError> {
     let mut out = Vec::with_capacity(HEADER_BYTES + changes.len() * 35);
-    out.extend_from_slice(&RECORD_VERSION.to_le_bytes());
+    out.extend_from_slice(&version_of(changes).get().to_le_bytes());
     out.extend_from_slice(&[0; 2]);
     out.extend_from_slice(&(changes.len() as u32).to_le_bytes()); // more of them are too long
     for change in changes {
@@ -69,6 +71,12 @@ pub fn encode(changes: &[Change]) -> Result<Vec<u8>, EncodeError> {
         }
     }
     Ok(out)
+}
+
+/// The first version that can say these changes.
+fn version_of(changes: &[Change]) -> Version {
+    let reshapes = changes.iter().any(|change| matches!(change, Change::Reshape(_)));
+    if reshapes { Version::RESHAPES } else { Version::FIRST }
 }
 
 fn put(out: &mut Vec<u8>, change: &Change) {
@@ -85,6 +93,10 @@ fn put(out: &mut Vec<u8>, change: &Change) {
             put_words(out, &[upto.0]);
             out.push((heirs.len() - 1) as u8); // 1 to 256 of them
             out.extend(heirs.iter().map(|heir| heir.get()));
+        }
+        Change::Reshape(params) => {
+            out.push(kind::RESHAPE);
+            out.extend_from_slice(&params.encode());
         }
     }
 }
@@ -118,9 +130,7 @@ pub(crate) fn put_words(out: &mut Vec<u8>, words: &[u64]) {
 pub fn decode(bytes: &[u8]) -> Result<Vec<Change>, DecodeError> {
     let mut reader = Reader { bytes, change: 0 };
     let version = u16::from_le_bytes(reader.take()?);
-    if version != RECORD_VERSION {
-        return Err(DecodeError::Version(version));
-    }
+    let version = Version::known(version).ok_or(DecodeError::Version(version))?;
     if reader.take()? != [0; 2] {
         return Err(DecodeError::Malformed(0, "the reserved octets are not 0"));
     }
@@ -131,7 +141,13 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Change>, DecodeError> {
         reader.change = number;
         changes.push(reader.change()?);
     }
-    if reader.bytes.is_empty() { Ok(changes) } else { Err(DecodeError::Trailing(reader.bytes.len())) }
+    if !reader.bytes.is_empty() {
+        Err(DecodeError::Trailing(reader.bytes.len()))
+    } else if version == version_of(&changes) {
+        Ok(changes)
+    } else {
+        Err(DecodeError::Malformed(0, "not of the version that it says"))
+    }
 }
 
 /// Bytes that are read from the front.
@@ -217,6 +233,7 @@ impl<'a> Reader<'a> {
                 }
                 Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs: Heirs(heirs) })
             }
+            kind::RESHAPE => Change::Reshape(shape::params(self)?),
             _ => return Err(DecodeError::Kind(self.change, kind)),
         })
     }
@@ -226,6 +243,8 @@ impl<'a> Reader<'a> {
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+    use scalebricks_tables::setsep::Params;
+    use scalebricks_types::PartitionCount;
 
     /// Any key.
     pub(crate) fn key() -> impl Strategy<Value = FlowKey> {
@@ -250,6 +269,9 @@ pub(crate) mod tests {
             (key(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
             (key(), session).prop_map(|(key, session)| Change::Move(key, session)),
             key().prop_map(Change::Delete),
+            (1..100_u64, 1..=8_u8).prop_map(|(keys, bits)| {
+                Change::Reshape(Params::for_keys(keys * 1000, bits, PartitionCount::ONE).unwrap())
+            }),
             (any::<u8>(), any::<u64>(), heirs).prop_map(|(from, upto, heirs)| {
                 Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
             }),

@@ -5,9 +5,10 @@
 
 pub(crate) mod codec;
 
-pub use codec::{DecodeError, EncodeError, RECORD_VERSION, decode, encode};
+pub use codec::{DecodeError, EncodeError, decode, encode};
 
 use scalebricks_tables::FibValue;
+use scalebricks_tables::setsep::Params;
 use scalebricks_types::{FlowKey, NodeId, Position};
 
 /// The state a key leads to: where its packets are handled, and what is done with them there.
@@ -30,6 +31,8 @@ pub enum Change {
     Delete(FlowKey),
     /// The keys of a node go to others.
     Repin(Repin),
+    /// The partition's bits get this shape: more blocks, other value bits, another seed. Alone in its batch.
+    Reshape(Params),
 }
 
 impl Change {
@@ -37,7 +40,7 @@ impl Change {
     pub const fn key(&self) -> Option<&FlowKey> {
         match self {
             Self::Upsert(key, _) | Self::Move(key, _) | Self::Delete(key) => Some(key),
-            Self::Repin(_) => None,
+            Self::Repin(_) | Self::Reshape(_) => None,
         }
     }
 }

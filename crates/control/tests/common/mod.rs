@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "a test's helpers fail the test, and not each uses all")]
 
 use scalebricks_control::distribution::Tables;
-use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
+use scalebricks_tables::setsep::{Op, Params, SetSep, SetSepControl, SetSepReader};
 use scalebricks_tables::{FibError, FibValue};
-use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId};
+use scalebricks_types::{
+    Applied, ApplyError, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position, Teid,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(11));
 
 /// A real GPT, and a map for a FIB.
 pub struct Memory {
-    gpt: Arc<SetSep>,
+    pub gpt: Arc<SetSep>,
     pub fib: HashMap<FlowKey, FibValue>,
 }
 
@@ -28,6 +30,23 @@ impl Memory {
         usize::from(reader.pin().get(HASHER.hash(key)))
     }
 
+    /// Puts other bits in place of a partition's, as if they had come with the entry at this position.
+    pub fn damage(&self, partition: PartitionId, position: Position) {
+        let params = self.gpt.params();
+        let mut other = SetSepControl::for_partitions(params, [partition]);
+        let keys = (1..400).map(|teid| HASHER.hash(&FlowKey::teid(Teid::new(teid))));
+        let keys = keys.filter(|hash| params.partitions().of(*hash) == partition);
+        let ops: Vec<Op> = keys.map(|hash| Op::Insert(hash, 1)).collect();
+        other.batch_to(position, &ops).unwrap();
+        self.gpt.forget(partition);
+        let _ = self.gpt.apply(&other.export_partition(partition).unwrap()).unwrap();
+    }
+
+    /// The shape of the GPT.
+    pub fn params(&self) -> Params {
+        self.gpt.params()
+    }
+
     /// The GPT's bits.
     pub fn bits(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -39,6 +58,14 @@ impl Memory {
 impl Tables for Memory {
     fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
         self.gpt.apply(delta)
+    }
+
+    fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
+        self.gpt.digest(partition)
+    }
+
+    fn forget(&mut self, partition: PartitionId) {
+        self.gpt.forget(partition);
     }
 
     fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {

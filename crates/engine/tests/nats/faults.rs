@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use futures_util::StreamExt;
 use futures_util::future::{join, join_all};
 use scalebricks_control::engine::{
-    AppendError, Batch, BatchId, Engine, EngineError, Entry, ReadError, WriterId,
+    AppendError, Batch, BatchId, Engine, EngineError, Entry, ReadError, SwapError, WriterId,
 };
 use scalebricks_engine::nats::{JetStream, Options};
 use scalebricks_types::{PartitionId, Position};
@@ -214,7 +214,21 @@ fn all_servers_go_and_come_back() {
         for entry in &entries {
             assert_eq!(watch.next().await.unwrap().as_ref(), Ok(entry));
         }
-        engine.swap("a", None, Some(Arc::from(*b"x"))).await.unwrap();
+        insist_on_record(&engine, "a").await;
         assert_eq!(records.next().await.unwrap().unwrap().key, "a");
     });
+}
+
+/// Sets a record that was never set, although its servers may not have found together again.
+async fn insist_on_record(engine: &JetStream, key: &str) {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        match engine.swap(key, None, Some(Arc::from(*b"x"))).await {
+            Ok(_) => return,
+            // An earlier try came through, and nobody heard.
+            Err(SwapError::Conflict(Some(_))) => return,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        pause(200).await;
+    }
 }

@@ -10,7 +10,7 @@ pub const MAX_BLOCKS: u32 = 1 << 24;
 pub(super) const KEYS_PER_LINE: usize = 6;
 
 /// Bytes of [`Params`] on the wire and in snapshots.
-pub(super) const PARAMS_BYTES: usize = 28;
+pub const PARAMS_BYTES: usize = 28;
 
 /// Parameters that make no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -205,7 +205,7 @@ impl Params {
 
     /// The parameters as bytes: format u8, value bits u8, zero u16, blocks u32, partitions u32, seed u64, fallback
     /// lines u32, zero u32; little-endian.
-    pub(super) fn encode(&self) -> [u8; PARAMS_BYTES] {
+    pub fn encode(&self) -> [u8; PARAMS_BYTES] {
         let mut out = [0; PARAMS_BYTES];
         out[0] = self.format as u8;
         out[1] = self.value_bits;
@@ -217,7 +217,10 @@ impl Params {
     }
 
     /// The parameters in these bytes, or `None` where reserved bytes are not zero or the partitions no power of two.
-    pub(super) fn decode(bytes: &[u8; PARAMS_BYTES]) -> Option<Result<Self, ParamsError>> {
+    ///
+    /// # Errors
+    /// [`ParamsError`].
+    pub fn decode(bytes: &[u8; PARAMS_BYTES]) -> Option<Result<Self, ParamsError>> {
         let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let partitions = PartitionCount::new(u32_at(8)).ok()?;
         if bytes[2..4] != [0; 2] || bytes[24..] != [0; 4] {
@@ -232,7 +235,7 @@ impl Params {
     }
 
     /// A number that differs for different parameters, carried by every delta payload.
-    pub(super) fn fingerprint(&self) -> u32 {
+    pub fn fingerprint(&self) -> u32 {
         crc32fast::hash(&self.encode())
     }
 }

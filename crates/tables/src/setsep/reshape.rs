@@ -22,7 +22,7 @@ use super::params::Params;
 use super::payload::{PayloadWriter, Reshaping};
 use super::solver;
 use super::updates::Shape;
-use scalebricks_types::{Delta, PartitionId};
+use scalebricks_types::{Delta, PartitionId, Position};
 
 /// Why a table cannot be given another shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,9 @@ pub enum ReshapeError {
         /// Blocks asked for.
         to: u32,
     },
+    /// The new shape has no room for the keys, or too few bits for a value.
+    #[error("the keys do not fit the new shape: {0}")]
+    Keys(#[from] UpdateError),
 }
 
 /// Most blocks that one block may become.
@@ -145,6 +148,44 @@ impl SetSepControl {
         partition: PartitionId,
         blocks: u32,
     ) -> Result<Option<Delta>, UpdateError> {
+        self.step(partition, blocks, None)
+    }
+
+    /// Gives a partition another shape at once, by a delta that leads to this position: that of a log, whose entry asks for
+    /// it. For control structures that hold no other partition; what it does to others is that of
+    /// [`reshape`](Self::reshape).
+    ///
+    /// Cost: every key of the partition placed anew, every group solved.
+    ///
+    /// # Errors
+    /// [`ReshapeError`]; nothing is then changed.
+    pub fn reshape_to(
+        &mut self,
+        partition: PartitionId,
+        to: Params,
+        position: Position,
+    ) -> Result<Delta, ReshapeError> {
+        if self.position(partition).is_some_and(|at| at >= position) {
+            return Err(UpdateError::Position { partition }.into());
+        }
+        self.reshape(to)?;
+        match self.step(partition, u32::MAX, Some(position)) {
+            Ok(Some(delta)) => Ok(delta),
+            Ok(None) => unreachable!("a partition has a block at least, and none is converted yet"),
+            Err(error) => {
+                // No block is in the new shape yet.
+                self.next = None;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        partition: PartitionId,
+        blocks: u32,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError> {
         let held = &self.now.held;
         let first = held.first.get(usize::from(partition.0)).copied().flatten();
         let Some(first) = first else { return Err(UpdateError::NotMine { op: 0, partition }) };
@@ -179,7 +220,7 @@ impl SetSepControl {
         writer.section(&next.shape.held.layout, new.len() as u32, new.len() * GROUPS); // at most 2^24
         new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot));
         self.now.held.lines_used[usize::from(partition.0)] -= freed;
-        let delta = self.advance(partition, writer, None);
+        let delta = self.advance(partition, writer, counted);
         self.drop_old();
         Ok(Some(delta))
     }

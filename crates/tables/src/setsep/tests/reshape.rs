@@ -1,7 +1,7 @@
 //! Another shape while the table is used: the same answers throughout, and in the end the bits of a fresh build.
 
 use super::*;
-use scalebricks_types::{Applied, PartitionId};
+use scalebricks_types::{Applied, PartitionId, Position};
 
 fn targets(from: Params) -> Vec<Params> {
     vec![
@@ -111,4 +111,44 @@ fn impossible_shapes_are_refused_by_name() {
     assert!(matches!(control.reshape(odd), Err(ReshapeError::Blocks { .. })));
     assert!(matches!(control.reshape(params(9000, 2, 4)), Err(ReshapeError::Partitions { from: 2, to: 4 })));
     assert_eq!(control.reshaping(), None);
+}
+
+#[test]
+fn a_partition_is_reshaped_at_once_or_not_at_all() {
+    let from = params(3000, 2, 2);
+    let partition = PartitionId(1);
+    let mut control = SetSepControl::for_partitions(from, [partition]);
+    let own = entries(3000, 2, 0).into_iter().filter(|(hash, _)| from.partitions().of(*hash) == partition);
+    let ops: Vec<Op> = own.map(|(hash, value)| Op::Insert(hash, value)).collect();
+    let replica = Arc::new(SetSep::new(from));
+    let filled = control.batch_to(Position(5), &ops).unwrap().unwrap();
+    assert_eq!(replica.apply(&filled), Ok(Applied::Advanced));
+    let (before, narrow) = (control_bytes(&control), from.with_value_bits(1).unwrap());
+    assert!(matches!(
+        control.reshape_to(partition, narrow, Position(6)),
+        Err(ReshapeError::Keys(UpdateError::Value { .. }))
+    ));
+    let wide = from.with_blocks(from.blocks() * 2).unwrap().with_value_bits(5).unwrap();
+    assert!(matches!(control.reshape_to(partition, wide, Position(5)), Err(ReshapeError::Keys(_))));
+    assert!(matches!(control.reshape_to(PartitionId(0), wide, Position(6)), Err(ReshapeError::Keys(_))));
+    assert!(control_bytes(&control) == before, "a refusal changes nothing");
+    let delta = control.reshape_to(partition, wide, Position(9)).unwrap();
+    assert_eq!((delta.position, delta.previous), (Position(9), Position(5)));
+    assert_eq!((*control.params(), control.reshaping()), (wide, None));
+    assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
+    // Who was not there is told all of it, in a table of the old shape or of the new.
+    let whole = control.export_partition(partition).unwrap();
+    for table in [SetSep::new(from), SetSep::new(wide)] {
+        assert_eq!(table.apply(&whole), Ok(Applied::Advanced));
+        assert_eq!(table.digest(partition), replica.digest(partition));
+    }
+    assert_eq!(replica.reshaping(), Some(wide), "the other partition is still to come");
+    let mut other = SetSepControl::for_partitions(from, [PartitionId(0)]);
+    assert_eq!(
+        replica.apply(&other.reshape_to(PartitionId(0), wide, Position(1)).unwrap()),
+        Ok(Applied::Advanced)
+    );
+    assert_eq!((replica.params(), replica.reshaping()), (wide, None));
+    let held: Vec<_> = control.iter().collect();
+    assert_answers(&replica, &held);
 }

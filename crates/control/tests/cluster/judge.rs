@@ -1,0 +1,98 @@
+//! What is demanded of a world.
+
+use crate::common::node;
+use crate::world::{Log, World, all_partitions};
+use rand::seq::IndexedRandom;
+use scalebricks_tables::FibValue;
+use scalebricks_types::{FlowKey, NodeId};
+use std::collections::HashMap;
+
+impl World {
+    /// Those whose packets are judged in this step: all, or some that chance picks.
+    fn members_judged(&mut self, members: &[usize]) -> Vec<usize> {
+        if self.judges >= members.len() {
+            return members.to_vec();
+        }
+        let judges = self.judges;
+        members.choose_multiple(&mut self.rng, judges).copied().collect()
+    }
+
+    pub fn check(&mut self) {
+        let members = self.members();
+        let judged = self.members_judged(&members);
+        for &ingress in &judged {
+            for partition in all_partitions() {
+                let log = &self.logs[usize::from(partition.0)];
+                let replica = self.nodes[ingress].as_ref().unwrap().agent.replica();
+                let at = replica.report(partition).unwrap().gpt.0 as usize;
+                let is_told = |hash: &u64| log.since.get(hash).is_some_and(|&since| since <= at);
+                for (_, (key, _)) in log.history[at].iter().filter(|(hash, _)| is_told(hash)) {
+                    let handling = replica.tables().named(key);
+                    self.judged += 1;
+                    if self.has(handling, key) || !members.contains(&handling) {
+                        continue;
+                    }
+                    let then = self.tables(handling).map_or(handling, |tables| tables.named(key));
+                    if then != handling && (!members.contains(&then) || self.has(then, key)) {
+                        self.sent_on += 1;
+                        continue;
+                    }
+                    let report = |number: usize| {
+                        self.nodes[number].as_ref().map(|process| process.agent.replica().report(partition))
+                    };
+                    panic!(
+                        "at {:?}: {ingress} ({:?}) sends {key:?} to {handling} ({:?}), which has it not and names {then}",
+                        self.now,
+                        report(ingress),
+                        report(handling),
+                    );
+                }
+            }
+        }
+    }
+
+    pub fn all_agree(&self) -> bool {
+        let members = self.members();
+        let all_up =
+            self.nodes.iter().flatten().count() == members.len() && self.alive().len() == members.len();
+        let dead: Vec<NodeId> =
+            (0..self.nodes.len()).filter(|number| !members.contains(number)).map(node).collect();
+        let orphans = |log: &Log| dead.iter().map(|node| log.truth.keys_of(*node)).sum::<usize>();
+        all_up
+            && self.shape().next.is_none()
+            && self.logs.iter().all(|log| orphans(log) == 0)
+            && self.nodes.iter().flatten().all(|process| {
+                let replica = process.agent.replica();
+                replica.leaving() == 0
+                    && all_partitions().all(|partition| {
+                        let truth = &self.logs[usize::from(partition.0)].truth;
+                        let report = replica.report(partition).unwrap();
+                        report.gpt == truth.gpt_position()
+                            && report.fib == truth.fib_position(process.agent.node())
+                    })
+            })
+    }
+
+    /// All is over: everybody has the same bits, and each FIB what is pinned to it, no more and no less.
+    pub fn settle(&mut self) {
+        self.is_calm = true;
+        for _ in 0..6_000 {
+            self.step();
+            if self.all_agree() {
+                break;
+            }
+        }
+        assert!(self.all_agree(), "no rest at {:?}, members {:?}", self.now, self.members());
+        let members = self.members();
+        let bits = self.tables(members[0]).unwrap().bits();
+        let sessions = || self.logs.iter().flat_map(|log| log.truth.sessions());
+        for &number in &members {
+            assert_eq!(self.tables(number).unwrap().bits(), bits, "node {number}");
+            let own = sessions().filter(|(_, session)| session.node == node(number));
+            let wanted: HashMap<FlowKey, FibValue> = own.map(|(key, session)| (key, session.value)).collect();
+            assert_eq!(self.tables(number).unwrap().fib, wanted, "node {number}");
+        }
+        // Nobody's keys are lost with a node that is gone.
+        assert!(sessions().all(|(_, session)| members.contains(&usize::from(session.node.get()))));
+    }
+}

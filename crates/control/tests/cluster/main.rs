@@ -1,0 +1,203 @@
+//! Whole clusters: every node with its membership, its share of the partitions and its tables, over a network that loses,
+//! doubles and overtakes, with nodes that pause, crash, are cut off, join, leave and change their software, and tables that
+//! change their shape. One seed, one run.
+//!
+//! At every moment, for every living ingress node that has caught up and every key that its GPT was told of: the node that its
+//! GPT names has the key, or sends the packet on, once, to a node that has it. Not judged are packets to nodes that are down, or
+//! that were and have not caught up.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod judge;
+mod world;
+
+use common::node;
+use rand::Rng;
+use scalebricks_control::distribution::COMPARE_EVERY;
+use scalebricks_control::record::{Change, decode};
+use scalebricks_control::version::Version;
+use scalebricks_types::PartitionId;
+use std::time::Duration;
+use world::{World, params};
+
+/// Runs as many seeds as `SIM_SEEDS` says, or as few as a test has time for. A seed that fails is told.
+fn seeds(first: u64, few: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let seeds = std::env::var("SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few);
+    for seed in first..first + seeds {
+        assert!(std::panic::catch_unwind(|| run(seed)).is_ok(), "seed {seed}");
+    }
+}
+
+fn disturbed(seed: u64, nodes: usize) {
+    let mut world = World::new(seed, nodes);
+    world.live(Duration::from_secs(20));
+    world.settle();
+    assert!(world.judged > 1_000, "{}", world.judged);
+}
+
+#[test]
+fn four_nodes_lose_no_packet() {
+    seeds(0, 20, |seed| disturbed(seed, 4));
+}
+
+#[test]
+fn eight_nodes_lose_no_packet() {
+    seeds(10_000, 8, |seed| disturbed(seed, 8));
+}
+
+#[test]
+fn a_dead_node_s_keys_are_with_others_soon() {
+    seeds(20_000, 20, |seed| {
+        let mut world = World::new(seed, 4);
+        world.is_calm = true;
+        world.live(Duration::from_secs(4));
+        world.nodes[2] = None;
+        let died = world.now;
+        let keys_of_the_dead =
+            |world: &World| world.logs.iter().map(|log| log.truth.keys_of(node(2))).sum::<usize>();
+        assert!(keys_of_the_dead(&world) > 0);
+        while world.alive().contains(&node(2)) {
+            world.step();
+        }
+        assert!(
+            world.now.saturating_sub(died) <= Duration::from_millis(1_200),
+            "noticed after {:?}",
+            world.now.saturating_sub(died)
+        );
+        let is_done = |world: &World| {
+            keys_of_the_dead(world) == 0
+                && world.logs.iter().all(|log| {
+                    world.members().iter().all(|&number| {
+                        let replica = world.nodes[number].as_ref().unwrap().agent.replica();
+                        replica.report(log.truth.id()).unwrap().gpt == log.truth.gpt_position()
+                    })
+                })
+        };
+        while !is_done(&world) {
+            world.step();
+            assert!(world.now.saturating_sub(died) <= Duration::from_millis(2_500), "not over after 2.5 s");
+        }
+        world.settle();
+    });
+}
+
+#[test]
+fn from_two_to_sixteen_nodes_and_back() {
+    seeds(30_000, 3, |seed| {
+        let mut world = World::new(seed, 2);
+        for number in 2..16 {
+            world.live(Duration::from_millis(500));
+            world.start(number);
+        }
+        world.live(Duration::from_secs(3));
+        for number in (2..16).rev() {
+            world.nodes[number] = None;
+            world.live(Duration::from_millis(500));
+        }
+        world.settle();
+        assert_eq!(world.alive(), [node(0), node(1)]);
+    });
+}
+
+#[test]
+fn tables_change_their_shape_in_all_this() {
+    seeds(40_000, 12, |seed| {
+        let mut world = World::new(seed, 4);
+        world.reshapes = 0.005;
+        world.live(Duration::from_secs(20));
+        world.settle();
+        assert!(world.judged > 1_000 && world.shapes_passed() > 2, "{} shapes", world.shapes_passed());
+    });
+}
+
+/// A table that can name two nodes, and grows with them.
+#[test]
+fn from_two_to_sixty_four_nodes_and_back() {
+    seeds(50_000, 1, |seed| {
+        let mut world = World::with_params(seed, 2, params().with_value_bits(1).unwrap());
+        world.judges = 8;
+        world.live(Duration::from_secs(2));
+        for number in 2..64 {
+            world.start(number);
+            world.live(Duration::from_millis(if number.is_power_of_two() { 1_500 } else { 200 }));
+            if number == 20 {
+                // One after the other: it may be growing with the nodes just now.
+                let mut tries = 0..50;
+                while !world.ask_for(world.shape().now.with_blocks(params().blocks() * 2).unwrap()) {
+                    assert!(tries.next().is_some(), "{:?}", world.shape());
+                    world.live(Duration::from_millis(100));
+                }
+            }
+        }
+        world.live(Duration::from_secs(3));
+        assert_eq!((world.shape().now.value_bits(), world.members().len()), (6, 64));
+        assert_eq!(world.shape().now.blocks(), params().blocks() * 2);
+        let of = |world: &World, number| world.keys_of(node(number));
+        assert!((1..64).filter(|&number| of(&world, number) > 0).count() > 16, "flows are everywhere");
+        for number in (2..64).rev() {
+            world.nodes[number] = None;
+            // More than half at once would look like a cut.
+            world.live(Duration::from_millis(if number < 16 { 1_500 } else { 200 }));
+        }
+        world.settle();
+        assert_eq!(world.alive(), [node(0), node(1)]);
+    });
+}
+
+/// Software that knows more comes node by node. What the old does not know is not said, nor written, before all are new.
+#[test]
+fn a_rolling_upgrade() {
+    seeds(60_000, 6, |seed| {
+        let mut world = World::new(seed, 0);
+        world.knows = vec![Version::FIRST; 4];
+        (0..4).for_each(|number| world.start(number));
+        world.live(Duration::from_secs(3));
+        for number in 0..4 {
+            assert!(!world.ask_for(world.shape().now.with_seed(5)), "somebody does not know of shapes");
+            world.nodes[number] = None;
+            let down = Duration::from_millis(world.rng.random_range(100..3_000));
+            world.live(down);
+            world.knows[number] = Version::NEWEST;
+            world.start(number);
+            world.live(Duration::from_secs(3));
+        }
+        let is_reshape = |change: &Change| matches!(change, Change::Reshape(_));
+        let reshapes = |world: &World| {
+            let entries = world.logs.iter().flat_map(|log| &log.entries);
+            entries.filter(|entry| decode(&entry.batch.payload).unwrap().iter().any(is_reshape)).count()
+        };
+        assert_eq!(reshapes(&world), 0);
+        world.settle();
+        assert!(world.ask_for(world.shape().now.with_seed(5)));
+        world.is_calm = false;
+        world.live(Duration::from_secs(5));
+        world.settle();
+        assert!(reshapes(&world) >= 4 && world.shape().now.seed() == 5);
+    });
+}
+
+#[test]
+fn wrong_bits_are_found_and_replaced() {
+    seeds(70_000, 4, |seed| {
+        let mut world = World::new(seed, 4);
+        world.live(Duration::from_secs(5));
+        world.settle();
+        let position = world.tables(2).unwrap().gpt.digest(PartitionId(1)).unwrap().0;
+        let right = world.tables(1).unwrap().bits();
+        world.tables(2).unwrap().damage(PartitionId(1), position);
+        assert_ne!(world.tables(2).unwrap().bits(), right);
+        world.judges = 0;
+        let until = world.now + COMPARE_EVERY * 2 + Duration::from_secs(2);
+        while world.tables(2).unwrap().bits() != right {
+            assert!(world.now < until, "not found");
+            world.step();
+        }
+        assert_eq!(world.nodes[2].as_ref().unwrap().agent.stats().astray, 1);
+        world.judges = usize::MAX;
+        world.is_calm = false;
+        world.live(Duration::from_secs(5));
+        world.settle();
+    });
+}
