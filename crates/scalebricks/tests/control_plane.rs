@@ -38,9 +38,13 @@ struct Cluster {
 
 impl Cluster {
     async fn new(nodes: usize) -> Self {
+        Self::with(nodes, shape()).await
+    }
+
+    async fn with(nodes: usize, shape: Shape) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
-        let mut cluster = Self { nodes: LocalCluster::new(shape(), engine), _directory: directory };
+        let mut cluster = Self { nodes: LocalCluster::new(shape, engine), _directory: directory };
         for number in 0..nodes {
             cluster.start(number).await;
         }
@@ -147,11 +151,11 @@ fn what_cannot_be_is_refused() {
         let heirs = Heirs::new([node(1)]).unwrap();
         let repin = Repin { from: node(0), upto: Position(u64::MAX), heirs };
         assert_eq!(plane.accept(vec![Change::Repin(repin)]).await, Err(RefusedChanges::NoKey));
-        // More than there is room for: refused, and what was accepted is there.
+        // More than there is room for before the table has grown: refused, and what was accepted is there.
         let (mut kept, mut refused) = (HashMap::new(), None);
         let mut accepted = Vec::new();
         for part in 0..400 {
-            let sessions: Vec<_> = (0..500).map(|n| (key(part * 500 + n), session(1, 1))).collect();
+            let sessions: Vec<_> = (0..3_000).map(|n| (key(part * 3_000 + n), session(1, 1))).collect();
             let changes = sessions.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
             match plane.accept(changes).await {
                 Ok(positions) => {
@@ -216,5 +220,53 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
         cluster.settle(&[(2, accepted)]).await;
         now.insert(keys[0], session(2, 9));
         cluster.check(&now).await;
+    });
+}
+
+/// A table for a few keys and two nodes, which is given many more.
+#[test]
+fn the_table_grows_with_its_keys_and_nodes() {
+    run(async {
+        let partitions = PartitionCount::new(4).unwrap();
+        let params = Params::for_keys(1_000, 1, partitions).unwrap();
+        let mut cluster = Cluster::with(2, Shape { partitions, params, ..shape() }).await;
+        let mut wanted = HashMap::new();
+        let mut accepted = Vec::new();
+        let mut refused = 0;
+        for part in 0..100 {
+            let sessions: Vec<_> =
+                (0..400).map(|n| (key(part * 400 + n), session((n % 2) as usize, 3))).collect();
+            let began = std::time::Instant::now();
+            loop {
+                let changes = sessions.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
+                match cluster.plane(1).accept(changes).await {
+                    Ok(positions) => break accepted.push((1, positions)),
+                    Err(error) => assert!(matches!(error, RefusedChanges::NoRoom(..)), "{error}"),
+                }
+                refused += 1;
+                assert!(began.elapsed() < PATIENCE, "it does not grow: {:?}", cluster.plane(1).shape());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            wanted.extend(sessions);
+        }
+        cluster.settle(&accepted).await;
+        cluster.check(&wanted).await;
+        let grown = cluster.plane(0).shape().now;
+        assert!(grown.blocks() >= params.blocks() * 8 && refused > 0, "{grown:?}");
+
+        // Nodes that the table cannot name yet.
+        cluster.start(5).await;
+        let told = cluster.plane(0).accept(vec![Change::Move(key(7), session(5, 9))]).await;
+        assert!(
+            matches!(told, Err(RefusedChanges::NotNamed(_) | RefusedChanges::NodeNotAlive(_))),
+            "{told:?}"
+        );
+        cluster.wait("it can be named", |cluster| cluster.plane(0).shape().can_name(node(5))).await;
+        cluster.wait("all know it", |cluster| cluster.nodes.is_whole()).await;
+        let accepted = cluster.plane(0).accept(vec![Change::Move(key(7), session(5, 9))]).await.unwrap();
+        cluster.settle(&[(0, accepted)]).await;
+        wanted.insert(key(7), session(5, 9));
+        cluster.check(&wanted).await;
+        assert_eq!(cluster.plane(5).shape().now.value_bits(), 3);
     });
 }

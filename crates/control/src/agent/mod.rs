@@ -89,6 +89,8 @@ pub struct AgentStats {
     pub repins: u64,
     /// Partitions whose bits here were found to be wrong, and replaced.
     pub astray: u64,
+    /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
+    pub begun_anew: u64,
 }
 
 /// A node's part. See the [module](self).
@@ -241,12 +243,6 @@ impl<T: Tables> Agent<T> {
         self.shape.map(|known| known.shape)
     }
 
-    /// Whether the tables cannot become what the cluster's are, as their shape changed too often while this node was away: the
-    /// process has to start anew.
-    pub const fn is_out_of_shape(&self) -> bool {
-        self.out_of_shape >= OUT_OF_SHAPE
-    }
-
     /// A beat came.
     pub fn beat(&mut self, from: NodeId, life: u64, now: Duration) {
         self.membership.heard(from, life, now);
@@ -396,6 +392,12 @@ impl<T: Tables> Agent<T> {
     fn reshape(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let Some(known) = self.shape.filter(|_| self.spoken() >= Version::RESHAPES) else { return };
         let shape = known.shape;
+        if self.out_of_shape >= OUT_OF_SHAPE {
+            // The shape changed more than once while this node was away.
+            self.replica.begin(shape.now);
+            self.out_of_shape = 0;
+            self.stats.begun_anew += 1;
+        }
         for (&partition, ownership) in &mut self.owned {
             if let Some(next) = shape.next.filter(|next| ownership.is_to_reshape(next, now)) {
                 actions.push(Action::Reshape(partition, next));

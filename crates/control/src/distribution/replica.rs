@@ -3,6 +3,7 @@
 use super::message::{Digest, FibWhole, Message, Report, Target};
 use crate::partition::FibUpdate;
 use scalebricks_tables::fib::FibOp;
+use scalebricks_tables::setsep::Params;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -10,6 +11,9 @@ use std::time::Duration;
 
 /// The tables of a node.
 pub trait Tables {
+    /// Begins anew with the GPT: no keys, this shape. Its partitions are those it has.
+    fn begin(&mut self, params: Params);
+
     /// Applies a delta to the GPT.
     ///
     /// # Errors
@@ -50,8 +54,8 @@ pub enum Trouble {
     /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
-    /// The GPT cannot take all bits of a partition: its shape is another than those that the cluster is in. The process has to
-    /// start anew.
+    /// The GPT cannot take all bits of a partition: its shape is another than those that the cluster is in. It has to
+    /// begin anew.
     #[error("partition {}: the GPT cannot become what the cluster's is: {}", .0.0, .1)]
     OutOfShape(PartitionId, ApplyError),
     /// There is no such partition.
@@ -111,6 +115,14 @@ impl<T: Tables> Replica<T> {
         if self.life != life {
             self.life = life;
             self.shares.iter_mut().for_each(|share| (share.target, share.has_caught_up) = (None, false));
+        }
+    }
+
+    /// Begins anew with the GPT, in this shape: its bits are arbitrary until the owners have told all of them.
+    pub fn begin(&mut self, params: Params) {
+        self.tables.begin(params);
+        for share in &mut self.shares {
+            (share.gpt, share.again, share.has_caught_up) = (Position(0), share.again + 1, false);
         }
     }
 

@@ -36,6 +36,11 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether it does nothing in one batch with others.
+    pub const fn is_alone(&self) -> bool {
+        matches!(self, Self::Reshape(_))
+    }
+
     /// The key it is about, if it is about one.
     pub const fn key(&self) -> Option<&FlowKey> {
         match self {

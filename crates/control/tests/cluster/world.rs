@@ -304,9 +304,6 @@ impl World {
         if self.rng.random_bool(0.5) {
             process.agent.shaped(self.shape.0, self.shape.1);
         }
-        if process.agent.is_out_of_shape() {
-            return self.start(number);
-        }
         for partition in process.follows.clone() {
             if !self.is_calm && !self.rng.random_bool(0.7) {
                 continue;

@@ -60,6 +60,10 @@ impl Tables for Memory {
         self.gpt.apply(delta)
     }
 
+    fn begin(&mut self, params: Params) {
+        self.gpt.restart(params);
+    }
+
     fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
         self.gpt.digest(partition)
     }

@@ -40,7 +40,8 @@ use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::setsep::{Params, SetSep};
 use scalebricks_tables::{Fib, FibError, FibValue, Gpt};
 use scalebricks_types::{
-    Applied, ApplyError, Delta, FlowIndex, FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid,
+    Applied, ApplyError, Delta, FlowIndex, FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
+    Teid,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,6 +184,24 @@ impl PinnedTables {
     /// [`ApplyError`]; nothing is then changed.
     pub fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
         self.gpt.apply(delta)
+    }
+
+    /// Begins anew with the GPT, without keys, in a shape with the partitions it has; see [`SetSep::restart`].
+    ///
+    /// # Panics
+    /// If it has other partitions.
+    pub fn begin_gpt(&mut self, params: Params) {
+        self.gpt.restart(params);
+    }
+
+    /// Position and digest of a partition's bits in the GPT; see [`SetSep::digest`].
+    pub fn gpt_digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
+        self.gpt.digest(partition)
+    }
+
+    /// Forgets where a partition of the GPT is; see [`SetSep::forget`].
+    pub fn forget_gpt(&mut self, partition: PartitionId) {
+        self.gpt.forget(partition);
     }
 
     /// Puts a key into the FIB with the flow in `value`, made by [`PinnedState::encode`], whether the key is there or not.

@@ -70,12 +70,12 @@ impl From<RefusedChanges> for FlowsError {
     fn from(refused: RefusedChanges) -> Self {
         let what = refused.to_string();
         match refused {
-            RefusedChanges::NodeNotAlive(_) | RefusedChanges::NoRoom(..) | RefusedChanges::NoKey => {
-                Self::Conflict(what)
-            }
+            RefusedChanges::NodeNotAlive(_) | RefusedChanges::NoKey => Self::Conflict(what),
             RefusedChanges::TooMany(_) => Self::TooMany(what),
             RefusedChanges::Busy
             | RefusedChanges::NoOwner(_)
+            | RefusedChanges::NotNamed(_)
+            | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
             | RefusedChanges::Stopping => Self::Later(what),
         }

@@ -2,16 +2,17 @@
 
 use super::follow::Following;
 use super::plane::{Beats, Link, PlaneConfig, Shared};
-use super::view;
 use super::waiting::Waiters;
 use super::wire::Envelope;
 use super::write::Submission;
+use super::{shape, view};
 use scalebricks_control::agent::{Action, Agent};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, Entry, Revision, Snapshot};
 use scalebricks_control::membership::View;
 use scalebricks_control::partition::{Outcome, Partition, Void};
 use scalebricks_control::record::{Change, Repin, Session};
+use scalebricks_control::shape::Shape;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -33,6 +34,10 @@ const TIDY: Duration = Duration::from_secs(10);
 pub(super) enum Event {
     /// The record of membership.
     Viewed(Revision, View),
+    /// The record of the table's shape.
+    Shaped(Revision, Shape),
+    /// A change of shape is in the log.
+    Reshaped(PartitionId),
     /// Another node says something.
     Came(NodeId, Vec<u8>),
     /// A partition in the state of a snapshot, and the last position of its log.
@@ -129,12 +134,14 @@ impl<T: Tables> Actor<T> {
     fn happened(&mut self, event: Event, now: Duration) {
         match event {
             Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
+            Event::Shaped(revision, shape) => self.agent.shaped(revision, shape),
+            Event::Reshaped(partition) => self.agent.reshaped(partition),
             Event::Came(from, bytes) => match Envelope::decode(&bytes) {
                 Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
                 Ok(Envelope::Question(number, key)) => {
                     // Who is not the owner says nothing: the one who asks asks again.
                     if let Ok(found) = self.look_up(&key) {
-                        self.link.send(from, Envelope::Answer(number, found).encode());
+                        self.link.send(from, Envelope::Answer(number, found).encode(self.agent.spoken()));
                     }
                 }
                 Ok(Envelope::Answer(number, session)) => {
@@ -212,14 +219,16 @@ impl<T: Tables> Actor<T> {
         if let Some(owner) = owner.filter(|owner| *owner != self.agent.node()) {
             self.asked += 1;
             self.questions.insert(self.asked, answer);
-            self.link.send(owner, Envelope::Question(self.asked, key).encode());
+            self.link.send(owner, Envelope::Question(self.asked, key).encode(self.agent.spoken()));
         }
     }
 
     fn act(&mut self, action: Action) {
         match action {
             Action::Beat(life) => self.link.beat(life),
-            Action::Send(to, packet) => self.link.send(to, Envelope::Packet(packet).encode()),
+            Action::Send(to, packet) => {
+                self.link.send(to, Envelope::Packet(packet).encode(self.agent.spoken()))
+            }
             Action::Propose(revision, view) => {
                 let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
                 tokio::spawn(view::propose(engine, revision, view, events));
@@ -231,6 +240,14 @@ impl<T: Tables> Actor<T> {
                 }
             }
             Action::Repin(partition, repin) => self.repin(partition, repin),
+            Action::Reshape(partition, params) => {
+                let done = Event::Reshaped(partition);
+                self.write(partition, Change::Reshape(params), done);
+            }
+            Action::ProposeShape(revision, shape) => {
+                let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
+                tokio::spawn(shape::propose(engine, revision, shape, events));
+            }
             Action::Keep(partition, snapshot) => {
                 tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot));
             }
@@ -242,7 +259,7 @@ impl<T: Tables> Actor<T> {
         let following = Following {
             engine: Arc::clone(&self.engine),
             partition,
-            params: self.config.params,
+            params: self.shared.shape.load().first,
             hasher: self.config.hasher,
             load: self.loads,
             events: self.events.clone(),
@@ -263,8 +280,13 @@ impl<T: Tables> Actor<T> {
             heirs,
             "a dead node's flows are given to others"
         );
+        self.write(partition, Change::Repin(repin), Event::Repinned(partition, from));
+    }
+
+    /// Has a change of the agent's written, and tells when it is in the log.
+    fn write(&self, partition: PartitionId, change: Change, done: Event) {
         let (answer, logged) = oneshot::channel();
-        let submission = Submission { changes: vec![Change::Repin(repin)], answer };
+        let submission = Submission { changes: vec![change], answer };
         let writer = self.shared.writers[usize::from(partition.0)].clone();
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -272,14 +294,12 @@ impl<T: Tables> Actor<T> {
                 let _outcome = logged.await;
             }
             // If it failed it is asked for once more.
-            let _ends = events.send(Event::Repinned(partition, from)).await;
+            let _ends = events.send(done).await;
         });
     }
 
     /// Tells the rest of the process where things are.
     fn tell(&mut self, now: Duration) {
-        let params = self.config.params;
-        let made_for = u64::from(params.blocks_per_partition()) * params.format().keys_per_block();
         let mut keys = 0;
         for at in 0..self.config.partitions.get() {
             let partition = PartitionId(at as u16);
@@ -287,7 +307,7 @@ impl<T: Tables> Actor<T> {
             let (settled, room) = target.map_or((Position(0), 0), |target| (target.settled, target.room));
             self.waiters.settled(partition, settled);
             self.shared.room[at as usize].store(room, Ordering::Relaxed);
-            keys += target.map_or(0, |_| made_for.saturating_sub(room));
+            keys += target.map_or(0, |target| target.keys);
             let unsettled = &mut self.unsettled[at as usize];
             while let Some(&(_, keys)) = unsettled.front().filter(|(position, _)| *position <= settled) {
                 unsettled.pop_front();
@@ -297,6 +317,9 @@ impl<T: Tables> Actor<T> {
         self.shared.keys.store(keys, Ordering::Relaxed);
         if self.shared.view.load().epoch() != self.agent.membership().view().epoch() {
             self.shared.view.store(Arc::new(self.agent.membership().view().clone()));
+        }
+        if let Some(shape) = self.agent.shape().filter(|shape| shape != &**self.shared.shape.load()) {
+            self.shared.shape.store(Arc::new(shape));
         }
         self.shared.has_caught_up.store(self.agent.has_caught_up(), Ordering::Relaxed);
         if now >= self.next_tidy {

@@ -12,7 +12,7 @@ use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::setsep::{Params, ParamsError};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
-    Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId,
+    Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -63,6 +63,18 @@ impl SharedTables {
 }
 
 impl Tables for SharedTables {
+    fn begin(&mut self, params: Params) {
+        self.lock().begin_gpt(params);
+    }
+
+    fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
+        self.lock().gpt_digest(partition)
+    }
+
+    fn forget(&mut self, partition: PartitionId) {
+        self.lock().forget_gpt(partition);
+    }
+
     fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
         self.lock().apply_gpt(delta)
     }
@@ -80,7 +92,7 @@ impl Tables for SharedTables {
     }
 }
 
-/// The shape of a cluster's GPT at the beginning.
+/// The shape of a cluster's GPT at the beginning. What it becomes the cluster knows.
 ///
 /// # Errors
 /// [`ParamsError`] for more flows than a table can be made for.
@@ -130,6 +142,7 @@ impl Daemon {
             params: params(control, size)?,
             hasher: KeyHasher::new(seed),
             grace: GRACE,
+            version: control.version,
         };
         let mesh = MeshConfig {
             cluster: control.name.clone(),

@@ -23,6 +23,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Following {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) partition: PartitionId,
+    /// The shape that its log begins in.
     pub(super) params: Params,
     pub(super) hasher: KeyHasher,
     /// Which time of loading this is: what an earlier one still says is passed over.

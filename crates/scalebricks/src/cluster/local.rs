@@ -5,10 +5,11 @@ use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError};
 use scalebricks_control::record::Session;
+use scalebricks_control::version::Version;
 use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
-    Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId,
+    Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -85,6 +86,18 @@ impl MemoryTables {
 }
 
 impl Tables for MemoryTables {
+    fn begin(&mut self, params: Params) {
+        self.gpt.restart(params);
+    }
+
+    fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
+        self.gpt.digest(partition)
+    }
+
+    fn forget(&mut self, partition: PartitionId) {
+        self.gpt.forget(partition);
+    }
+
     fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
         self.gpt.apply(delta)
     }
@@ -181,7 +194,7 @@ impl LocalCluster {
     /// Those of [`ControlPlane::start`].
     pub async fn start(&mut self, node: NodeId) -> Result<(), EngineError> {
         let Shape { partitions, params, hasher, grace } = self.shape;
-        let config = PlaneConfig { node, partitions, params, hasher, grace };
+        let config = PlaneConfig { node, partitions, params, hasher, grace, version: Version::NEWEST };
         let tables = MemoryTables::new(self.shape);
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {

@@ -14,6 +14,7 @@
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
+//! | `shape` | the record of the table's shape |
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
 //! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | what those messages say |
@@ -25,6 +26,7 @@ mod follow;
 pub mod local;
 pub mod mesh;
 pub mod plane;
+mod shape;
 mod view;
 mod waiting;
 pub mod wire;

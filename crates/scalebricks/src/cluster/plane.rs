@@ -1,14 +1,16 @@
 //! The control plane of a node, as the rest of the process has it.
 
 use super::actor::{Actor, Event};
-use super::view;
 use super::write::{SUBMISSION_CHANGES, Submission, WAITING, Writing, upserts};
+use super::{shape, view};
 use arc_swap::ArcSwap;
 use scalebricks_control::agent::Agent;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
 use scalebricks_control::membership::View;
 use scalebricks_control::record::{Change, Session};
+use scalebricks_control::shape::Shape;
+use scalebricks_control::version::Version;
 use scalebricks_tables::setsep::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -31,12 +33,14 @@ pub struct PlaneConfig {
     pub node: NodeId,
     /// Partitions of the key space, the same at all nodes for ever.
     pub partitions: PartitionCount,
-    /// The shape of the GPT at the beginning.
+    /// The shape of the GPT, if the cluster begins with this node.
     pub params: Params,
     /// The hash of keys, with the cluster's secret.
     pub hasher: KeyHasher,
     /// The longest time that a packet takes from one node to another.
     pub grace: Duration,
+    /// The newest version of the protocol to use.
+    pub version: Version,
 }
 
 /// The way to other nodes. Whatever is sent may be lost.
@@ -89,6 +93,7 @@ pub(super) struct Shared {
     /// Keys for which room is reserved.
     pub(super) reserved: Vec<AtomicU64>,
     pub(super) view: ArcSwap<View>,
+    pub(super) shape: ArcSwap<Shape>,
     pub(super) has_caught_up: AtomicBool,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
@@ -110,8 +115,11 @@ pub enum RefusedChanges {
     /// A flow would be pinned to a node that is not alive.
     #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
+    /// The table cannot name the node yet.
+    #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
+    NotNamed(NodeId),
     /// The table of this partition is full.
-    #[error("partition {} has no room for {} more keys: give the table more blocks", .0.0, .1)]
+    #[error("partition {} has no room for {} more keys now; the table grows, try again soon", .0.0, .1)]
     NoRoom(PartitionId, u64),
     /// The nodes that know the partition's room have not been heard yet.
     #[error("partition {} has no owner yet; try again soon", .0.0)]
@@ -157,11 +165,13 @@ impl ControlPlane {
     pub async fn start<T: Tables + Send + 'static>(
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
-        tables: T,
+        mut tables: T,
         link: impl FnOnce(Inbox) -> Arc<dyn Link>,
     ) -> Result<Self, EngineError> {
         let writer = draw_writer(&*engine).await?;
         let (revision, view) = view::read(&*engine, config.partitions).await?;
+        let (shape_revision, shape) = shape::read(&*engine, config.params).await?;
+        tables.begin(shape.now);
         let (events, inbox) = mpsc::channel(EVENTS);
         let beats = Arc::<Beats>::default();
         let link = link(Inbox { events: events.clone(), beats: Arc::clone(&beats) });
@@ -181,13 +191,16 @@ impl ControlPlane {
             room: numbers(),
             reserved: numbers(),
             view: ArcSwap::from_pointee(view.clone()),
+            shape: ArcSwap::from_pointee(shape),
             has_caught_up: AtomicBool::new(false),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
         });
-        let agent =
-            Agent::new(config.node, tables, config.partitions, view, revision, config.grace, Duration::ZERO);
+        let PlaneConfig { node, partitions, grace, version, .. } = config;
+        let mut agent =
+            Agent::new(node, tables, partitions, view, revision, grace, Duration::ZERO).holding_to(version);
+        agent.shaped(shape_revision, shape);
         let (stop, stopped) = oneshot::channel();
         let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone()));
         let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), events.clone(), beats);
@@ -201,6 +214,11 @@ impl ControlPlane {
     /// Who is alive and owns what.
     pub fn view(&self) -> Arc<View> {
         self.shared.view.load_full()
+    }
+
+    /// The shape of the table at all nodes.
+    pub fn shape(&self) -> Shape {
+        **self.shared.shape.load()
     }
 
     /// Whether this node's tables hold all they are to hold.
@@ -219,12 +237,17 @@ impl ControlPlane {
     /// [`RefusedChanges`]; but for [`RefusedChanges::Engine`] and [`RefusedChanges::Stopping`] none of them was logged.
     pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
         let mut by_partition: BTreeMap<PartitionId, Vec<Change>> = BTreeMap::new();
-        let view = self.shared.view.load();
+        let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
         for change in changes {
             if let Change::Upsert(_, session) | Change::Move(_, session) = &change
                 && !view.member(session.node).is_some_and(|member| member.is_alive)
             {
                 return Err(RefusedChanges::NodeNotAlive(session.node));
+            }
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &change
+                && !shape.can_name(session.node)
+            {
+                return Err(RefusedChanges::NotNamed(session.node));
             }
             let partition = change.key().map(|key| self.shared.partition_of(key));
             let partition = partition.ok_or(RefusedChanges::NoKey)?;

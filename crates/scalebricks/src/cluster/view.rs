@@ -1,9 +1,11 @@
-//! The record of membership: watched, and changed by compare-and-set.
+//! The record of membership: watched with the others, and changed by compare-and-set.
 
 use super::actor::Event;
+use super::shape;
 use futures_util::StreamExt;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::membership::View;
+use scalebricks_control::shape::Shape;
 use scalebricks_types::PartitionCount;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use tokio::sync::mpsc;
 /// Its key.
 const KEY: &str = "cluster.view";
 
-/// The records that are watched for it.
+/// The records that are watched.
 const PREFIX: &str = "cluster.";
 
 /// Between two tries.
@@ -39,21 +41,30 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>) 
         let mut changes = engine.watch_records(PREFIX);
         while let Some(change) = changes.next().await {
             let record = match change {
-                Ok(record) if record.key == KEY => record,
-                Ok(_) => continue,
+                Ok(record) => record,
                 Err(error) => {
-                    tracing::warn!(%error, "membership cannot be watched now");
+                    tracing::warn!(%error, "the cluster's records cannot be watched now");
                     break;
                 }
             };
-            match record.value.as_deref().map(View::decode) {
-                Some(Ok(view)) => {
-                    if events.send(Event::Viewed(record.revision, view)).await.is_err() {
+            let (key, revision) = (record.key.as_str(), record.revision);
+            let event = match (key, record.value.as_deref()) {
+                (KEY, Some(value)) => View::decode(value)
+                    .map(|view| Event::Viewed(revision, view))
+                    .map_err(|error| error.to_string()),
+                (shape::KEY, Some(value)) => Shape::decode(value)
+                    .map(|shape| Event::Shaped(revision, shape))
+                    .map_err(|error| error.to_string()),
+                (KEY | shape::KEY, None) => Err("it was deleted".to_owned()),
+                _ => continue,
+            };
+            match event {
+                Ok(event) => {
+                    if events.send(event).await.is_err() {
                         return;
                     }
                 }
-                Some(Err(error)) => tracing::error!(%error, "the record of membership is of no use"),
-                None => tracing::error!("the record of membership was deleted"),
+                Err(error) => tracing::error!(key, error, "a record of the cluster is of no use"),
             }
         }
         tokio::time::sleep(PATIENCE).await;

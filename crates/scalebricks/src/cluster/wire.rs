@@ -5,6 +5,7 @@
 
 use scalebricks_control::agent::Packet;
 use scalebricks_control::record::{self, Change, DecodeError, Session};
+use scalebricks_control::version::Version;
 use scalebricks_types::FlowKey;
 
 /// Between two nodes.
@@ -29,12 +30,12 @@ mod kind {
 const NO_KEY: u32 = 1;
 
 impl Envelope {
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    /// As bytes, as nodes of this version understand it.
+    pub fn encode(&self, version: Version) -> Vec<u8> {
         let (kind, number, change) = match self {
             Self::Packet(packet) => {
                 let mut out = vec![kind::PACKET];
-                out.extend_from_slice(&packet.encode());
+                out.extend_from_slice(&packet.encode(version));
                 return out;
             }
             Self::Question(number, key) => (kind::QUESTION, number, Some(Change::Delete(*key))),
@@ -100,7 +101,7 @@ mod tests {
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {
-                    prop_assert_eq!(Envelope::decode(&envelope.encode()), Ok(envelope));
+                    prop_assert_eq!(Envelope::decode(&envelope.encode(Version::NEWEST)), Ok(envelope));
                 }
             }
         }
@@ -108,7 +109,7 @@ mod tests {
         #[test]
         fn any_bytes_are_an_envelope_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Ok(envelope) = Envelope::decode(&bytes) {
-                prop_assert_eq!(Envelope::decode(&envelope.encode()), Ok(envelope));
+                prop_assert_eq!(Envelope::decode(&envelope.encode(Version::NEWEST)), Ok(envelope));
             }
         }
     }

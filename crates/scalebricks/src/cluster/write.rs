@@ -56,8 +56,10 @@ impl Writing {
                 },
             };
             let (mut changes, mut waiting) = (first.changes, vec![first.answer]);
+            let is_alone = changes.iter().any(Change::is_alone);
             while let Ok(next) = self.submissions.try_recv() {
-                if changes.len() + next.changes.len() > BATCH_CHANGES {
+                let is_apart = is_alone || next.changes.iter().any(Change::is_alone);
+                if is_apart || changes.len() + next.changes.len() > BATCH_CHANGES {
                     spare = Some(next);
                     break;
                 }

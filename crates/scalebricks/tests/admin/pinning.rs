@@ -51,6 +51,18 @@ impl Memory {
 }
 
 impl Tables for Memory {
+    fn begin(&mut self, params: Params) {
+        self.gpt.restart(params);
+    }
+
+    fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
+        self.gpt.digest(partition)
+    }
+
+    fn forget(&mut self, partition: PartitionId) {
+        self.gpt.forget(partition);
+    }
+
     fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
         self.gpt.apply(delta)
     }

@@ -151,6 +151,20 @@ impl SetSep {
         Own { shapes, writer }
     }
 
+    /// Begins anew, without keys, in this shape: every partition at position 0. Readers find arbitrary values from now on, until
+    /// they are told of keys again.
+    ///
+    /// # Panics
+    /// If the partitions are not those it has.
+    pub fn restart(&self, params: Params) {
+        let mut writer = self.writer();
+        assert_eq!(params.partitions().get() as usize, writer.positions.len(), "streams stay as they are");
+        let (face, face_writer) = Face::empty(params, Shared::clone(&self.epochs));
+        (writer.now, writer.next) = (face_writer, None);
+        writer.positions.fill(Position(0));
+        self.shapes.store(Arc::new(Shapes::one(Arc::new(face))));
+    }
+
     /// Sizes, from counters; reads no block.
     pub fn stats(&self) -> TableStats {
         let writer = self.writer();

@@ -7,6 +7,7 @@ use scalebricks_control::distribution::{Message, Owner, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, encode};
+use scalebricks_control::version::Version;
 use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
 use scalebricks_types::{Delta, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ fn distribute(owner: &mut Owner, reports: &mut BTreeMap<usize, Report>, deltas: 
         for (to, message) in messages {
             let Some(report) = reports.get_mut(&to.index()) else { continue };
             let packet = Packet::Message(message);
-            bytes += packet.encode().len();
+            bytes += packet.encode(Version::NEWEST).len();
             let Packet::Message(message) = packet else { continue };
             match message {
                 Message::Fib(update) => report.fib = update.position,
@@ -72,7 +73,7 @@ fn distribute(owner: &mut Owner, reports: &mut BTreeMap<usize, Report>, deltas: 
                         deltas.extend(new);
                     }
                 }
-                Message::Target(_) => {}
+                Message::Target(_) | Message::Digest(_) => {}
             }
             owner.report(to, *report);
         }
@@ -179,5 +180,11 @@ impl Fed {
 }
 
 /// A node with empty tables.
-const START: Report =
-    Report { partition: PartitionId(0), life: 1, fib: Position(0), whole: Position(0), gpt: Position(0) };
+const START: Report = Report {
+    partition: PartitionId(0),
+    life: 1,
+    fib: Position(0),
+    whole: Position(0),
+    gpt: Position(0),
+    again: 0,
+};

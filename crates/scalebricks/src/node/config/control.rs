@@ -2,6 +2,7 @@
 
 use super::Problems;
 use super::sections;
+use scalebricks_control::version::Version;
 use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct ControlFile {
     pub flows: u64,
     /// Shares of the key space, each with a log of its own: the same at all nodes, for ever.
     pub partitions: PartitionCount,
+    /// The newest version of the protocol to use.
+    pub version: Version,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,
 }
@@ -102,6 +105,16 @@ pub(super) fn control(
     if *section.flows.get_ref() == 0 {
         problems.add(section.flows.span(), "control.flows", "0: for how many flows is the cluster made?");
     }
+    let version =
+        section.version.as_ref().map_or(Some(Version::NEWEST), |given| Version::known(*given.get_ref()));
+    if let (None, Some(given)) = (version, &section.version) {
+        let (first, newest) = (Version::FIRST, Version::NEWEST);
+        problems.add(
+            given.span(),
+            "control.version",
+            format!("this software knows versions {first} to {newest}"),
+        );
+    }
     let mut peers = BTreeMap::new();
     for peer in &section.peer {
         let node = *peer.node.get_ref();
@@ -123,6 +136,7 @@ pub(super) fn control(
         key: section.key,
         flows: *section.flows.get_ref(),
         partitions: count?,
+        version: version?,
         peers,
     })
 }

@@ -1,6 +1,7 @@
 //! Tests of the whole: against a plain map, between control and replicas, under concurrent readers, on bad input.
 
 mod build;
+mod digests;
 mod model;
 mod own;
 mod replica;

@@ -249,3 +249,22 @@ fn deltas_lead_to_the_positions_of_a_log() {
     let delta = control.insert(hash, 1).unwrap();
     assert_eq!((delta.position, delta.previous), (Position(1001), Position(1000)));
 }
+
+#[test]
+fn a_table_begins_anew_under_its_readers() {
+    let (small, large) = (params(3000, 2, 2), params(9000, 3, 2));
+    let table = Arc::new(SetSepBuilder::new(small).build(&entries(3000, 2, 0)).unwrap().export());
+    let mut reader = SetSepReader::new(Arc::clone(&table));
+    assert_answers(&table, &entries(3000, 2, 0));
+    table.restart(large);
+    assert_eq!((table.params(), table.stats().fallback_keys), (large, 0));
+    let _any = reader.pin().get(entry(5, 2, 0).0);
+    let control = SetSepBuilder::new(large).build(&entries(9000, 3, 1)).unwrap();
+    for partition in [0, 1].map(PartitionId) {
+        let whole = control.export_partition(partition).unwrap();
+        assert_eq!(table.apply(&whole), Ok(Applied::Advanced));
+    }
+    assert_answers(&table, &entries(9000, 3, 1));
+    let (hash, value) = entry(5, 3, 1);
+    assert_eq!(reader.pin().get(hash), value, "an old reader, too");
+}

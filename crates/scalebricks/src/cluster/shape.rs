@@ -1,0 +1,63 @@
+//! The record of the table's shape: made by the first node that starts, changed by compare-and-set.
+
+use super::actor::Event;
+use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
+use scalebricks_control::shape::Shape;
+use scalebricks_tables::setsep::Params;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Its key.
+pub(super) const KEY: &str = "cluster.shape";
+
+/// The record as it is; of a cluster that begins, this shape.
+pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision, Shape), EngineError> {
+    loop {
+        let record = engine.record(KEY).await?;
+        let revision = record.as_ref().map(|record| record.revision);
+        if let Some(record) = &record
+            && let Some(value) = record.value.as_deref()
+        {
+            let shape = Shape::decode(value).map_err(|error| EngineError::Damaged(error.to_string()))?;
+            let (there, here) = (shape.first.partitions().get(), first.partitions().get());
+            if there != here {
+                let what = format!("the cluster's table has {there} partitions, not {here}");
+                return Err(EngineError::Refused(what));
+            }
+            return Ok((record.revision, shape));
+        }
+        let shape = Shape::new(first);
+        match engine.swap(KEY, revision, Some(shape.encode().into())).await {
+            Ok(revision) => return Ok((revision, shape)),
+            // Somebody else did, or perhaps this node: it is read then.
+            Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
+            Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
+        }
+    }
+}
+
+/// Tries to change the record. Who comes second learns so from the watch.
+pub(super) async fn propose(
+    engine: Arc<dyn Engine>,
+    expected: Revision,
+    shape: Shape,
+    events: mpsc::Sender<Event>,
+) -> Result<(), SwapError> {
+    let swapped = engine.swap(KEY, Some(expected), Some(shape.encode().into())).await;
+    match &swapped {
+        Ok(revision) => {
+            match shape.next {
+                Some(next) => tracing::info!(
+                    blocks = next.blocks(),
+                    value_bits = next.value_bits(),
+                    "the table begins to change its shape"
+                ),
+                None => tracing::info!(blocks = shape.now.blocks(), "the table has its new shape"),
+            }
+            let _ends = events.send(Event::Shaped(*revision, shape)).await;
+        }
+        Err(SwapError::Conflict(_)) => {}
+        Err(error) => tracing::warn!(%error, "the table's shape cannot be changed now"),
+    }
+    swapped.map(drop)
+}
