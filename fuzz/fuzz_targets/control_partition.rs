@@ -8,6 +8,8 @@ use scalebricks_control::distribution::{Message, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, decode, encode};
+use scalebricks_control::shape::Shape;
+use scalebricks_control::version::Version;
 use scalebricks_tables::setsep::Params;
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::sync::OnceLock;
@@ -39,17 +41,21 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&mode, bytes)) = bytes.split_first() else { return };
     match mode % 3 {
         0 => {
+            if let Ok(shape) = Shape::decode(bytes) {
+                assert_eq!(shape.encode(), bytes);
+            }
+            let version = || Version::known(u16::from_le_bytes([bytes[0], bytes[1]])).unwrap();
             if let Ok(message) = Message::decode(bytes) {
-                assert_eq!(message.encode(), bytes);
+                assert_eq!(message.encode(version()), bytes);
             }
             if let Ok(report) = Report::decode(bytes) {
-                assert_eq!(report.encode(), bytes);
+                assert_eq!(report.encode(version()), bytes);
             }
             if let Ok(changes) = decode(bytes) {
                 assert_eq!(encode(&changes).unwrap(), bytes);
             }
             let mut partition = empty();
-            let effects = partition.apply(&entry(1, bytes)).unwrap();
+            let Ok(effects) = partition.apply(&entry(1, bytes)) else { return };
             assert_eq!(partition.apply(&entry(2, bytes)).unwrap().is_void(), effects.is_void());
             assert_eq!(Partition::restore(&partition.snapshot(), HASHER).unwrap().snapshot(), partition.snapshot());
         }
