@@ -38,7 +38,7 @@ fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
 
 sim: ## simulate the control plane with SEEDS seeds a kind of cluster (500)
-	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test distribution --test cluster
+	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test distribution --test cluster --test courier
 
 miri: ## run the small blocks under Miri
 	@scripts/test.sh miri

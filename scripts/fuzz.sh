@@ -75,6 +75,14 @@ seeds() {
         bytes changes 0001000000020000000102050000000000000044332211000000000301020304050607080910111213141516030205000000000000004433221100000000
         bytes edit 02180001
         ;;
+    control_courier)
+        # A parcel; and who sends it, its length, a packet, one behind the other.
+        local one=0100000000000000 parcel
+        parcel="01000200""0700000000000000$one$one""01000000""0d0c0b0a$one$one$one$one"
+        bytes parcel "$parcel"
+        bytes delivered "0144${parcel}0144${parcel}"
+        bytes receipt "010c01000100""0700000000000000""ff1c01000300""0700000000000000$one$one""0144$parcel"
+        ;;
     io_capture)
         bytes pcap d4c3b2a1020004000000000000000000ffff0000010000000000000000000000040000000400000041424344
         bytes pcapng 0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c000000

@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`agent`] | a node's part in all of it |
+//! | [`courier`] | counts of flows on their way to the flows' next nodes |
 //! | [`engine`] | what is asked of a log, whoever keeps it |
 //! | [`membership`] | who is alive, and who owns which partition |
 //! | [`record`] | what a log says: changes to sessions |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod courier;
 pub mod distribution;
 pub mod engine;
 pub mod membership;

@@ -23,12 +23,14 @@
 
 mod carried;
 mod flows;
+mod locator;
 mod state;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub use carried::STRAY_PATIENCE;
+pub use locator::Locator;
 pub use state::PinnedState;
 pub use turns::Turns;
 
@@ -269,6 +271,22 @@ impl PinnedTables {
     /// The uplink TEID of a key's flow, by which it is counted, if the key is here.
     pub fn uplink(&self, key: &FlowKey) -> Option<Teid> {
         self.flows.uplink(self.flow(key)?.index)
+    }
+
+    /// Whether a flow has keys here, or had until a moment ago: its counts belong here.
+    pub fn is_here(&self, uplink: Teid) -> bool {
+        self.flows.index(uplink).is_some()
+    }
+
+    /// What says where flows are; it needs the tables no more.
+    pub fn locator(&self) -> Locator {
+        Locator::new(Arc::clone(&self.gpt), self.hasher)
+    }
+
+    /// Flows that counts were carried over for and wait, at least some of them because the flows are not here. Cost: looks at
+    /// some hundred lists.
+    pub fn strays(&self) -> usize {
+        self.carried.strays()
     }
 
     /// What a flow has carried, here and before it came, as far as that has been carried over; `None` if nothing is

@@ -3,7 +3,7 @@
 //! Names follow Prometheus' rules: the unit stands last, `_total` behind it for what only grows. The list is in
 //! docs/admin.md, and a test holds it against what is written here.
 
-use super::model::{NodeCounters, NodeState, PortCounters, Stats, Status};
+use super::model::{FlowSums, NodeCounters, NodeState, PortCounters, Stats, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -59,6 +59,7 @@ pub fn render(status: &Status, stats: &Stats, is_ready: bool) -> Result<String, 
     snapshot.node(status, is_ready);
     snapshot.tables(status);
     snapshot.packets(stats);
+    snapshot.moved_counters(stats);
     snapshot.ports(status, stats);
     snapshot.workers(stats);
     snapshot.rest(status, stats);
@@ -168,6 +169,34 @@ impl Snapshot {
         self.counter("forwarded_again_packets", help, one(*forwarded_again));
     }
 
+    /// Nothing where flows do not move.
+    fn moved_counters(&mut self, stats: &Stats) {
+        let Some(moved) = stats.moved_counters else { return };
+        let packets = |sums: FlowSums| both_ways(sums.downstream_packets, sums.upstream_packets);
+        let bytes = |sums: FlowSums| both_ways(sums.downstream_bytes, sums.upstream_bytes);
+        self.counter("ended_flows", "Flows that ended and were counted here last.", one(moved.ended.flows));
+        let help = "Packets of flows that ended, wherever they were counted.";
+        self.counter("ended_flow_packets", help, packets(moved.ended));
+        self.counter("ended_flow_bytes", "Bytes of inner IP of such packets.", bytes(moved.ended));
+        let help = "Packets whose counts were under way to a process that ended, at most.";
+        self.counter("lost_flow_packets", help, packets(moved.lost));
+        self.counter("lost_flow_bytes", "Bytes of inner IP of such packets.", bytes(moved.lost));
+        let directions = [("out", moved.sent_flows), ("in", moved.received_flows)];
+        let directions = directions.map(|(direction, flows)| (label("direction", direction), flows.into()));
+        let help = "Flows whose counters moved from or to this node.";
+        self.counter("moved_flow_counters", help, directions);
+        let states = [("waiting", moved.waiting_flows), ("under-way", moved.under_way_flows)];
+        let states = states.map(|(state, flows)| (label("state", state), flows.into()));
+        self.gauge("pending_flow_counters", "Flows whose counters are to go to another node.", states);
+        let events = [
+            ("resent", moved.resent_parcels),
+            ("duplicate", moved.duplicate_parcels),
+            ("refused", moved.refused_parcels),
+        ];
+        let events = events.map(|(event, parcels)| (label("event", event), parcels.into()));
+        self.counter("flow_counter_parcels", "Messages with counters that went not as wanted.", events);
+    }
+
     fn ports(&mut self, status: &Status, stats: &Stats) {
         type Pick = fn(&PortCounters) -> u64;
         let both = |rx: Pick, tx: Pick| {
@@ -234,6 +263,11 @@ impl Snapshot {
 
 fn label(name: &'static str, value: &str) -> Labels {
     vec![(name, value.to_owned())]
+}
+
+fn both_ways(downstream: u64, upstream: u64) -> [(Labels, Value); 2] {
+    [("downstream", downstream), ("upstream", upstream)]
+        .map(|(direction, count)| (label("direction", direction), count.into()))
 }
 
 fn one(value: impl Into<Value>) -> [(Labels, Value); 1] {

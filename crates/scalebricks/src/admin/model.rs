@@ -14,7 +14,7 @@ pub use flow::{
     Cell, ClusterView, DrainRequest, Drained, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem,
     MAX_FLOWS, MAX_PROBLEMS, MemberView, PinnedFlow,
 };
-pub use stats::{NodeCounters, PoolView, PortCounters, Stats, WorkerStats};
+pub use stats::{FlowSums, MovedCountersView, NodeCounters, PoolView, PortCounters, Stats, WorkerStats};
 pub use status::{
     FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status, TableRole, TableView,
     WorkerView,

@@ -1,5 +1,7 @@
 //! The one task that owns the agent: it hands it what comes, and does what it says.
 
+use super::counters::{Arrived, Carrying};
+use super::daemon::SharedTables;
 use super::follow::Following;
 use super::plane::{Beats, Link, PlaneConfig, Shared};
 use super::waiting::Waiters;
@@ -52,6 +54,8 @@ pub(super) enum Event {
     Ask(FlowKey, oneshot::Sender<Option<Session>>),
     /// Tell when all nodes have applied this.
     Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
+    /// Counters of flows are to move with them, from and to these tables.
+    Carry(SharedTables),
 }
 
 /// The partition is another's, or not loaded.
@@ -73,6 +77,8 @@ pub(super) struct Actor<T> {
     questions: HashMap<u64, oneshot::Sender<Option<Session>>>,
     asked: u64,
     waiters: Waiters,
+    /// To who carries counters.
+    counts: Option<mpsc::Sender<Arrived>>,
     /// By partition, keys for which room is reserved until the owner's word about room counts them.
     unsettled: Vec<VecDeque<(Position, u64)>>,
     next_tidy: Duration,
@@ -103,6 +109,7 @@ impl<T: Tables> Actor<T> {
             questions: HashMap::new(),
             asked: 0,
             waiters: Waiters::default(),
+            counts: None,
             unsettled,
             next_tidy: TIDY,
         }
@@ -149,6 +156,11 @@ impl<T: Tables> Actor<T> {
                         let _gone = answer.send(session);
                     }
                 }
+                Ok(Envelope::Counts(packet)) => {
+                    if let Some(counts) = &self.counts {
+                        let _comes_again = counts.try_send((from, packet));
+                    }
+                }
                 Err(error) => {
                     self.shared.malformed.fetch_add(1, Ordering::Relaxed);
                     tracing::debug!(from = from.get(), %error, "not understood");
@@ -171,6 +183,11 @@ impl<T: Tables> Actor<T> {
             }
             Event::Ask(key, answer) => self.ask(key, answer),
             Event::Wait(positions, answer) => self.waiters.add(positions, answer),
+            Event::Carry(tables) => {
+                let (node, link, shared) =
+                    (self.config.node, Arc::clone(&self.link), Arc::clone(&self.shared));
+                self.counts.get_or_insert_with(|| Carrying::start(node, tables, link, shared));
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use scalebricks_types::{
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch hold it.
@@ -25,9 +25,6 @@ const GRACE: Duration = Duration::from_millis(50);
 
 /// Time between two tries to reach the engine at the start.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Time between two looks for flows that have left.
-const EXPIRY: Duration = Duration::from_millis(20);
 
 /// Why a node has no control plane.
 #[derive(Debug, thiserror::Error)]
@@ -296,9 +293,9 @@ async fn live(
         tokio::time::sleep(PATIENCE).await;
     };
     tracing::info!("the control plane has begun");
+    started.carry_counters(tables).await;
     let _once = plane.set(started);
     let Some(inbox) = way_in else { return };
-    tokio::spawn(expire(tables));
     while let Some(event) = events.next().await {
         match event {
             Event::Beat { from, payload } => {
@@ -313,24 +310,6 @@ async fn live(
             }
             Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
             Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
-        }
-    }
-}
-
-/// Lets go of the counters of flows that have left, when no worker counts there any more.
-async fn expire(tables: SharedTables) {
-    let start = Instant::now();
-    loop {
-        tokio::time::sleep(EXPIRY).await;
-        let left = {
-            let mut tables = tables.lock();
-            let _more = tables.expire(start.elapsed());
-            tables.take_departed()
-        };
-        if !left.is_empty() {
-            let packets: u64 =
-                left.iter().map(|(_, count)| count.downstream_packets + count.upstream_packets).sum();
-            tracing::info!(flows = left.len(), packets, "flows have left, with what they carried here");
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`plane`] | the handle that the rest of the process has |
 //! | [`daemon`] | all of it on a thread of a node's process |
 //! | `actor` | the one task that owns the agent |
+//! | [`counters`] | counts of flows, carried to the flows' next nodes |
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
@@ -21,6 +22,7 @@
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod actor;
+pub mod counters;
 pub mod daemon;
 mod follow;
 pub mod local;

@@ -1,10 +1,13 @@
 //! The control plane of a node, as the rest of the process has it.
 
 use super::actor::{Actor, Event};
+use super::counters::MovedCounters;
+use super::daemon::SharedTables;
 use super::write::{SUBMISSION_CHANGES, Submission, WAITING, Writing, upserts};
 use super::{shape, view};
 use arc_swap::ArcSwap;
 use scalebricks_control::agent::Agent;
+use scalebricks_control::courier::ProcessId;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
 use scalebricks_control::membership::View;
@@ -84,6 +87,8 @@ impl Inbox {
 
 /// What the actor tells, and what all may use.
 pub(super) struct Shared {
+    /// This process.
+    pub(super) process: ProcessId,
     partitions: PartitionCount,
     hasher: KeyHasher,
     /// Keys of the cluster.
@@ -98,6 +103,8 @@ pub(super) struct Shared {
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
+    /// Replaced whole.
+    pub(super) counters: Mutex<MovedCounters>,
 }
 
 impl Shared {
@@ -184,6 +191,7 @@ impl ControlPlane {
         }
         let numbers = || (0..config.partitions.get()).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
+            process: ProcessId(writer.0),
             partitions: config.partitions,
             hasher: config.hasher,
             keys: AtomicU64::new(0),
@@ -196,6 +204,7 @@ impl ControlPlane {
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
+            counters: Mutex::default(),
         });
         let PlaneConfig { node, partitions, grace, version, .. } = config;
         let mut agent =
@@ -229,6 +238,17 @@ impl ControlPlane {
     /// Keys of the cluster, as the owners told of their partitions a moment ago.
     pub fn keys(&self) -> u64 {
         self.shared.keys.load(Ordering::Relaxed)
+    }
+
+    /// From now on counters of flows move with them, from these tables and into them, which must be those that the plane was
+    /// started with. Once; later calls do nothing.
+    pub async fn carry_counters(&self, tables: SharedTables) {
+        let _stops = self.events.send(Event::Carry(tables)).await;
+    }
+
+    /// What has become of the counters of flows that left this node.
+    pub fn moved_counters(&self) -> MovedCounters {
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has changes accepted: they are in the logs when this returns, and will be applied by all.

@@ -1,9 +1,11 @@
-//! What nodes send each other, besides beats: packets of the control machines, and questions to a partition's owner.
+//! What nodes send each other, besides beats: packets of the control machines, questions to a partition's owner, and counts of
+//! flows.
 //!
-//! One octet says which, then: a packet as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
+//! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
 //! node and value. Keys and words as in [records](scalebricks_control::record).
 
 use scalebricks_control::agent::Packet;
+use scalebricks_control::courier;
 use scalebricks_control::record::{self, Change, DecodeError, Session};
 use scalebricks_control::version::Version;
 use scalebricks_types::FlowKey;
@@ -17,6 +19,8 @@ pub enum Envelope {
     Question(u64, FlowKey),
     /// This.
     Answer(u64, Option<Session>),
+    /// Of the couriers.
+    Counts(courier::Packet),
 }
 
 mod kind {
@@ -24,6 +28,7 @@ mod kind {
     pub(super) const QUESTION: u8 = 2;
     pub(super) const FOUND: u8 = 3;
     pub(super) const NOT_FOUND: u8 = 4;
+    pub(super) const COUNTS: u8 = 5;
 }
 
 /// In answers the key is of no account.
@@ -34,9 +39,10 @@ impl Envelope {
     pub fn encode(&self, version: Version) -> Vec<u8> {
         let (kind, number, change) = match self {
             Self::Packet(packet) => {
-                let mut out = vec![kind::PACKET];
-                out.extend_from_slice(&packet.encode(version));
-                return out;
+                return [&[kind::PACKET], &packet.encode(version)[..]].concat();
+            }
+            Self::Counts(packet) => {
+                return [&[kind::COUNTS], &packet.encode()[..]].concat();
             }
             Self::Question(number, key) => (kind::QUESTION, number, Some(Change::Delete(*key))),
             Self::Answer(number, Some(session)) => {
@@ -58,8 +64,10 @@ impl Envelope {
     /// [`DecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (kind, rest) = bytes.split_first().ok_or(DecodeError::Truncated(0))?;
-        if *kind == kind::PACKET {
-            return Packet::decode(rest).map(Self::Packet);
+        match *kind {
+            kind::PACKET => return Packet::decode(rest).map(Self::Packet),
+            kind::COUNTS => return courier::Packet::decode(rest).map(Self::Counts),
+            _ => {}
         }
         let (number, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated(0))?;
         let number = u64::from_le_bytes(*number);
@@ -98,6 +106,7 @@ mod tests {
                 Envelope::Question(number, FlowKey::teid(Teid::new(teid))),
                 Envelope::Answer(number, Some(session)),
                 Envelope::Answer(number, None),
+                Envelope::Counts(courier::Packet::Hello(courier::ProcessId(number))),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {

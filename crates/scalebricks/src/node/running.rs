@@ -227,6 +227,7 @@ impl Inspect for Running {
             ports: self.hardware.counters(),
             slow_path,
             pool: self.hardware.pool(),
+            moved_counters: self.tables.moved_counters().map(Into::into),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Where a node's tables are fed from: a list of flows, or the control plane.
 
+use crate::cluster::ControlPlane;
+use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::Daemon;
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::node::NodeTables;
@@ -66,6 +68,14 @@ impl Source {
                     control_bytes: 0,
                 }
             }
+        }
+    }
+
+    /// What has become of the counters of flows that left this node, where the control plane moves flows.
+    pub fn moved_counters(&self) -> Option<MovedCounters> {
+        match self {
+            Self::List(_) => None,
+            Self::Control(daemon) => daemon.plane().map(ControlPlane::moved_counters),
         }
     }
 

@@ -17,6 +17,11 @@ fn the_gpt_is_fed_by_deltas() {
     let mut hint = [NodeHint::NONE];
     tables.node_tables(0).gpt.lookup_batch(KeyBatch::new(&[short_key(1)], &[hash]), &mut hint);
     assert_eq!(hint[0], NodeHint::new(9));
+    // Upstream, as a locator made before sees it.
+    let mut locator = tables.locator();
+    let delta = control.insert(hasher().hash(&FlowKey::teid(Teid::new(7))), 11).unwrap();
+    tables.apply_gpt(&delta).unwrap();
+    assert_eq!(locator.node(Teid::new(7)), NodeHint::new(11));
 }
 
 #[test]
@@ -42,7 +47,9 @@ fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
     let (key, uplink) = (short_key(1), Teid::new(1));
     tables.carry_over(uplink, packets(5));
     assert_eq!(tables.count(uplink), Some(packets(5)), "before its keys");
+    assert_eq!((tables.is_here(uplink), tables.strays()), (false, 1));
     tables.set(&key, state(1, 1).encode()).unwrap();
+    assert!(tables.is_here(uplink));
     node.counters.count(look(&node, key).unwrap().index, false, 0);
     assert_eq!(tables.count(uplink), Some(packets(6)));
     tables.carry_over(uplink, packets(10));

@@ -1,7 +1,7 @@
 //! Counters in words: since the node started, or a second between two looks.
 
 use super::{list, right, status, table, trimmed};
-use crate::admin::model::{NodeCounters, PortCounters, Stats};
+use crate::admin::model::{MovedCountersView, NodeCounters, PortCounters, Stats};
 use comfy_table::Cell;
 use scalebricks_console::quantity::{count, short_count};
 use std::time::Duration;
@@ -59,6 +59,7 @@ pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
     if !stats.workers.is_empty() {
         parts.push(status::workers(stats.workers.iter().map(|worker| &worker.worker)));
     }
+    parts.push(moved(&looks));
     parts.push(slow_path(&looks));
     let pool = stats.pool;
     parts.push(list(&[("buffers", format!("{} free, {} in use", count(pool.free), count(pool.in_use)))]));
@@ -135,6 +136,21 @@ fn ports(looks: &Looks<'_, Stats>) -> String {
         table.add_row(std::iter::once(Cell::new(port.role)).chain(cells).collect::<Vec<_>>());
     }
     trimmed(&table)
+}
+
+/// Of flows that left the node, what happened at all.
+fn moved(looks: &Looks<'_, Stats>) -> String {
+    let rows: [(&str, Pick<MovedCountersView>); 6] = [
+        ("flows ended", |moved| moved.ended.flows),
+        ("their packets down", |moved| moved.ended.downstream_packets),
+        ("their packets up", |moved| moved.ended.upstream_packets),
+        ("counters of flows out", |moved| moved.sent_flows),
+        ("counters of flows in", |moved| moved.received_flows),
+        ("counters lost, at most", |moved| moved.lost.flows),
+    ];
+    let of = |stats: &Stats, pick: Pick<MovedCountersView>| stats.moved_counters.as_ref().map_or(0, pick);
+    let happened = rows.iter().filter(|(_, pick)| of(looks.now, *pick) > 0);
+    list(&happened.map(|(name, pick)| (*name, looks.text(|stats| of(stats, *pick)))).collect::<Vec<_>>())
 }
 
 fn slow_path(looks: &Looks<'_, Stats>) -> String {

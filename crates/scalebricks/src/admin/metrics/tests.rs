@@ -1,6 +1,7 @@
 use super::*;
 use crate::admin::model::{
-    FlowsView, NeighbourView, PortRole, PortView, TableRole, TableView, WorkerStats, WorkerView,
+    FlowSums, FlowsView, MovedCountersView, NeighbourView, PortRole, PortView, TableRole, TableView,
+    WorkerStats, WorkerView,
 };
 use scalebricks_dataplane::{DropReason, NodeStats};
 use std::collections::{BTreeSet, HashMap};
@@ -72,6 +73,12 @@ fn node() -> (Status, Stats) {
         workers: vec![WorkerStats { worker, counters }],
         ports: vec![port],
         slow_path: [("arp_reply_sent".to_owned(), 9)].into(),
+        moved_counters: Some(MovedCountersView {
+            ended: FlowSums { flows: 2, upstream_packets: 5, downstream_bytes: 700, ..FlowSums::default() },
+            under_way_flows: 3,
+            duplicate_parcels: 4,
+            ..MovedCountersView::default()
+        }),
         ..Stats::default()
     };
     (status, stats)
@@ -152,10 +159,15 @@ fn a_strict_reader_understands_all_of_it() {
         ("scalebricks_worker_busy_seconds_total{worker=\"0\"}", 1.5),
         ("scalebricks_slow_path_events_total{event=\"arp_reply_sent\"}", 9.0),
         ("scalebricks_neighbours{port=\"internet\",state=\"reachable\"}", 2.0),
+        ("scalebricks_ended_flows_total", 2.0),
+        ("scalebricks_ended_flow_packets_total{direction=\"upstream\"}", 5.0),
+        ("scalebricks_ended_flow_bytes_total{direction=\"downstream\"}", 700.0),
+        ("scalebricks_pending_flow_counters{state=\"under-way\"}", 3.0),
+        ("scalebricks_flow_counter_parcels_total{event=\"duplicate\"}", 4.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 29);
+    assert_eq!(families.len(), 37);
 }
 
 #[test]

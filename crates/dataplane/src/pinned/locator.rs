@@ -1,0 +1,31 @@
+//! Where a flow is, by the GPT alone.
+
+use scalebricks_tables::setsep::{SetSep, SetSepReader};
+use scalebricks_types::{FlowKey, KeyHasher, NodeHint, Teid};
+use std::fmt;
+use std::sync::Arc;
+
+/// A reader of a node's GPT that is asked for flows by their uplink TEIDs. For one thread; the GPT may change meanwhile.
+pub struct Locator {
+    reader: SetSepReader,
+    hasher: KeyHasher,
+}
+
+impl fmt::Debug for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locator").finish_non_exhaustive()
+    }
+}
+
+impl Locator {
+    pub(super) fn new(gpt: Arc<SetSep>, hasher: KeyHasher) -> Self {
+        Self { reader: SetSepReader::new(gpt), hasher }
+    }
+
+    /// The node that handles a flow's upstream packets; for a flow that is nowhere, any number. Cost: a hash, and a lookup of
+    /// three lines that may not be in the cache.
+    pub fn node(&mut self, uplink: Teid) -> NodeHint {
+        let hash = self.hasher.hash(&FlowKey::teid(uplink));
+        NodeHint::new(self.reader.pin().get(hash).into())
+    }
+}

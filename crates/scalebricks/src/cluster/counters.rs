@@ -1,0 +1,214 @@
+//! Counts of flows that left this node, carried to where the flows are: what drives
+//! [`Courier`](scalebricks_control::courier::Courier).
+//!
+//! ```text
+//!  workers ─▶ PinnedTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ PinnedTables of the next node
+//!                  ▲                              │ │
+//!                  └── it is here again ──────────┘ └─ it is nowhere ─▶ ended flows: sums
+//! ```
+//!
+//! Where a flow is says this node's GPT, once the node has caught up: bits name the next node before a flow leaves this one.
+//! A key that is nowhere leads anywhere: the counts of a flow that was deleted may go to another node before they have
+//! ended.
+
+use super::daemon::SharedTables;
+use super::plane::{Link, Shared};
+use super::wire::Envelope;
+use scalebricks_control::courier::{Count, Courier, Packet, Place, Work};
+use scalebricks_control::version::Version;
+use scalebricks_dataplane::FlowCount;
+use scalebricks_dataplane::pinned::Locator;
+use scalebricks_types::{NodeId, Teid};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Time between two looks for flows that have left.
+const EXPIRY: Duration = Duration::from_millis(20);
+
+/// Packets that wait to be looked at: some for each node, of which none sends another parcel before it has a receipt.
+const ARRIVED: usize = 256;
+
+/// Flows that are not here and whose counts wait, from which on no parcel is taken: 50 MiB.
+const STRAYS: usize = 1 << 20;
+
+/// A courier's packet, and who sent it.
+pub(super) type Arrived = (NodeId, Packet);
+
+/// What has become of the counters of flows that left a node, since its process started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MovedCounters {
+    /// Flows that ended: that left this node, or whose counts came here, and that are nowhere. One that ended, came again and ended
+    /// counts twice.
+    pub ended_flows: u64,
+    /// What these had counted.
+    pub ended: FlowCount,
+    /// Flows whose counts went to another node.
+    pub sent_flows: u64,
+    /// Flows whose counts came from another node.
+    pub received_flows: u64,
+    /// Flows whose counts wait for a way.
+    pub waiting_flows: u64,
+    /// Flows whose counts are under way: another node may have them.
+    pub under_way_flows: u64,
+    /// Flows whose counts were under way to a process that ended, and may be lost.
+    pub lost_flows: u64,
+    /// What these had counted.
+    pub lost: FlowCount,
+    /// Parcels of counts that were sent again.
+    pub resent_parcels: u64,
+    /// Parcels of counts that came though they had been delivered.
+    pub duplicate_parcels: u64,
+    /// Parcels that were not taken, because too many counts wait for flows that are not here. They come again.
+    pub refused_parcels: u64,
+}
+
+/// The task.
+pub(super) struct Carrying {
+    node: NodeId,
+    tables: SharedTables,
+    link: Arc<dyn Link>,
+    shared: Arc<Shared>,
+    courier: Courier,
+    locator: Locator,
+    /// The view's, as the courier knows it.
+    epoch: Option<u64>,
+    next_expiry: Duration,
+    moved: MovedCounters,
+}
+
+impl Carrying {
+    /// Starts it on the current runtime. It ends when nobody can hand it packets any more.
+    pub(super) fn start(
+        node: NodeId,
+        tables: SharedTables,
+        link: Arc<dyn Link>,
+        shared: Arc<Shared>,
+    ) -> mpsc::Sender<Arrived> {
+        let (sender, arrived) = mpsc::channel(ARRIVED);
+        let locator = tables.lock().locator();
+        let courier = Courier::new(shared.process);
+        let (epoch, next_expiry, moved) = (None, EXPIRY, MovedCounters::default());
+        let carrying = Self { node, tables, link, shared, courier, locator, epoch, next_expiry, moved };
+        tokio::spawn(carrying.run(arrived));
+        sender
+    }
+
+    async fn run(mut self, mut arrived: mpsc::Receiver<Arrived>) {
+        let start = Instant::now();
+        let mut together = Vec::with_capacity(ARRIVED);
+        loop {
+            tokio::select! {
+                count = arrived.recv_many(&mut together, ARRIVED) => if count == 0 { return },
+                () = tokio::time::sleep(EXPIRY) => {}
+            }
+            let now = start.elapsed();
+            for (from, packet) in together.drain(..) {
+                self.take(from, packet);
+            }
+            if now >= self.next_expiry {
+                self.next_expiry = now + EXPIRY;
+                self.expire(now);
+            }
+            self.follow_view();
+            self.work(now);
+            self.tell();
+        }
+    }
+
+    /// Another courier speaks.
+    fn take(&mut self, from: NodeId, packet: Packet) {
+        let mut tables = self.tables.lock();
+        if matches!(packet, Packet::Parcel(_)) && tables.strays() >= STRAYS {
+            self.moved.refused_parcels += 1;
+            return;
+        }
+        let received = self.courier.receive(from, packet);
+        for (flow, count) in received.counts {
+            tables.carry_over(flow, flow_count(count));
+        }
+        drop(tables);
+        if let Some(reply) = received.reply {
+            self.link.send(from, Envelope::Counts(reply).encode(Version::FIRST));
+        }
+    }
+
+    /// Takes the counts of flows that no worker counts for any more; not of more than the courier has room for.
+    fn expire(&mut self, now: Duration) {
+        if !self.courier.has_room() {
+            return;
+        }
+        let departed = {
+            let mut tables = self.tables.lock();
+            let _more = tables.expire(now);
+            tables.take_departed()
+        };
+        for (flow, count) in departed {
+            self.courier.post(flow, opaque(count));
+        }
+    }
+
+    fn follow_view(&mut self) {
+        let view = self.shared.view.load();
+        if self.epoch != Some(view.epoch()) {
+            self.epoch = Some(view.epoch());
+            self.courier.set_alive(view.alive().filter(|node| *node != self.node).collect());
+        }
+    }
+
+    fn work(&mut self, now: Duration) {
+        let view = self.shared.view.load();
+        let has_caught_up = self.shared.has_caught_up.load(std::sync::atomic::Ordering::Relaxed);
+        let mut tables = self.tables.lock();
+        let Work { packets, back, ended } = self.courier.poll(now, |flow: Teid| {
+            if tables.is_here(flow) {
+                return Place::Here;
+            }
+            if !has_caught_up {
+                return Place::Unknown;
+            }
+            match u8::try_from(self.locator.node(flow).get()).map(NodeId::new) {
+                Ok(node) if node != self.node && view.member(node).is_some() => Place::At(node),
+                // Here, or at a node that never was: the key is no key any more.
+                _ => Place::Nowhere,
+            }
+        });
+        for (flow, count) in back {
+            tables.carry_over(flow, flow_count(count));
+        }
+        drop(tables);
+        self.moved.ended_flows += ended.len() as u64;
+        self.moved.ended += ended.into_iter().map(|(_, count)| flow_count(count)).sum();
+        for (to, packet) in packets {
+            self.link.send(to, Envelope::Counts(packet).encode(Version::FIRST));
+        }
+    }
+
+    /// Tells the rest of the process how it goes.
+    fn tell(&mut self) {
+        let stats = self.courier.stats();
+        let (waiting, under_way) = self.courier.flows();
+        self.moved = MovedCounters {
+            sent_flows: stats.sent_flows,
+            received_flows: stats.delivered_flows,
+            waiting_flows: waiting as u64,
+            under_way_flows: under_way as u64,
+            lost_flows: stats.lost_flows,
+            lost: flow_count(stats.lost),
+            resent_parcels: stats.resent,
+            duplicate_parcels: stats.duplicates,
+            ..self.moved
+        };
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.moved;
+    }
+}
+
+const fn opaque(count: FlowCount) -> Count {
+    let FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes } = count;
+    Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes])
+}
+
+const fn flow_count(count: Count) -> FlowCount {
+    let Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes]) = count;
+    FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
+}
