@@ -9,8 +9,8 @@
 
 use crate::engine::Revision;
 use crate::membership::View;
-use crate::record::DecodeError;
 use crate::record::codec::Reader;
+use crate::record::{DecodeError, Reshape};
 use scalebricks_tables::setsep::{PARAMS_BYTES, Params};
 use scalebricks_types::NodeId;
 
@@ -23,6 +23,8 @@ const GROW_BELOW: u64 = 8;
 /// What is agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
+    /// Counts the changes that were begun.
+    pub number: u32,
     /// What all logs begin with.
     pub first: Params,
     /// What every table has, or is on its way from.
@@ -45,13 +47,19 @@ impl From<DecodeError> for ShapeError {
 impl Shape {
     /// That of a cluster that begins.
     pub const fn new(first: Params) -> Self {
-        Self { first, now: first, next: None }
+        Self { number: 0, first, now: first, next: None }
     }
 
     /// On the way to another; `None` if it is on the way already, or has it.
     #[must_use]
     pub fn towards(self, next: Params) -> Option<Self> {
-        (self.next.is_none() && next != self.now).then_some(Self { next: Some(next), ..self })
+        let number = self.number.checked_add(1)?;
+        (self.next.is_none() && next != self.now).then_some(Self { number, next: Some(next), ..self })
+    }
+
+    /// What partitions are to log, if the shape changes.
+    pub fn reshape(&self) -> Option<Reshape> {
+        Some(Reshape { number: self.number, to: self.next? })
     }
 
     /// All have come there.
@@ -81,9 +89,10 @@ impl Shape {
         (params != self.now).then_some(params)
     }
 
-    /// The record as bytes: version `u16`, whether the shape changes (1 octet), and the shapes, as tables write them.
+    /// The record as bytes: version `u16`, number (4), whether the shape changes (1 octet), and the shapes, as tables write them.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = VERSION.to_le_bytes().to_vec();
+        out.extend_from_slice(&self.number.to_le_bytes());
         out.push(u8::from(self.next.is_some()));
         for params in [self.first, self.now].into_iter().chain(self.next) {
             out.extend_from_slice(&params.encode());
@@ -101,6 +110,7 @@ impl Shape {
         if version != VERSION {
             return Err(ShapeError(format!("its version {version} is not {VERSION}")));
         }
+        let number = u32::from_le_bytes(reader.take()?);
         let [is_changing] = reader.take()?;
         let (first, now) = (params(&mut reader)?, params(&mut reader)?);
         let next = match is_changing {
@@ -112,7 +122,7 @@ impl Shape {
         if !reader.rest().is_empty() {
             Err(ShapeError("it is too long".to_owned()))
         } else if is_one(now) && next.is_none_or(is_one) {
-            Ok(Self { first, now, next })
+            Ok(Self { number, first, now, next })
         } else {
             Err(ShapeError("its shapes have different partitions".to_owned()))
         }
@@ -170,6 +180,9 @@ mod tests {
             assert_eq!(shape.first, small);
         }
         assert_eq!(changing.arrived().unwrap().now, large);
+        let again = changing.arrived().unwrap().towards(small).unwrap();
+        assert_eq!((changing.number, again.number), (1, 2));
+        assert_eq!(again.reshape(), Some(Reshape { number: 2, to: small }));
     }
 
     #[test]
@@ -197,7 +210,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_bytes_are_a_shape_or_an_error(at: prop::sample::Index, octet: u8, len in 0..90_usize) {
+        fn any_bytes_are_a_shape_or_an_error(at: prop::sample::Index, octet: u8, len in 0..100_usize) {
             let mut bytes = Shape::new(params(100, 2)).towards(params(100, 3)).unwrap().encode();
             let at = at.index(bytes.len());
             bytes[at] = octet;

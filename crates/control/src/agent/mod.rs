@@ -26,11 +26,10 @@ use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::membership::{self, Membership, View};
 use crate::partition::{EntryError, Outcome, Partition, Void};
-use crate::record::Repin;
+use crate::record::{Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
 use ownership::Ownership;
-use scalebricks_tables::setsep::Params;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,7 +61,7 @@ pub enum Action {
     /// Append this to the partition's log, until it is there, and say so by [`Agent::repinned`].
     Repin(PartitionId, Repin),
     /// Append to the partition's log that its bits get this shape, until it is there, and say so by [`Agent::reshaped`].
-    Reshape(PartitionId, Params),
+    Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
     ProposeShape(Revision, Shape),
     /// Keep this snapshot, read it back, and trim the log below it.
@@ -399,8 +398,8 @@ impl<T: Tables> Agent<T> {
             self.stats.begun_anew += 1;
         }
         for (&partition, ownership) in &mut self.owned {
-            if let Some(next) = shape.next.filter(|next| ownership.is_to_reshape(next, now)) {
-                actions.push(Action::Reshape(partition, next));
+            if let Some(reshape) = shape.reshape().filter(|reshape| ownership.is_to_reshape(reshape, now)) {
+                actions.push(Action::Reshape(partition, reshape));
             }
         }
         let is_due = known.proposed.is_none_or(|at| now >= at + PATIENCE);
@@ -409,9 +408,9 @@ impl<T: Tables> Agent<T> {
         }
         let targets = || (0..self.partitions.get()).map(|at| self.replica.target(PartitionId(at as u16)));
         let wish = match shape.next {
-            Some(next) => {
+            Some(_) => {
                 let has_arrived =
-                    targets().all(|target| target.is_some_and(|target| target.shape == next.fingerprint()));
+                    targets().all(|target| target.is_some_and(|target| target.shapes == shape.number));
                 shape.arrived().filter(|_| has_arrived)
             }
             None => {

@@ -4,8 +4,7 @@ use crate::distribution::{Message, Owner};
 use crate::engine::Snapshot;
 use crate::membership::View;
 use crate::partition::Partition;
-use crate::record::{Heirs, Repin};
-use scalebricks_tables::setsep::Params;
+use crate::record::{Heirs, Repin, Reshape};
 use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,7 +58,7 @@ struct Repinned {
 /// A shape that was asked for here.
 #[derive(Debug, Clone, Copy)]
 struct Reshaping {
-    to: Params,
+    number: u32,
     at: Duration,
     is_in_log: bool,
 }
@@ -154,16 +153,18 @@ impl Ownership {
     }
 
     /// Whether it is now to be appended that the bits get this shape.
-    pub(super) fn is_to_reshape(&mut self, to: &Params, now: Duration) -> bool {
+    pub(super) fn is_to_reshape(&mut self, reshape: &Reshape, now: Duration) -> bool {
+        let number = reshape.number;
         let Some(partition) = self.owner().map(Owner::partition) else { return false };
-        if partition.position() < self.last || partition.params() == to {
+        if partition.position() < self.last || partition.shapes() >= number {
             return false;
         }
         // What was in vain is asked for again, but not all the time.
-        let is_due =
-            self.reshaping.is_none_or(|last| last.to != *to || last.is_in_log && now >= last.at + REST);
+        let is_due = self
+            .reshaping
+            .is_none_or(|last| last.number != number || last.is_in_log && now >= last.at + REST);
         if is_due {
-            self.reshaping = Some(Reshaping { to: *to, at: now, is_in_log: false });
+            self.reshaping = Some(Reshaping { number, at: now, is_in_log: false });
         }
         is_due
     }

@@ -55,7 +55,7 @@ mod tests {
             gpt: Position(5),
             room: 6,
             keys: 7,
-            shape: 8,
+            shapes: 8,
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]

@@ -7,7 +7,7 @@
 //! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
-//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shape (4) |
+//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4) |
 //! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4) |
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
 //!
@@ -115,13 +115,13 @@ impl Message {
                 }
                 out
             }
-            Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shape }) => {
+            Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes }) => {
                 let mut out = start(kind::TARGET, version);
                 put_partition(&mut out, *partition);
                 put_words(&mut out, &[*life, settled.0, fib.0, gpt.0, *room]);
                 if version >= Version::RESHAPES {
                     put_words(&mut out, &[*keys]);
-                    out.extend_from_slice(&shape.to_le_bytes());
+                    out.extend_from_slice(&shapes.to_le_bytes());
                 }
                 out
             }
@@ -177,13 +177,13 @@ impl Message {
                 let [life] = reader.words()?;
                 let [settled, fib, gpt] = positions(reader)?;
                 let [room] = reader.words()?;
-                let (keys, shape) = if version >= Version::RESHAPES {
+                let (keys, shapes) = if version >= Version::RESHAPES {
                     let [keys] = reader.words()?;
                     (keys, u32::from_le_bytes(reader.take()?))
                 } else {
                     (0, 0)
                 };
-                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shape })
+                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes })
             }
             kind::DIGEST if version >= Version::RESHAPES => {
                 let partition = partition(reader)?;
@@ -300,7 +300,7 @@ mod tests {
             (place(), any::<u32>()).prop_map(|((partition, gpt), digest)| {
                 Message::Digest(Digest { partition, gpt, digest })
             }),
-            (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shape)| {
+            (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shapes)| {
                 let ((partition, settled), [life, fib, gpt, room, keys]) = (place, numbers);
                 Message::Target(Target {
                     partition,
@@ -310,7 +310,7 @@ mod tests {
                     gpt: Position(gpt),
                     room,
                     keys,
-                    shape,
+                    shapes,
                 })
             }),
         ]
@@ -367,11 +367,11 @@ mod tests {
             gpt,
             room: 7,
             keys: 8,
-            shape: 9,
+            shapes: 9,
         };
         let old = Message::Target(target).encode(Version::FIRST);
         assert_eq!(old.len(), 4 + 2 + 5 * 8);
-        assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shape: 0, ..target })));
+        assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shapes: 0, ..target })));
         let digest = Message::Digest(Digest { partition, gpt, digest: 1 });
         assert_eq!(Message::decode(&digest.encode(Version::FIRST)), Ok(Message::Gpt(Vec::new())));
         let mut forged = digest.encode(Version::NEWEST);

@@ -2,8 +2,6 @@
 
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
-#[cfg(doc)]
-use scalebricks_tables::setsep::Params;
 use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
 
 /// From an owner to a node.
@@ -51,9 +49,8 @@ pub struct Target {
     pub room: u64,
     /// Keys it holds; 0 from nodes that speak version 1.
     pub keys: u64,
-    /// What all nodes have the bits of this partition in, by [`Params::fingerprint`]; 0 while it changes, and from nodes that speak
-    /// version 1.
-    pub shape: u32,
+    /// The number of the last change of shape that all nodes have this partition's bits in; 0 from nodes that speak version 1.
+    pub shapes: u32,
 }
 
 /// The bits of a partition: whoever is at this position and has others has gone astray.

@@ -92,6 +92,8 @@ pub struct Owner {
     settled: Position,
     /// The last entry that may have changed the shape of the bits.
     shaped: Position,
+    /// The number of the last change that all nodes have come through.
+    shapes: u32,
     next_digest: Duration,
     whole: Whole,
 }
@@ -106,6 +108,7 @@ impl Owner {
             recent: VecDeque::new(),
             settled: Position(0),
             shaped,
+            shapes: 0,
             next_digest: Duration::ZERO,
             whole: Whole(None),
         }
@@ -185,7 +188,10 @@ impl Owner {
         let released = self.released().max(self.settled);
         let gpt_target = self.gpt_target(released);
         self.settle(released, gpt_target);
-        let shape = if self.settled >= self.shaped { self.partition.params().fingerprint() } else { 0 };
+        if self.settled >= self.shaped {
+            self.shapes = self.partition.shapes();
+        }
+        let shapes = self.shapes;
         let mut out = Vec::new();
         self.compare(now, &mut out);
         let wholes = self.wholes();
@@ -216,7 +222,7 @@ impl Owner {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let (partition, life, settled) = (self.partition.id(), node.life, self.settled);
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
-                let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shape };
+                let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes };
                 out.push((number, Message::Target(target)));
                 node.settled = Sending { upto: self.settled, at: now };
             }

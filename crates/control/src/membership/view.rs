@@ -82,10 +82,17 @@ impl View {
         own.map(|(at, _)| PartitionId(at as u16)) // at most 2^16
     }
 
-    /// What all who are alive understand.
+    /// What all understand who are alive, or may come back as they were: whoever is dead and was not forgotten.
     pub fn spoken(&self) -> Version {
-        let known = self.members.values().filter(|member| member.is_alive).map(|member| member.knows);
-        known.min().unwrap_or(Version::FIRST)
+        self.members.values().map(|member| member.knows).min().unwrap_or(Version::FIRST)
+    }
+
+    /// The next view, without a node that does not come back as it was: what it knew counts no longer. If it comes back, it is a
+    /// member as any other.
+    #[must_use]
+    pub fn forgetting(&self, node: NodeId) -> Self {
+        let life = self.member(node).map_or(0, |member| member.life);
+        self.changed(node, Member { life, is_alive: false, knows: Version::NEWEST })
     }
 
     /// The next view, with a node that is alive in this life, and knows this version. Its share of the partitions comes to it,

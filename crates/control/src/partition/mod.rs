@@ -14,7 +14,7 @@ pub use snapshot::SnapshotError;
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
-use crate::record::{self, Change, DecodeError, Repin, Session};
+use crate::record::{self, Change, DecodeError, Repin, Reshape, Session};
 use crate::shape::{made_for, names};
 use crate::version::Version;
 use effects::ByNode;
@@ -60,6 +60,8 @@ pub struct Partition {
     gpt: SetSepControl,
     /// The last entry that meant something for the FIB of each node.
     fib_positions: BTreeMap<NodeId, Position>,
+    /// The last change of the cluster's shape that was made here.
+    shapes: u32,
 }
 
 /// What one change does to one key.
@@ -105,6 +107,7 @@ impl Partition {
             sessions: Sessions::default(),
             gpt: SetSepControl::for_partitions(params, [id]),
             fib_positions: BTreeMap::new(),
+            shapes: 0,
         }
     }
 
@@ -121,6 +124,11 @@ impl Partition {
     /// The shape of its bits.
     pub const fn params(&self) -> &Params {
         self.gpt.params()
+    }
+
+    /// The number of the last change of the cluster's shape that its bits went through.
+    pub const fn shapes(&self) -> u32 {
+        self.shapes
     }
 
     /// The digest of its bits: that of every table that is where this is.
@@ -208,8 +216,8 @@ impl Partition {
         let Ok(changes) = changes else {
             return Ok(Effects::void(Void::Malformed));
         };
-        if let [Change::Reshape(params)] = changes[..] {
-            return Ok(self.reshape(params));
+        if let [Change::Reshape(reshape)] = changes[..] {
+            return Ok(self.reshape(reshape));
         }
         let plan = self.plan(&changes);
         let Ok(gpt) = self.gpt.batch_to(entry.position, &gpt_ops(&plan)) else {
@@ -220,12 +228,19 @@ impl Partition {
     }
 
     /// Gives all bits another shape.
-    fn reshape(&mut self, params: Params) -> Effects {
-        if params == *self.params() {
+    fn reshape(&mut self, Reshape { number, to }: Reshape) -> Effects {
+        if number <= self.shapes {
+            return Effects::void(Void::Applied);
+        }
+        if to == *self.params() {
+            self.shapes = number;
             return Effects::default();
         }
-        match self.gpt.reshape_to(self.id, params, self.position) {
-            Ok(delta) => Effects { gpt: Some(delta), ..Effects::default() },
+        match self.gpt.reshape_to(self.id, to, self.position) {
+            Ok(delta) => {
+                self.shapes = number;
+                Effects { gpt: Some(delta), ..Effects::default() }
+            }
             Err(_) => Effects::void(Void::Shape),
         }
     }

@@ -1,7 +1,7 @@
 //! A partition's state as bytes: one state has one form, so two of them are equal if their bytes are.
 //!
 //! ```text
-//! magic 8 | version u16 | partition u16 | reserved u32 | position u64 | writers | sessions u64
+//! magic 8 | version u16 | partition u16 | shapes u32 | position u64 | writers | sessions u64
 //! each: key, node, value, position of its last change | nodes u64, each: number, position of its last update | length of the GPT's control structure u64, and it | CRC-32 u32
 //! ```
 //!
@@ -57,7 +57,7 @@ impl Partition {
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&self.id.0.to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.shapes.to_le_bytes());
         put_words(&mut out, &[self.position.0]);
         self.writers.write(&mut out);
         put_words(&mut out, &[self.sessions.len() as u64]);
@@ -103,7 +103,7 @@ impl Partition {
             return Err(SnapshotError::Checksum);
         }
         let id = PartitionId(u16::from_le_bytes(reader.take()?));
-        let _reserved: [u8; 4] = reader.take()?;
+        let shapes = u32::from_le_bytes(reader.take()?);
         let [position] = reader.words()?;
         let writers = Writers::read(&mut reader)?;
         let [count] = reader.words()?;
@@ -137,7 +137,7 @@ impl Partition {
         let gpt = SetSepControl::read_snapshot(reader.rest())
             .map_err(|error| SnapshotError::Malformed(error.to_string()))?;
         let partition =
-            Self { id, hasher, position: Position(position), writers, sessions, gpt, fib_positions };
+            Self { id, hasher, position: Position(position), writers, sessions, gpt, fib_positions, shapes };
         partition.check()?;
         Ok(partition)
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::{Batch, BatchId, WriterId};
-use crate::record::{Heirs, encode};
+use crate::record::{Heirs, Reshape, encode};
 use proptest::prelude::*;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_tables::setsep::{SetSep, SetSepReader};
@@ -39,13 +39,14 @@ fn entry(position: u64, writer: u64, number: u64, changes: &[Change]) -> Entry {
 /// What the partition should hold, obviously: a map, and a set of batches.
 struct Twin {
     params: Params,
+    shapes: u32,
     sessions: BTreeMap<u64, (FlowKey, Session, Position)>,
     seen: BTreeSet<BatchId>,
 }
 
 impl Twin {
     fn new() -> Self {
-        Self { params: params(), sessions: BTreeMap::new(), seen: BTreeSet::new() }
+        Self { params: params(), shapes: 0, sessions: BTreeMap::new(), seen: BTreeSet::new() }
     }
 
     fn is_node(&self, node: NodeId) -> bool {
@@ -53,12 +54,12 @@ impl Twin {
     }
 
     /// Blocks only become more, and all nodes named keep their names.
-    fn reshape(&mut self, to: Params) {
+    fn reshape(&mut self, Reshape { number, to }: Reshape) {
         let fits = |node: NodeId| node.get() < 1 << to.value_bits();
-        if to.blocks() >= self.params.blocks()
-            && self.sessions.values().all(|(_, session, _)| fits(session.node))
-        {
-            self.params = to;
+        let can_be = to.blocks() >= self.params.blocks()
+            && self.sessions.values().all(|(_, session, _)| fits(session.node));
+        if number > self.shapes && can_be {
+            (self.shapes, self.params) = (number, to);
         }
     }
 
@@ -104,9 +105,10 @@ impl Twin {
 
 /// Mostly some changes, in any order; now and then another shape.
 fn batch() -> impl Strategy<Value = Vec<Change>> {
-    let reshape = (1..3_u32, 2..=4_u8).prop_map(|(ratio, bits)| {
+    let reshape = (1..9_u32, 1..3_u32, 2..=4_u8).prop_map(|(number, ratio, bits)| {
         let blocks = params().blocks() * ratio;
-        Change::Reshape(params().with_blocks(blocks).unwrap().with_value_bits(bits).unwrap())
+        let to = params().with_blocks(blocks).unwrap().with_value_bits(bits).unwrap();
+        Change::Reshape(Reshape { number, to })
     });
     prop_oneof![
         12 => prop::collection::vec(change(12), 0..6),
@@ -293,7 +295,7 @@ fn what_is_void_says_why() {
     assert_eq!(partition.apply(&entry(4, 1, 5_000, &[])).unwrap().outcome, Outcome::Done);
     assert_eq!(partition.apply(&entry(5, 1, 3, &[])).unwrap().outcome, Outcome::Void(Void::BelowWindow));
     let elsewhere = Params::for_keys(20_000, 3, PartitionCount::ONE).unwrap();
-    let reshape = Change::Reshape(elsewhere);
+    let reshape = Change::Reshape(Reshape { number: 1, to: elsewhere });
     let effects = partition.apply(&entry(6, 1, 5_001, &[reshape.clone()])).unwrap();
     assert_eq!(effects.outcome, Outcome::Void(Void::Shape));
     let effects = partition.apply(&entry(7, 1, 5_002, &[reshape, Change::Delete(keys[1])])).unwrap();

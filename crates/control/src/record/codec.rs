@@ -9,12 +9,12 @@
 //! | 2 | move | the same |
 //! | 3 | delete | key |
 //! | 4 | repin | node (1), last position (8), number of heirs less one (1), heirs (1 each), ascending |
-//! | 5 | reshape | the table's parameters, as it writes them (28) |
+//! | 5 | reshape | number (4), the table's parameters, as it writes them (28) |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. Version 2 has a reshape in it, version 1 has
 //! none, so one list of changes has one encoding.
 
-use super::{Change, Heirs, Repin, Session};
+use super::{Change, Heirs, Repin, Reshape, Session};
 use crate::engine::MAX_BATCH_BYTES;
 use crate::shape;
 use crate::version::Version;
@@ -94,9 +94,10 @@ fn put(out: &mut Vec<u8>, change: &Change) {
             out.push((heirs.len() - 1) as u8); // 1 to 256 of them
             out.extend(heirs.iter().map(|heir| heir.get()));
         }
-        Change::Reshape(params) => {
+        Change::Reshape(Reshape { number, to }) => {
             out.push(kind::RESHAPE);
-            out.extend_from_slice(&params.encode());
+            out.extend_from_slice(&number.to_le_bytes());
+            out.extend_from_slice(&to.encode());
         }
     }
 }
@@ -233,7 +234,10 @@ impl<'a> Reader<'a> {
                 }
                 Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs: Heirs(heirs) })
             }
-            kind::RESHAPE => Change::Reshape(shape::params(self)?),
+            kind::RESHAPE => {
+                let number = u32::from_le_bytes(self.take()?);
+                Change::Reshape(Reshape { number, to: shape::params(self)? })
+            }
             _ => return Err(DecodeError::Kind(self.change, kind)),
         })
     }
@@ -269,8 +273,9 @@ pub(crate) mod tests {
             (key(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
             (key(), session).prop_map(|(key, session)| Change::Move(key, session)),
             key().prop_map(Change::Delete),
-            (1..100_u64, 1..=8_u8).prop_map(|(keys, bits)| {
-                Change::Reshape(Params::for_keys(keys * 1000, bits, PartitionCount::ONE).unwrap())
+            (any::<u32>(), 1..100_u64, 1..=8_u8).prop_map(|(number, keys, bits)| {
+                let to = Params::for_keys(keys * 1000, bits, PartitionCount::ONE).unwrap();
+                Change::Reshape(Reshape { number, to })
             }),
             (any::<u8>(), any::<u64>(), heirs).prop_map(|(from, upto, heirs)| {
                 Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })

@@ -31,8 +31,8 @@ pub enum Change {
     Delete(FlowKey),
     /// The keys of a node go to others.
     Repin(Repin),
-    /// The partition's bits get this shape: more blocks, other value bits, another seed. Alone in its batch.
-    Reshape(Params),
+    /// The partition's bits get another shape. Alone in its batch.
+    Reshape(Reshape),
 }
 
 impl Change {
@@ -48,6 +48,15 @@ impl Change {
             Self::Repin(_) | Self::Reshape(_) => None,
         }
     }
+}
+
+/// More blocks, other value bits, another seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reshape {
+    /// Which of the cluster's changes it is: a record that comes late, or twice, changes nothing.
+    pub number: u32,
+    /// The shape.
+    pub to: Params,
 }
 
 /// What becomes of the keys of a node that died or is to be emptied. One record a partition says it, and every owner works
