@@ -40,9 +40,9 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How long a proposal may take before it is made again.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Tables that could so often not take what they are to have will not come to: something on its way from before its process began
-/// a node may be sent, too.
-const OUT_OF_SHAPE: u32 = 8;
+/// A GPT that refuses so much, within this time, is in a shape that leads nowhere: one message may come late, from before the shape
+/// changed or the process began.
+const OUT_OF_SHAPE: (u32, Duration) = (8, Duration::from_secs(10));
 
 /// What a node has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +103,8 @@ pub struct Agent<T> {
     standbys: Standbys,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
-    /// How often the tables could not take all bits of a partition.
-    out_of_shape: u32,
+    /// How often the GPT refused what it should take, since when.
+    out_of_shape: (u32, Duration),
     /// Partitions whose owner is to hear at once where this node is, and who said what led there.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
@@ -134,7 +134,7 @@ impl<T: Tables> Agent<T> {
             owned: BTreeMap::new(),
             standbys: Standbys::default(),
             shape: None,
-            out_of_shape: 0,
+            out_of_shape: (0, now),
             to_report: BTreeSet::new(),
             next_report: now,
             actions: Vec::new(),
@@ -323,7 +323,14 @@ impl<T: Tables> Agent<T> {
             Ok(true) => {}
             Err(Trouble::Gap(..)) => self.stats.gaps += 1,
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
-            Err(Trouble::OutOfShape(..)) => self.out_of_shape += 1,
+            Err(Trouble::Gpt(_)) => {
+                self.stats.refused += 1;
+                let (times, since) = &mut self.out_of_shape;
+                if now > *since + OUT_OF_SHAPE.1 {
+                    (*times, *since) = (0, now);
+                }
+                *times += 1;
+            }
             Err(_) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
@@ -391,10 +398,10 @@ impl<T: Tables> Agent<T> {
     fn reshape(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let Some(known) = self.shape.filter(|_| self.spoken() >= Version::RESHAPES) else { return };
         let shape = known.shape;
-        if self.out_of_shape >= OUT_OF_SHAPE {
-            // The shape changed more than once while this node was away.
+        if self.out_of_shape.0 >= OUT_OF_SHAPE.0 {
+            // The shape changed more than once while this node was away, or it was told of an old one.
             self.replica.begin(shape.now);
-            self.out_of_shape = 0;
+            self.out_of_shape = (0, now);
             self.stats.begun_anew += 1;
         }
         for (&partition, ownership) in &mut self.owned {

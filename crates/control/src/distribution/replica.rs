@@ -54,10 +54,6 @@ pub enum Trouble {
     /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
-    /// The GPT cannot take all bits of a partition: its shape is another than those that the cluster is in. It has to
-    /// begin anew.
-    #[error("partition {}: the GPT cannot become what the cluster's is: {}", .0.0, .1)]
-    OutOfShape(PartitionId, ApplyError),
     /// There is no such partition.
     #[error("there is no partition {}", .0.0)]
     NoPartition(PartitionId),
@@ -245,7 +241,6 @@ impl<T: Tables> Replica<T> {
             }
             Ok(Applied::Stale) => Ok(false),
             Err(ApplyError::Gap { .. }) => Err(Trouble::Gap(delta.partition, have, delta.previous)),
-            Err(error) if delta.previous == Position(0) => Err(Trouble::OutOfShape(delta.partition, error)),
             Err(error) => Err(Trouble::Gpt(error)),
         }
     }
