@@ -18,6 +18,7 @@
 
 mod ownership;
 mod packet;
+mod reshaping;
 
 pub use ownership::{REST, SNAPSHOT_EVERY, Standby, Standbys};
 pub use packet::Packet;
@@ -36,13 +37,6 @@ use std::time::Duration;
 
 /// Time between two reports of everything; what changes is reported at once.
 pub const REPORT_EVERY: Duration = Duration::from_millis(200);
-
-/// How long a proposal may take before it is made again.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// A GPT that refuses so much, within this time, is in a shape that leads nowhere: one message may come late, from before the shape
-/// changed or the process began.
-const OUT_OF_SHAPE: (u32, Duration) = (8, Duration::from_secs(10));
 
 /// What a node has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,18 +224,6 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// The record of the table's shape is now this one. Older ones than known are passed over.
-    pub fn shaped(&mut self, revision: Revision, shape: Shape) {
-        if self.shape.is_none_or(|known| known.revision < revision) {
-            self.shape = Some(Known { shape, revision, proposed: None });
-        }
-    }
-
-    /// The shape of the table, as the record has it.
-    pub fn shape(&self) -> Option<Shape> {
-        self.shape.map(|known| known.shape)
-    }
-
     /// A beat came.
     pub fn beat(&mut self, from: NodeId, life: u64, now: Duration) {
         self.membership.heard(from, life, now);
@@ -293,13 +275,6 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// An [`Action::Reshape`] is in the log.
-    pub fn reshaped(&mut self, partition: PartitionId) {
-        if let Some(ownership) = self.owned.get_mut(&partition) {
-            ownership.reshaped();
-        }
-    }
-
     /// Something came from another node.
     pub fn packet(&mut self, from: NodeId, packet: Packet, now: Duration) {
         match packet {
@@ -325,11 +300,7 @@ impl<T: Tables> Agent<T> {
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
             Err(Trouble::Gpt(_)) => {
                 self.stats.refused += 1;
-                let (times, since) = &mut self.out_of_shape;
-                if now > *since + OUT_OF_SHAPE.1 {
-                    (*times, *since) = (0, now);
-                }
-                *times += 1;
+                self.refused_by_gpt(now);
             }
             Err(_) => self.stats.refused += 1,
         }
@@ -390,45 +361,6 @@ impl<T: Tables> Agent<T> {
                 is_kept = true;
                 actions.push(Action::Keep(partition, snapshot));
             }
-        }
-    }
-
-    /// Brings the table's shape to what the record says, and the record to what the cluster needs. The latter is done by the
-    /// owner of the first partition; if two believe that they are, the record knows one winner.
-    fn reshape(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        let Some(known) = self.shape.filter(|_| self.spoken() >= Version::RESHAPES) else { return };
-        let shape = known.shape;
-        if self.out_of_shape.0 >= OUT_OF_SHAPE.0 {
-            // The shape changed more than once while this node was away, or it was told of an old one.
-            self.replica.begin(shape.now);
-            self.out_of_shape = (0, now);
-            self.stats.begun_anew += 1;
-        }
-        for (&partition, ownership) in &mut self.owned {
-            if let Some(reshape) = shape.reshape().filter(|reshape| ownership.is_to_reshape(reshape, now)) {
-                actions.push(Action::Reshape(partition, reshape));
-            }
-        }
-        let is_due = known.proposed.is_none_or(|at| now >= at + PATIENCE);
-        if !is_due || self.partition(PartitionId(0)).is_none() {
-            return;
-        }
-        let targets = || (0..self.partitions.get()).map(|at| self.replica.target(PartitionId(at as u16)));
-        let wish = match shape.next {
-            Some(_) => {
-                let has_arrived =
-                    targets().all(|target| target.is_some_and(|target| target.shapes == shape.number));
-                shape.arrived().filter(|_| has_arrived)
-            }
-            None => {
-                let room = targets().map(|target| target.map_or(u64::MAX, |target| target.room)).min();
-                let wanted = shape.wanted(self.membership.view(), room.unwrap_or(u64::MAX));
-                wanted.and_then(|next| shape.towards(next))
-            }
-        };
-        if let Some(wish) = wish {
-            self.shape = Some(Known { proposed: Some(now), ..known });
-            actions.push(Action::ProposeShape(known.revision, wish));
         }
     }
 

@@ -296,7 +296,7 @@ fn what_is_void_says_why() {
     assert_eq!(partition.apply(&entry(5, 1, 3, &[])).unwrap().outcome, Outcome::Void(Void::BelowWindow));
     let elsewhere = Params::for_keys(20_000, 3, PartitionCount::ONE).unwrap();
     let reshape = Change::Reshape(Reshape { number: 1, to: elsewhere });
-    let effects = partition.apply(&entry(6, 1, 5_001, &[reshape.clone()])).unwrap();
+    let effects = partition.apply(&entry(6, 1, 5_001, std::slice::from_ref(&reshape))).unwrap();
     assert_eq!(effects.outcome, Outcome::Void(Void::Shape));
     let effects = partition.apply(&entry(7, 1, 5_002, &[reshape, Change::Delete(keys[1])])).unwrap();
     assert_eq!(effects.voids, [(0, Void::NotAlone), (1, Void::Missing)]);

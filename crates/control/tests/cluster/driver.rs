@@ -1,0 +1,113 @@
+//! What drives a node: the records and logs that it reads, and what it is told to do.
+
+use crate::common::HASHER;
+use crate::world::{Sent, World};
+use rand::Rng;
+use scalebricks_control::agent::Action;
+use scalebricks_control::engine::Revision;
+use scalebricks_control::partition::Partition;
+use scalebricks_control::record::Change;
+use scalebricks_control::version::Version;
+use scalebricks_types::{PartitionId, Position};
+use std::time::Duration;
+
+impl World {
+    /// One turn of a process and of what drives it.
+    pub fn turn(&mut self, number: usize) {
+        let now = self.now;
+        let Some(process) = self.nodes[number].as_mut() else { return };
+        if process.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
+        process.paused_until = None;
+        if process.cut_until.is_some_and(|until| now >= until) {
+            process.cut_until = None;
+        }
+        // The record is read with some delay.
+        if let Some((revision, view)) = self.record.clone()
+            && self.rng.random_bool(0.5)
+        {
+            process.agent.viewed(revision, view, now);
+        }
+        if self.rng.random_bool(0.5) {
+            process.agent.shaped(self.shape.0, self.shape.1);
+        }
+        for partition in process.follows.clone() {
+            if !self.is_calm && !self.rng.random_bool(0.7) {
+                continue;
+            }
+            let log = &self.logs[usize::from(partition.0)];
+            let at =
+                process.agent.partition(partition).map_or(0, |partition| partition.position().0 as usize);
+            for entry in log.entries[at..].iter().take(5) {
+                let _ = process.agent.entry(partition, entry).unwrap();
+            }
+        }
+        let actions = process.agent.poll(now);
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut process.appends).into_iter().partition(|(at, ..)| *at <= now);
+        process.appends = later;
+        let spoken = process.agent.spoken();
+        for (_, partition, change) in due {
+            self.append(partition, std::slice::from_ref(&change));
+            match (change, &mut self.nodes[number]) {
+                (Change::Repin(repin), Some(process)) => process.agent.repinned(partition, repin.from),
+                (_, Some(process)) => process.agent.reshaped(partition),
+                _ => {}
+            }
+        }
+        for action in actions {
+            self.act(number, action, spoken);
+        }
+    }
+
+    fn act(&mut self, number: usize, action: Action, spoken: Version) {
+        match action {
+            Action::Beat(life) => {
+                for other in (0..self.nodes.len()).filter(|other| *other != number) {
+                    self.send(number, other, || Sent::Beat(life));
+                }
+            }
+            Action::Propose(expected, view) => {
+                if self.record.as_ref().map(|(revision, _)| *revision) == expected {
+                    let revision = Revision(expected.map_or(1, |revision| revision.0 + 1));
+                    self.record = Some((revision, view));
+                }
+            }
+            Action::Send(to, packet) => {
+                let bytes = packet.encode(spoken);
+                self.send(number, usize::from(to.get()), || Sent::Packet(bytes.clone()));
+            }
+            Action::Load(partition) => {
+                let log = &self.logs[usize::from(partition.0)];
+                let restored = match &log.snapshot {
+                    Some(snapshot) => Partition::restore(&snapshot.bytes, HASHER).unwrap(),
+                    None => Partition::new(partition, self.shape.1.first, HASHER),
+                };
+                let process = self.nodes[number].as_mut().unwrap();
+                let last = Position(log.entries.len() as u64);
+                if process.agent.restored(restored, last) {
+                    process.follows.insert(partition);
+                }
+            }
+            Action::Unload(partition) => {
+                self.nodes[number].as_mut().unwrap().follows.remove(&partition);
+            }
+            Action::Repin(partition, repin) => self.append_later(number, partition, Change::Repin(repin)),
+            Action::Reshape(partition, to) => self.append_later(number, partition, Change::Reshape(to)),
+            Action::ProposeShape(expected, shape) => {
+                if self.shape.0 == expected {
+                    self.shape = (Revision(expected.0 + 1), shape);
+                }
+            }
+            Action::Keep(partition, snapshot) => {
+                self.logs[usize::from(partition.0)].snapshot = Some(snapshot);
+            }
+        }
+    }
+
+    fn append_later(&mut self, number: usize, partition: PartitionId, change: Change) {
+        let at = self.now + Duration::from_millis(self.rng.random_range(0..200));
+        self.nodes[number].as_mut().unwrap().appends.push((at, partition, change));
+    }
+}
