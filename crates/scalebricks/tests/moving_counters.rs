@@ -269,6 +269,12 @@ impl Cluster {
         self.nodes.iter().filter_map(|(number, running)| Some((*number, count(running)?))).collect()
     }
 
+    /// What a node says that a flow has counted, when it asks the node where the flow is.
+    async fn asked(&mut self, n: u32, at: usize) -> Option<FlowCount> {
+        let plane = self.plane();
+        plane.flow_count(node(at), uplink(n)).await
+    }
+
     /// All packets left, and each flow's counts are all where it is.
     async fn all_at(&mut self, at: &BTreeMap<u32, usize>) {
         let are_there =
@@ -326,7 +332,9 @@ fn a_flow_that_moves_a_thousand_times_under_traffic_has_its_totals() {
             cluster.accept(changes, round % 4 == 0).await;
         }
         let last: Vec<u32> = at.keys().copied().collect();
-        last.into_iter().for_each(|n| cluster.traffic(n));
+        for n in last {
+            cluster.traffic(n);
+        }
         cluster.all_at(&at).await;
         let packets: u64 =
             cluster.sent.values().map(|sent| sent.downstream_packets + sent.upstream_packets).sum();
@@ -366,6 +374,10 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
         assert!((0..20).all(|n| cluster.counts(n).is_empty()));
         at.retain(|n, _| *n >= 20);
         cluster.all_at(&at).await;
+        for (n, at) in &at {
+            assert_eq!(cluster.asked(*n, *at).await, Some(cluster.sent[n]));
+            assert_eq!(cluster.asked(*n, (at + 1) % NODES).await, None, "not there");
+        }
 
         // A node is emptied, and leaves: its flows' counts are with others by then.
         let repin =

@@ -7,8 +7,8 @@ use crate::node::flow_columns::FlowParser;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use scalebricks_control::membership::View;
 use scalebricks_control::record::{Change, Heirs, Repin, Session};
-use scalebricks_dataplane::{FlowSpec, PinnedState};
-use scalebricks_types::{FlowKey, NodeId, PartitionCount, Position};
+use scalebricks_dataplane::{FlowCount, FlowSpec, PinnedState};
+use scalebricks_types::{FlowKey, NodeId, PartitionCount, Position, Teid};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
@@ -35,6 +35,12 @@ pub trait Flows: Send + Sync + 'static {
 
     /// Where a key leads to, of either direction.
     fn find(&self, key: FlowKey) -> Answer<'_, Option<(NodeId, PinnedState)>>;
+
+    /// What a flow has carried, as its handling node has it; `None` if that cannot be had. For what does not count: `None`.
+    fn carried(&self, node: NodeId, uplink: Teid) -> Answer<'_, Option<FlowCount>> {
+        let _ = (node, uplink);
+        Box::pin(async { Ok(None) })
+    }
 
     /// Who is in the cluster.
     fn cluster(&self) -> ClusterView;
@@ -178,6 +184,10 @@ impl Flows for ControlledFlows {
             let found = self.plane()?.session(&key).await?;
             Ok(found.map(|session| (session.node, PinnedState::decode(session.value))))
         })
+    }
+
+    fn carried(&self, node: NodeId, uplink: Teid) -> Answer<'_, Option<FlowCount>> {
+        Box::pin(async move { Ok(self.plane()?.flow_count(node, uplink).await) })
     }
 
     fn cluster(&self) -> ClusterView {

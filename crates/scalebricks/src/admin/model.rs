@@ -11,8 +11,8 @@ mod trace;
 
 pub use capture::{CaptureRequest, Direction, MAX_SNAP_BYTES};
 pub use flow::{
-    Cell, ClusterView, DrainRequest, Drained, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem,
-    MAX_FLOWS, MAX_PROBLEMS, MemberView, PinnedFlow,
+    Carried, Cell, ClusterView, DrainRequest, Drained, Few, FlowProblem, FlowRecord, FlowsAccepted,
+    FlowsProblem, MAX_FLOWS, MAX_PROBLEMS, MemberView, PinnedFlow,
 };
 pub use stats::{FlowSums, MovedCountersView, NodeCounters, PoolView, PortCounters, Stats, WorkerStats};
 pub use status::{

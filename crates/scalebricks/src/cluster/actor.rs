@@ -1,6 +1,6 @@
 //! The one task that owns the agent: it hands it what comes, and does what it says.
 
-use super::counters::{Arrived, Carrying};
+use super::counters::{Arrived, Carrying, flow_count};
 use super::daemon::SharedTables;
 use super::follow::Following;
 use super::plane::{Beats, Link, PlaneConfig, Shared};
@@ -15,7 +15,8 @@ use scalebricks_control::membership::View;
 use scalebricks_control::partition::{Outcome, Partition, Void};
 use scalebricks_control::record::{Change, Repin, Session};
 use scalebricks_control::shape::Shape;
-use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
+use scalebricks_dataplane::FlowCount;
+use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,6 +55,8 @@ pub(super) enum Event {
     Ask(FlowKey, oneshot::Sender<Option<Session>>),
     /// Tell when all nodes have applied this.
     Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
+    /// What has a flow counted at this node?
+    Tally(NodeId, Teid, oneshot::Sender<Option<FlowCount>>),
     /// Counters of flows are to move with them, from and to these tables.
     Carry(SharedTables),
 }
@@ -75,6 +78,7 @@ pub(super) struct Actor<T> {
     followed: HashMap<PartitionId, (u64, AbortHandle)>,
     loads: u64,
     questions: HashMap<u64, oneshot::Sender<Option<Session>>>,
+    tallies: HashMap<u64, oneshot::Sender<Option<FlowCount>>>,
     asked: u64,
     waiters: Waiters,
     /// To who carries counters.
@@ -107,6 +111,7 @@ impl<T: Tables> Actor<T> {
             followed: HashMap::new(),
             loads: 0,
             questions: HashMap::new(),
+            tallies: HashMap::new(),
             asked: 0,
             waiters: Waiters::default(),
             counts: None,
@@ -156,9 +161,16 @@ impl<T: Tables> Actor<T> {
                         let _gone = answer.send(session);
                     }
                 }
-                Ok(Envelope::Counts(packet)) => {
-                    if let Some(counts) = &self.counts {
-                        let _comes_again = counts.try_send((from, packet));
+                Ok(Envelope::Counts(packet)) => self.hand_on(Arrived::Packet(from, packet)),
+                Ok(Envelope::Tally(number, flow)) if self.counts.is_some() => {
+                    self.hand_on(Arrived::Question(from, number, flow));
+                }
+                Ok(Envelope::Tally(number, _)) => {
+                    self.link.send(from, Envelope::Tallied(number, None).encode(self.agent.spoken())); // nothing counts here
+                }
+                Ok(Envelope::Tallied(number, count)) => {
+                    if let Some(answer) = self.tallies.remove(&number) {
+                        let _gone = answer.send(count.map(flow_count));
                     }
                 }
                 Err(error) => {
@@ -183,11 +195,26 @@ impl<T: Tables> Actor<T> {
             }
             Event::Ask(key, answer) => self.ask(key, answer),
             Event::Wait(positions, answer) => self.waiters.add(positions, answer),
+            Event::Tally(node, flow, answer) if node == self.agent.node() => {
+                self.hand_on(Arrived::Ask(flow, answer));
+            }
+            Event::Tally(node, flow, answer) => {
+                self.asked += 1;
+                self.tallies.insert(self.asked, answer);
+                self.link.send(node, Envelope::Tally(self.asked, flow).encode(self.agent.spoken()));
+            }
             Event::Carry(tables) => {
                 let (node, link, shared) =
                     (self.config.node, Arc::clone(&self.link), Arc::clone(&self.shared));
                 self.counts.get_or_insert_with(|| Carrying::start(node, tables, link, shared));
             }
+        }
+    }
+
+    /// To who carries counters. What finds no room comes again, or is asked again.
+    fn hand_on(&self, arrived: Arrived) {
+        if let Some(counts) = &self.counts {
+            let _lost = counts.try_send(arrived);
         }
     }
 
@@ -343,6 +370,7 @@ impl<T: Tables> Actor<T> {
             self.next_tidy = now + TIDY;
             self.waiters.tidy();
             self.questions.retain(|_, answer| !answer.is_closed());
+            self.tallies.retain(|_, answer| !answer.is_closed());
         }
     }
 }

@@ -21,7 +21,7 @@ use scalebricks_dataplane::pinned::Locator;
 use scalebricks_types::{NodeId, Teid};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Time between two looks for flows that have left.
 const EXPIRY: Duration = Duration::from_millis(20);
@@ -32,8 +32,15 @@ const ARRIVED: usize = 256;
 /// Flows that are not here and whose counts wait, from which on no parcel is taken: 50 MiB.
 const STRAYS: usize = 1 << 20;
 
-/// A courier's packet, and who sent it.
-pub(super) type Arrived = (NodeId, Packet);
+/// What is handed to the task.
+pub(super) enum Arrived {
+    /// A courier's packet, and who sent it.
+    Packet(NodeId, Packet),
+    /// A node asks what a flow has counted here, under this number.
+    Question(NodeId, u64, Teid),
+    /// This process asks.
+    Ask(Teid, oneshot::Sender<Option<FlowCount>>),
+}
 
 /// What has become of the counters of flows that left a node, since its process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,8 +110,17 @@ impl Carrying {
                 () = tokio::time::sleep(EXPIRY) => {}
             }
             let now = start.elapsed();
-            for (from, packet) in together.drain(..) {
-                self.take(from, packet);
+            for arrived in together.drain(..) {
+                match arrived {
+                    Arrived::Packet(from, packet) => self.take(from, packet),
+                    Arrived::Question(from, number, flow) => {
+                        let count = self.tables.lock().count(flow).map(opaque);
+                        self.link.send(from, Envelope::Tallied(number, count).encode());
+                    }
+                    Arrived::Ask(flow, answer) => {
+                        let _gone = answer.send(self.tables.lock().count(flow));
+                    }
+                }
             }
             if now >= self.next_expiry {
                 self.next_expiry = now + EXPIRY;
@@ -208,7 +224,8 @@ const fn opaque(count: FlowCount) -> Count {
     Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes])
 }
 
-const fn flow_count(count: Count) -> FlowCount {
+/// The four counters as the data plane names them.
+pub(super) const fn flow_count(count: Count) -> FlowCount {
     let Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes]) = count;
     FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
 }

@@ -14,8 +14,9 @@ use scalebricks_control::membership::View;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
+use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::setsep::Params;
-use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position};
+use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -244,6 +245,14 @@ impl ControlPlane {
     /// started with. Once; later calls do nothing.
     pub async fn carry_counters(&self, tables: SharedTables) {
         let _stops = self.events.send(Event::Carry(tables)).await;
+    }
+
+    /// What a flow has carried, as a node has it that counts it: here and at the nodes it was at before. `None` if that node
+    /// knows nothing of it, or does not answer in time.
+    pub async fn flow_count(&self, node: NodeId, uplink: Teid) -> Option<FlowCount> {
+        let (answer, count) = oneshot::channel();
+        self.events.send(Event::Tally(node, uplink, answer)).await.ok()?;
+        tokio::time::timeout(ANSWER_TIME, count).await.ok()?.ok()?
     }
 
     /// What has become of the counters of flows that left this node.

@@ -1,14 +1,15 @@
-//! What nodes send each other, besides beats: packets of the control machines, questions to a partition's owner, and counts of
-//! flows.
+//! What nodes send each other, besides beats: packets of the control machines, questions to a partition's owner and to a flow's
+//! handling node, and counts of flows.
 //!
 //! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
-//! node and value. Keys and words as in [records](scalebricks_control::record).
+//! node and value | question for a flow's counts: number `u64`, uplink TEID `u32` | answer: number `u64`, four counters `u64`, or
+//! nothing. Keys and words as in [records](scalebricks_control::record).
 
 use scalebricks_control::agent::Packet;
-use scalebricks_control::courier;
+use scalebricks_control::courier::{self, Count};
 use scalebricks_control::record::{self, Change, DecodeError, Session};
 use scalebricks_control::version::Version;
-use scalebricks_types::FlowKey;
+use scalebricks_types::{FlowKey, Teid};
 
 /// Between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,10 @@ pub enum Envelope {
     Answer(u64, Option<Session>),
     /// Of the couriers.
     Counts(courier::Packet),
+    /// What has a flow counted?
+    Tally(u64, Teid),
+    /// This.
+    Tallied(u64, Option<Count>),
 }
 
 mod kind {
@@ -29,6 +34,9 @@ mod kind {
     pub(super) const FOUND: u8 = 3;
     pub(super) const NOT_FOUND: u8 = 4;
     pub(super) const COUNTS: u8 = 5;
+    pub(super) const TALLY: u8 = 6;
+    pub(super) const TALLIED: u8 = 7;
+    pub(super) const NOT_TALLIED: u8 = 8;
 }
 
 /// In answers the key is of no account.
@@ -44,9 +52,18 @@ impl Envelope {
             Self::Counts(packet) => {
                 return [&[kind::COUNTS], &packet.encode()[..]].concat();
             }
+            Self::Tally(number, flow) => {
+                let (number, flow) = (number.to_le_bytes(), flow.get().to_le_bytes());
+                return [&[kind::TALLY], &number[..], &flow].concat();
+            }
+            Self::Tallied(number, None) => return [&[kind::NOT_TALLIED], &number.to_le_bytes()[..]].concat(),
+            Self::Tallied(number, Some(Count(counters))) => {
+                let words = std::iter::once(number).chain(counters).flat_map(|word| word.to_le_bytes());
+                return std::iter::once(kind::TALLIED).chain(words).collect();
+            }
             Self::Question(number, key) => (kind::QUESTION, number, Some(Change::Delete(*key))),
             Self::Answer(number, Some(session)) => {
-                let key = FlowKey::teid(scalebricks_types::Teid::new(NO_KEY));
+                let key = FlowKey::teid(Teid::new(NO_KEY));
                 (kind::FOUND, number, Some(Change::Upsert(key, *session)))
             }
             Self::Answer(number, None) => (kind::NOT_FOUND, number, None),
@@ -84,6 +101,17 @@ impl Envelope {
                 Change::Upsert(_, session) => Ok(Self::Answer(number, Some(session))),
                 _ => Err(DecodeError::Malformed(0, "not a session")),
             },
+            kind::TALLY => {
+                let flow = rest.try_into().map_err(|_| DecodeError::Malformed(0, "not a TEID"))?;
+                Ok(Self::Tally(number, Teid::new(u32::from_le_bytes(flow))))
+            }
+            kind::TALLIED => match rest.as_chunks() {
+                (&[a, b, c, d], []) => {
+                    Ok(Self::Tallied(number, Some(Count([a, b, c, d].map(u64::from_le_bytes)))))
+                }
+                _ => Err(DecodeError::Malformed(0, "not four counters")),
+            },
+            kind::NOT_TALLIED if rest.is_empty() => Ok(Self::Tallied(number, None)),
             kind::NOT_FOUND if rest.is_empty() => Ok(Self::Answer(number, None)),
             other => Err(DecodeError::Kind(0, other)),
         }
@@ -94,7 +122,7 @@ impl Envelope {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use scalebricks_types::{NodeId, Teid};
+    use scalebricks_types::NodeId;
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -106,6 +134,9 @@ mod tests {
                 Envelope::Question(number, FlowKey::teid(Teid::new(teid))),
                 Envelope::Answer(number, Some(session)),
                 Envelope::Answer(number, None),
+                Envelope::Tally(number, Teid::new(teid)),
+                Envelope::Tallied(number, None),
+                Envelope::Tallied(number, Some(Count([number, value[0], 0, value[1]]))),
                 Envelope::Counts(courier::Packet::Hello(courier::ProcessId(number))),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {

@@ -6,8 +6,8 @@ use scalebricks::admin::model::{ClusterView, FlowsProblem, MAX_FLOWS, MAX_PROBLE
 use scalebricks::admin::server::{AdminServer, Limits, Listen};
 use scalebricks::cluster::plane::Accepted;
 use scalebricks::node::flow_columns::FlowParser;
-use scalebricks_dataplane::{FlowSpec, PinnedState};
-use scalebricks_types::{ClusterSize, FlowKey, KeyProfile, NodeId};
+use scalebricks_dataplane::{FlowCount, FlowSpec, PinnedState};
+use scalebricks_types::{ClusterSize, FlowKey, KeyProfile, NodeId, Teid};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -90,6 +90,15 @@ impl Flows for Fake {
             let is_it = |flow: &&FlowSpec| flow.key == key || FlowKey::teid(flow.uplink_teid) == key;
             all.values().find(is_it).map(|flow| (flow.node, PinnedState::from(flow)))
         })
+    }
+
+    fn carried(&self, node: NodeId, uplink: Teid) -> Answer<'_, Option<FlowCount>> {
+        let count = FlowCount {
+            downstream_packets: u64::from(node.get()),
+            downstream_bytes: u64::from(uplink.get()),
+            ..FlowCount::default()
+        };
+        self.done(|_| (uplink.get() == 2).then_some(count))
     }
 
     fn cluster(&self) -> ClusterView {
@@ -196,8 +205,11 @@ fn flows_are_pinned_moved_shown_and_taken_out() {
     for query in ["ue=10.45.0.1", "uplink_teid=0x2", "uplink_teid=2", "ue=10%2E45.0.1"] {
         let (code, answer) = served.get(&format!("/v1/flow?{query}"));
         assert_eq!(code, 200, "{answer}");
-        let said = r#"{"node":3,"base_station":"10.9.0.1","uplink_teid":2,"downlink_teid":2,"qfi":9}"#;
-        assert_eq!(body(&answer), said);
+        let pinned =
+            r#"{"node":3,"base_station":"10.9.0.1","uplink_teid":2,"downlink_teid":2,"qfi":9,"carried":"#;
+        let carried =
+            r#"{"downstream_packets":3,"downstream_bytes":2,"upstream_packets":0,"upstream_bytes":0}}"#;
+        assert_eq!(body(&answer), format!("{pinned}{carried}"));
     }
     let (code, answer) = served.post("/v1/flows/delete", br#"[{"ue":"10.45.0.1"},{"ue":"10.46.0.1"}]"#);
     assert_eq!((code, body(&answer)), (202, r#"{"accepted":1,"absent":1,"is_applied":false}"#));

@@ -5,8 +5,9 @@ use super::flow_args::{
 };
 use super::{CommandError, import, list, right, table, tell, trimmed};
 use crate::admin::client::FlowCall;
-use crate::admin::model::{ClusterView, Drained, FlowRecord, FlowsAccepted, PinnedFlow};
+use crate::admin::model::{Carried, ClusterView, Drained, FlowRecord, FlowsAccepted, PinnedFlow};
 use crate::node::flow_columns::Column;
+use scalebricks_console::quantity::count;
 use scalebricks_console::{Console, Interrupt, status as exit};
 use serde::Serialize;
 
@@ -97,9 +98,19 @@ fn show(args: &FlowShowArgs, console: &Console) -> Result<u8, CommandError> {
             ("uplink TEID", format!("{:#x}", flow.uplink_teid)),
             ("downlink TEID", format!("{:#x}", flow.downlink_teid)),
             ("QFI", flow.qfi.map_or_else(|| "none".to_owned(), |qfi| qfi.to_string())),
+            ("downstream", carried(flow, |c| (c.downstream_packets, c.downstream_bytes))),
+            ("upstream", carried(flow, |c| (c.upstream_packets, c.upstream_bytes))),
         ])
     })?;
     Ok(exit::SUCCESS)
+}
+
+/// Packets and bytes of one direction, in words.
+fn carried(flow: &PinnedFlow, pick: impl Fn(&Carried) -> (u64, u64)) -> String {
+    flow.carried.as_ref().map(pick).map_or_else(
+        || "its node does not say".to_owned(),
+        |(packets, bytes)| format!("{} packets, {} bytes", count(packets), count(bytes)),
+    )
 }
 
 fn status(args: &ClusterStatusArgs, console: &Console) -> Result<u8, CommandError> {

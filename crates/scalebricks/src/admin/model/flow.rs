@@ -1,6 +1,7 @@
 //! Flows, as a controller pins them.
 
 use crate::node::flow_columns::{Column, Columns};
+use scalebricks_dataplane::FlowCount;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
@@ -212,6 +213,30 @@ pub struct PinnedFlow {
     pub downlink_teid: u32,
     /// The QoS flow.
     pub qfi: Option<u8>,
+    /// What it has carried; none if its handling node did not say.
+    #[serde(default)]
+    pub carried: Option<Carried>,
+}
+
+/// What a flow has carried, as its handling node has it: there and at the nodes it was at before. Counters of a flow that has just
+/// moved come after it. Packets and bytes of inner IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Carried {
+    /// Packets to the UE.
+    pub downstream_packets: u64,
+    /// Their bytes.
+    pub downstream_bytes: u64,
+    /// Packets from the UE.
+    pub upstream_packets: u64,
+    /// Their bytes.
+    pub upstream_bytes: u64,
+}
+
+impl From<FlowCount> for Carried {
+    fn from(count: FlowCount) -> Self {
+        let FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes } = count;
+        Self { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
+    }
 }
 
 /// The cluster, as a node knows it.

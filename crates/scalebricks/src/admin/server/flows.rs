@@ -347,12 +347,14 @@ pub(super) async fn find(
     let Some((node, state)) = flows.find(key).await? else {
         return Err(Refusal::new(StatusCode::NOT_FOUND, "the flow is not there"));
     };
+    let carried = flows.carried(node, state.uplink_teid).await?.map(Into::into);
     Ok(Json(PinnedFlow {
         node: u16::from(node.get()),
         base_station: parser.base_stations().get(usize::from(state.base_station.0)).copied(),
         uplink_teid: state.uplink_teid.get(),
         downlink_teid: state.downlink_teid.get(),
         qfi: state.qfi.map(Qfi::get),
+        carried,
     }))
 }
 
