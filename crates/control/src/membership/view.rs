@@ -196,7 +196,7 @@ impl View {
     }
 }
 
-/// Scatters all bits, and gives different numbers for different ones (the finaliser of SplitMix64).
+/// Scatters all bits, and gives different numbers for different ones (the finaliser of `SplitMix64`).
 const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
