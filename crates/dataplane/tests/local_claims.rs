@@ -1,6 +1,8 @@
 //! Addresses that change hands: a node that stands in for another, one that comes back, and what neighbours hear of it. All
 //! frames are read by an independent library.
 
+#![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
+
 mod lab;
 
 use etherparse::ArpOperation;

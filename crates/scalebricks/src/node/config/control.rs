@@ -1,7 +1,7 @@
 //! Where flows come from, if not from a file: the control plane.
 
-use super::Problems;
-use super::sections;
+use super::takeover::{self, TakeoverFile};
+use super::{Port, Problems, sections};
 use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub struct ControlFile {
     pub partitions: PartitionCount,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,
+    /// The other nodes' addresses, if one is to answer for those of another that died.
+    pub takeover: Option<TakeoverFile>,
 }
 
 /// Who keeps the log.
@@ -87,6 +89,7 @@ pub(super) fn control(
     section: sections::Control,
     id: usize,
     size: Option<ClusterSize>,
+    ports: Option<&[Port; 3]>,
     problems: &mut Problems<'_>,
 ) -> Option<ControlFile> {
     let engine = engine(&section, problems);
@@ -116,6 +119,7 @@ pub(super) fn control(
             problems.add(peer.node.span(), "control.peer.node", format!("{node} is there twice"));
         }
     }
+    let takeover = ports.and_then(|ports| takeover::takeover(&section, ports, problems));
     Some(ControlFile {
         engine: engine?,
         name: section.name,
@@ -124,6 +128,7 @@ pub(super) fn control(
         flows: *section.flows.get_ref(),
         partitions: count?,
         peers,
+        takeover,
     })
 }
 

@@ -146,6 +146,7 @@ pub(super) struct Control {
     pub credentials: Option<PathBuf>,
     pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
+    pub takeover: Option<Spanned<bool>>,
     #[serde(default)]
     pub peer: Vec<Peer>,
 }
@@ -155,6 +156,10 @@ pub(super) struct Control {
 pub(super) struct Peer {
     pub node: Spanned<usize>,
     pub address: SocketAddr,
+    #[serde(default)]
+    pub internet: Vec<Spanned<IpAddr>>,
+    #[serde(default)]
+    pub base_station: Vec<Spanned<IpAddr>>,
 }
 
 #[derive(Debug, Deserialize)]
