@@ -106,8 +106,12 @@ impl Membership {
             self.given_up = Some(now);
         }
         (self.view, self.revision, self.proposed) = (view, Some(revision), None);
-        if self.is_in() {
-            self.given_up = None;
+        if self.is_in() && self.given_up.take().is_some() {
+            // If it was cut off, it hears the others again one after the other: none is silent before two beats have passed.
+            let lately = now.saturating_sub(HEARING);
+            for heard in self.heard.values_mut() {
+                *heard = lately.max(*heard);
+            }
         }
     }
 
@@ -148,18 +152,33 @@ impl Membership {
         actions
     }
 
+    /// The others that live.
+    fn others(&self) -> impl Iterator<Item = NodeId> {
+        self.view.alive().filter(|node| *node != self.me)
+    }
+
+    /// Of the others, those within hearing.
+    fn within_hearing(&self, now: Duration) -> usize {
+        self.others().filter(|node| self.was_heard(*node, HEARING, now)).count()
+    }
+
+    /// Whether it hears hardly anybody, and so is cut off itself. Of a pair nobody can know.
+    fn is_alone(&self, now: Duration) -> bool {
+        let others = self.others().count();
+        others > 1 && self.within_hearing(now) * 2 < others - 1
+    }
+
     /// The view that this node would rather have.
     fn wish(&self, now: Duration) -> Option<View> {
-        let others: Vec<NodeId> = self.view.alive().filter(|node| *node != self.me).collect();
-        let is_silent = |node: &NodeId| !self.was_heard(*node, SUSPICION, now);
-        let silent: Vec<NodeId> = others.iter().copied().filter(is_silent).collect();
-        let heard = others.iter().filter(|node| self.was_heard(**node, HEARING, now)).count();
         if !self.is_in() {
-            let is_exiled = self.given_up.is_some_and(|at| now < at + EXILE) && heard * 2 < others.len();
+            let is_unheard = self.within_hearing(now) * 2 < self.others().count();
+            let is_exiled = self.given_up.is_some_and(|at| now < at + EXILE) && is_unheard;
             return (!is_exiled).then(|| self.view.with(self.me, self.life));
         }
-        // Who hears hardly anybody is alone itself: of a pair each may give up the other, and the record knows one winner.
-        if silent.is_empty() || (others.len() > 1 && heard * 2 < others.len() - 1) {
+        // Of a pair each may give up the other, and the record knows one winner.
+        let silent: Vec<NodeId> =
+            self.others().filter(|node| !self.was_heard(*node, SUSPICION, now)).collect();
+        if silent.is_empty() || self.is_alone(now) {
             return None;
         }
         Some(silent.iter().fold(self.view.clone(), |view, node| view.without(*node)))
@@ -320,6 +339,11 @@ mod tests {
             world.cut[0] = false;
             world.run(Duration::from_secs(2));
             assert_eq!(world.alive(), [0, 1, 2, 3], "seed {seed}");
+            assert_eq!(
+                world.epoch(),
+                epoch + 1,
+                "seed {seed}: it came back, and gave nobody up whom it heard late"
+            );
         }
     }
 
