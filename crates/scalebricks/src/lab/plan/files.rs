@@ -78,7 +78,7 @@ impl Plan {
              key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
             self.name,
             listen(node),
-            FLOWS + self.flows
+            FLOWS + 2 * self.flows // nodes share what room is left: the last of it is hard to use
         );
         for peer in self.size.nodes().filter(|peer| *peer != node) {
             let [v4, v6] = Family::ALL.map(|family| Self::internet_address(peer, family));
