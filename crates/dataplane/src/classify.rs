@@ -5,6 +5,7 @@
 
 use crate::fabric_mac::OutputPort;
 use crate::fragment_cache::{DatagramId, FragmentCache};
+use crate::own::OwnAddresses;
 use crate::plain::{self, Plain};
 use crate::policy::Policy;
 use crate::reason::DropReason;
@@ -15,7 +16,6 @@ use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Extension headers that the gateway understands, of those a receiver must (TS 29.281 §5.2.1).
@@ -57,10 +57,7 @@ pub(crate) struct Classifier {
     profile: KeyProfile,
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
-    /// The node's own addresses on the Internet link.
-    own: Arc<[IpAddr]>,
-    /// Those of IPv4.
-    own_v4: Box<[[u8; 4]]>,
+    own: OwnAddresses,
     fragments: FragmentCache,
     datagram_hash: RandomState,
 }
@@ -68,17 +65,21 @@ pub(crate) struct Classifier {
 type Classified = Result<(Parsed, FlowKey), DropReason>;
 
 impl Classifier {
-    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: Arc<[IpAddr]>) -> Self {
+    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: OwnAddresses) -> Self {
         Self {
             hasher: BatchHasher::new(KeyHasher::new(seed)),
             profile: policy.key_profile,
             verify_checksum: policy.verify_ipv4_checksum,
             gateway: policy.gateway_address,
-            own_v4: own.iter().filter_map(v4_octets).collect(),
             own,
             fragments: FragmentCache::default(),
             datagram_hash: RandomState::new(),
         }
+    }
+
+    /// Has other addresses of its own from now on.
+    pub(crate) fn set_own(&mut self, own: &OwnAddresses) {
+        self.own.clone_from(own);
     }
 
     /// Computes the one hash of each key.
@@ -118,7 +119,7 @@ impl Classifier {
             return None;
         }
         let Plain { key, user_offset, user_len, traffic_class } =
-            plain::of(frame, output, self.gateway, &self.own_v4, verify_checksum)?;
+            plain::of(frame, output, self.gateway, self.own.v4(), verify_checksum)?;
         Some((Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false }, key))
     }
 
@@ -247,13 +248,6 @@ fn ip_error(error: ParseError) -> DropReason {
     }
 }
 
-fn v4_octets(address: &IpAddr) -> Option<[u8; 4]> {
-    match address {
-        IpAddr::V4(address) => Some(address.octets()),
-        IpAddr::V6(_) => None,
-    }
-}
-
 /// An address that means something on one link only (RFC 4291 §2.5.6): no UE's.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
@@ -268,6 +262,7 @@ fn is_multicast(address: IpAddr) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     /// Frames with a plain packet of each direction, and an upstream one with a PDU session container.
     fn frames() -> [(OutputPort, Vec<u8>); 3] {
@@ -340,7 +335,7 @@ mod tests {
                     frame.resize(len, 0);
                 }
                 let policy = Policy { verify_ipv4_checksum: verify, ..Policy::default() };
-                let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), Arc::new([]));
+                let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), OwnAddresses::new(Arc::new([])));
                 if let Some(dst) = frame.get(14..).and_then(|packet| plain::destination(packet, verify)) {
                     let packet = parse_ip(&frame[14..]).unwrap();
                     prop_assert_eq!(packet.summary.dst, IpAddr::from(dst));

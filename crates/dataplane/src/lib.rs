@@ -11,7 +11,7 @@
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
-//! | [`adjacency`], [`punt`] | next hops on the outside links; what a node gives to its slow path |
+//! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
@@ -38,6 +38,7 @@ pub mod live_tables;
 pub mod local;
 pub mod node;
 pub mod oversize;
+mod own;
 pub mod pinned;
 mod plain;
 pub mod policy;

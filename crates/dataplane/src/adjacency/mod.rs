@@ -2,7 +2,8 @@
 //!
 //! Whoever learns more makes a new one ([`Local`]); a node looks at the newest once a turn
 //! ([`Node::set_adjacencies`]). Networks and next hops come from the configuration and are shared by all pieces;
-//! only what is known of the link changes.
+//! only what is known of the link changes, and which addresses are the node's own there: it may stand in for another node
+//! ([`Claims`](crate::local::Claims)).
 //!
 //! [`Local`]: crate::local::Local
 //! [`Node::set_adjacencies`]: crate::Node::set_adjacencies
@@ -13,6 +14,7 @@ pub(crate) use table::{Net, Table, Target};
 
 use crate::fabric_mac::OutputPort;
 use crate::flow::{BaseStation, BaseStationId};
+use crate::own::OwnAddresses;
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -136,12 +138,25 @@ pub struct Adjacencies {
     stations: [Stations; 2],
     /// Whether addresses that no router may forward to have no next hop.
     is_strict: bool,
+    /// What the node answers for on the Internet link, if that may change.
+    own: Option<OwnAddresses>,
 }
 
 impl Adjacencies {
     /// What is known now, in the order of addresses a link.
     pub(crate) fn new(shape: Arc<Shape>, groups: Box<[Group]>, stations: [Stations; 2]) -> Self {
-        Self { shape, base_stations: Box::default(), groups, stations, is_strict: true }.with_base_stations()
+        Self { shape, base_stations: Box::default(), groups, stations, is_strict: true, own: None }
+            .with_base_stations()
+    }
+
+    /// The same, with the addresses that the node answers for on the Internet link now.
+    pub(crate) fn with_own(self, own: OwnAddresses) -> Self {
+        Self { own: Some(own), ..self }
+    }
+
+    /// The addresses that the node answers for on the Internet link, if that may change.
+    pub(crate) const fn own(&self) -> Option<&OwnAddresses> {
+        self.own.as_ref()
     }
 
     /// With what is known of the base stations put together.
@@ -180,6 +195,7 @@ impl Adjacencies {
             groups: macs.map(Group::Via).collect(),
             stations: <[Stations; 2]>::default(),
             is_strict: false,
+            own: None,
         }
         .with_base_stations()
     }

@@ -48,9 +48,13 @@ impl Local {
         Taken::Yes
     }
 
-    /// Whether packets to this address are for the node: an own address of the link, or the gateway's.
+    /// Whether packets to this address are for the node: an own address of the link, one that it stands in for, or the
+    /// gateway's.
     pub(super) fn is_answered(&self, port: OutputPort, address: IpAddr) -> bool {
-        self.link(port).is_own(address) || address == self.gateway || address == self.gateway_v6
+        self.link(port).is_own(address)
+            || self.claimed.holds(port, address)
+            || address == self.gateway
+            || address == self.gateway_v6
     }
 
     fn receive_icmp(&mut self, port: OutputPort, packet: &IpPacket<'_>, out: &mut Outbox) {

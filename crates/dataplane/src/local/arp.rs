@@ -1,6 +1,6 @@
 //! ARP (RFC 826) on one link.
 //!
-//! Who has an own address is told. What others say of themselves changes what is known of neighbours the node wants
+//! Who has an own address, or one that the node stands in for, is told. What others say of themselves changes what is known of neighbours the node wants
 //! to know; it makes no new ones.
 
 use super::config::is_host;
@@ -30,7 +30,6 @@ impl Local {
             Operation::Other(_) => return Taken::No,
         }
         let link = self.link(port);
-        let asks_for_own = arp.operation == Operation::Request && link.is_own(IpAddr::V4(arp.target_ip));
         // RFC 5227 §2.1.1: who wants to know whether an address is free has none yet.
         let is_probe = arp.operation == Operation::Request && arp.sender_ip.is_unspecified();
         if !self.is_station(port, arp.sender_mac) || !(is_probe || is_host(IpAddr::V4(arp.sender_ip))) {
@@ -41,14 +40,18 @@ impl Local {
             self.stats.address_conflicts += 1;
             return Taken::Yes;
         }
+        if self.is_contested(port, IpAddr::V4(arp.sender_ip)) {
+            return Taken::Yes;
+        }
         if !is_probe {
+            let link = self.link(port);
             let is_answer = arp.operation == Operation::Reply
                 && frame.dst == link.mac
-                && link.is_own(IpAddr::V4(arp.target_ip));
+                && (link.is_own(IpAddr::V4(arp.target_ip)) || arp.target_ip.is_unspecified());
             let said = if is_answer { Said::Answer } else { Said::Update };
             self.hear(port, IpAddr::V4(arp.sender_ip), Some(arp.sender_mac), said, out);
         }
-        if asks_for_own {
+        if arp.operation == Operation::Request && self.is_claimed(port, IpAddr::V4(arp.target_ip)) {
             self.answer_arp(port, &arp, out);
         }
         Taken::Yes
@@ -84,7 +87,8 @@ impl Local {
         }
     }
 
-    /// Asks for a neighbour: all on the link, or itself whether it is still there (RFC 1122 §2.3.2.1 (2)).
+    /// Asks for a neighbour: all on the link, or itself whether it is still there (RFC 1122 §2.3.2.1 (2)). Who may not speak
+    /// as the owner of its address asks as one who has none yet (RFC 5227 §2.1.1), so that nobody learns it.
     pub(super) fn ask_by_arp(
         &mut self,
         port: OutputPort,
@@ -96,6 +100,7 @@ impl Local {
             self.stats.dropped_no_own_address += 1;
             return;
         };
+        let own = if self.claimed.own.is_some() { own } else { Ipv4Addr::UNSPECIFIED };
         if self.send_request(port, mac.unwrap_or(MacAddr::BROADCAST), own, address, out) {
             self.stats.arp_requests_out += 1;
         }

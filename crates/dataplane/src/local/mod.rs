@@ -6,6 +6,7 @@
 //! | [`config`] | links, routes, limits |
 //! | `neighbour`, `neighbours` | who is on the links: asked, believed for a while, asked again |
 //! | `arp`, `nd` | the questions and answers of IPv4 and IPv6 |
+//! | `claims` | which addresses the node answers for: its own, and those of nodes that died |
 //! | `answers` | ICMP echo and GTP-U path management for the node's own addresses |
 //! | `unknown` | errors about tunnels and users that nobody knows |
 //! | `layout`, [`crate::adjacency`] | networks and routes, and the snapshot |
@@ -18,6 +19,7 @@
 
 mod answers;
 mod arp;
+mod claims;
 pub mod config;
 mod layout;
 mod link;
@@ -29,6 +31,7 @@ mod rate;
 mod stats;
 mod unknown;
 
+pub use claims::{Claims, StandIn};
 pub use config::{Interface, LocalConfig, LocalConfigError, LocalLimits, Rate, Route};
 pub use neighbour::{Neighbour, NeighbourState};
 pub use outbox::Outbox;
@@ -36,6 +39,7 @@ pub use stats::LocalStats;
 
 use crate::adjacency::{Adjacencies, NextHop};
 use crate::fabric_mac::OutputPort;
+use claims::Claimed;
 use layout::Layout;
 use link::Link;
 use neighbours::{Hold, Key, Neighbours, Question};
@@ -47,10 +51,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Announcements of own addresses when the machine starts (RFC 4861 §7.2.6 allows three).
-const ANNOUNCEMENTS: u8 = 3;
-/// Between two of them (RFC 5227 §1.1: `ANNOUNCE_INTERVAL`).
-const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Least time between two snapshots, for each costs a walk over all neighbours. Frames for who is resolved meanwhile
 /// come to [`Local::hold`], which knows already.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(10);
@@ -87,8 +87,7 @@ pub struct Local {
     adjacencies: Arc<Adjacencies>,
     generation: u64,
     next_snapshot: Duration,
-    announcements_left: u8,
-    next_announcement: Duration,
+    claimed: Claimed,
     now: Duration,
     limiters: Limiters,
     stats: LocalStats,
@@ -137,7 +136,7 @@ impl Local {
         for wanted in layout.wanted() {
             neighbours.pin(wanted, now);
         }
-        Self {
+        let mut made = Self {
             adjacencies: Arc::new(layout.snapshot(&neighbours)),
             links,
             gateway: config.gateway,
@@ -146,12 +145,14 @@ impl Local {
             neighbours,
             generation: 0,
             next_snapshot: now,
-            announcements_left: ANNOUNCEMENTS,
-            next_announcement: now,
+            claimed: Claimed::nothing(),
             now,
             limiters: Limiters::new(&limits),
             stats: LocalStats::default(),
-        }
+        };
+        made.claim(&Claims::default(), now);
+        made.next_snapshot = now; // nobody has seen one yet
+        made
     }
 
     /// The newest snapshot of next hops.
@@ -214,11 +215,7 @@ impl Local {
     /// Does what is due: announces own addresses, asks for neighbours and gives them up, makes a new snapshot.
     pub fn poll(&mut self, now: Duration, out: &mut Outbox) {
         self.now = now;
-        if self.announcements_left > 0 && self.next_announcement <= now {
-            self.announcements_left -= 1;
-            self.next_announcement = now.saturating_add(ANNOUNCE_INTERVAL);
-            self.announce(out);
-        }
+        self.announce(out);
         while !out.is_full()
             && let Some(question) = self.neighbours.next_question(now, &mut self.stats)
         {
@@ -229,7 +226,7 @@ impl Local {
 
     /// When [`Local::poll`] has something to do; in the past if it has now.
     pub fn next_deadline(&self) -> Duration {
-        let announcement = if self.announcements_left > 0 { self.next_announcement } else { Duration::MAX };
+        let announcement = self.claimed.next_deadline();
         let snapshot = if self.neighbours.is_changed { self.next_snapshot } else { Duration::MAX };
         self.neighbours.next_deadline().min(announcement).min(snapshot)
     }
@@ -293,7 +290,8 @@ impl Local {
             IpAddr::V4(neighbour) => link.source_v4(neighbour).is_some(),
             IpAddr::V6(neighbour) => link.source_v6(neighbour).is_some(),
         };
-        if !is_on_link || !config::is_host(neighbour) || !self.layout.may_be_neighbour(key) {
+        let is_own = self.claimed.holds(port, neighbour);
+        if !is_on_link || is_own || !config::is_host(neighbour) || !self.layout.may_be_neighbour(key) {
             self.stats.dropped_no_route += 1;
             return false;
         }
@@ -340,23 +338,12 @@ impl Local {
         }
     }
 
-    /// Says which addresses the node has, to all on the links.
-    fn announce(&mut self, out: &mut Outbox) {
-        for port in OutputPort::ALL {
-            for (own, _) in self.link(port).addresses().to_vec() {
-                match own {
-                    IpAddr::V4(own) => self.announce_by_arp(port, own, out),
-                    IpAddr::V6(own) => self.announce_by_nd(port, own, out),
-                }
-            }
-        }
-    }
-
     fn publish(&mut self) {
         if self.neighbours.is_changed && self.next_snapshot <= self.now {
             self.neighbours.is_changed = false;
             self.next_snapshot = self.now.saturating_add(SNAPSHOT_INTERVAL);
-            self.adjacencies = Arc::new(self.layout.snapshot(&self.neighbours));
+            let snapshot = self.layout.snapshot(&self.neighbours).with_own(self.own_addresses());
+            self.adjacencies = Arc::new(snapshot);
             self.generation += 1;
         }
     }

@@ -47,9 +47,12 @@ impl Local {
         self.stats.neighbour_solicitations_in += 1;
         let link = self.link(port);
         let (src, target) = (IpAddr::V6(message.src), IpAddr::V6(message.target));
-        let is_for_own = link.is_own(target);
+        let is_for_own = self.is_claimed(port, target);
         if link.is_own(src) {
             self.stats.address_conflicts += 1;
+            return;
+        }
+        if self.is_contested(port, src) {
             return;
         }
         // RFC 4861 §7.2.4: who has no address yet is told by telling all.
@@ -87,6 +90,10 @@ impl Local {
             self.stats.address_conflicts += 1;
             return;
         }
+        if self.is_contested(port, address) {
+            return;
+        }
+        let link = self.link(port);
         if message.target_mac.is_some_and(|mac| !self.is_station(port, mac)) {
             self.stats.dropped_bad_source += 1;
             return;
@@ -140,7 +147,8 @@ impl Local {
         self.push(port, [&ethernet::header(to, mac, ETHERTYPE_IPV6)[..], &packet].concat(), out)
     }
 
-    /// Asks for a neighbour: its solicited-node group, or itself whether it is still there (RFC 4861 §7.2.2, §7.3.3).
+    /// Asks for a neighbour: its solicited-node group, or itself whether it is still there (RFC 4861 §7.2.2, §7.3.3). Who
+    /// may not speak as the owner of its address asks by its link-local one, which is no other node's.
     pub(super) fn ask_by_nd(
         &mut self,
         port: OutputPort,
@@ -153,6 +161,7 @@ impl Local {
             self.stats.dropped_no_own_address += 1;
             return;
         };
+        let own = if self.claimed.own.is_some() { own } else { nd::link_local(link.mac) };
         let group = nd::solicited_node(address);
         let (to, dst) = mac.map_or((nd::multicast_mac(group), group), |mac| (mac, address));
         let packet = Solicitation::packet(own, dst, address, link.mac);

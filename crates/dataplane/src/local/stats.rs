@@ -90,6 +90,10 @@ counters! {
 
     /// Another station uses an own address: its message was ignored.
     address_conflicts,
+    /// Addresses of other nodes that this one began to answer for.
+    addresses_taken_over,
+    /// Those that it left to others again.
+    addresses_let_go,
     /// Neighbours that stopped answering.
     neighbours_lost,
     /// Neighbours whose MAC address changed.

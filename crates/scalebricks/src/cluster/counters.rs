@@ -115,7 +115,7 @@ impl Carrying {
                     Arrived::Packet(from, packet) => self.take(from, packet),
                     Arrived::Question(from, number, flow) => {
                         let count = self.tables.lock().count(flow).map(opaque);
-                        self.link.send(from, Envelope::Tallied(number, count).encode());
+                        self.link.send(from, Envelope::Tallied(number, count).encode(Version::FIRST));
                     }
                     Arrived::Ask(flow, answer) => {
                         let _gone = answer.send(self.tables.lock().count(flow));

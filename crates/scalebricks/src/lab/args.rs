@@ -1,6 +1,6 @@
 //! The command line of `scalebricks lab`.
 
-use super::plan::{Driver, Plan};
+use super::plan::{Driver, MAX_FLOWS, Plan};
 use crate::cli::ArchChoice;
 use clap::{Args, Subcommand};
 use scalebricks_console::quantity;
@@ -33,6 +33,8 @@ Examples:
       Short runs, over packet sockets only.
   scalebricks lab run --faults
       Then takes links down and up, kills a node, throws damaged frames.
+  scalebricks lab run --quick --control --flows 1M --faults
+      A million flows over the control plane; then nodes and the log fail, and it is told how long that is felt.
   scalebricks lab up
       Leaves it standing: ip netns exec sb-ue ping -I 10.45.0.1 192.0.2.1
   scalebricks lab test
@@ -113,6 +115,10 @@ pub struct ShapeArgs {
     #[arg(long)]
     pub control: bool,
 
+    /// Flows beside those of the phones, which no phone uses; they are handed to the control plane
+    #[arg(long, value_name = "N", default_value = "0", requires = "control", value_parser = parse_flows)]
+    pub flows: u32,
+
     /// Install programs that are missing, with apt-get
     #[arg(long)]
     pub install: bool,
@@ -135,6 +141,7 @@ impl ShapeArgs {
             driver: self.driver,
             architecture,
             is_controlled: self.control,
+            flows: self.flows,
         })
     }
 }
@@ -254,6 +261,10 @@ pub struct FramesArgs {
 
 fn parse_file(text: &str) -> Result<u64, quantity::QuantityError> {
     quantity::parse(text, 1..=MAX_FILE)
+}
+
+fn parse_flows(text: &str) -> Result<u32, quantity::QuantityError> {
+    quantity::parse(text, 0..=u64::from(MAX_FLOWS)).map(|flows| flows as u32) // 2^22 at most
 }
 
 /// Namespaces of a lab are found by their names, so a name cannot be another's beginning up to a dash.

@@ -6,6 +6,7 @@ use super::counters::Observer;
 use super::exec::Cmd;
 use super::frames;
 use super::network::Entry;
+use super::outages;
 use super::plan::{Family, Link, Plan, Ue};
 use super::report::{Ingress, Report, Round};
 use super::session::Lab;
@@ -49,10 +50,10 @@ pub fn run(
             report.add(round.at(&format!("{} link down and up", link.at_node()), None, node.get(), verdict));
         }
     }
-    console.note("killing a node");
     if lab.plan.is_controlled {
-        report.add(round.of_all("the flows of a node that died", death(lab, interrupt)?));
+        outages::run(lab, round, report, console, interrupt)?;
     } else {
+        console.note("killing a node");
         let (without, with) = missing(lab, interrupt)?;
         report.add(round.of_all("the others, while a node is missing", without));
         report.add(round.of_all("that node, when it is back", with));
@@ -164,58 +165,6 @@ fn missing(lab: &mut Lab<'_>, interrupt: &Interrupt) -> Result<(Verdict, Verdict
     Ok((without, with))
 }
 
-/// Time between two pings while a node dies.
-const PING_EVERY: Duration = Duration::from_millis(20);
-
-/// How long they go on.
-const PINGS: Duration = Duration::from_secs(8);
-
-/// Kills a node whose flows others take, with packets to one of its phones all the time; and starts it again.
-fn death(lab: &mut Lab<'_>, interrupt: &Interrupt) -> Result<Verdict, LabError> {
-    let Some(node) = lab.plan.size.nodes().last() else {
-        return Err(LabError::Setup { what: "no node".to_owned() });
-    };
-    let ue = Plan::ue_of(node);
-    lab.network().enter(Entry::One(other(lab, node)))?;
-    let before = ping(lab, interrupt, ue)?;
-    if !before.passed {
-        return Ok(before);
-    }
-    let (from, to) = (ue.v4(), Family::V4.host());
-    let (every, time) = (PING_EVERY.as_secs_f64(), PINGS.as_secs());
-    let line = format!("ping -4 -n -q -i {every} -w {time} -I {from} {to}");
-    let pings = lab.processes().start("death", &Cmd::new(&line).inside(&lab.plan.ue()))?;
-    thread::sleep(Duration::from_secs(1));
-    if let Some(process) = lab.nodes.pop() {
-        process.kill_at_once();
-    }
-    let pings = pings.await_word_for("packets transmitted", PINGS * 2, interrupt)?;
-    let (sent, received) = answered(&pings.log()).unwrap_or_default();
-    pings.kill();
-    let mut verdict = recovery(lab, interrupt, ue)?;
-    let lost = sent.saturating_sub(received);
-    let outage = PING_EVERY.as_secs_f64() * f64::from(lost);
-    verdict.says =
-        format!("{lost} of {sent} pings lost, about {outage:.1} s, then with others; {}", verdict.says);
-    let process = lab.processes().node(node)?;
-    lab.nodes.push(process);
-    for phone in lab.plan.size.nodes().map(Plan::ue_of) {
-        let after = ping(lab, interrupt, phone)?;
-        if !after.passed {
-            return Ok(after);
-        }
-    }
-    verdict.passed &= received > 0;
-    Ok(verdict)
-}
-
-/// How many pings were sent, and how many answered.
-fn answered(told: &str) -> Option<(u32, u32)> {
-    let line = told.lines().find(|line| line.contains("packets transmitted"))?;
-    let mut numbers = line.split(',').filter_map(|part| part.trim().split(' ').next()?.parse().ok());
-    Some((numbers.next()?, numbers.next()?))
-}
-
 /// Throws damaged frames, and looks whether all is well afterwards.
 fn storm(lab: &Lab<'_>, interrupt: &Interrupt) -> Result<Verdict, LabError> {
     let observer = observer(lab, interrupt);
@@ -260,17 +209,4 @@ fn strange_tunnel(lab: &Lab<'_>) -> Result<Verdict, LabError> {
         told = count()? - before;
     }
     Ok(Verdict { passed: told == 1, says: format!("{told} error indication") })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_ping_says_is_read() {
-        let told = "PING 192.0.2.1 (192.0.2.1) from 10.45.0.1 : 56(84) bytes of data.\n\n--- 192.0.2.1 ping statistics ---\n\
-                    393 packets transmitted, 300 received, 23.6641% packet loss, time 7990ms\n";
-        assert_eq!(answered(told), Some((393, 300)));
-        assert_eq!(answered("nothing"), None);
-    }
 }

@@ -9,6 +9,7 @@ use super::plan::{
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 /// What must be off at every end of a cable, in the words of `ethtool -K`: the kernel leaves checksums to a device that
 /// does not compute them, and hands over packets larger than any frame.
@@ -98,7 +99,7 @@ impl Network<'_> {
         self.ip(&switch, &format!("link add name {CONTROL_BRIDGE} type bridge stp_state 0"))?;
         self.ip(&switch, &format!("link set {CONTROL_BRIDGE} up"))?;
         for node in self.plan.size.nodes() {
-            let (namespace, port) = (self.plan.node(node), format!("c-n{}", node.get()));
+            let (namespace, port) = (self.plan.node(node), control_port(node));
             Cmd::new(&format!(
                 "ip link add name {CONTROL} netns {namespace} type veth peer name {port} netns {switch}"
             ))
@@ -273,6 +274,30 @@ impl Network<'_> {
         self.ip(&self.plan.switch(), &format!("link set {} {state}", link.port(node)))
     }
 
+    /// Takes the control network's end of a node's cable down, or up.
+    ///
+    /// # Errors
+    /// What a command said.
+    pub fn set_control_port(&self, node: NodeId, is_up: bool) -> Result<(), LabError> {
+        let state = if is_up { "up" } else { "down" };
+        self.ip(&self.plan.switch(), &format!("link set {} {state}", control_port(node)))
+    }
+
+    /// The MAC address that the host of an outside link has for a neighbour; `None` if it has none, or there is no such host.
+    ///
+    /// # Errors
+    /// What a command said.
+    pub fn neighbour(&self, link: Link, address: IpAddr) -> Result<Option<String>, LabError> {
+        let namespace = match link {
+            Link::Internet => self.plan.inet(),
+            Link::Ran => self.plan.ran(),
+            Link::Fabric => return Ok(None),
+        };
+        let told = Cmd::new(&format!("ip -n {namespace} neigh show {address}")).run(self.interrupt)?;
+        let mut words = told.split_ascii_whitespace().skip_while(|word| *word != "lladdr");
+        Ok(words.nth(1).map(str::to_owned))
+    }
+
     /// Makes an interface a port of a bridge, which believes nothing of what it says of itself.
     ///
     /// # Errors
@@ -321,6 +346,11 @@ impl Network<'_> {
     fn ip(&self, namespace: &str, line: &str) -> Result<(), LabError> {
         Cmd::new(&format!("ip -n {namespace} {line}")).run(self.interrupt).map(drop)
     }
+}
+
+/// The control bridge's port for a node.
+fn control_port(node: NodeId) -> String {
+    format!("c-n{}", node.get())
 }
 
 /// The first offload that is on, in what `ethtool -k` says.

@@ -4,9 +4,11 @@ use super::LabError;
 use super::exec::{self, Cmd};
 use super::plan::Plan;
 use super::state;
+use rustix::process::{Pid, Signal, kill_process};
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
@@ -26,6 +28,12 @@ const CAUGHT_UP: &str = "caught up with the cluster";
 
 /// The name of the capture that all checks share.
 pub const CAPTURE: &str = "capture";
+
+/// Flows that no phone uses.
+const MORE: &str = "more-flows.csv";
+
+/// How long it may take to hand them over.
+const IMPORT: Duration = Duration::from_secs(1_200);
 
 /// Lines of a log that an error shows.
 const TAIL: usize = 12;
@@ -94,12 +102,35 @@ impl Processes<'_> {
     /// # Errors
     /// As [`Cmd::run`].
     pub fn import(&self) -> Result<(), LabError> {
-        let program = std::env::current_exe()
-            .map_err(|error| LabError::Setup { what: format!("cannot find this program: {error}") })?;
-        let Some(first) = self.plan.size.nodes().next() else { return Ok(()) };
-        let (socket, flows) = (self.socket(first), self.directory.join("flows.csv"));
-        let line = format!("flow import {} --socket {} --wait --quiet", flows.display(), socket.display());
-        Cmd::new("").arg(program.to_string_lossy()).words(&line).run(self.interrupt).map(drop)
+        own_program()?.words(&self.import_line("flows.csv")).limit(START).run(self.interrupt).map(drop)
+    }
+
+    /// Begins to hand the flows to the control plane.
+    ///
+    /// # Errors
+    /// As [`Cmd::start`].
+    pub fn start_import(&self) -> Result<Process, LabError> {
+        self.start("import", &own_program()?.words(&self.import_line("flows.csv")))
+    }
+
+    /// Hands over many more flows, which no phone uses, and waits until all nodes have them; how long that took.
+    ///
+    /// # Errors
+    /// [`LabError::File`], and as [`Cmd::run`].
+    pub fn import_more(&self) -> Result<Duration, LabError> {
+        let path = self.directory.join(MORE);
+        let told = |error| LabError::File { path: path.clone(), error };
+        let mut file = BufWriter::new(File::create(&path).map_err(told)?);
+        self.plan.write_more_flows(&mut file).and_then(|()| file.flush()).map_err(told)?;
+        let began = Instant::now();
+        own_program()?.words(&self.import_line(MORE)).limit(IMPORT).run(self.interrupt)?;
+        Ok(began.elapsed())
+    }
+
+    fn import_line(&self, file: &str) -> String {
+        let first = NodeId::new(0);
+        let (socket, flows) = (self.socket(first), self.directory.join(file));
+        format!("flow import {} --socket {} --wait --quiet", flows.display(), socket.display())
     }
 
     /// The base station's socket.
@@ -172,10 +203,7 @@ impl Processes<'_> {
     }
 
     fn own(&self, name: &str, line: &str, namespace: &str) -> Result<Process, LabError> {
-        let program = std::env::current_exe()
-            .map_err(|error| LabError::Setup { what: format!("cannot find this program: {error}") })?;
-        let command = Cmd::new("").arg(program.to_string_lossy()).words(line).inside(namespace);
-        self.start(name, &command)
+        self.start(name, &own_program()?.words(line).inside(namespace))
     }
 
     /// Starts a program whose log has this name.
@@ -186,6 +214,13 @@ impl Processes<'_> {
         let log = self.directory.join(format!("{name}.log"));
         Ok(Process { what: command.line(), child: command.start(&log)?, log })
     }
+}
+
+/// This program, without arguments.
+fn own_program() -> Result<Cmd, LabError> {
+    let program = std::env::current_exe()
+        .map_err(|error| LabError::Setup { what: format!("cannot find this program: {error}") })?;
+    Ok(Cmd::new("").arg(program.to_string_lossy()))
 }
 
 impl Process {
@@ -255,6 +290,41 @@ impl Process {
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         LabError::Died { what: self.what.clone(), how: how.to_owned(), tail }
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// [`LabError::Died`] if the process is gone.
+    pub fn signal(&self, signal: Signal) -> Result<(), LabError> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let sent = pid.is_some_and(|pid| kill_process(pid, signal).is_ok());
+        if sent { Ok(()) } else { Err(self.died("it takes no signal")) }
+    }
+
+    /// Waits until the process has ended by itself.
+    ///
+    /// # Errors
+    /// [`LabError::Died`] if it ends badly, [`LabError::TooSlow`], [`LabError::Interrupted`]. It is ended then.
+    pub fn await_end(mut self, limit: Duration, interrupt: &Interrupt) -> Result<(), LabError> {
+        let began = Instant::now();
+        let failed = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => break self.died(&status.to_string()),
+                Err(error) => break self.died(&error.to_string()),
+                Ok(None) if began.elapsed() > limit => {
+                    break LabError::TooSlow { command: self.what.clone(), limit };
+                }
+                Ok(None) => {}
+            }
+            if let Err(interrupted) = interrupt.check() {
+                break interrupted.into();
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        self.kill();
+        Err(failed)
     }
 
     /// Kills the process as a crash would.

@@ -48,6 +48,8 @@ pub const TUN: &str = "phones";
 pub const HTTP_PORT: u16 = 8080;
 /// Nodes of the lab; the host parts of the addresses leave room for as many.
 pub const MAX_NODES: usize = 16;
+/// Flows beside those of the phones: there are addresses for as many.
+pub const MAX_FLOWS: u32 = 1 << 22;
 /// First uplink TEID: that of IPv4 at UE 0. IPv6 has the next, UE 1 the two after that.
 const UPLINK: u32 = 0x0001_0000;
 /// First downlink TEID, as before.
@@ -243,6 +245,8 @@ pub struct Plan {
     pub architecture: Architecture,
     /// Whether flows come from the control plane.
     pub is_controlled: bool,
+    /// Flows beside those of the phones, which no phone uses: at most [`MAX_FLOWS`].
+    pub flows: u32,
 }
 
 impl Plan {
@@ -342,6 +346,7 @@ mod tests {
             ues_per_node: 3,
             driver: Driver::Mixed,
             is_controlled: false,
+            flows: 0,
             architecture: Architecture::Vlb,
         }
     }
@@ -356,6 +361,16 @@ mod tests {
             assert_eq!(flows.iter().filter(|flow| flow.node == node).count(), 3 * 2);
             assert_eq!(plan().ues().find(|ue| ue.node == node), Some(Plan::ue_of(node)));
         }
+        let mut more = Vec::new();
+        Plan { flows: 10, ..plan() }.write_more_flows(&mut more).unwrap();
+        let more = reading.read(&more[..], &Console::new(true).progress("", 0)).unwrap();
+        let of = |node| more.iter().filter(|flow| flow.node == NodeId::new(node)).count();
+        assert_eq!([of(0), of(1), of(2), of(3)], [3, 3, 2, 2]);
+        let is_new = |key| flows.iter().all(|flow| flow.key != key);
+        assert!(
+            more.iter()
+                .all(|flow| is_new(flow.key) && is_new(scalebricks_types::FlowKey::teid(flow.uplink_teid)))
+        );
         assert!(flows.iter().any(|flow| flow.qfi.is_some()) && flows.iter().any(|flow| flow.qfi.is_none()));
     }
 

@@ -198,6 +198,7 @@ mod tests {
             driver: Driver::Mixed,
             architecture,
             is_controlled: false,
+            flows: 0,
         };
         let mut report = Report::new(&plan);
         let verdict = |passed, says: &str| Verdict { passed, says: says.to_owned() };

@@ -59,6 +59,11 @@ fn one(
     interrupt: &Interrupt,
 ) -> Result<(), LabError> {
     lab.start(architecture)?;
+    if let Some(took) = lab.handed_over {
+        let says = format!("{} are with all nodes after {:.1} s", lab.plan.flows, took.as_secs_f64());
+        let round = Round { architecture: architecture.name(), ingress: Ingress::Any };
+        report.add(round.of_all("flows handed over", Verdict { passed: true, says }));
+    }
     checks(lab, &args.checks, report, console, interrupt)?;
     if args.faults {
         faults::run(lab, report, console, interrupt)?;

@@ -17,6 +17,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// What tells the reaper that there is nothing to reap.
 const DONE: &[u8] = b"done";
@@ -35,6 +36,8 @@ pub struct Lab<'a> {
     pub nodes: Vec<Process>,
     /// Who keeps the log, if flows come from the control plane.
     engine: Option<Process>,
+    /// How long it took to hand over the flows that no phone uses.
+    pub handed_over: Option<Duration>,
     /// Everything else that runs.
     pub others: Vec<Process>,
     console: &'a Console,
@@ -61,9 +64,20 @@ impl<'a> Lab<'a> {
         }
         fs::create_dir_all(&directory).map_err(|error| LabError::File { path: directory.clone(), error })?;
         let reaper = Some(reaper(&plan.name)?);
-        let (nodes, others, engine, is_left) = (Vec::new(), Vec::new(), None, false);
-        let mut lab =
-            Self { plan, directory, nodes, engine, others, console, interrupt, reaper, is_left, _lock: lock };
+        let (nodes, others) = (Vec::new(), Vec::new());
+        let mut lab = Self {
+            plan,
+            directory,
+            nodes,
+            engine: None,
+            handed_over: None,
+            others,
+            console,
+            interrupt,
+            reaper,
+            is_left: false,
+            _lock: lock,
+        };
         console.note("building namespaces, cables and bridges");
         lab.network().build()?;
         lab.processes().configure()?;
@@ -93,6 +107,7 @@ impl<'a> Lab<'a> {
             directory,
             nodes,
             engine: None,
+            handed_over: None,
             others,
             console,
             interrupt,
@@ -121,14 +136,42 @@ impl<'a> Lab<'a> {
         self.processes().configure()?;
         self.console.note(&format!("starting {} nodes, {architecture}", self.plan.size.get()));
         if self.plan.is_controlled && self.engine.is_none() {
-            self.engine = Some(self.processes().engine()?);
+            self.start_engine()?;
         }
         self.nodes = self.processes().nodes()?;
         if self.plan.is_controlled {
             self.console.note("pinning the flows");
             self.processes().import()?;
         }
+        if self.plan.flows > 0 {
+            self.console.note(&format!("handing over {} more flows", self.plan.flows));
+            self.handed_over = Some(self.processes().import_more()?);
+        }
         self.network().check()
+    }
+
+    /// Starts who keeps the log.
+    ///
+    /// # Errors
+    /// [`LabError`] if it is not ready in time.
+    pub fn start_engine(&mut self) -> Result<(), LabError> {
+        self.engine = Some(self.processes().engine()?);
+        Ok(())
+    }
+
+    /// Kills who keeps the log, as a crash would.
+    pub fn kill_engine(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.kill_at_once();
+        }
+    }
+
+    /// Who keeps the log.
+    ///
+    /// # Errors
+    /// [`LabError::Setup`] if nobody does.
+    pub fn engine_process(&self) -> Result<&Process, LabError> {
+        self.engine.as_ref().ok_or_else(|| LabError::Setup { what: "nobody keeps a log".to_owned() })
     }
 
     /// Asks the nodes to end, and waits.
@@ -239,13 +282,16 @@ struct Standing {
     architecture: String,
     #[serde(default)]
     is_controlled: bool,
+    #[serde(default)]
+    flows: u32,
 }
 
 impl Standing {
     fn of(plan: &Plan) -> Self {
         let (nodes, architecture) = (plan.size.get(), plan.architecture.to_string());
         let (phones, driver) = (plan.ues_per_node, plan.driver);
-        Self { nodes, phones, driver, architecture, is_controlled: plan.is_controlled }
+        let (is_controlled, flows) = (plan.is_controlled, plan.flows);
+        Self { nodes, phones, driver, architecture, is_controlled, flows }
     }
 
     fn plan(&self, name: &str) -> Option<Plan> {
@@ -256,6 +302,7 @@ impl Standing {
             driver: self.driver,
             architecture: self.architecture.parse().ok()?,
             is_controlled: self.is_controlled,
+            flows: self.flows,
         })
     }
 }

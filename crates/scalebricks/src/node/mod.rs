@@ -6,6 +6,7 @@
 //! | [`flow_columns`] | a flow as named columns of text, in a file or elsewhere |
 //! | [`worker`] | a thread that turns a node |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
+//! | [`takeover`] | whose addresses it answers for, by who is alive |
 //! | [`vlan`] | sub-ports |
 //! | [`source`] | its tables, and who feeds them |
 //! | [`running`] | the running node as the admin interface sees it |
@@ -22,6 +23,7 @@ mod run;
 pub mod running;
 pub mod slow_path;
 pub mod source;
+pub mod takeover;
 pub mod vlan;
 pub mod worker;
 
@@ -74,8 +76,8 @@ pub enum NodeError {
     /// Signals that cannot be listened to.
     #[error("listening to signals: {0}")]
     Signals(io::Error),
-    /// A worker that cannot be started.
-    #[error("starting a worker: {0}")]
+    /// A thread that cannot be started.
+    #[error("starting a thread: {0}")]
     Thread(io::Error),
     /// Workers that ended by themselves.
     #[error("{0} workers ended before they were asked to; their last words are above")]

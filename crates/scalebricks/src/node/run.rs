@@ -14,6 +14,7 @@ use super::load::Configuration;
 use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::source::Source;
+use super::takeover::Watch;
 use super::worker::{Control, Told, Worker};
 use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
@@ -93,6 +94,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         AdminServer::start_with(&listen(&running.configuration), Arc::<Running>::clone(&running), flows);
     let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
     let control = Arc::new(Control::default());
+    let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
     let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
     running.set_state(NodeState::Ready);
     notify(&[sd_notify::NotifyState::Ready]);
@@ -113,7 +115,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
     control.stop();
     let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
-    drop(admin);
+    drop((admin, takeover));
     if failed > 0 {
         return Err(NodeError::Worker(failed));
     }

@@ -1,7 +1,7 @@
 //! Between workers and what the node says for itself: packets that are for no flow, answers, next hops.
 
 use arc_swap::{ArcSwap, Guard};
-use scalebricks_dataplane::local::{Local, Neighbour, Outbox, Taken};
+use scalebricks_dataplane::local::{Claims, Local, Neighbour, Outbox, Taken};
 use scalebricks_dataplane::{Adjacencies, Node, OutputPort, Punt, Why};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::BTreeMap;
@@ -90,8 +90,7 @@ impl SlowPath {
         if local.generation() != generation {
             self.adjacencies.store(local.adjacencies());
         }
-        let deadline_ns = u64::try_from(local.next_deadline().as_nanos()).unwrap_or(u64::MAX);
-        self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
+        self.set_deadline(&local);
         drop(local);
         for (port, frame) in out.drain() {
             let made = buffers.alloc().and_then(|mut packet| packet.append(&frame).ok().map(|()| packet));
@@ -102,6 +101,20 @@ impl SlowPath {
                 }
             }
         }
+    }
+
+    /// Answers for these addresses from now on. The worker that looks after the timers announces what is new among them.
+    pub fn claim(&self, claims: &Claims, now: Duration) {
+        let mut local = self.local();
+        local.claim(claims, now);
+        self.adjacencies.store(local.adjacencies());
+        self.set_deadline(&local);
+    }
+
+    /// To be called while the machine is held.
+    fn set_deadline(&self, local: &Local) {
+        let deadline_ns = u64::try_from(local.next_deadline().as_nanos()).unwrap_or(u64::MAX);
+        self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
 
     /// What it has counted, by name.

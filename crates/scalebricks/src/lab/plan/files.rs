@@ -3,6 +3,19 @@
 use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+
+/// Flows that the cluster is made for, those apart that no phone uses.
+const FLOWS: u32 = 10_000;
+
+/// The columns of a flow file.
+const COLUMNS: &str = "ue,node,base_station,uplink_teid,downlink_teid,qfi\n";
+
+/// The first address of those that no phone has, and the first of their TEIDs: there is room for 2^22.
+const MORE_UES: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 0);
+const MORE_UPLINK: u32 = 0x0100_0000;
+const MORE_DOWNLINK: u32 = 0x0200_0000;
 
 impl Plan {
     fn device(&self, node: NodeId, link: Link) -> String {
@@ -62,20 +75,43 @@ impl Plan {
         let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
         let mut text = format!(
             "\n[control]\nengine = \"unix:{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
-             key = \"cluster.key\"\nflows = 10000\npartitions = 16\n",
+             key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
             self.name,
-            listen(node)
+            listen(node),
+            FLOWS + 2 * self.flows // nodes share what room is left: the last of it is hard to use
         );
         for peer in self.size.nodes().filter(|peer| *peer != node) {
-            let _ =
-                write!(text, "\n[[control.peer]]\nnode = {}\naddress = \"{}\"\n", peer.get(), listen(peer));
+            let [v4, v6] = Family::ALL.map(|family| Self::internet_address(peer, family));
+            let _ = write!(
+                text,
+                "\n[[control.peer]]\nnode = {}\naddress = \"{}\"\ninternet = [\"{v4}\", \"{v6}\"]\n\
+                 base_station = [\"{}\"]\n",
+                peer.get(),
+                listen(peer),
+                Self::ran_address(peer)
+            );
         }
         text
     }
 
+    /// Flows that no phone uses, in the form of a flow file: as many to each node.
+    ///
+    /// # Errors
+    /// As the writer.
+    pub fn write_more_flows(&self, to: &mut impl Write) -> io::Result<()> {
+        to.write_all(COLUMNS.as_bytes())?;
+        for number in 0..self.flows {
+            let ue = Ipv4Addr::from_bits(MORE_UES.to_bits() + number);
+            let (node, up, down) =
+                (number as usize % self.size.get(), MORE_UPLINK + number, MORE_DOWNLINK + number);
+            writeln!(to, "{ue},{node},{STATION},{up:#x},{down:#x},")?;
+        }
+        Ok(())
+    }
+
     /// The flows of all nodes.
     pub fn flows_csv(&self) -> String {
-        let mut text = String::from("ue,node,base_station,uplink_teid,downlink_teid,qfi\n");
+        let mut text = String::from(COLUMNS);
         for ue in self.ues() {
             for family in Family::ALL {
                 let qfi = ue.qfi().map(|qfi| qfi.to_string()).unwrap_or_default();
@@ -112,6 +148,7 @@ mod tests {
                 driver: Driver::Mixed,
                 architecture: Architecture::ScaleBricks,
                 is_controlled,
+                flows: 0,
             };
             for node in plan.size.nodes() {
                 let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock", "/x/engine.sock")).unwrap();
@@ -122,6 +159,9 @@ mod tests {
                 assert!(is_controlled);
                 assert_eq!(control.engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
                 assert_eq!(control.peers.len(), 3);
+                let takeover = control.takeover.unwrap().addresses;
+                assert!(takeover.keys().eq(control.peers.keys()));
+                assert!(takeover.values().all(|addresses| addresses.len() == 3));
                 assert!(!control.peers.contains_key(&node));
                 assert!(!control.peers.values().any(|peer| *peer == control.listen));
             }

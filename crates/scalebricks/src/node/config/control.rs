@@ -1,7 +1,7 @@
 //! Where flows come from, if not from a file: the control plane.
 
-use super::Problems;
-use super::sections;
+use super::takeover::{self, TakeoverFile};
+use super::{Port, Problems, sections};
 use scalebricks_control::version::Version;
 use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
@@ -31,6 +31,8 @@ pub struct ControlFile {
     pub version: Version,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,
+    /// The other nodes' addresses, if one is to answer for those of another that died.
+    pub takeover: Option<TakeoverFile>,
 }
 
 /// Who keeps the log.
@@ -90,6 +92,7 @@ pub(super) fn control(
     section: sections::Control,
     id: usize,
     size: Option<ClusterSize>,
+    ports: Option<&[Port; 3]>,
     problems: &mut Problems<'_>,
 ) -> Option<ControlFile> {
     let engine = engine(&section, problems);
@@ -129,6 +132,7 @@ pub(super) fn control(
             problems.add(peer.node.span(), "control.peer.node", format!("{node} is there twice"));
         }
     }
+    let takeover = ports.and_then(|ports| takeover::takeover(&section, ports, problems));
     Some(ControlFile {
         engine: engine?,
         name: section.name,
@@ -138,6 +142,7 @@ pub(super) fn control(
         partitions: count?,
         version: version?,
         peers,
+        takeover,
     })
 }
 

@@ -15,9 +15,11 @@ mod control;
 mod ports;
 mod runtime;
 mod sections;
+mod takeover;
 
 pub use control::{ControlFile, EngineAt, NatsAt, NatsTls};
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
+pub use takeover::TakeoverFile;
 
 /// Everything a node is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,11 +245,11 @@ impl File {
             let what = "the control plane feeds the architecture scalebricks only";
             problems.add(self.cluster.nodes.span(), "cluster.architecture", what);
         }
+        let ports = ports::ports(self.port, mtu, problems);
         let control = match self.control {
             None => None,
-            Some(section) => Some(control::control(section, *id, size, problems)?),
+            Some(section) => Some(control::control(section, *id, size, ports.as_ref(), problems)?),
         };
-        let ports = ports::ports(self.port, mtu, problems);
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = runtime::workers(self.worker, problems);
         let dpdk = runtime::dpdk(self.dpdk, problems);

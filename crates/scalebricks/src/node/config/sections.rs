@@ -147,6 +147,7 @@ pub(super) struct Control {
     pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
     pub version: Option<Spanned<u16>>,
+    pub takeover: Option<Spanned<bool>>,
     #[serde(default)]
     pub peer: Vec<Peer>,
 }
@@ -156,6 +157,10 @@ pub(super) struct Control {
 pub(super) struct Peer {
     pub node: Spanned<usize>,
     pub address: SocketAddr,
+    #[serde(default)]
+    pub internet: Vec<Spanned<IpAddr>>,
+    #[serde(default)]
+    pub base_station: Vec<Spanned<IpAddr>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -209,6 +209,54 @@ fn flows_may_come_from_the_control_plane() {
 }
 
 #[test]
+fn addresses_of_other_nodes_are_taken_over_unless_that_is_off() {
+    let control = |more: &str| {
+        let to = format!("node = 0\n{more}");
+        controlled("node = 0", &to).map(|file| file.control.unwrap().takeover)
+    };
+    assert_eq!(control(""), Ok(None));
+    let given = "internet = [\"192.0.2.10\", \"2001:db8::10\"]";
+    let addresses = ["192.0.2.10", "2001:db8::10"].map(|address| (Role::Internet, address.parse().unwrap()));
+    let addresses = [(NodeId::new(0), addresses.to_vec())].into();
+    assert_eq!(control(given), Ok(Some(TakeoverFile { addresses })));
+    let off = format!("{given}\n").replace("internet", "address = \"10.254.0.10:7400\"\ninternet");
+    let text = CONTROL
+        .replace("address = \"10.254.0.10:7400\"\n", &off)
+        .replace("flows =", "takeover = false\nflows =");
+    let text = format!("{}{text}", GOOD.replace("flows = \"flows.csv\"\n", ""));
+    assert_eq!(NodeFile::parse(&text).unwrap().control.unwrap().takeover, None);
+    for (more, expected) in [
+        (
+            "internet = [\"192.0.3.10\"]",
+            "192.0.3.10 is no station's address in the networks of this node's port",
+        ),
+        (
+            "internet = [\"2001:db8:1::1\"]",
+            "2001:db8:1::1 is no station's address in the networks of this node's port",
+        ),
+        (
+            "internet = [\"224.0.0.1\"]",
+            "224.0.0.1 is no station's address in the networks of this node's port",
+        ),
+        (
+            "base_station = [\"192.0.2.10\"]",
+            "192.0.2.10 is no station's address in the networks of this node's port",
+        ),
+        ("internet = [\"192.0.2.2\"]", "192.0.2.2 is used twice: by this node, a next hop or another peer"),
+        ("internet = [\"192.0.2.1\"]", "192.0.2.1 is used twice: by this node, a next hop or another peer"),
+        (
+            "internet = [\"192.0.2.9\", \"192.0.2.9\"]",
+            "192.0.2.9 is used twice: by this node, a next hop or another peer",
+        ),
+    ] {
+        let problems = control(more).unwrap_err();
+        assert!(problems[0].ends_with(expected), "{more}: {problems:?}");
+    }
+    let problems = controlled("flows = 1_000_000", "flows = 9\ntakeover = true").unwrap_err();
+    assert!(problems[0].contains("control.takeover: no peer's addresses are given"), "{problems:?}");
+}
+
+#[test]
 fn problems_of_the_control_plane_are_named() {
     for (from, to, expected) in [
         ("id = 2", "id = 2\nflows = \"flows.csv\"", "say one of them"),
