@@ -12,7 +12,7 @@ use scalebricks_tables::setsep::{Params, SetSep};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId,
-    PartitionCount, PartitionId, Teid,
+    PartitionCount, PartitionId, Position, Teid,
 };
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -128,6 +128,7 @@ impl Cluster {
                 params: params(),
                 hasher: HASHER,
                 grace: Duration::from_millis(20),
+                version: scalebricks_control::version::Version::NEWEST,
             };
             let engine = Arc::<EmbeddedLog>::clone(&engine);
             let (inboxes, handle) = (Arc::clone(&inboxes), runtime.handle().clone());
