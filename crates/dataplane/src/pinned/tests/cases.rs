@@ -20,7 +20,7 @@ fn the_gpt_is_fed_by_deltas() {
     // Upstream, as a locator made before sees it.
     let mut locator = tables.locator();
     let delta = control.insert(hasher().hash(&FlowKey::teid(Teid::new(7))), 11).unwrap();
-    tables.apply_gpt(&delta).unwrap();
+    assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
     assert_eq!(locator.node(Teid::new(7)), NodeHint::new(11));
 }
 
