@@ -264,7 +264,7 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
     };
     assert_eq!(rig.expect(IN, announced), (IN_MAC.octets().to_vec(), OTHER.octets().to_vec()));
     rig.send(IN, &question);
-    assert_eq!(rig.expect(IN, |frame| arp_reply(frame)), IN_MAC.octets());
+    assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
     // Plain packets and others to it are for the node itself, now.
     rig.send(IN, &to_link(OTHER, true));
     assert_eq!(rig.expect(IN, pong), OTHER.octets());
