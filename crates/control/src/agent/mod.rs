@@ -19,12 +19,12 @@
 mod ownership;
 mod packet;
 
-pub use ownership::{REST, SNAPSHOT_EVERY, Standby, Standbys};
+pub use ownership::{REST, SNAPSHOT_EVERY};
 pub use packet::Packet;
 
 use crate::distribution::{Message, Replica, Tables};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Membership, View};
+use crate::membership::{self, Membership, Placement, View};
 use crate::partition::{Gap, Outcome, Partition, Void};
 use crate::record::Repin;
 use ownership::Ownership;
@@ -83,7 +83,7 @@ pub struct Agent<T> {
     membership: Membership,
     replica: Replica<T>,
     owned: BTreeMap<PartitionId, Ownership>,
-    standbys: Standbys,
+    placement: Placement,
     /// Partitions whose owner is to hear at once where this node is, and who said what led there.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
@@ -111,7 +111,7 @@ impl<T: Tables> Agent<T> {
             membership,
             replica,
             owned: BTreeMap::new(),
-            standbys: Standbys::default(),
+            placement: Placement::default(),
             to_report: BTreeSet::new(),
             next_report: now,
             actions: Vec::new(),
@@ -161,9 +161,9 @@ impl<T: Tables> Agent<T> {
             && (0..self.partitions.get()).all(|at| self.replica.has_caught_up(PartitionId(at as u16)))
     }
 
-    /// Who takes whose keys.
-    pub fn set_standbys(&mut self, standbys: Standbys) {
-        self.standbys = standbys;
+    /// Who is to get no keys, and who takes whose.
+    pub fn set_placement(&mut self, placement: Placement) {
+        self.placement = placement;
     }
 
     /// The record of membership is now this one.
@@ -311,7 +311,7 @@ impl<T: Tables> Agent<T> {
         let view = self.membership.view();
         let mut is_kept = false;
         for (&partition, ownership) in &mut self.owned {
-            for repin in ownership.repins(view, &self.standbys, now) {
+            for repin in ownership.repins(view, &self.placement, now) {
                 self.stats.repins += 1;
                 actions.push(Action::Repin(partition, repin));
             }
