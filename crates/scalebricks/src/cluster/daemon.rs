@@ -1,7 +1,8 @@
 //! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
 
-use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits};
+use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
 use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt, NatsAt};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::Engine;
@@ -15,7 +16,7 @@ use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId,
 };
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -80,6 +81,22 @@ impl Tables for SharedTables {
     }
 }
 
+impl Readable for SharedTables {
+    fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
+        self.lock().named(keys)
+    }
+
+    fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>> {
+        let tables = self.lock();
+        keys.iter().map(|key| tables.value(key)).collect()
+    }
+
+    fn keys_in(&self, partitions: std::ops::Range<usize>) -> Vec<FlowKey> {
+        let reader = self.lock().key_reader();
+        reader.keys_in(partitions)
+    }
+}
+
 /// The shape of a cluster's GPT at the beginning.
 ///
 /// # Errors
@@ -106,6 +123,7 @@ pub struct Setting<'a> {
 /// The control plane of a node. Dropping it stops it.
 pub struct Daemon {
     plane: Arc<OnceLock<ControlPlane>>,
+    mesh: Arc<OnceLock<Weak<Mesh>>>,
     tables: SharedTables,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -140,11 +158,11 @@ impl Daemon {
             limits: MeshLimits::default(),
         };
         let engine = control.engine.clone();
-        let plane = Arc::new(OnceLock::new());
+        let (plane, known_mesh) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
         let (stop, stopped) = oneshot::channel();
         let (told, started) = std::sync::mpsc::channel();
         let run = {
-            let (plane, tables) = (Arc::clone(&plane), tables.clone());
+            let (plane, known_mesh, tables) = (Arc::clone(&plane), Arc::clone(&known_mesh), tables.clone());
             move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let runtime = match runtime {
@@ -158,6 +176,8 @@ impl Daemon {
                         Ok(begun) => begun,
                         Err(error) => return drop(told.send(Err(error))),
                     };
+                    let mesh = Arc::new(mesh);
+                    let _once = known_mesh.set(Arc::downgrade(&mesh));
                     let _waits = told.send(Ok(()));
                     let lives = async {
                         let engine = open(&engine, &name).await;
@@ -173,7 +193,9 @@ impl Daemon {
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(run);
         let thread = thread.map_err(DaemonError::Thread)?;
         match started.recv() {
-            Ok(Ok(())) => Ok(Self { plane, tables, stop: Some(stop), thread: Some(thread) }),
+            Ok(Ok(())) => {
+                Ok(Self { plane, mesh: known_mesh, tables, stop: Some(stop), thread: Some(thread) })
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(DaemonError::Engine("the control plane ended at once".to_owned())),
         }
@@ -187,6 +209,11 @@ impl Daemon {
     /// The control plane, when its engine could be reached.
     pub fn plane(&self) -> Option<&ControlPlane> {
         self.plane.get()
+    }
+
+    /// What was counted on the way to the other nodes, while there is one.
+    pub fn mesh_stats(&self) -> Option<MeshStats> {
+        Some(self.mesh.get()?.upgrade()?.stats())
     }
 
     /// The tables.
@@ -264,12 +291,11 @@ fn nats_options(at: &NatsAt, cluster: &str) -> nats::Options {
 async fn live(
     config: PlaneConfig,
     engine: Arc<dyn Engine>,
-    mesh: Mesh,
+    mesh: Arc<Mesh>,
     mut events: Events,
     plane: &OnceLock<ControlPlane>,
     tables: SharedTables,
 ) {
-    let mesh = Arc::new(mesh);
     let mut way_in = None;
     let started = loop {
         let link = |inbox: Inbox| -> Arc<dyn Link> {

@@ -12,8 +12,13 @@
 //! | [`daemon`] | all of it on a thread of a node's process |
 //! | `actor` | the one task that owns the agent |
 //! | `follow` | a partition's snapshot and log, read for the agent |
+//! | [`stats`] | what is counted |
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
+//! | `placement` | the record of what the controller says of nodes: drained ones, standbys |
+//! | [`rib`] | a partition's RIB, made of its log by whoever wants it |
+//! | [`verify`] | are all tables as the logs say? |
+//! | [`repins`] | what the controller is told of flows that went to other nodes |
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
 //! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | what those messages say |
@@ -24,7 +29,12 @@ pub mod daemon;
 mod follow;
 pub mod local;
 pub mod mesh;
+mod placement;
 pub mod plane;
+pub mod repins;
+pub mod rib;
+pub mod stats;
+pub mod verify;
 mod view;
 mod waiting;
 pub mod wire;

@@ -1,10 +1,14 @@
 //! The control plane of a node, as the rest of the process has it.
 
 use super::actor::{Actor, Event};
+use super::placement::{self, Placed};
+use super::repins::Repins;
+use super::rib::Reading;
+use super::verify::{Readable, Verifications};
 use super::view;
 use super::write::{SUBMISSION_CHANGES, Submission, WAITING, Writing, upserts};
 use arc_swap::ArcSwap;
-use scalebricks_control::agent::Agent;
+use scalebricks_control::agent::{Agent, AgentStats};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
 use scalebricks_control::membership::View;
@@ -51,8 +55,8 @@ pub trait Link: Send + Sync {
 /// What comes from other nodes.
 #[derive(Clone)]
 pub struct Inbox {
-    events: mpsc::Sender<Event>,
-    beats: Arc<Beats>,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) beats: Arc<Beats>,
 }
 
 /// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
@@ -80,7 +84,7 @@ impl Inbox {
 
 /// What the actor tells, and what all may use.
 pub(super) struct Shared {
-    partitions: PartitionCount,
+    pub(super) partitions: PartitionCount,
     hasher: KeyHasher,
     /// Keys of the cluster.
     pub(super) keys: AtomicU64,
@@ -89,15 +93,24 @@ pub(super) struct Shared {
     /// Keys for which room is reserved.
     pub(super) reserved: Vec<AtomicU64>,
     pub(super) view: ArcSwap<View>,
+    pub(super) placed: ArcSwap<Placed>,
+    pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
+    pub(super) agent: ArcSwap<AgentStats>,
 }
 
 impl Shared {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
+    }
+
+    /// The controller says this of nodes. Older than known is passed over.
+    pub(super) fn placed(&self, placed: Placed) {
+        let placed = Arc::new(placed);
+        self.placed.rcu(|known| Arc::clone(if known.revision < placed.revision { &placed } else { known }));
     }
 }
 
@@ -110,6 +123,9 @@ pub enum RefusedChanges {
     /// A flow would be pinned to a node that is not alive.
     #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
+    /// A flow would be pinned to a node that is drained.
+    #[error("{0} is drained: pin the flow to another, or end that with `scalebricks cluster undrain {number}`", number = .0.get())]
+    Drained(NodeId),
     /// The table of this partition is full.
     #[error("partition {} has no room for {} more keys: give the table more blocks", .0.0, .1)]
     NoRoom(PartitionId, u64),
@@ -137,8 +153,10 @@ pub struct Accepted(Vec<(PartitionId, Position)>);
 /// A node's control plane. See the [module](super). Dropping it stops it.
 #[derive(Clone)]
 pub struct ControlPlane {
-    shared: Arc<Shared>,
-    events: mpsc::Sender<Event>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) reading: Reading,
+    pub(super) runtime: tokio::runtime::Handle,
     _stop: Arc<oneshot::Sender<()>>,
 }
 
@@ -154,7 +172,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// [`EngineError`] where the engine cannot be used, or keeps another cluster.
-    pub async fn start<T: Tables + Send + 'static>(
+    pub async fn start<T: Tables + Readable + Clone + 'static>(
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
         tables: T,
@@ -162,9 +180,11 @@ impl ControlPlane {
     ) -> Result<Self, EngineError> {
         let writer = draw_writer(&*engine).await?;
         let (revision, view) = view::read(&*engine, config.partitions).await?;
+        let placed = placement::read(&*engine).await?;
         let (events, inbox) = mpsc::channel(EVENTS);
         let beats = Arc::<Beats>::default();
-        let link = link(Inbox { events: events.clone(), beats: Arc::clone(&beats) });
+        let way_in = Inbox { events: events.clone(), beats };
+        let link = link(way_in.clone());
         let mut writers = Vec::new();
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
             let (sender, submissions) = mpsc::channel(WAITING);
@@ -181,21 +201,29 @@ impl ControlPlane {
             room: numbers(),
             reserved: numbers(),
             view: ArcSwap::from_pointee(view.clone()),
+            placed: ArcSwap::from_pointee(placed),
+            repins: Repins::default(),
             has_caught_up: AtomicBool::new(false),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
+            agent: ArcSwap::default(),
         });
+        let reading = Reading { engine: Arc::clone(&engine), params: config.params, hasher: config.hasher };
+        let readable: Arc<dyn Readable> = Arc::new(tables.clone());
+        let verifications =
+            Verifications::new(config.node, reading.clone(), readable, Arc::clone(&shared), events.clone());
         let agent =
             Agent::new(config.node, tables, config.partitions, view, revision, config.grace, Duration::ZERO);
         let (stop, stopped) = oneshot::channel();
-        let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone()));
-        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), events.clone(), beats);
+        let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone(), Arc::clone(&shared)));
+        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), way_in, verifications);
         tokio::spawn(async move {
             actor.run(inbox, stopped).await;
             watching.abort();
         });
-        Ok(Self { shared, events, _stop: Arc::new(stop) })
+        let runtime = tokio::runtime::Handle::current();
+        Ok(Self { shared, events, reading, runtime, _stop: Arc::new(stop) })
     }
 
     /// Who is alive and owns what.
@@ -219,12 +247,15 @@ impl ControlPlane {
     /// [`RefusedChanges`]; but for [`RefusedChanges::Engine`] and [`RefusedChanges::Stopping`] none of them was logged.
     pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
         let mut by_partition: BTreeMap<PartitionId, Vec<Change>> = BTreeMap::new();
-        let view = self.shared.view.load();
+        let (view, placed) = (self.shared.view.load(), self.shared.placed.load());
         for change in changes {
-            if let Change::Upsert(_, session) | Change::Move(_, session) = &change
-                && !view.member(session.node).is_some_and(|member| member.is_alive)
-            {
-                return Err(RefusedChanges::NodeNotAlive(session.node));
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &change {
+                if !view.member(session.node).is_some_and(|member| member.is_alive) {
+                    return Err(RefusedChanges::NodeNotAlive(session.node));
+                }
+                if placed.placement.is_drained(session.node) {
+                    return Err(RefusedChanges::Drained(session.node));
+                }
             }
             let partition = change.key().map(|key| self.shared.partition_of(key));
             let partition = partition.ok_or(RefusedChanges::NoKey)?;

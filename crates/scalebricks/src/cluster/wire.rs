@@ -1,8 +1,11 @@
 //! What nodes send each other, besides beats: packets of the control machines, and questions to a partition's owner.
 //!
 //! One octet says which, then: a packet as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
-//! node and value. Keys and words as in [records](scalebricks_control::record).
+//! node and value | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON. Keys and
+//! words as in [records](scalebricks_control::record); JSON for what only people read in the end.
 
+use super::repins::RepinNotice;
+use super::verify::Verdict;
 use scalebricks_control::agent::Packet;
 use scalebricks_control::record::{self, Change, DecodeError, Session};
 use scalebricks_types::FlowKey;
@@ -16,6 +19,12 @@ pub enum Envelope {
     Question(u64, FlowKey),
     /// This.
     Answer(u64, Option<Session>),
+    /// Are your tables as the logs say? Tell of so many differences.
+    Verify(u64, u32),
+    /// This is what came of it.
+    Verdict(u64, Verdict),
+    /// A node's flows go to others.
+    Repinned(RepinNotice),
 }
 
 mod kind {
@@ -23,6 +32,9 @@ mod kind {
     pub(super) const QUESTION: u8 = 2;
     pub(super) const FOUND: u8 = 3;
     pub(super) const NOT_FOUND: u8 = 4;
+    pub(super) const VERIFY: u8 = 5;
+    pub(super) const VERDICT: u8 = 6;
+    pub(super) const REPINNED: u8 = 7;
 }
 
 /// In answers the key is of no account.
@@ -43,6 +55,13 @@ impl Envelope {
                 (kind::FOUND, number, Some(Change::Upsert(key, *session)))
             }
             Self::Answer(number, None) => (kind::NOT_FOUND, number, None),
+            Self::Verify(number, told) => {
+                return [&[kind::VERIFY][..], &number.to_le_bytes(), &told.to_le_bytes()].concat();
+            }
+            Self::Verdict(number, verdict) => {
+                return [&[kind::VERDICT][..], &number.to_le_bytes(), &json(verdict)].concat();
+            }
+            Self::Repinned(notice) => return [&[kind::REPINNED][..], &json(notice)].concat(),
         };
         let mut out = vec![kind];
         out.extend_from_slice(&number.to_le_bytes());
@@ -60,6 +79,9 @@ impl Envelope {
         if *kind == kind::PACKET {
             return Packet::decode(rest).map(Self::Packet);
         }
+        if *kind == kind::REPINNED {
+            return from_json(rest).map(Self::Repinned);
+        }
         let (number, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated(0))?;
         let number = u64::from_le_bytes(*number);
         let change = || match record::decode(rest)?.as_slice() {
@@ -76,9 +98,22 @@ impl Envelope {
                 _ => Err(DecodeError::Malformed(0, "not a session")),
             },
             kind::NOT_FOUND if rest.is_empty() => Ok(Self::Answer(number, None)),
+            kind::VERIFY => {
+                let told = rest.try_into().map_err(|_| DecodeError::Malformed(0, "not a number"))?;
+                Ok(Self::Verify(number, u32::from_le_bytes(told)))
+            }
+            kind::VERDICT => from_json(rest).map(|verdict| Self::Verdict(number, verdict)),
             other => Err(DecodeError::Kind(0, other)),
         }
     }
+}
+
+fn json(what: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(what).unwrap_or_default() // plain structs of numbers and text
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(bytes).map_err(|_| DecodeError::Malformed(0, "not the JSON it should be"))
 }
 
 #[cfg(test)]
@@ -86,6 +121,32 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use scalebricks_types::{NodeId, Teid};
+
+    fn verdict(keys: u64) -> Verdict {
+        use crate::cluster::verify::{Difference, DifferenceKind};
+        let difference = Difference {
+            kind: DifferenceKind::FibValue,
+            partition: 3,
+            key: Some("teid 0x5".to_owned()),
+            expected: "nothing".to_owned(),
+            found: "\u{1f50e} \"".to_owned(),
+        };
+        let counts = [(DifferenceKind::FibValue, 1), (DifferenceKind::Behind, keys)].into();
+        Verdict { keys, counts, differences: vec![difference], ..Verdict::default() }
+    }
+
+    fn notice(keys: u64) -> RepinNotice {
+        let cause = crate::cluster::repins::RepinCause::Died;
+        RepinNotice {
+            node: 2,
+            life: 3,
+            cause,
+            at_unix_ms: 4,
+            partitions: 5,
+            keys: Some(keys),
+            heirs: vec![0, 1],
+        }
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -97,6 +158,9 @@ mod tests {
                 Envelope::Question(number, FlowKey::teid(Teid::new(teid))),
                 Envelope::Answer(number, Some(session)),
                 Envelope::Answer(number, None),
+                Envelope::Verify(number, teid),
+                Envelope::Verdict(number, verdict(teid.into())),
+                Envelope::Repinned(notice(teid.into())),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {

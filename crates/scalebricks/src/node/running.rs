@@ -227,6 +227,7 @@ impl Inspect for Running {
             ports: self.hardware.counters(),
             slow_path,
             pool: self.hardware.pool(),
+            control: self.tables.control_stats(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Where a node's tables are fed from: a list of flows, or the control plane.
 
+use crate::admin::model::ControlStats;
 use crate::cluster::daemon::Daemon;
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::node::NodeTables;
@@ -66,6 +67,14 @@ impl Source {
                     control_bytes: 0,
                 }
             }
+        }
+    }
+
+    /// What the control plane has counted, if there is one and it has begun.
+    pub fn control_stats(&self) -> Option<ControlStats> {
+        match self {
+            Self::List(_) => None,
+            Self::Control(daemon) => Some((daemon.plane()?.stats(), daemon.mesh_stats()).into()),
         }
     }
 

@@ -160,6 +160,7 @@ impl Inspect for Window {
             ports: vec![port],
             slow_path: [("arp_requests_answered".to_owned(), 3)].into(),
             pool: PoolView { free: 8_000, in_use: 192 },
+            control: None,
         }
     }
 

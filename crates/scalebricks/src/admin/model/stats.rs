@@ -1,6 +1,8 @@
 //! What a node counts.
 
 use super::{PortRole, WorkerView};
+use crate::cluster::mesh::{MeshStats, PeerStats};
+use crate::cluster::stats::PlaneStats;
 use scalebricks_dataplane::{DropReason, NodeStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +23,64 @@ pub struct Stats {
     pub slow_path: BTreeMap<String, u64>,
     /// Packet buffers.
     pub pool: PoolView,
+    /// The control plane, if the node has one and its engine could be reached.
+    #[serde(default)]
+    pub control: Option<ControlStats>,
+}
+
+/// What a node's control plane counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ControlStats {
+    /// Entries of logs that were applied, in partitions that were this node's then.
+    pub entries: u64,
+    /// Changes in them, or entries as a whole, that did nothing.
+    pub voids: u64,
+    /// Messages of other nodes that were not understood.
+    pub malformed: u64,
+    /// Messages of partitions' owners that something was missing before.
+    pub gaps: u64,
+    /// Messages of partitions' owners that the tables refused.
+    pub refused: u64,
+    /// Partitions in which this node gave a dead or drained node's flows to others.
+    pub repins: u64,
+    /// The other nodes, as this one reaches them.
+    pub peers: Vec<PeerView>,
+    /// What came from those who have not shown that they are peers, by name.
+    pub strangers: BTreeMap<String, u64>,
+}
+
+/// How another node is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PeerView {
+    /// The node.
+    pub node: u16,
+    /// Whether there is a connection over which messages go to it.
+    pub is_connected: bool,
+    /// Messages that wait to be sent to it.
+    pub waiting: u64,
+    /// What was counted, by name.
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
+    fn from((plane, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
+        // Named field by field, so that a new counter cannot be forgotten here.
+        let PlaneStats { entries, voids, malformed, gaps, refused, repins } = plane;
+        let mut stats = Self { entries, voids, malformed, gaps, refused, repins, ..Self::default() };
+        if let Some(MeshStats { peers, strangers }) = mesh {
+            stats.peers = peers
+                .into_iter()
+                .map(|(node, PeerStats { is_connected, waiting, counts })| PeerView {
+                    node: u16::from(node.get()),
+                    is_connected,
+                    waiting: waiting as u64,
+                    counts: counts.into_iter().map(|(what, n)| (what.name().to_owned(), n)).collect(),
+                })
+                .collect();
+            stats.strangers = strangers.into_iter().map(|(what, n)| (what.name().to_owned(), n)).collect();
+        }
+        stats
+    }
 }
 
 /// One worker's share.
