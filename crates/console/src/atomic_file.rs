@@ -38,6 +38,58 @@ fn write_and_rename(path: &Path, temporary: &Path, content: &[u8]) -> io::Result
     fs::rename(temporary, path)
 }
 
+/// A file that is written piece by piece, and takes its place when it is complete. Dropped before, it leaves an older file as it
+/// was.
+#[derive(Debug)]
+pub struct Growing {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl Growing {
+    /// Begins one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let temporary = beside(path);
+        let file = Some(BufWriter::new(File::create(&temporary)?));
+        Ok(Self { path: path.to_owned(), temporary, file })
+    }
+
+    /// Writes more of it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    /// It is complete.
+    ///
+    /// # Errors
+    /// What the system says; an older file is then as it was.
+    pub fn finish(mut self) -> io::Result<()> {
+        if let Some(file) = self.file.as_mut() {
+            file.flush()?;
+            file.get_ref().sync_all()?;
+        }
+        fs::rename(&self.temporary, &self.path)?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // Nobody is told: it was of no use.
+            drop(fs::remove_file(&self.temporary));
+        }
+    }
+}
+
 /// A name in the same directory, so that the rename stays within one file system.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
@@ -60,6 +112,25 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(path.parent().unwrap()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["a.txt"]);
+    }
+
+    #[test]
+    fn a_growing_file_is_there_when_it_is_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.txt");
+        let names = || fs::read_dir(directory.path()).unwrap().count();
+        fs::write(&path, b"old").unwrap();
+        let mut growing = Growing::create(&path).unwrap();
+        growing.write_all(b"half").unwrap();
+        drop(growing);
+        assert_eq!((fs::read(&path).unwrap(), names()), (b"old".to_vec(), 1));
+        let mut growing = Growing::create(&path).unwrap();
+        growing.write_all(b"one, ").unwrap();
+        growing.write_all(b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        growing.finish().unwrap();
+        assert_eq!((fs::read(&path).unwrap(), names()), (b"one, two".to_vec(), 1));
+        assert!(Growing::create(&directory.path().join("no/such/file")).is_err());
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub enum Command {
     #[command(subcommand, long_about = commands::FLOW_ABOUT, after_long_help = commands::FLOW_EXAMPLES, after_help = "See --help for examples.")]
     Flow(Box<FlowCommand>),
 
-    /// Who is in a running cluster and owns what; empty a node
+    /// Who is in a running cluster and owns what; empty a node, compare all tables
     #[command(subcommand, long_about = commands::CLUSTER_ABOUT, after_long_help = commands::CLUSTER_EXAMPLES, after_help = "See --help for examples.")]
     Cluster(Box<ClusterCommand>),
 }

@@ -99,7 +99,7 @@ fn main() -> ExitCode {
             commands::flow(&command, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
         }
         Command::Cluster(command) => {
-            commands::cluster(&command, &console).map_err(|e| (e.to_string(), e.exit_code()))
+            commands::cluster(&command, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {

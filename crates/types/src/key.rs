@@ -4,6 +4,7 @@
 //! all zeros (tables use the all-zero key for "empty slot").
 
 use crate::Teid;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -134,6 +135,84 @@ impl FlowKey {
     }
 }
 
+/// What a key is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyParts {
+    /// A five-tuple.
+    FiveTuple(FiveTuple),
+    /// A UE: its IPv4 address, or its /64 with an interface identifier of zeros.
+    Ue(IpAddr),
+    /// A tunnel that ends at this cluster.
+    Teid(Teid),
+}
+
+impl FlowKey {
+    /// What the key is made of; `None` for words that no constructor makes. Whatever it is made of leads to this key again.
+    pub fn parts(&self) -> Option<KeyParts> {
+        let octets = |head: u64| {
+            let [domain, protocol, ..] = head.to_le_bytes();
+            (domain, protocol, (head >> 32) as u16, (head >> 48) as u16)
+        };
+        let (parts, made) = match *self {
+            Self::Short(Key16([head, word])) => {
+                let (domain, protocol, src_port, dst_port) = octets(head);
+                match domain {
+                    domain::FIVE_TUPLE_V4 => {
+                        let [src, dst] =
+                            [word as u32, (word >> 32) as u32].map(|bits| IpAddr::V4(bits.into()));
+                        let tuple = FiveTuple { src, dst, protocol, src_port, dst_port };
+                        (KeyParts::FiveTuple(tuple), Self::five_tuple(&tuple)?)
+                    }
+                    domain::UE_V4 => {
+                        let ue = IpAddr::V4((word as u32).into());
+                        (KeyParts::Ue(ue), Self::ue(ue))
+                    }
+                    domain::UE_V6 => {
+                        let ue = IpAddr::V6((u128::from(word) << 64).into());
+                        (KeyParts::Ue(ue), Self::ue(ue))
+                    }
+                    domain::TEID => {
+                        let teid = Teid::new(word as u32);
+                        (KeyParts::Teid(teid), Self::teid(teid))
+                    }
+                    _ => return None,
+                }
+            }
+            Self::Long(Key40([head, src_high, src_low, dst_high, dst_low])) => {
+                let (_, protocol, src_port, dst_port) = octets(head);
+                let address = |high, low| IpAddr::V6((u128::from(high) << 64 | u128::from(low)).into());
+                let (src, dst) = (address(src_high, src_low), address(dst_high, dst_low));
+                let tuple = FiveTuple { src, dst, protocol, src_port, dst_port };
+                (KeyParts::FiveTuple(tuple), Self::five_tuple(&tuple)?)
+            }
+        };
+        (made == *self).then_some(parts)
+    }
+}
+
+/// In words, for people: `ue 10.45.0.7`, `teid 0x10007`, `udp 192.0.2.1:53 > 10.45.0.7:4000`.
+impl fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parts() {
+            Some(KeyParts::Ue(ue)) => write!(f, "ue {ue}"),
+            Some(KeyParts::Teid(teid)) => write!(f, "teid {:#x}", teid.get()),
+            Some(KeyParts::FiveTuple(FiveTuple { src, dst, protocol, src_port, dst_port })) => {
+                match protocol {
+                    6 => f.write_str("tcp")?,
+                    17 => f.write_str("udp")?,
+                    other => write!(f, "protocol {other}")?,
+                }
+                let [from, to] = [(src, src_port), (dst, dst_port)].map(std::net::SocketAddr::from);
+                write!(f, " {from} > {to}")
+            }
+            None => match self {
+                Self::Short(key) => write!(f, "words {:x?}", key.words()),
+                Self::Long(key) => write!(f, "words {:x?}", key.words()),
+            },
+        }
+    }
+}
+
 /// What of a downstream packet is its key. Configured once per cluster; upstream packets are always keyed by TEID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyProfile {
@@ -212,6 +291,61 @@ mod tests {
         fn a_v6_ue_is_its_prefix(prefix: u64, a: u64, b: u64) {
             let address = |low: u64| IpAddr::V6((u128::from(prefix) << 64 | u128::from(low)).into());
             prop_assert_eq!(FlowKey::ue(address(a)), FlowKey::ue(address(b)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_made_again_of_its_parts(a: u128, b: u128, protocol: u8, ports: (u16, u16)) {
+            let v4 = |bits: u128| IpAddr::V4((bits as u32).into());
+            let tuple = |src, dst| FiveTuple { src, dst, protocol, src_port: ports.0, dst_port: ports.1 };
+            for tuple in [tuple(v4(a), v4(b)), tuple(IpAddr::V6(a.into()), IpAddr::V6(b.into()))] {
+                let key = FlowKey::five_tuple(&tuple).unwrap();
+                prop_assert_eq!(key.parts(), Some(KeyParts::FiveTuple(tuple)));
+            }
+            prop_assert_eq!(FlowKey::ue(v4(a)).parts(), Some(KeyParts::Ue(v4(a))));
+            let prefix = IpAddr::V6((a & !u128::from(u64::MAX)).into());
+            prop_assert_eq!(FlowKey::ue(IpAddr::V6(a.into())).parts(), Some(KeyParts::Ue(prefix)));
+            prop_assert_eq!(FlowKey::teid(Teid::new(a as u32)).parts(), Some(KeyParts::Teid(Teid::new(a as u32))));
+        }
+
+        #[test]
+        fn any_words_have_parts_that_make_them_or_none(a: u64, b: u64, long: [u64; 5], domain in 0..8u64) {
+            for key in [
+                FlowKey::Short(Key16([a, b])),
+                FlowKey::Short(Key16([a & !0xff | domain, b])),
+                FlowKey::Long(Key40([long[0] & !0xff_ff00 | domain, long[1], long[2], long[3], long[4]])),
+            ] {
+                prop_assert!(!key.to_string().is_empty());
+                let made = match key.parts() {
+                    Some(KeyParts::FiveTuple(tuple)) => FlowKey::five_tuple(&tuple),
+                    Some(KeyParts::Ue(ue)) => Some(FlowKey::ue(ue)),
+                    Some(KeyParts::Teid(teid)) => Some(FlowKey::teid(teid)),
+                    None => None,
+                };
+                prop_assert!(made.is_none_or(|made| made == key));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_told_in_words() {
+        let v4 = |bits: [u8; 4]| IpAddr::from(bits);
+        let tuple = FiveTuple {
+            src: v4([192, 0, 2, 1]),
+            dst: v4([10, 45, 0, 7]),
+            protocol: 17,
+            src_port: 53,
+            dst_port: 4000,
+        };
+        for (key, words) in [
+            (FlowKey::ue(v4([10, 45, 0, 7])), "ue 10.45.0.7"),
+            (FlowKey::ue("2001:db8::7".parse().unwrap()), "ue 2001:db8::"),
+            (FlowKey::teid(Teid::new(0x1_0007)), "teid 0x10007"),
+            (FlowKey::five_tuple(&tuple).unwrap(), "udp 192.0.2.1:53 > 10.45.0.7:4000"),
+            (FlowKey::Short(Key16([9, 1])), "words [9, 1]"),
+        ] {
+            assert_eq!(key.to_string(), words);
         }
     }
 

@@ -17,4 +17,4 @@ pub use ids::{
     ClusterSize, FlowIndex, IdError, MAX_NODES, NodeHint, NodeId, PartitionCount, PartitionId, Position, Qfi,
     Teid,
 };
-pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyProfile, ParseKeyProfileError};
+pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyParts, KeyProfile, ParseKeyProfileError};

@@ -20,12 +20,12 @@ mod ownership;
 mod packet;
 mod reshaping;
 
-pub use ownership::{REST, SNAPSHOT_EVERY, Standby, Standbys};
+pub use ownership::{REST, SNAPSHOT_EVERY};
 pub use packet::Packet;
 
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Membership, View};
+use crate::membership::{self, Membership, Placement, View};
 use crate::partition::{EntryError, Outcome, Partition, Void};
 use crate::record::{Repin, Reshape};
 use crate::shape::{Known, Shape};
@@ -94,7 +94,7 @@ pub struct Agent<T> {
     membership: Membership,
     replica: Replica<T>,
     owned: BTreeMap<PartitionId, Ownership>,
-    standbys: Standbys,
+    placement: Placement,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
     /// How often the GPT refused what it should take, since when.
@@ -126,7 +126,7 @@ impl<T: Tables> Agent<T> {
             membership,
             replica,
             owned: BTreeMap::new(),
-            standbys: Standbys::default(),
+            placement: Placement::default(),
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
@@ -190,9 +190,9 @@ impl<T: Tables> Agent<T> {
             && (0..self.partitions.get()).all(|at| self.replica.has_caught_up(PartitionId(at as u16)))
     }
 
-    /// Who takes whose keys.
-    pub fn set_standbys(&mut self, standbys: Standbys) {
-        self.standbys = standbys;
+    /// Who is to get no keys, and who takes whose.
+    pub fn set_placement(&mut self, placement: Placement) {
+        self.placement = placement;
     }
 
     /// The record of membership is now this one.
@@ -352,7 +352,7 @@ impl<T: Tables> Agent<T> {
         let view = self.membership.view();
         let mut is_kept = false;
         for (&partition, ownership) in &mut self.owned {
-            for repin in ownership.repins(view, &self.standbys, now) {
+            for repin in ownership.repins(view, &self.placement, now) {
                 self.stats.repins += 1;
                 actions.push(Action::Repin(partition, repin));
             }

@@ -2,9 +2,9 @@
 
 use crate::distribution::{Message, Owner};
 use crate::engine::Snapshot;
-use crate::membership::View;
+use crate::membership::{Placement, View};
 use crate::partition::Partition;
-use crate::record::{Heirs, Repin, Reshape};
+use crate::record::{Repin, Reshape};
 use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,40 +12,12 @@ use std::time::Duration;
 /// A node that came back and died once more gives its keys to others no sooner than this after it did so before.
 pub const REST: Duration = Duration::from_secs(30);
 
-/// Keys that were pinned to a dead node after its others had been given away wait for so long.
+/// Keys that were pinned to a dead node after its others had been given away wait for so long, as do those of a drained node:
+/// whoever drains it has given most of them away already.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Entries between two snapshots.
 pub const SNAPSHOT_EVERY: u64 = 20_000;
-
-/// Who takes the keys of a node that died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standby {
-    /// All that are alive, evenly.
-    All,
-    /// This one, while it is alive; else all.
-    One(NodeId),
-}
-
-/// By node, who takes its keys: [`Standby::All`] unless set.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Standbys(BTreeMap<NodeId, Standby>);
-
-impl Standbys {
-    /// Sets who takes a node's keys.
-    pub fn set(&mut self, node: NodeId, standby: Standby) {
-        self.0.insert(node, standby);
-    }
-
-    /// Who takes a node's keys, of those alive whom the partition's bits can name; `None` if nobody is.
-    fn heirs(&self, node: NodeId, view: &View, partition: &Partition) -> Option<Heirs> {
-        let alive = || view.alive().filter(|other| *other != node && partition.is_node(*other));
-        match self.0.get(&node) {
-            Some(Standby::One(one)) if alive().any(|other| other == *one) => Heirs::new([*one]).ok(),
-            _ => Heirs::new(alive()).ok(),
-        }
-    }
-}
 
 /// The last time that a dead node's keys were given away here.
 #[derive(Debug, Clone, Copy)]
@@ -169,8 +141,8 @@ impl Ownership {
         is_due
     }
 
-    /// What is to be appended for nodes that are dead and still have keys.
-    pub(super) fn repins(&mut self, view: &View, standbys: &Standbys, now: Duration) -> Vec<Repin> {
+    /// What is to be appended for nodes that are dead or drained and still have keys.
+    pub(super) fn repins(&mut self, view: &View, placement: &Placement, now: Duration) -> Vec<Repin> {
         let State::Running(owner) = &self.state else { return Vec::new() };
         let partition = owner.partition();
         if partition.position() < self.last {
@@ -178,14 +150,21 @@ impl Ownership {
         }
         let mut repins = Vec::new();
         for (node, member) in view.members() {
-            if member.is_alive || partition.keys_of(node) == 0 {
+            let is_drained = member.is_alive && placement.is_drained(node);
+            if member.is_alive && !is_drained || partition.keys_of(node) == 0 {
                 continue;
+            }
+            if is_drained {
+                let seen = Repinned { life: member.life, at: now, is_in_log: true };
+                let known = self.repinned.entry(node).or_insert(seen);
+                // A life that others ended before is not the one that is drained.
+                known.life = member.life;
             }
             let is_due = self.repinned.get(&node).is_none_or(|last| {
                 let rest = if last.life == member.life { AGAIN } else { REST };
                 last.is_in_log && now >= last.at + rest
             });
-            if is_due && let Some(heirs) = standbys.heirs(node, view, partition) {
+            if is_due && let Some(heirs) = placement.heirs(node, view, |heir| partition.is_node(heir)) {
                 self.repinned.insert(node, Repinned { life: member.life, at: now, is_in_log: false });
                 repins.push(Repin { from: node, upto: partition.position(), heirs });
             }

@@ -137,6 +137,11 @@ impl<T: Tables> Replica<T> {
         self.shares.iter().map(|share| share.leaving.len()).sum()
     }
 
+    /// Whether a key of this partition has left and is still held.
+    pub fn is_leaving(&self, partition: PartitionId, key: &FlowKey) -> bool {
+        self.shares.get(usize::from(partition.0)).is_some_and(|share| share.leaving.contains_key(key))
+    }
+
     /// Acts on what an owner says. Whether it was news.
     ///
     /// # Errors

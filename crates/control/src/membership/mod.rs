@@ -6,7 +6,9 @@
 //! the same bytes, and a node that was given up wrongly joins again.
 
 mod machine;
+mod placement;
 mod view;
 
 pub use machine::{Action, BEAT, Membership, SUSPICION};
+pub use placement::{Placement, PlacementError, Standby};
 pub use view::{Member, View, ViewError};

@@ -24,6 +24,7 @@
 mod carried;
 mod flows;
 mod locator;
+mod look;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ mod turns;
 
 pub use carried::STRAY_PATIENCE;
 pub use locator::Locator;
+pub use look::KeyReader;
 pub use state::PinnedState;
 pub use turns::Turns;
 
@@ -254,13 +256,8 @@ impl PinnedTables {
     /// The FIB's keys of a partition of the GPT; none if there is no such partition. Cost: reads the whole FIB and hashes
     /// every key, about 20 ns each, for a node that has lost its place in the log.
     pub fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
-        let mut keys = Vec::new();
-        self.fib.for_each(|key, _| {
-            if self.partitions.of(self.hasher.hash(&key)) == partition {
-                keys.push(key);
-            }
-        });
-        keys
+        let at = usize::from(partition.0);
+        self.key_reader().keys_in(at..at + 1)
     }
 
     /// The state of a key's flow, if the key is here.

@@ -170,29 +170,33 @@ impl Client {
     pub fn capture(
         &self,
         request: &CaptureRequest,
-        mut sink: impl FnMut(&[u8]) -> io::Result<bool>,
+        sink: impl FnMut(&[u8]) -> io::Result<bool>,
     ) -> Result<(), ClientError> {
-        let body = self.body(request)?;
+        self.stream(Method::POST, "/v1/capture", self.body(request)?, sink).map(drop)
+    }
+
+    /// Hands over an answer as it comes, as for [`Self::capture`]. Whether it came to its end.
+    fn stream(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        mut sink: impl FnMut(&[u8]) -> io::Result<bool>,
+    ) -> Result<bool, ClientError> {
         self.runtime.block_on(async {
             let mut connection = self.in_time(Connection::open(&self.target)).await?;
-            let mut answer =
-                self.in_time(self.send(&mut connection, Method::POST, "/v1/capture", body)).await?;
+            let mut answer = self.in_time(self.send(&mut connection, method, path, body)).await?;
             loop {
-                match timeout(POLL, answer.body_mut().frame()).await {
-                    Err(_) => {
-                        if !sink(&[]).map_err(ClientError::Local)? {
-                            return Ok(());
-                        }
-                    }
-                    Ok(None) => return Ok(()),
+                let goes_on = match timeout(POLL, answer.body_mut().frame()).await {
+                    Err(_) => sink(&[]),
+                    Ok(None) => return Ok(true),
                     Ok(Some(frame)) => {
                         let frame = frame.map_err(|error| self.protocol(&error))?;
-                        if let Some(bytes) = frame.data_ref()
-                            && !sink(bytes).map_err(ClientError::Local)?
-                        {
-                            return Ok(());
-                        }
+                        frame.data_ref().map_or(Ok(true), |bytes| sink(bytes))
                     }
+                };
+                if !goes_on.map_err(ClientError::Local)? {
+                    return Ok(false);
                 }
             }
         })

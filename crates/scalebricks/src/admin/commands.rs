@@ -3,22 +3,26 @@
 mod args;
 mod blocks;
 mod capture;
+mod cluster;
+mod cluster_args;
+mod export;
 mod flow;
 mod flow_args;
 mod import;
 mod stats;
 mod status;
 mod trace;
+mod verify;
 
 pub use args::{
     CAPTURE_ABOUT, CAPTURE_EXAMPLES, DEFAULT_SOCKET, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT,
     TRACE_EXAMPLES,
 };
 pub use args::{CaptureArgs, NodeArgs, StatsArgs, StatusArgs, TraceArgs};
-pub use flow::{cluster, flow};
-pub use flow_args::{
-    CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand, FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand,
-};
+pub use cluster::cluster;
+pub use cluster_args::{CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand};
+pub use flow::flow;
+pub use flow_args::{FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand};
 
 use super::client::{Client, ClientError};
 use super::model::{Stats, Status, Trace};

@@ -1,16 +1,24 @@
 //! What the admin server asks of a node's control plane: to pin flows, and who is in the cluster.
 
-use super::model::{ClusterView, MemberView};
+mod export;
+mod whole;
+
+use super::model::ClusterView;
 use crate::cluster::ControlPlane;
 use crate::cluster::plane::{Accepted, RefusedChanges};
+use crate::cluster::verify::Verdict;
 use crate::node::flow_columns::FlowParser;
+use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use scalebricks_control::membership::View;
-use scalebricks_control::record::{Change, Heirs, Repin, Session};
+use scalebricks_control::membership::Standby;
+use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::{FlowCount, FlowSpec, PinnedState};
-use scalebricks_types::{FlowKey, NodeId, PartitionCount, Position, Teid};
+use scalebricks_types::{FlowKey, NodeId, Teid};
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
 
 /// Keys asked for at the same time in one call.
 const TOGETHER: usize = 64;
@@ -45,8 +53,21 @@ pub trait Flows: Send + Sync + 'static {
     /// Who is in the cluster.
     fn cluster(&self) -> ClusterView;
 
-    /// Pins all flows of a node to the others that are alive, and says to which.
+    /// Has a node get no flows any more, pins all it has to others, and says to which.
     fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)>;
+
+    /// Lets a node get flows again.
+    fn undrain(&self, node: NodeId) -> Answer<'_, ()>;
+
+    /// Sets who takes a node's flows when it dies or is drained.
+    fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()>;
+
+    /// All flows of the cluster as a flow file, piece by piece. The last piece is an error if some are missing.
+    fn export(&self) -> Answer<'_, mpsc::Receiver<io::Result<Bytes>>>;
+
+    /// Has all living nodes compare their tables with the logs, each naming the first `told` differences; `None` for a node that has
+    /// not answered within `patience`.
+    fn verify(&self, told: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>>;
 
     /// Waits until all living nodes have applied what was accepted.
     fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()>;
@@ -61,6 +82,9 @@ pub enum FlowsError {
     /// It cannot be as the cluster is now.
     #[error("{0}")]
     Conflict(String),
+    /// It means nothing.
+    #[error("{0}")]
+    Invalid(String),
     /// There is no such node.
     #[error("{0} was never in the cluster")]
     NoSuchNode(NodeId),
@@ -76,7 +100,9 @@ impl From<RefusedChanges> for FlowsError {
     fn from(refused: RefusedChanges) -> Self {
         let what = refused.to_string();
         match refused {
-            RefusedChanges::NodeNotAlive(_) | RefusedChanges::NoKey => Self::Conflict(what),
+            RefusedChanges::NodeNotAlive(_) | RefusedChanges::Drained(_) | RefusedChanges::NoKey => {
+                Self::Conflict(what)
+            }
             RefusedChanges::TooMany(_) => Self::TooMany(what),
             RefusedChanges::Busy
             | RefusedChanges::NoOwner(_)
@@ -94,12 +120,14 @@ pub struct ControlledFlows {
     node: NodeId,
     plane: Arc<OnceLock<ControlPlane>>,
     parser: Arc<FlowParser>,
+    /// One export at a time: it reads all of the log.
+    exports: Arc<Semaphore>,
 }
 
 impl ControlledFlows {
     /// Those of this node, whose control plane begins when its engine can be reached.
     pub fn new(node: NodeId, plane: Arc<OnceLock<ControlPlane>>, parser: FlowParser) -> Self {
-        Self { node, plane, parser: Arc::new(parser) }
+        Self { node, plane, parser: Arc::new(parser), exports: Arc::new(Semaphore::new(1)) }
     }
 
     fn plane(&self) -> Result<&ControlPlane, FlowsError> {
@@ -191,43 +219,27 @@ impl Flows for ControlledFlows {
     }
 
     fn cluster(&self) -> ClusterView {
-        let plane = self.plane.get();
-        let view = plane.map_or_else(|| Arc::new(View::empty(PartitionCount::ONE)), ControlPlane::view);
-        let members = view.members().map(|(node, member)| MemberView {
-            node: u16::from(node.get()),
-            life: member.life,
-            is_alive: member.is_alive,
-            partitions: view.partitions_of(node).map(|partition| partition.0).collect(),
-        });
-        let all = (0..view.partitions()).map(|at| scalebricks_types::PartitionId(at as u16)); // at most 2^16
-        ClusterView {
-            node: u16::from(self.node.get()),
-            has_caught_up: plane.is_some_and(ControlPlane::has_caught_up),
-            epoch: view.epoch(),
-            nodes: self.parser.size().get() as u16, // at most 256
-            key: self.parser.profile().name().to_owned(),
-            base_stations: self.parser.base_stations().to_vec(),
-            members: members.collect(),
-            unowned_partitions: all
-                .filter(|partition| view.owner(*partition).is_none())
-                .map(|partition| partition.0)
-                .collect(),
-        }
+        self.whole()
     }
 
     fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)> {
-        Box::pin(async move {
-            let view = self.plane()?.view();
-            if view.member(node).is_none() {
-                return Err(FlowsError::NoSuchNode(node));
-            }
-            let heirs = Heirs::new(view.alive().filter(|other| *other != node))
-                .map_err(|error| FlowsError::Conflict(error.to_string()))?;
-            let nodes = heirs.nodes().to_vec();
-            // All that the log pins there up to this record, whatever its position will be.
-            let repin = Repin { from: node, upto: Position(u64::MAX), heirs };
-            Ok((self.plane()?.accept_in_all(&Change::Repin(repin)).await?, nodes))
-        })
+        Box::pin(self.drain_node(node))
+    }
+
+    fn undrain(&self, node: NodeId) -> Answer<'_, ()> {
+        Box::pin(self.undrain_node(node))
+    }
+
+    fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()> {
+        Box::pin(self.set_standby_of(node, standby))
+    }
+
+    fn export(&self) -> Answer<'_, mpsc::Receiver<io::Result<Bytes>>> {
+        Box::pin(async move { self.begin_export() })
+    }
+
+    fn verify(&self, told: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>> {
+        Box::pin(async move { Ok(self.plane()?.verify(told, patience)) })
     }
 
     fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()> {

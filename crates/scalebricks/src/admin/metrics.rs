@@ -3,6 +3,8 @@
 //! Names follow Prometheus' rules: the unit stands last, `_total` behind it for what only grows. The list is in
 //! docs/admin.md, and a test holds it against what is written here.
 
+mod control;
+
 use super::model::{FlowSums, NodeCounters, NodeState, PortCounters, Stats, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
@@ -63,6 +65,9 @@ pub fn render(status: &Status, stats: &Stats, is_ready: bool) -> Result<String, 
     snapshot.ports(status, stats);
     snapshot.workers(stats);
     snapshot.rest(status, stats);
+    if let Some(control) = &stats.control {
+        snapshot.control(control);
+    }
     let mut registry = Registry::with_prefix("scalebricks");
     registry.register_collector(Box::new(snapshot));
     let mut out = String::new();

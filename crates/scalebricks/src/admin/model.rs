@@ -4,17 +4,22 @@
 //! reads must not mind unknown ones; none is removed or changes its meaning under `/v1`.
 
 mod capture;
+mod cluster;
 mod flow;
 mod stats;
 mod status;
 mod trace;
 
 pub use capture::{CaptureRequest, Direction, MAX_SNAP_BYTES};
+pub use cluster::{ClusterView, DrainRequest, Drained, MemberView, NodeVerdict, StandbyView};
 pub use flow::{
-    Carried, Cell, ClusterView, DrainRequest, Drained, Few, FlowProblem, FlowRecord, FlowsAccepted,
-    FlowsProblem, MAX_FLOWS, MAX_PROBLEMS, MemberView, PinnedFlow,
+    Carried, Cell, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS,
+    PinnedFlow,
 };
-pub use stats::{FlowSums, MovedCountersView, NodeCounters, PoolView, PortCounters, Stats, WorkerStats};
+pub use stats::{
+    ControlStats, FlowSums, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters, Stats,
+    WorkerStats,
+};
 pub use status::{
     FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status, TableRole, TableView,
     WorkerView,

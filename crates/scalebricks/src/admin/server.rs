@@ -4,7 +4,9 @@
 //! time are bounded ([`Limits`]).
 
 mod accept;
+mod body;
 mod capture;
+mod cluster;
 mod flows;
 mod routes;
 mod socket;

@@ -3,13 +3,16 @@
 use super::counters::{Arrived, Carrying, flow_count};
 use super::daemon::SharedTables;
 use super::follow::Following;
-use super::plane::{Beats, Link, PlaneConfig, Shared};
+use super::placement::Placed;
+use super::plane::{Beats, Inbox, Link, PlaneConfig, Shared};
+use super::repins::{RepinCause, RepinNotice};
+use super::verify::{Verdict, Verifications};
 use super::waiting::Waiters;
 use super::wire::Envelope;
 use super::write::Submission;
 use super::{shape, view};
 use scalebricks_control::agent::{Action, Agent};
-use scalebricks_control::distribution::Tables;
+use scalebricks_control::distribution::{Report, Tables};
 use scalebricks_control::engine::{Engine, Entry, Revision, Snapshot};
 use scalebricks_control::membership::View;
 use scalebricks_control::partition::{Outcome, Partition, Void};
@@ -59,6 +62,14 @@ pub(super) enum Event {
     Tally(NodeId, Teid, oneshot::Sender<Option<FlowCount>>),
     /// Counters of flows are to move with them, from and to these tables.
     Carry(SharedTables),
+    /// Where are the tables, in a partition?
+    Where(PartitionId, oneshot::Sender<Option<Report>>),
+    /// Which of these keys of a partition have left, and are still held?
+    Leaving(PartitionId, Vec<FlowKey>, oneshot::Sender<Vec<bool>>),
+    /// Have a node compare its tables with the logs, and tell of so many differences.
+    Verify(NodeId, u32, oneshot::Sender<Verdict>),
+    /// Tell all that a node's flows go to others.
+    Tell(RepinNotice),
 }
 
 /// The partition is another's, or not loaded.
@@ -86,6 +97,11 @@ pub(super) struct Actor<T> {
     /// By partition, keys for which room is reserved until the owner's word about room counts them.
     unsettled: Vec<VecDeque<(Position, u64)>>,
     next_tidy: Duration,
+    verifications: Verifications,
+    /// What the agent knows of what the controller says of nodes.
+    placed: Arc<Placed>,
+    /// Nodes whose keys go to others, not yet told of, by the heirs of each.
+    repins: Vec<RepinNotice>,
 }
 
 impl<T: Tables> Actor<T> {
@@ -95,8 +111,8 @@ impl<T: Tables> Actor<T> {
         engine: Arc<dyn Engine>,
         link: Arc<dyn Link>,
         shared: Arc<Shared>,
-        events: mpsc::Sender<Event>,
-        beats: Arc<Beats>,
+        Inbox { events, beats }: Inbox,
+        verifications: Verifications,
     ) -> Self {
         let unsettled = (0..config.partitions.get()).map(|_| VecDeque::new()).collect();
         Self {
@@ -117,6 +133,9 @@ impl<T: Tables> Actor<T> {
             counts: None,
             unsettled,
             next_tidy: TIDY,
+            verifications,
+            placed: Arc::default(),
+            repins: Vec::new(),
         }
     }
 
@@ -136,8 +155,12 @@ impl<T: Tables> Actor<T> {
             for event in together.drain(..) {
                 self.happened(event, now);
             }
+            self.place();
             for action in self.agent.poll(now) {
                 self.act(action);
+            }
+            for notice in std::mem::take(&mut self.repins) {
+                self.tell_repin(notice);
             }
             self.tell(now);
         }
@@ -148,36 +171,7 @@ impl<T: Tables> Actor<T> {
             Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
             Event::Shaped(revision, shape) => self.agent.shaped(revision, shape),
             Event::Reshaped(partition) => self.agent.reshaped(partition),
-            Event::Came(from, bytes) => match Envelope::decode(&bytes) {
-                Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
-                Ok(Envelope::Question(number, key)) => {
-                    // Who is not the owner says nothing: the one who asks asks again.
-                    if let Ok(found) = self.look_up(&key) {
-                        self.link.send(from, Envelope::Answer(number, found).encode(self.agent.spoken()));
-                    }
-                }
-                Ok(Envelope::Answer(number, session)) => {
-                    if let Some(answer) = self.questions.remove(&number) {
-                        let _gone = answer.send(session);
-                    }
-                }
-                Ok(Envelope::Counts(packet)) => self.hand_on(Arrived::Packet(from, packet)),
-                Ok(Envelope::Tally(number, flow)) if self.counts.is_some() => {
-                    self.hand_on(Arrived::Question(from, number, flow));
-                }
-                Ok(Envelope::Tally(number, _)) => {
-                    self.link.send(from, Envelope::Tallied(number, None).encode(self.agent.spoken())); // nothing counts here
-                }
-                Ok(Envelope::Tallied(number, count)) => {
-                    if let Some(answer) = self.tallies.remove(&number) {
-                        let _gone = answer.send(count.map(flow_count));
-                    }
-                }
-                Err(error) => {
-                    self.shared.malformed.fetch_add(1, Ordering::Relaxed);
-                    tracing::debug!(from = from.get(), %error, "not understood");
-                }
-            },
+            Event::Came(from, bytes) => self.came(from, &bytes, now),
             Event::Restored(load, partition, last) => {
                 let id = partition.id();
                 if self.is_current(id, load) && !self.agent.restored(*partition, last) {
@@ -208,6 +202,55 @@ impl<T: Tables> Actor<T> {
                     (self.config.node, Arc::clone(&self.link), Arc::clone(&self.shared));
                 self.counts.get_or_insert_with(|| Carrying::start(node, tables, link, shared));
             }
+            Event::Where(partition, answer) => {
+                let _gone = answer.send(self.agent.replica().report(partition));
+            }
+            Event::Leaving(partition, keys, answer) => {
+                let is_leaving = |key| self.agent.replica().is_leaving(partition, key);
+                let _gone = answer.send(keys.iter().map(is_leaving).collect());
+            }
+            Event::Verify(node, told, answer) => {
+                self.verifications.ask(node, told, answer, &*self.link);
+            }
+            Event::Tell(notice) => self.tell_repin(notice),
+        }
+    }
+
+    /// Another node sent something.
+    fn came(&mut self, from: NodeId, bytes: &[u8], now: Duration) {
+        match Envelope::decode(bytes) {
+            Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
+            Ok(Envelope::Question(number, key)) => {
+                // Who is not the owner says nothing: the one who asks asks again.
+                if let Ok(found) = self.look_up(&key) {
+                    self.link.send(from, Envelope::Answer(number, found).encode(self.agent.spoken()));
+                }
+            }
+            Ok(Envelope::Answer(number, session)) => {
+                if let Some(answer) = self.questions.remove(&number) {
+                    let _gone = answer.send(session);
+                }
+            }
+            Ok(Envelope::Counts(packet)) => self.hand_on(Arrived::Packet(from, packet)),
+            Ok(Envelope::Tally(number, flow)) if self.counts.is_some() => {
+                self.hand_on(Arrived::Question(from, number, flow));
+            }
+            Ok(Envelope::Tally(number, _)) => {
+                // Nothing counts here.
+                self.link.send(from, Envelope::Tallied(number, None).encode(self.agent.spoken()));
+            }
+            Ok(Envelope::Tallied(number, count)) => {
+                if let Some(answer) = self.tallies.remove(&number) {
+                    let _gone = answer.send(count.map(flow_count));
+                }
+            }
+            Ok(Envelope::Verify(number, told)) => self.verifications.asked(from, number, told, &self.link),
+            Ok(Envelope::Verdict(number, verdict)) => self.verifications.answered(from, number, verdict),
+            Ok(Envelope::Repinned(notice)) => self.shared.repins.add(notice),
+            Err(error) => {
+                self.shared.malformed.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(from = from.get(), %error, "not understood");
+            }
         }
     }
 
@@ -215,6 +258,15 @@ impl<T: Tables> Actor<T> {
     fn hand_on(&self, arrived: Arrived) {
         if let Some(counts) = &self.counts {
             let _lost = counts.try_send(arrived);
+        }
+    }
+
+    /// Hands the agent what the controller says of nodes, if that is news.
+    fn place(&mut self) {
+        let placed = self.shared.placed.load_full();
+        if !Arc::ptr_eq(&placed, &self.placed) {
+            self.agent.set_placement(placed.placement.clone());
+            self.placed = placed;
         }
     }
 
@@ -314,16 +366,10 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Has a death written to a partition's log.
-    fn repin(&self, partition: PartitionId, repin: Repin) {
+    /// Has a death, or that a node is drained, written to a partition's log.
+    fn repin(&mut self, partition: PartitionId, repin: Repin) {
         let from = repin.from;
-        let heirs = repin.heirs.nodes().len();
-        tracing::warn!(
-            partition = partition.0,
-            node = from.get(),
-            heirs,
-            "a dead node's flows are given to others"
-        );
+        self.note_repin(partition, &repin);
         self.write(partition, Change::Repin(repin), Event::Repinned(partition, from));
     }
 
@@ -340,6 +386,41 @@ impl<T: Tables> Actor<T> {
             // If it failed it is asked for once more.
             let _ends = events.send(done).await;
         });
+    }
+
+    /// What is to be told of a repin: with others of the same node and heirs, at once.
+    fn note_repin(&mut self, partition: PartitionId, repin: &Repin) {
+        let member = self.agent.membership().view().member(repin.from);
+        let is_alive = member.is_some_and(|member| member.is_alive);
+        let cause = if is_alive { RepinCause::Drained } else { RepinCause::Died };
+        let notice = RepinNotice {
+            partitions: 1,
+            keys: self.agent.partition(partition).map(|rib| rib.keys_of(repin.from) as u64),
+            heirs: repin.heirs.nodes().iter().map(|heir| u16::from(heir.get())).collect(),
+            ..RepinNotice::now(repin.from, member.map_or(0, |member| member.life), cause)
+        };
+        let same = |known: &&mut RepinNotice| (known.node, &known.heirs) == (notice.node, &notice.heirs);
+        if let Some(known) = self.repins.iter_mut().find(same) {
+            known.merge(notice);
+        } else {
+            self.repins.push(notice);
+        }
+    }
+
+    /// Tells the log, this node's admin interface and those of all others that a node's flows go to others.
+    fn tell_repin(&self, notice: RepinNotice) {
+        tracing::warn!(
+            node = notice.node,
+            cause = notice.cause.name(),
+            partitions = notice.partitions,
+            keys = notice.keys,
+            heirs = ?notice.heirs,
+            "a node's flows go to others"
+        );
+        let bytes = Envelope::Repinned(notice.clone()).encode(self.agent.spoken());
+        let others = self.agent.membership().view().alive().filter(|node| *node != self.agent.node());
+        others.for_each(|node| self.link.send(node, bytes.clone()));
+        self.shared.repins.add(notice);
     }
 
     /// Tells the rest of the process where things are.
@@ -366,9 +447,13 @@ impl<T: Tables> Actor<T> {
             self.shared.shape.store(Arc::new(shape));
         }
         self.shared.has_caught_up.store(self.agent.has_caught_up(), Ordering::Relaxed);
+        if **self.shared.agent.load() != self.agent.stats() {
+            self.shared.agent.store(Arc::new(self.agent.stats()));
+        }
         if now >= self.next_tidy {
             self.next_tidy = now + TIDY;
             self.waiters.tidy();
+            self.verifications.tidy();
             self.questions.retain(|_, answer| !answer.is_closed());
             self.tallies.retain(|_, answer| !answer.is_closed());
         }

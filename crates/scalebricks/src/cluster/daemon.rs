@@ -1,7 +1,9 @@
 //! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
 
-use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits};
+use super::beating::{Beating, LOOK_EVERY};
+use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
 use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt, NatsAt};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::Engine;
@@ -15,13 +17,17 @@ use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
 };
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch hold it.
 const GRACE: Duration = Duration::from_millis(50);
+
+/// Threads of the control plane.
+const THREADS: usize = 2;
 
 /// Time between two tries to reach the engine at the start.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -89,6 +95,22 @@ impl Tables for SharedTables {
     }
 }
 
+impl Readable for SharedTables {
+    fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
+        self.lock().named(keys)
+    }
+
+    fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>> {
+        let tables = self.lock();
+        keys.iter().map(|key| tables.value(key)).collect()
+    }
+
+    fn keys_in(&self, partitions: std::ops::Range<usize>) -> Vec<FlowKey> {
+        let reader = self.lock().key_reader();
+        reader.keys_in(partitions)
+    }
+}
+
 /// The shape of a cluster's GPT at the beginning. What it becomes the cluster knows.
 ///
 /// # Errors
@@ -115,6 +137,7 @@ pub struct Setting<'a> {
 /// The control plane of a node. Dropping it stops it.
 pub struct Daemon {
     plane: Arc<OnceLock<ControlPlane>>,
+    mesh: Arc<OnceLock<Weak<Mesh>>>,
     tables: SharedTables,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -150,13 +173,18 @@ impl Daemon {
             limits: MeshLimits::default(),
         };
         let engine = control.engine.clone();
-        let plane = Arc::new(OnceLock::new());
+        let (plane, known_mesh) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
         let (stop, stopped) = oneshot::channel();
         let (told, started) = std::sync::mpsc::channel();
         let run = {
-            let (plane, tables) = (Arc::clone(&plane), tables.clone());
+            let (plane, known_mesh, tables) = (Arc::clone(&plane), Arc::clone(&known_mesh), tables.clone());
             move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                // Two threads: what keeps one busy must not keep others' messages from coming in.
+                let runtime = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(THREADS)
+                    .thread_name("control")
+                    .enable_all()
+                    .build();
                 let runtime = match runtime {
                     Ok(runtime) => runtime,
                     Err(error) => return drop(told.send(Err(DaemonError::Thread(error)))),
@@ -168,6 +196,8 @@ impl Daemon {
                         Ok(begun) => begun,
                         Err(error) => return drop(told.send(Err(error))),
                     };
+                    let mesh = Arc::new(mesh);
+                    let _once = known_mesh.set(Arc::downgrade(&mesh));
                     let _waits = told.send(Ok(()));
                     let lives = async {
                         let engine = open(&engine, &name).await;
@@ -183,7 +213,9 @@ impl Daemon {
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(run);
         let thread = thread.map_err(DaemonError::Thread)?;
         match started.recv() {
-            Ok(Ok(())) => Ok(Self { plane, tables, stop: Some(stop), thread: Some(thread) }),
+            Ok(Ok(())) => {
+                Ok(Self { plane, mesh: known_mesh, tables, stop: Some(stop), thread: Some(thread) })
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(DaemonError::Engine("the control plane ended at once".to_owned())),
         }
@@ -197,6 +229,11 @@ impl Daemon {
     /// The control plane, when its engine could be reached.
     pub fn plane(&self) -> Option<&ControlPlane> {
         self.plane.get()
+    }
+
+    /// What was counted on the way to the other nodes, while there is one.
+    pub fn mesh_stats(&self) -> Option<MeshStats> {
+        Some(self.mesh.get()?.upgrade()?.stats())
     }
 
     /// The tables.
@@ -274,17 +311,18 @@ fn nats_options(at: &NatsAt, cluster: &str) -> nats::Options {
 async fn live(
     config: PlaneConfig,
     engine: Arc<dyn Engine>,
-    mesh: Mesh,
+    mesh: Arc<Mesh>,
     mut events: Events,
     plane: &OnceLock<ControlPlane>,
     tables: SharedTables,
 ) {
-    let mesh = Arc::new(mesh);
+    let beating = Arc::<Beating>::default();
+    tokio::spawn(beat_on(Arc::downgrade(&mesh), Arc::clone(&beating)));
     let mut way_in = None;
     let started = loop {
         let link = |inbox: Inbox| -> Arc<dyn Link> {
             way_in = Some(inbox);
-            Arc::new(MeshLink(Arc::clone(&mesh)))
+            Arc::new(MeshLink { mesh: Arc::clone(&mesh), beating: Arc::clone(&beating) })
         };
         match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
             Ok(started) => break started,
@@ -297,33 +335,65 @@ async fn live(
     let _once = plane.set(started);
     let Some(inbox) = way_in else { return };
     while let Some(event) = events.next().await {
-        match event {
-            Event::Beat { from, payload } => {
-                if let Ok(life) = payload.as_slice().try_into() {
-                    inbox.beat(from, u64::from_le_bytes(life));
+        let Event::Message { from, payload } = event else {
+            sign(&inbox, event);
+            continue;
+        };
+        // A message waits for room; signs of life do not wait behind it.
+        let mut came = pin!(inbox.came(from, payload));
+        loop {
+            tokio::select! {
+                is_open = &mut came => {
+                    if !is_open {
+                        return;
+                    }
+                    break;
                 }
+                Some(event) = events.next_sign() => sign(&inbox, event),
             }
-            Event::Message { from, payload } => {
-                if !inbox.came(from, payload).await {
-                    return;
-                }
+        }
+    }
+}
+
+/// Something came that is no message.
+fn sign(inbox: &Inbox, event: Event) {
+    match event {
+        Event::Beat { from, payload } => {
+            if let Ok(life) = payload.as_slice().try_into() {
+                inbox.beat(from, u64::from_le_bytes(life));
             }
-            Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
-            Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
+        }
+        Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
+        Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
+        Event::Message { .. } => {}
+    }
+}
+
+/// Beats on for an agent that is busy, while there is a mesh.
+async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(mesh) = mesh.upgrade() else { return };
+        if let Some(life) = beating.overdue(Instant::now()) {
+            let _lost = mesh.beat(&life.to_le_bytes());
         }
     }
 }
 
 /// The way to other nodes.
-struct MeshLink(Arc<Mesh>);
+struct MeshLink {
+    mesh: Arc<Mesh>,
+    beating: Arc<Beating>,
+}
 
 impl Link for MeshLink {
     fn beat(&self, life: u64) {
+        self.beating.asked(life, Instant::now());
         // What is lost is counted there, and comes again.
-        let _lost = self.0.beat(&life.to_le_bytes());
+        let _lost = self.mesh.beat(&life.to_le_bytes());
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
-        let _lost = self.0.send(to, bytes);
+        let _lost = self.mesh.send(to, bytes);
     }
 }

@@ -2,6 +2,7 @@
 //! measurements.
 
 use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use super::verify::Readable;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError};
 use scalebricks_control::record::Session;
@@ -113,6 +114,20 @@ impl Tables for MemoryTables {
 
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.share(partition).keys().copied().collect()
+    }
+}
+
+impl Readable for MemoryTables {
+    fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
+        Self::named(self, keys)
+    }
+
+    fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    fn keys_in(&self, partitions: std::ops::Range<usize>) -> Vec<FlowKey> {
+        partitions.flat_map(|at| self.keys(PartitionId(at as u16))).collect() // at most 2^16
     }
 }
 

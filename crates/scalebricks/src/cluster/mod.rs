@@ -13,22 +13,34 @@
 //! | `actor` | the one task that owns the agent |
 //! | [`counters`] | counts of flows, carried to the flows' next nodes |
 //! | `follow` | a partition's snapshot and log, read for the agent |
+//! | [`stats`] | what is counted |
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
 //! | `shape` | the record of the table's shape |
+//! | `placement` | the record of what the controller says of nodes: drained ones, standbys |
+//! | [`rib`] | a partition's RIB, made of its log by whoever wants it |
+//! | [`verify`] | are all tables as the logs say? |
+//! | [`repins`] | what the controller is told of flows that went to other nodes |
+//! | `beating` | signs of life while the actor is busy |
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
 //! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | what those messages say |
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod actor;
+mod beating;
 pub mod counters;
 pub mod daemon;
 mod follow;
 pub mod local;
 pub mod mesh;
+mod placement;
 pub mod plane;
+pub mod repins;
+pub mod rib;
 mod shape;
+pub mod stats;
+pub mod verify;
 mod view;
 mod waiting;
 pub mod wire;

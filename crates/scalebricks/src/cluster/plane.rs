@@ -3,10 +3,14 @@
 use super::actor::{Actor, Event};
 use super::counters::MovedCounters;
 use super::daemon::SharedTables;
+use super::placement::{self, Placed};
+use super::repins::Repins;
+use super::rib::Reading;
+use super::verify::{Readable, Verifications};
 use super::write::{SUBMISSION_CHANGES, Submission, WAITING, Writing, upserts};
 use super::{shape, view};
 use arc_swap::ArcSwap;
-use scalebricks_control::agent::Agent;
+use scalebricks_control::agent::{Agent, AgentStats};
 use scalebricks_control::courier::ProcessId;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
@@ -59,8 +63,8 @@ pub trait Link: Send + Sync {
 /// What comes from other nodes.
 #[derive(Clone)]
 pub struct Inbox {
-    events: mpsc::Sender<Event>,
-    beats: Arc<Beats>,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) beats: Arc<Beats>,
 }
 
 /// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
@@ -90,7 +94,7 @@ impl Inbox {
 pub(super) struct Shared {
     /// This process.
     pub(super) process: ProcessId,
-    partitions: PartitionCount,
+    pub(super) partitions: PartitionCount,
     hasher: KeyHasher,
     /// Keys of the cluster.
     pub(super) keys: AtomicU64,
@@ -100,17 +104,26 @@ pub(super) struct Shared {
     pub(super) reserved: Vec<AtomicU64>,
     pub(super) view: ArcSwap<View>,
     pub(super) shape: ArcSwap<Shape>,
+    pub(super) placed: ArcSwap<Placed>,
+    pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
     /// Replaced whole.
     pub(super) counters: Mutex<MovedCounters>,
+    pub(super) agent: ArcSwap<AgentStats>,
 }
 
 impl Shared {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
+    }
+
+    /// The controller says this of nodes. Older than known is passed over.
+    pub(super) fn placed(&self, placed: Placed) {
+        let placed = Arc::new(placed);
+        self.placed.rcu(|known| Arc::clone(if known.revision < placed.revision { &placed } else { known }));
     }
 }
 
@@ -126,6 +139,9 @@ pub enum RefusedChanges {
     /// The table cannot name the node yet.
     #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
     NotNamed(NodeId),
+    /// A flow would be pinned to a node that is drained.
+    #[error("{0} is drained: pin the flow to another, or end that with `scalebricks cluster undrain {number}`", number = .0.get())]
+    Drained(NodeId),
     /// The table of this partition is full.
     #[error("partition {} has no room for {} more keys now; the table grows, try again soon", .0.0, .1)]
     NoRoom(PartitionId, u64),
@@ -153,8 +169,10 @@ pub struct Accepted(Vec<(PartitionId, Position)>);
 /// A node's control plane. See the [module](super). Dropping it stops it.
 #[derive(Clone)]
 pub struct ControlPlane {
-    shared: Arc<Shared>,
-    events: mpsc::Sender<Event>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) reading: Reading,
+    pub(super) runtime: tokio::runtime::Handle,
     _stop: Arc<oneshot::Sender<()>>,
 }
 
@@ -170,7 +188,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// [`EngineError`] where the engine cannot be used, or keeps another cluster.
-    pub async fn start<T: Tables + Send + 'static>(
+    pub async fn start<T: Tables + Readable + Clone + 'static>(
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
         mut tables: T,
@@ -180,9 +198,11 @@ impl ControlPlane {
         let (revision, view) = view::read(&*engine, config.partitions).await?;
         let (shape_revision, shape) = shape::read(&*engine, config.params).await?;
         tables.begin(shape.now);
+        let placed = placement::read(&*engine).await?;
         let (events, inbox) = mpsc::channel(EVENTS);
         let beats = Arc::<Beats>::default();
-        let link = link(Inbox { events: events.clone(), beats: Arc::clone(&beats) });
+        let way_in = Inbox { events: events.clone(), beats };
+        let link = link(way_in.clone());
         let mut writers = Vec::new();
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
             let (sender, submissions) = mpsc::channel(WAITING);
@@ -201,24 +221,32 @@ impl ControlPlane {
             reserved: numbers(),
             view: ArcSwap::from_pointee(view.clone()),
             shape: ArcSwap::from_pointee(shape),
+            placed: ArcSwap::from_pointee(placed),
+            repins: Repins::default(),
             has_caught_up: AtomicBool::new(false),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
             counters: Mutex::default(),
+            agent: ArcSwap::default(),
         });
+        let reading = Reading { engine: Arc::clone(&engine), params: shape.first, hasher: config.hasher };
+        let readable: Arc<dyn Readable> = Arc::new(tables.clone());
+        let verifications =
+            Verifications::new(config.node, reading.clone(), readable, Arc::clone(&shared), events.clone());
         let PlaneConfig { node, partitions, grace, version, .. } = config;
         let mut agent =
             Agent::new(node, tables, partitions, view, revision, grace, Duration::ZERO).holding_to(version);
         agent.shaped(shape_revision, shape);
         let (stop, stopped) = oneshot::channel();
-        let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone()));
-        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), events.clone(), beats);
+        let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone(), Arc::clone(&shared)));
+        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), way_in, verifications);
         tokio::spawn(async move {
             actor.run(inbox, stopped).await;
             watching.abort();
         });
-        Ok(Self { shared, events, _stop: Arc::new(stop) })
+        let runtime = tokio::runtime::Handle::current();
+        Ok(Self { shared, events, reading, runtime, _stop: Arc::new(stop) })
     }
 
     /// Who is alive and owns what.
@@ -267,11 +295,15 @@ impl ControlPlane {
     pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
         let mut by_partition: BTreeMap<PartitionId, Vec<Change>> = BTreeMap::new();
         let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
+        let placed = self.shared.placed.load();
         for change in changes {
-            if let Change::Upsert(_, session) | Change::Move(_, session) = &change
-                && !view.member(session.node).is_some_and(|member| member.is_alive)
-            {
-                return Err(RefusedChanges::NodeNotAlive(session.node));
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &change {
+                if !view.member(session.node).is_some_and(|member| member.is_alive) {
+                    return Err(RefusedChanges::NodeNotAlive(session.node));
+                }
+                if placed.placement.is_drained(session.node) {
+                    return Err(RefusedChanges::Drained(session.node));
+                }
             }
             if let Change::Upsert(_, session) | Change::Move(_, session) = &change
                 && !shape.can_name(session.node)

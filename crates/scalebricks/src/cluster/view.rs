@@ -1,10 +1,12 @@
-//! The record of membership: watched with the others, and changed by compare-and-set.
+//! The record of membership: watched, and changed by compare-and-set. The other records of the cluster are watched with it.
 
 use super::actor::Event;
+use super::placement::{self, Placed};
+use super::plane::Shared;
 use super::shape;
 use futures_util::StreamExt;
-use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
-use scalebricks_control::membership::View;
+use scalebricks_control::engine::{Engine, EngineError, Record, Revision, SwapError};
+use scalebricks_control::membership::{Placement, View};
 use scalebricks_control::shape::Shape;
 use scalebricks_types::PartitionCount;
 use std::sync::Arc;
@@ -35,12 +37,16 @@ pub(super) async fn read(
     Ok((Some(record.revision), view))
 }
 
-/// Tells of every change of the record, for ever.
-pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>) {
+/// Tells of every change of the record, and of what the controller says of nodes, for ever.
+pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, shared: Arc<Shared>) {
     loop {
         let mut changes = engine.watch_records(PREFIX);
         while let Some(change) = changes.next().await {
             let record = match change {
+                Ok(record) if record.key == placement::KEY => {
+                    placed(&record, &shared);
+                    continue;
+                }
                 Ok(record) => record,
                 Err(error) => {
                     tracing::warn!(%error, "the cluster's records cannot be watched now");
@@ -68,6 +74,15 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>) 
             }
         }
         tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+/// The controller says something else of nodes.
+fn placed(record: &Record, shared: &Shared) {
+    let revision = Some(record.revision);
+    match record.value.as_deref().map_or_else(|| Ok(Placement::default()), Placement::decode) {
+        Ok(placement) => shared.placed(Placed { revision, placement }),
+        Err(error) => tracing::error!(%error, "the record is passed over"),
     }
 }
 

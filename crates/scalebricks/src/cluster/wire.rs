@@ -3,8 +3,11 @@
 //!
 //! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
 //! node and value | question for a flow's counts: number `u64`, uplink TEID `u32` | answer: number `u64`, four counters `u64`, or
-//! nothing. Keys and words as in [records](scalebricks_control::record).
+//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON. Keys and words as in
+//! [records](scalebricks_control::record); JSON for what only people read in the end.
 
+use super::repins::RepinNotice;
+use super::verify::Verdict;
 use scalebricks_control::agent::Packet;
 use scalebricks_control::courier::{self, Count};
 use scalebricks_control::record::{self, Change, DecodeError, Session};
@@ -26,6 +29,12 @@ pub enum Envelope {
     Tally(u64, Teid),
     /// This.
     Tallied(u64, Option<Count>),
+    /// Are your tables as the logs say? Tell of so many differences.
+    Verify(u64, u32),
+    /// This is what came of it.
+    Verdict(u64, Verdict),
+    /// A node's flows go to others.
+    Repinned(RepinNotice),
 }
 
 mod kind {
@@ -37,6 +46,9 @@ mod kind {
     pub(super) const TALLY: u8 = 6;
     pub(super) const TALLIED: u8 = 7;
     pub(super) const NOT_TALLIED: u8 = 8;
+    pub(super) const VERIFY: u8 = 9;
+    pub(super) const VERDICT: u8 = 10;
+    pub(super) const REPINNED: u8 = 11;
 }
 
 /// In answers the key is of no account.
@@ -67,6 +79,13 @@ impl Envelope {
                 (kind::FOUND, number, Some(Change::Upsert(key, *session)))
             }
             Self::Answer(number, None) => (kind::NOT_FOUND, number, None),
+            Self::Verify(number, told) => {
+                return [&[kind::VERIFY][..], &number.to_le_bytes(), &told.to_le_bytes()].concat();
+            }
+            Self::Verdict(number, verdict) => {
+                return [&[kind::VERDICT][..], &number.to_le_bytes(), &json(verdict)].concat();
+            }
+            Self::Repinned(notice) => return [&[kind::REPINNED][..], &json(notice)].concat(),
         };
         let mut out = vec![kind];
         out.extend_from_slice(&number.to_le_bytes());
@@ -85,6 +104,9 @@ impl Envelope {
             kind::PACKET => return Packet::decode(rest).map(Self::Packet),
             kind::COUNTS => return courier::Packet::decode(rest).map(Self::Counts),
             _ => {}
+        }
+        if *kind == kind::REPINNED {
+            return from_json(rest).map(Self::Repinned);
         }
         let (number, rest) = rest.split_first_chunk().ok_or(DecodeError::Truncated(0))?;
         let number = u64::from_le_bytes(*number);
@@ -113,9 +135,22 @@ impl Envelope {
             },
             kind::NOT_TALLIED if rest.is_empty() => Ok(Self::Tallied(number, None)),
             kind::NOT_FOUND if rest.is_empty() => Ok(Self::Answer(number, None)),
+            kind::VERIFY => {
+                let told = rest.try_into().map_err(|_| DecodeError::Malformed(0, "not a number"))?;
+                Ok(Self::Verify(number, u32::from_le_bytes(told)))
+            }
+            kind::VERDICT => from_json(rest).map(|verdict| Self::Verdict(number, verdict)),
             other => Err(DecodeError::Kind(0, other)),
         }
     }
+}
+
+fn json(what: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(what).unwrap_or_default() // plain structs of numbers and text
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(bytes).map_err(|_| DecodeError::Malformed(0, "not the JSON it should be"))
 }
 
 #[cfg(test)]
@@ -123,6 +158,32 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use scalebricks_types::NodeId;
+
+    fn verdict(keys: u64) -> Verdict {
+        use crate::cluster::verify::{Difference, DifferenceKind};
+        let difference = Difference {
+            kind: DifferenceKind::FibValue,
+            partition: 3,
+            key: Some("teid 0x5".to_owned()),
+            expected: "nothing".to_owned(),
+            found: "\u{1f50e} \"".to_owned(),
+        };
+        let counts = [(DifferenceKind::FibValue, 1), (DifferenceKind::Behind, keys)].into();
+        Verdict { keys, counts, differences: vec![difference], ..Verdict::default() }
+    }
+
+    fn notice(keys: u64) -> RepinNotice {
+        let cause = crate::cluster::repins::RepinCause::Died;
+        RepinNotice {
+            node: 2,
+            life: 3,
+            cause,
+            at_unix_ms: 4,
+            partitions: 5,
+            keys: Some(keys),
+            heirs: vec![0, 1],
+        }
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -138,6 +199,9 @@ mod tests {
                 Envelope::Tallied(number, None),
                 Envelope::Tallied(number, Some(Count([number, value[0], 0, value[1]]))),
                 Envelope::Counts(courier::Packet::Hello(courier::ProcessId(number))),
+                Envelope::Verify(number, teid),
+                Envelope::Verdict(number, verdict(teid.into())),
+                Envelope::Repinned(notice(teid.into())),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {

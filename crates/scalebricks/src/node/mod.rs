@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`config`], [`flows`], [`load`] | the configuration, the flow file, and reading both |
 //! | [`flow_columns`] | a flow as named columns of text, in a file or elsewhere |
+//! | [`flow_lines`] | flows as lines of a flow file |
 //! | [`worker`] | a thread that turns a node |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
@@ -14,6 +15,7 @@
 
 pub mod config;
 pub mod flow_columns;
+pub mod flow_lines;
 pub mod flows;
 #[cfg(feature = "dpdk")]
 mod links;

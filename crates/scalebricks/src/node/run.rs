@@ -38,6 +38,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Time between two words to the service manager while the node waits for its flows.
+const WORD_EVERY: Duration = Duration::from_secs(5);
+
 /// Runs a node until it is asked to stop.
 ///
 /// # Errors
@@ -97,7 +100,6 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
     let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
     running.set_state(NodeState::Ready);
-    notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(
         node = file.id.get(),
         architecture = %file.architecture,
@@ -107,7 +109,9 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         elapsed_ms = elapsed_ms(started),
         "ready"
     );
-    caught_up(&mut signals, &running);
+    if caught_up(&mut signals, &running) {
+        notify(&[sd_notify::NotifyState::Ready]);
+    }
     wait(&mut signals, &running, console);
     running.set_state(NodeState::Draining);
     notify(&[sd_notify::NotifyState::Stopping]);
@@ -156,17 +160,28 @@ fn pinned_flows(running: &Running) -> Option<Arc<dyn Flows>> {
     Some(Arc::new(ControlledFlows::new(file.id, daemon.later(), parser)))
 }
 
-/// Tells when the tables hold all that they are to hold. A signal ends the wait, and is for whoever comes next.
-fn caught_up(signals: &mut Signals, running: &Running) {
+/// Waits until the tables hold all that they are to hold: whoever started the node counts on it from then on. False: it was asked
+/// to stop meanwhile, which whoever comes next hears.
+fn caught_up(signals: &mut Signals, running: &Running) -> bool {
     if let Source::List(_) = &running.tables {
-        return;
+        return true;
     }
     let began = Instant::now();
+    let mut next_word = began;
     while !running.tables.is_complete() {
         if signals.pending().any(|signal| signal != SIGHUP) {
-            // It is to stop: the wait for signals sees the next one only, so it is sent once more.
+            // The wait for signals sees the next one only, so it is sent once more.
             let _to_itself = signal_hook::low_level::raise(SIGTERM);
-            return;
+            return false;
+        }
+        if Instant::now() >= next_word {
+            // It may take long, as while there is no engine: a node that waits is not to be taken for one that hangs.
+            next_word += WORD_EVERY;
+            let more = u32::try_from(4 * WORD_EVERY.as_micros()).unwrap_or(u32::MAX);
+            notify(&[
+                sd_notify::NotifyState::ExtendTimeoutUsec(more),
+                sd_notify::NotifyState::Status("waits for the cluster's flows"),
+            ]);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -176,6 +191,8 @@ fn caught_up(signals: &mut Signals, running: &Running) {
         elapsed_ms = elapsed_ms(began),
         "caught up with the cluster"
     );
+    notify(&[sd_notify::NotifyState::Status("forwards")]);
+    true
 }
 
 /// Until a signal asks to stop; others reload the flows.

@@ -228,6 +228,7 @@ impl Inspect for Running {
             slow_path,
             pool: self.hardware.pool(),
             moved_counters: self.tables.moved_counters().map(Into::into),
+            control: self.tables.control_stats(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Where a node's tables are fed from: a list of flows, or the control plane.
 
+use crate::admin::model::ControlStats;
 use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::Daemon;
@@ -76,6 +77,14 @@ impl Source {
         match self {
             Self::List(_) => None,
             Self::Control(daemon) => daemon.plane().map(ControlPlane::moved_counters),
+        }
+    }
+
+    /// What the control plane has counted, if there is one and it has begun.
+    pub fn control_stats(&self) -> Option<ControlStats> {
+        match self {
+            Self::List(_) => None,
+            Self::Control(daemon) => Some((daemon.plane()?.stats(), daemon.mesh_stats()).into()),
         }
     }
 

@@ -1,21 +1,26 @@
 //! Flows, pinned by HTTP: what is refused, and how.
 
 use crate::running::Running;
+use bytes::Bytes;
+use scalebricks::admin::client::{Client, ClientError, Target};
 use scalebricks::admin::flows::{Answer, Flows, FlowsError};
-use scalebricks::admin::model::{ClusterView, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS};
+use scalebricks::admin::model::{ClusterView, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS, StandbyView};
 use scalebricks::admin::server::{AdminServer, Limits, Listen};
 use scalebricks::cluster::plane::Accepted;
+use scalebricks::cluster::verify::{DifferenceKind, Verdict};
 use scalebricks::node::flow_columns::FlowParser;
+use scalebricks_control::membership::Standby;
 use scalebricks_dataplane::{FlowCount, FlowSpec, PinnedState};
 use scalebricks_types::{ClusterSize, FlowKey, KeyProfile, NodeId, Teid};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// A control plane that keeps flows in a map, and says no when told to.
 struct Fake {
@@ -23,6 +28,7 @@ struct Fake {
     flows: Mutex<HashMap<FlowKey, FlowSpec>>,
     refusal: Mutex<Option<FlowsError>>,
     applies: Mutex<bool>,
+    drained: Mutex<Vec<u16>>,
 }
 
 impl Fake {
@@ -33,6 +39,7 @@ impl Fake {
             flows: Mutex::default(),
             refusal: Mutex::default(),
             applies: Mutex::new(true),
+            drained: Mutex::default(),
         }
     }
 
@@ -111,6 +118,10 @@ impl Flows for Fake {
             base_stations: self.parser.base_stations().to_vec(),
             members: Vec::new(),
             unowned_partitions: vec![3],
+            flows: self.flows.lock().unwrap().len() as u64,
+            drained: self.drained.lock().unwrap().clone(),
+            standbys: vec![StandbyView { node: 1, to: Some(2) }],
+            repins: Vec::new(),
         }
     }
 
@@ -118,7 +129,41 @@ impl Flows for Fake {
         if node == NodeId::new(9) {
             return Box::pin(async move { Err(FlowsError::NoSuchNode(node)) });
         }
+        self.drained.lock().unwrap().push(node.get().into());
         self.done(|_| (Accepted::default(), vec![NodeId::new(1)]))
+    }
+
+    fn undrain(&self, node: NodeId) -> Answer<'_, ()> {
+        self.drained.lock().unwrap().retain(|drained| *drained != u16::from(node.get()));
+        self.done(|_| ())
+    }
+
+    fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()> {
+        if standby == Standby::One(node) {
+            return Box::pin(async { Err(FlowsError::Invalid("itself".to_owned())) });
+        }
+        self.done(|_| ())
+    }
+
+    /// Two pieces, and an error if it is to refuse.
+    fn export(&self) -> Answer<'_, mpsc::Receiver<io::Result<Bytes>>> {
+        let (pieces, receiver) = mpsc::channel(3);
+        pieces.try_send(Ok(Bytes::from_static(b"ue,node\n"))).unwrap();
+        pieces.try_send(Ok(Bytes::from_static(b"10.0.0.1,1\n"))).unwrap();
+        if !*self.applies.lock().unwrap() {
+            pieces.try_send(Err(io::Error::other("the log cannot be read"))).unwrap();
+        }
+        self.done(|_| receiver)
+    }
+
+    /// Node 1 differs, node 2 is silent.
+    fn verify(&self, told: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>> {
+        let (verdicts, receiver) = mpsc::channel(2);
+        let counts = [(DifferenceKind::FibMissing, u64::from(told))].into();
+        let verdict = Verdict { keys: patience.as_secs(), counts, ..Verdict::default() };
+        verdicts.try_send((NodeId::new(1), Some(verdict))).unwrap();
+        verdicts.try_send((NodeId::new(2), None)).unwrap();
+        self.done(|_| receiver)
     }
 
     fn applied<'a>(&'a self, _accepted: &'a Accepted) -> Answer<'a, ()> {
@@ -218,6 +263,80 @@ fn flows_are_pinned_moved_shown_and_taken_out() {
     assert!(code == 200 && answer.contains(r#""epoch":7"#), "{answer}");
     let (code, answer) = served.post("/v1/cluster/drain?wait=applied", br#"{"node":2}"#);
     assert_eq!((code, body(&answer)), (200, r#"{"heirs":[1],"is_applied":true}"#));
+}
+
+/// The pieces of a chunked body, joined; the end of it is missing in what was cut off.
+fn unchunked(body: &str) -> (String, bool) {
+    let (mut text, mut rest) = (String::new(), body);
+    while let Some((length, more)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        if length == 0 {
+            return (text, true);
+        }
+        text.push_str(&more[..length]);
+        rest = &more[length + 2..];
+    }
+    (text, false)
+}
+
+#[test]
+fn an_export_that_is_not_whole_can_be_told() {
+    let served = Served::start();
+    let (code, answer) = served.get("/v1/flows");
+    assert_eq!(code, 200, "{answer}");
+    assert!(answer.contains("content-type: text/csv"), "{answer}");
+    assert_eq!(unchunked(body(&answer)), ("ue,node\n10.0.0.1,1\n".to_owned(), true));
+    *served.fake.applies.lock().unwrap() = false;
+    // What came before the error may have been on its way, or not.
+    let (_, answer) = served.get("/v1/flows");
+    assert!(answer.split_once("\r\n\r\n").is_none_or(|(_, body)| !unchunked(body).1), "{answer}");
+    let client = Client::new(Target::Unix(served.server.socket().into()), Duration::from_secs(5)).unwrap();
+    let mut came = 0;
+    let exported = client.export(|bytes| {
+        came += bytes.len();
+        Ok(true)
+    });
+    assert!(matches!(exported, Err(ClientError::Protocol { .. })), "{exported:?} after {came} bytes");
+}
+
+#[test]
+fn nodes_are_drained_and_compared() {
+    let served = Served::start();
+    assert_eq!(served.post("/v1/cluster/drain", br#"{"node":2}"#).0, 202);
+    assert!(served.get("/v1/cluster").1.contains(r#""drained":[2],"standbys":[{"node":1,"to":2}]"#));
+    let (code, answer) = served.post("/v1/cluster/undrain", br#"{"node":2}"#);
+    assert_eq!((code, body(&answer)), (200, r#"{"node":2}"#));
+    assert!(served.get("/v1/cluster").1.contains(r#""drained":[]"#));
+    for (text, code, answer) in [
+        (&br#"{"node":2,"to":3}"#[..], 200, r#"{"node":2,"to":3}"#),
+        (br#"{"node":2,"to":null}"#, 200, r#"{"node":2,"to":null}"#),
+        (br#"{"node":2,"to":2}"#, 400, r#"{"error":"itself","flows":[]}"#),
+    ] {
+        let (got, said) = served.post("/v1/cluster/standby", text);
+        assert_eq!((got, body(&said)), (code, answer));
+    }
+    for (text, code) in [
+        (&b"{}"[..], 422),
+        (br#"{"node":2,"too":3}"#, 422),
+        (br#"{"node":-1}"#, 422),
+        (br#"{"node":300}"#, 404),
+    ] {
+        assert_eq!(served.post("/v1/cluster/standby", text).0, code);
+        assert_eq!(served.post("/v1/cluster/undrain", text).0, code);
+    }
+    let (code, answer) = served.post("/v1/cluster/verify?differences=7&patience_s=5", b"");
+    assert_eq!(code, 200);
+    let (lines, is_whole) = unchunked(body(&answer));
+    assert!(is_whole);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["verdict"]["counts"], json!({ "fib-missing": 7 }));
+    assert_eq!((&lines[0]["node"], &lines[0]["verdict"]["keys"]), (&json!(1), &json!(5)));
+    assert_eq!(lines[1], json!({ "node": 2, "verdict": null }));
+    for (query, what) in [("patience_s=0", "1 to 3600"), ("patience_s=4000", "4000"), ("color=red", "color")]
+    {
+        let (code, answer) = served.post(&format!("/v1/cluster/verify?{query}"), b"");
+        assert!(code == 400 && answer.contains(what), "{answer}");
+    }
 }
 
 #[test]
@@ -359,6 +478,7 @@ fn what_the_control_plane_refuses_has_a_code() {
     for (refusal, code, retry) in [
         (FlowsError::Later("busy".to_owned()), 503, true),
         (FlowsError::Conflict("no room".to_owned()), 409, false),
+        (FlowsError::Invalid("no such thing".to_owned()), 400, false),
         (FlowsError::TooMany("split them".to_owned()), 413, false),
     ] {
         let words = refusal.to_string();
@@ -379,11 +499,13 @@ fn a_node_without_a_control_plane_says_where_its_flows_come_from() {
         ("POST", "/v1/flows/move"),
         ("POST", "/v1/flows/delete"),
         ("POST", "/v1/cluster/drain"),
+        ("POST", "/v1/cluster/verify"),
+        ("GET", "/v1/flows"),
         ("GET", "/v1/flow?ue=10.0.0.1"),
         ("GET", "/v1/cluster"),
     ] {
         let (code, answer) = ask(&running.socket(), method, path, b"[]");
         assert!(code == 501 && answer.contains("come from the file"), "{answer}");
     }
-    assert_eq!(ask(&running.socket(), "GET", "/v1/flows", b"").0, 405);
+    assert_eq!(ask(&running.socket(), "PUT", "/v1/flows", b"").0, 405);
 }

@@ -4,11 +4,12 @@ use crate::running::Running;
 use scalebricks::admin::flows::{ControlledFlows, Flows};
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::cluster::plane::{Inbox, Link};
+use scalebricks::cluster::verify::Readable;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks::node::flow_columns::FlowParser;
 use scalebricks_control::distribution::Tables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_tables::setsep::{Params, SetSep};
+use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId,
@@ -17,6 +18,7 @@ use scalebricks_types::{
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -79,6 +81,23 @@ impl Tables for Memory {
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         let is_in = |key: &&FlowKey| partitions().of(HASHER.hash(key)) == partition;
         self.fib.lock().unwrap().keys().filter(is_in).copied().collect()
+    }
+}
+
+impl Readable for Memory {
+    fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
+        let mut reader = SetSepReader::new(Arc::clone(&self.gpt));
+        let pin = reader.pin();
+        keys.iter().map(|key| pin.get(HASHER.hash(key))).collect()
+    }
+
+    fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>> {
+        let fib = self.fib.lock().unwrap();
+        keys.iter().map(|key| fib.get(key).copied()).collect()
+    }
+
+    fn keys_in(&self, partitions: Range<usize>) -> Vec<FlowKey> {
+        partitions.flat_map(|at| self.keys(PartitionId(at as u16))).collect()
     }
 }
 
@@ -282,13 +301,100 @@ fn a_file_is_imported_and_a_node_drained() {
         assert!(said.contains(words), "{words} in\n{said}");
     }
     let said = cluster.says(&["cluster", "drain", "1", "--wait"]);
-    assert_eq!(said, "node 1 is emptied to 0: accepted, and applied by all living nodes\n");
+    assert_eq!(
+        said,
+        "node 1 gets no flows any more and is emptied to 0: accepted, and applied by all living nodes\n"
+    );
     cluster.until("node 1 is empty", |cluster| cluster.tables[1].len() == 0);
     assert_eq!(cluster.tables[0].len(), 2 * FLOWS as usize);
-    // It is a member still, and flows can be pinned to it.
+    // It is a member still, and gets no flows until that is ended.
+    let said = cluster.refuses(&["flow", "move", "--ue", "10.45.0.1", "--node", "1"]);
+    assert!(said.contains("node 1 is drained") && said.contains("scalebricks cluster undrain 1"), "{said}");
+    let said = cluster.says(&["cluster", "status"]);
+    for words in ["alive, drained", "10,000", "drained", "unknown"] {
+        assert!(said.contains(words), "{words} in\n{said}");
+    }
+    assert!(cluster.refuses(&["cluster", "drain", "0"]).contains("no other is alive and not drained"));
+    assert_eq!(cluster.says(&["cluster", "undrain", "1"]), "node 1 may get flows\n");
     cluster.says(&["flow", "move", "--ue", "10.45.0.1", "--node", "1", "--wait"]);
     assert_eq!(cluster.tables[1].len(), 2);
     assert!(cluster.refuses(&["cluster", "drain", "3"]).contains("node 3 was never in the cluster"));
+}
+
+#[test]
+fn what_is_exported_can_be_imported_and_is_the_same_again() {
+    let path = |cluster: &Cluster, name: &str| cluster.running.folder.path().join(name);
+    let export = |cluster: &Cluster, name: &str| {
+        let file = path(cluster, name);
+        cluster.says(&["flow", "export", "--quiet", file.to_str().unwrap()]);
+        std::fs::read(&file).unwrap()
+    };
+    let first = Cluster::start();
+    let empty = export(&first, "empty.csv");
+    assert_eq!(empty, b"ue,node,base_station,uplink_teid,downlink_teid,qfi\n");
+    let file = first.file("flows.csv", &lines(FLOWS, |n| n % 2));
+    first.says(&["flow", "import", file.to_str().unwrap(), "--wait"]);
+    first.says(&["flow", "move", "--ue", "10.45.0.1", "--node", "0", "--wait"]);
+    first.says(&["flow", "del", "--ue", "10.45.0.2", "--wait"]);
+    let six = ["--ue", "2001:db8::7", "--node", "0", "--uplink-teid", "0x12"];
+    first.says(&[&ADD[..9], &six[..]].concat());
+    let exported = export(&first, "exported.csv");
+    let text = String::from_utf8(exported.clone()).unwrap();
+    assert_eq!(text.lines().count(), FLOWS as usize + 1, "a header, one flow less and one more");
+    assert!(text.contains("\n10.45.0.1,0,10.9.0.1,65537,131073,9\n"), "{}", &text[..500]);
+    assert!(text.contains("\n2001:db8::,0,10.9.0.1,18,32,5\n"));
+    assert!(!text.contains("\n10.45.0.2,"));
+    // To standard output it is the same.
+    let out = first.run(&["flow", "export", "-"]);
+    assert!(out.status.success() && out.stdout == exported);
+
+    let second = Cluster::start();
+    let file = path(&second, "exported.csv");
+    std::fs::write(&file, &exported).unwrap();
+    second.says(&["flow", "import", file.to_str().unwrap(), "--new", "--wait"]);
+    assert!(export(&second, "again.csv") == exported);
+    assert_eq!(second.tables.iter().map(Memory::len).sum::<usize>(), 2 * FLOWS as usize);
+    // Into a place that cannot be written, and over a file that is there.
+    let out = second.run(&["flow", "export", "/no/such/folder/file.csv"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("/no/such/folder/file.csv"));
+    assert!(export(&second, "exported.csv") == exported);
+}
+
+#[test]
+fn all_tables_are_compared_and_a_standby_is_set() {
+    let cluster = Cluster::start();
+    let file = cluster.file("flows.csv", &lines(1_000, |n| n % 2));
+    cluster.says(&["flow", "import", file.to_str().unwrap(), "--wait"]);
+    let said = cluster.says(&["cluster", "verify"]);
+    println!("{said}");
+    assert!(said.contains("all tables are as the log says"), "{said}");
+    cluster.tables[1].fib.lock().unwrap().remove(&keys(1, 0x1_0001)[0]);
+    let out = cluster.run(&["cluster", "verify"]);
+    let said = String::from_utf8(out.stdout).unwrap();
+    println!("{said}");
+    assert_eq!(out.status.code(), Some(1));
+    for words in ["1 fib-missing", "ue 10.45.0.1: ", "nothing in the table", "not all tables"] {
+        assert!(said.contains(words), "{words} in\n{said}");
+    }
+    let out = cluster.run(&["cluster", "verify", "--json", "--differences", "0"]);
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(answer["is_same"], false);
+    assert_eq!(answer["nodes"][1]["verdict"]["counts"], serde_json::json!({ "fib-missing": 1 }));
+    assert_eq!(answer["nodes"][1]["verdict"]["differences"], serde_json::json!([]));
+    assert_eq!(answer["nodes"][0]["verdict"]["keys"], 2_000);
+
+    let said = cluster.says(&["cluster", "standby", "1", "--to", "3"]);
+    assert_eq!(said, "when node 1 dies or is drained, its flows go to node 3\n");
+    let status =
+        || serde_json::from_str::<serde_json::Value>(&cluster.says(&["cluster", "status", "--json"]));
+    assert_eq!(status().unwrap()["standbys"], serde_json::json!([{ "node": 1, "to": 3 }]));
+    assert!(cluster.says(&["cluster", "status"]).contains("node 3"));
+    assert!(cluster.refuses(&["cluster", "standby", "1", "--to", "1"]).contains("cannot take its own flows"));
+    assert!(cluster.refuses(&["cluster", "standby", "1", "--to", "4"]).contains("node 4 of a cluster of 4"));
+    cluster.says(&["cluster", "standby", "1", "--to", "all"]);
+    assert_eq!(status().unwrap()["standbys"], serde_json::json!([]));
+    assert_eq!(cluster.run(&["cluster", "standby", "1", "--to", "some"]).status.code(), Some(2));
 }
 
 #[test]

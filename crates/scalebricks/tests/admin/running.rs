@@ -161,6 +161,7 @@ impl Inspect for Window {
             slow_path: [("arp_requests_answered".to_owned(), 3)].into(),
             pool: PoolView { free: 8_000, in_use: 192 },
             moved_counters: None,
+            control: None,
         }
     }
 

@@ -136,6 +136,7 @@ impl Model {
             assert_eq!(found, want.at(NodeId::new(3), found.index));
             assert_eq!(self.tables.flow(key), Some(found));
             assert_eq!(self.tables.uplink(key), Some(want.uplink_teid));
+            assert_eq!(self.tables.value(key), Some(want.encode()));
             assert_eq!(*owner.entry(found.index).or_insert(want.uplink_teid), want.uplink_teid, "shared");
         }
         let flows: HashSet<Teid> = self.keys.values().map(|state| state.uplink_teid).collect();

@@ -1,9 +1,12 @@
 //! Asks a node about flows and its cluster.
 
-use super::{Client, ClientError};
-use crate::admin::model::{ClusterView, DrainRequest, Drained, FlowRecord, FlowsAccepted, PinnedFlow};
+use super::{Client, ClientError, MAX_ANSWER_BYTES};
+use crate::admin::model::{
+    ClusterView, DrainRequest, Drained, FlowRecord, FlowsAccepted, NodeVerdict, PinnedFlow, StandbyView,
+};
 use hyper::Method;
 use hyper::body::Bytes;
+use std::io;
 
 /// A call that brings flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +70,69 @@ impl Client {
         self.json(Method::GET, "/v1/cluster", Bytes::new())
     }
 
-    /// Has all flows of a node pinned to others.
+    /// All flows of the cluster as a flow file: `sink` gets its bytes as they come, and is called without any now and then. Whether it
+    /// came to its end; it does not if the sink says `false`.
+    ///
+    /// # Errors
+    /// [`ClientError`], also if the end of it does not come; [`ClientError::Local`] for what the sink said.
+    pub fn export(&self, sink: impl FnMut(&[u8]) -> io::Result<bool>) -> Result<bool, ClientError> {
+        self.stream(Method::GET, "/v1/flows", Bytes::new(), sink)
+    }
+
+    /// Has all living nodes compare their tables with the logs: `sink` gets what each found, as it comes, and is called with `None` now
+    /// and then. Whether it came to its end; it does not if the sink says `false`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn verify(
+        &self,
+        differences: u32,
+        patience_s: u32,
+        mut sink: impl FnMut(Option<NodeVerdict>) -> bool,
+    ) -> Result<bool, ClientError> {
+        let path = format!("/v1/cluster/verify?differences={differences}&patience_s={patience_s}");
+        let mut rest = Vec::new();
+        let is_whole = self.stream(Method::POST, &path, Bytes::new(), |bytes| {
+            if bytes.is_empty() {
+                return Ok(sink(None));
+            }
+            rest.extend_from_slice(bytes);
+            if rest.len() > MAX_ANSWER_BYTES {
+                return Err(io::Error::other("a line of the answer is too long"));
+            }
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                if !sink(Some(serde_json::from_slice(&line).map_err(io::Error::other)?)) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })?;
+        if is_whole && !rest.is_empty() {
+            return Err(self.protocol(&"the answer ends within a line"));
+        }
+        Ok(is_whole)
+    }
+
+    /// Lets a drained node get flows again.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn undrain(&self, node: u16) -> Result<DrainRequest, ClientError> {
+        let body = self.body(&DrainRequest { node })?;
+        self.json(Method::POST, "/v1/cluster/undrain", body)
+    }
+
+    /// Sets who takes a node's flows when it dies or is drained; `None`: all others.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn set_standby(&self, node: u16, to: Option<u16>) -> Result<StandbyView, ClientError> {
+        let body = self.body(&StandbyView { node, to })?;
+        self.json(Method::POST, "/v1/cluster/standby", body)
+    }
+
+    /// Has a node get no flows any more, and those it has pinned to others.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -1,11 +1,9 @@
-//! `scalebricks flow` and `scalebricks cluster`: flows one by one, and the cluster.
+//! `scalebricks flow`: flows one by one.
 
-use super::flow_args::{
-    ChangeArgs, ClusterCommand, ClusterDrainArgs, ClusterStatusArgs, FlowAddArgs, FlowCommand, FlowShowArgs,
-};
-use super::{CommandError, import, list, right, table, tell, trimmed};
+use super::flow_args::{ChangeArgs, FlowAddArgs, FlowCommand, FlowShowArgs};
+use super::{CommandError, export, import, list, tell};
 use crate::admin::client::FlowCall;
-use crate::admin::model::{Carried, ClusterView, Drained, FlowRecord, FlowsAccepted, PinnedFlow};
+use crate::admin::model::{Carried, FlowRecord, FlowsAccepted, PinnedFlow};
 use crate::node::flow_columns::Column;
 use scalebricks_console::quantity::count;
 use scalebricks_console::{Console, Interrupt, status as exit};
@@ -25,17 +23,7 @@ pub fn flow(command: &FlowCommand, console: &Console, interrupt: &Interrupt) -> 
         }
         FlowCommand::Show(args) => show(args, console),
         FlowCommand::Import(args) => import::run(args, console, interrupt),
-    }
-}
-
-/// `scalebricks cluster`.
-///
-/// # Errors
-/// [`CommandError`].
-pub fn cluster(command: &ClusterCommand, console: &Console) -> Result<u8, CommandError> {
-    match command {
-        ClusterCommand::Status(args) => status(args, console),
-        ClusterCommand::Drain(args) => drain(args, console),
+        FlowCommand::Export(args) => export::run(args, console, interrupt),
     }
 }
 
@@ -64,7 +52,7 @@ fn change(
     Ok(code(args, answer.is_applied, console))
 }
 
-fn tell_change<T: Serialize>(
+pub(super) fn tell_change<T: Serialize>(
     answer: &T,
     args: &ChangeArgs,
     console: &Console,
@@ -73,12 +61,12 @@ fn tell_change<T: Serialize>(
     tell(console, args.json, answer, words)
 }
 
-fn done(is_applied: bool) -> String {
+pub(super) fn done(is_applied: bool) -> String {
     if is_applied { "accepted, and applied by all living nodes".to_owned() } else { "accepted".to_owned() }
 }
 
 /// Whether what was waited for came.
-fn code(args: &ChangeArgs, is_applied: bool, console: &Console) -> u8 {
+pub(super) fn code(args: &ChangeArgs, is_applied: bool, console: &Console) -> u8 {
     if args.wait && !is_applied {
         console.error("not all living nodes have applied it yet; they will");
         return exit::FAILURE;
@@ -111,38 +99,6 @@ fn carried(flow: &PinnedFlow, pick: impl Fn(&Carried) -> (u64, u64)) -> String {
         || "its node does not say".to_owned(),
         |(packets, bytes)| format!("{} packets, {} bytes", count(packets), count(bytes)),
     )
-}
-
-fn status(args: &ClusterStatusArgs, console: &Console) -> Result<u8, CommandError> {
-    let view: ClusterView = args.node.client()?.cluster()?;
-    tell(console, args.json, &view, |view| {
-        let caught_up = if view.has_caught_up { "has caught up" } else { "has not caught up yet" };
-        let mut rows = vec![
-            ("asked", format!("node {} of up to {}, {caught_up}", view.node, view.nodes)),
-            ("key", view.key.clone()),
-            ("epoch", view.epoch.to_string()),
-        ];
-        if !view.unowned_partitions.is_empty() {
-            rows.push(("unowned", format!("{} partitions", view.unowned_partitions.len())));
-        }
-        let mut members = table(&["node", "state", "life", "partitions owned"]);
-        for member in &view.members {
-            let state = if member.is_alive { "alive" } else { "dead" };
-            let (node, life) = (right(member.node), right(member.life));
-            members.add_row(vec![node, comfy_table::Cell::new(state), life, right(member.partitions.len())]);
-        }
-        format!("{}\n\n{}", list(&rows), trimmed(&members))
-    })?;
-    Ok(exit::SUCCESS)
-}
-
-fn drain(args: &ClusterDrainArgs, console: &Console) -> Result<u8, CommandError> {
-    let answer: Drained = args.change.node.client()?.drain(args.drained, args.change.wait)?;
-    tell_change(&answer, &args.change, console, |answer| {
-        let heirs: Vec<String> = answer.heirs.iter().map(u16::to_string).collect();
-        format!("node {} is emptied to {}: {}", args.drained, heirs.join(", "), done(answer.is_applied))
-    })?;
-    Ok(code(&args.change, answer.is_applied, console))
 }
 
 /// What calls with flows came to, for a reader.

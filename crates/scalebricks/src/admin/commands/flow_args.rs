@@ -1,4 +1,4 @@
-//! What `flow` and `cluster` are told.
+//! What `flow` is told.
 
 use super::NodeArgs;
 use crate::admin::model::FlowRecord;
@@ -23,24 +23,11 @@ Examples:
   scalebricks flow del --ue 10.45.0.7
   scalebricks flow import flows.csv
       All flows of a file as `node.toml` names one, a million and more.
+  scalebricks flow export flows.csv
+  scalebricks flow export - | gzip > flows.csv.gz
 
 Exit status:
-  0 accepted, and applied by all with --wait    1 not    2 wrong usage    130 interrupted";
-
-/// What `scalebricks cluster` does.
-pub const CLUSTER_ABOUT: &str = "\
-The cluster as one of its nodes knows it, and what is done with a node as a whole.";
-
-/// Examples of `scalebricks cluster`.
-pub const CLUSTER_EXAMPLES: &str = "\
-Examples:
-  scalebricks cluster status
-  scalebricks cluster status --socket /run/scalebricks/node2.sock --json
-  scalebricks cluster drain 2 --wait
-      Pins all flows of node 2 to the other living nodes. It stays a member: new flows can be pinned to it.
-
-Exit status:
-  0 it answered; drained, and applied by all with --wait    1 not    2 wrong usage";
+  0 accepted, and applied by all with --wait; exported    1 not    2 wrong usage    130 interrupted";
 
 /// What can be done with flows.
 #[derive(Debug, Subcommand)]
@@ -60,7 +47,18 @@ pub enum FlowCommand {
     /// Pin all flows of a CSV file
     #[command(long_about = IMPORT_ABOUT)]
     Import(FlowImportArgs),
+
+    /// Write all flows of the cluster to a CSV file
+    #[command(long_about = EXPORT_ABOUT)]
+    Export(FlowExportArgs),
 }
+
+const EXPORT_ABOUT: &str = "\
+Writes all flows of the cluster to a CSV file that `flow import` reads, and a node whose configuration names it.
+
+The node that is asked makes them of the cluster's log, a share of the flows at a time: no other node has to answer. Flows \
+come in an order that depends on the cluster's secret, and is the same each time. What changes meanwhile is as it was before \
+or after.";
 
 const IMPORT_ABOUT: &str = "\
 Pins all flows of a CSV file, whether they are there or not.
@@ -260,43 +258,29 @@ pub struct FlowImportArgs {
     pub change: ChangeArgs,
 }
 
-/// What can be done with the cluster.
-#[derive(Debug, Subcommand)]
-pub enum ClusterCommand {
-    /// Say who is in the cluster and owns what, as the node knows it
-    Status(ClusterStatusArgs),
-
-    /// Pin all flows of a node to the other living nodes
-    Drain(ClusterDrainArgs),
-}
-
-/// What `cluster status` is told.
+/// What `flow export` is told.
 #[derive(Debug, Args)]
-pub struct ClusterStatusArgs {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
+pub struct FlowExportArgs {
+    /// The file, which is there whole or not at all; - is standard output
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
 
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
 }
 
-/// What `cluster drain` is told.
-#[derive(Debug, Args)]
-pub struct ClusterDrainArgs {
-    /// Number of the node to be emptied
-    #[arg(value_name = "NODE")]
-    pub drained: u16,
-
-    /// How it is told.
-    #[command(flatten)]
-    pub change: ChangeArgs,
-}
-
 impl FlowCommand {
     /// Whether no progress is to be shown.
     pub const fn is_quiet(&self) -> bool {
-        matches!(self, Self::Import(FlowImportArgs { quiet: true, .. }))
+        matches!(
+            self,
+            Self::Import(FlowImportArgs { quiet: true, .. })
+                | Self::Export(FlowExportArgs { quiet: true, .. })
+        )
     }
 }

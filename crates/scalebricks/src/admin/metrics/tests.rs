@@ -1,11 +1,35 @@
 use super::*;
 use crate::admin::model::{
-    FlowSums, FlowsView, MovedCountersView, NeighbourView, PortRole, PortView, TableRole, TableView,
-    WorkerStats, WorkerView,
+    ControlStats, FlowSums, FlowsView, MovedCountersView, NeighbourView, PortRole, PortView, TableRole,
+    TableView, WorkerStats, WorkerView,
 };
+use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
+use crate::cluster::stats::PlaneStats;
 use scalebricks_dataplane::{DropReason, NodeStats};
+use scalebricks_types::NodeId;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
+
+fn plane() -> PlaneStats {
+    PlaneStats {
+        entries: 1,
+        voids: 2,
+        malformed: 3,
+        gaps: 4,
+        refused: 5,
+        repins: 6,
+        astray: 7,
+        begun_anew: 8,
+    }
+}
+
+fn mesh() -> MeshStats {
+    let counts = PeerCount::ALL.iter().zip(100..).map(|(what, count)| (*what, count)).collect();
+    MeshStats {
+        peers: [(NodeId::new(7), PeerStats { is_connected: true, waiting: 8, counts })].into(),
+        strangers: StrangerCount::ALL.iter().zip(200..).map(|(what, count)| (*what, count)).collect(),
+    }
+}
 
 /// A node with something of everything.
 fn node() -> (Status, Stats) {
@@ -79,6 +103,7 @@ fn node() -> (Status, Stats) {
             duplicate_parcels: 4,
             ..MovedCountersView::default()
         }),
+        control: Some(ControlStats::from((plane(), Some(mesh())))),
         ..Stats::default()
     };
     (status, stats)
@@ -167,7 +192,7 @@ fn a_strict_reader_understands_all_of_it() {
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 37);
+    assert_eq!(families.len(), 50);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use super::{PortRole, WorkerView};
 use crate::cluster::counters::MovedCounters;
+use crate::cluster::mesh::{MeshStats, PeerStats};
+use crate::cluster::stats::PlaneStats;
 use scalebricks_dataplane::{DropReason, FlowCount, NodeStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +27,9 @@ pub struct Stats {
     /// Counters of flows that have left this node; none where flows come from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_counters: Option<MovedCountersView>,
+    /// The control plane, if the node has one and its engine could be reached.
+    #[serde(default)]
+    pub control: Option<ControlStats>,
 }
 
 /// What has become of the counters of flows that left a node.
@@ -85,6 +90,68 @@ impl From<MovedCounters> for MovedCountersView {
             duplicate_parcels: moved.duplicate_parcels,
             refused_parcels: moved.refused_parcels,
         }
+    }
+}
+
+/// What a node's control plane counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ControlStats {
+    /// Entries of logs that were applied, in partitions that were this node's then.
+    pub entries: u64,
+    /// Changes in them, or entries as a whole, that did nothing.
+    pub voids: u64,
+    /// Messages of other nodes that were not understood.
+    pub malformed: u64,
+    /// Messages of partitions' owners that something was missing before.
+    pub gaps: u64,
+    /// Messages of partitions' owners that the tables refused.
+    pub refused: u64,
+    /// Partitions in which this node gave a dead or drained node's flows to others.
+    pub repins: u64,
+    /// Partitions whose bits in the GPT were found to be wrong, and replaced.
+    #[serde(default)]
+    pub astray: u64,
+    /// Times that the GPT began anew, as the cluster's had another shape.
+    #[serde(default)]
+    pub begun_anew: u64,
+    /// The other nodes, as this one reaches them.
+    pub peers: Vec<PeerView>,
+    /// What came from those who have not shown that they are peers, by name.
+    pub strangers: BTreeMap<String, u64>,
+}
+
+/// How another node is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PeerView {
+    /// The node.
+    pub node: u16,
+    /// Whether there is a connection over which messages go to it.
+    pub is_connected: bool,
+    /// Messages that wait to be sent to it.
+    pub waiting: u64,
+    /// What was counted, by name.
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
+    fn from((plane, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
+        // Named field by field, so that a new counter cannot be forgotten here.
+        let PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew } = plane;
+        let mut stats =
+            Self { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, ..Self::default() };
+        if let Some(MeshStats { peers, strangers }) = mesh {
+            stats.peers = peers
+                .into_iter()
+                .map(|(node, PeerStats { is_connected, waiting, counts })| PeerView {
+                    node: u16::from(node.get()),
+                    is_connected,
+                    waiting: waiting as u64,
+                    counts: counts.into_iter().map(|(what, n)| (what.name().to_owned(), n)).collect(),
+                })
+                .collect();
+            stats.strangers = strangers.into_iter().map(|(what, n)| (what.name().to_owned(), n)).collect();
+        }
+        stats
     }
 }
 

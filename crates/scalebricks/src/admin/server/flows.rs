@@ -1,10 +1,11 @@
-//! How flows are pinned, and what is told of the cluster.
+//! How flows are pinned, and where they are.
 
 use super::Limits;
+use super::body::ChannelBody;
+use super::cluster;
 use crate::admin::flows::{Flows, FlowsError};
 use crate::admin::model::{
-    ClusterView, DrainRequest, Drained, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem,
-    MAX_PROBLEMS, PinnedFlow, Problem,
+    Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_PROBLEMS, PinnedFlow, Problem,
 };
 use crate::cluster::plane::Accepted;
 use crate::node::flow_columns::{Column, FlowParser, teid};
@@ -14,7 +15,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use scalebricks_types::{FlowKey, KeyProfile, NodeId, Qfi};
+use scalebricks_types::{FlowKey, KeyProfile, Qfi};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    fn flows(&self) -> Result<&dyn Flows, Refusal> {
+    pub(super) fn flows(&self) -> Result<&dyn Flows, Refusal> {
         self.flows.as_deref().ok_or_else(|| {
             let error =
                 "this node has no control plane: its flows come from the file that its configuration names";
@@ -44,7 +45,7 @@ impl Plane {
     }
 
     /// Whether all have applied it, as far as can be found out in time.
-    async fn is_applied(&self, flows: &dyn Flows, accepted: &Accepted) -> Result<bool, Refusal> {
+    pub(super) async fn is_applied(&self, flows: &dyn Flows, accepted: &Accepted) -> Result<bool, Refusal> {
         match tokio::time::timeout(self.patience, flows.applied(accepted)).await {
             Ok(applied) => Ok(applied.map(|()| true)?),
             Err(_) => Ok(false),
@@ -65,7 +66,7 @@ impl Plane {
     }
 }
 
-const fn code(is_applied: bool) -> StatusCode {
+pub(super) const fn code(is_applied: bool) -> StatusCode {
     if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED }
 }
 
@@ -73,13 +74,12 @@ const fn code(is_applied: bool) -> StatusCode {
 pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router<S> {
     let patience = limits.request_time.mul_f64(0.75);
     Router::new()
-        .route("/v1/flows", post(pin))
+        .route("/v1/flows", post(pin).get(export))
         .route("/v1/flows/move", post(move_to))
         .route("/v1/flows/delete", post(unpin))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .route("/v1/flow", get(find))
-        .route("/v1/cluster", get(cluster))
-        .route("/v1/cluster/drain", post(drain))
+        .merge(cluster::router())
         .with_state(Plane { flows, patience })
 }
 
@@ -90,7 +90,7 @@ pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router
 pub(super) struct Options {
     /// Answer when all living nodes have applied it, or some seconds later.
     #[param(inline)]
-    wait: Option<Wait>,
+    pub(super) wait: Option<Wait>,
     /// Flows that are pinned were not there before, or keep their uplink TEIDs: what was there need not be looked up.
     new: Option<bool>,
 }
@@ -98,7 +98,7 @@ pub(super) struct Options {
 /// What to wait for.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Wait {
+pub(super) enum Wait {
     /// All living nodes have applied it.
     Applied,
 }
@@ -107,7 +107,7 @@ enum Wait {
 pub(super) struct Refusal(StatusCode, FlowsProblem);
 
 impl Refusal {
-    fn new(code: StatusCode, error: impl Into<String>) -> Self {
+    pub(super) fn new(code: StatusCode, error: impl Into<String>) -> Self {
         Self(code, FlowsProblem { error: error.into(), flows: Vec::new() })
     }
 
@@ -127,6 +127,7 @@ impl From<FlowsError> for Refusal {
         let code = match error {
             FlowsError::Absent(_) | FlowsError::NoSuchNode(_) => StatusCode::NOT_FOUND,
             FlowsError::Conflict(_) => StatusCode::CONFLICT,
+            FlowsError::Invalid(_) => StatusCode::BAD_REQUEST,
             FlowsError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
             FlowsError::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -162,7 +163,7 @@ impl IntoResponse for Refusal {
 }
 
 type Body = Result<Json<Few<FlowRecord>>, JsonRejection>;
-type Asked<T> = Result<Query<T>, QueryRejection>;
+pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
 
 /// The flows and options of a call, or what is wrong with its form.
 fn form(asked: Asked<Options>, body: Body) -> Result<(Options, Vec<FlowRecord>), Refusal> {
@@ -358,39 +359,15 @@ pub(super) async fn find(
     }))
 }
 
-/// Who is in the cluster, and owns what.
-#[utoipa::path(get, path = "/v1/cluster", responses(
-    (status = 200, body = ClusterView),
-    (status = 501, body = FlowsProblem, description = "the node has no control plane"),
+/// All flows of the cluster as a flow file, which can be imported again: CSV with a header, in the order of the flows' keyed hashes.
+/// Its end is cut off if something is missing, which the transfer shows.
+#[utoipa::path(get, path = "/v1/flows", responses(
+    (status = 200, content_type = "text/csv", body = String),
+    (status = 501, body = FlowsProblem, description = "flows come from a file"),
+    (status = 503, body = FlowsProblem, description = "not now: another export runs, say"),
 ))]
-pub(super) async fn cluster(State(plane): State<Plane>) -> Result<Json<ClusterView>, Refusal> {
-    Ok(Json(plane.flows()?.cluster()))
-}
-
-/// Pins all flows of a node to the others that are alive. It stays a member, and new flows may be pinned to it.
-#[utoipa::path(post, path = "/v1/cluster/drain", params(Options), request_body = DrainRequest, responses(
-    (status = 200, body = Drained, description = "all living nodes have applied it"),
-    (status = 202, body = Drained, description = "it is in the log, and all will apply it"),
-    (status = 404, body = FlowsProblem, description = "there is no such node"),
-    (status = 409, body = FlowsProblem, description = "no other node is alive"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
-    (status = 501, body = FlowsProblem, description = "the node has no control plane"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
-))]
-pub(super) async fn drain(
-    State(plane): State<Plane>,
-    asked: Asked<Options>,
-    body: Result<Json<DrainRequest>, JsonRejection>,
-) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let Query(options) = asked?;
-    let Json(request) = body?;
-    let node = u8::try_from(request.node).map(NodeId::new);
-    let node = node.map_err(|_| {
-        Refusal::new(StatusCode::NOT_FOUND, format!("node {} was never in the cluster", request.node))
-    })?;
-    let (accepted, heirs) = flows.drain(node).await?;
-    let is_applied = options.wait.is_some() && plane.is_applied(flows, &accepted).await?;
-    let heirs = heirs.into_iter().map(|heir| u16::from(heir.get())).collect();
-    Ok((code(is_applied), Json(Drained { heirs, is_applied })).into_response())
+pub(super) async fn export(State(plane): State<Plane>) -> Result<Response, Refusal> {
+    let pieces = plane.flows()?.export().await?;
+    let body = ChannelBody::new(pieces, |piece| piece);
+    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], axum::body::Body::new(body)).into_response())
 }

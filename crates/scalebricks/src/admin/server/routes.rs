@@ -2,6 +2,7 @@
 
 use super::Limits;
 use super::capture::CaptureBody;
+use super::cluster;
 use super::flows;
 use crate::admin::flows::Flows;
 use crate::admin::inspect::{CaptureError, Inspect, TraceError};
@@ -39,8 +40,12 @@ type Node = State<Arc<dyn Inspect>>;
         flows::move_to,
         flows::unpin,
         flows::find,
-        flows::cluster,
-        flows::drain,
+        flows::export,
+        cluster::cluster,
+        cluster::drain,
+        cluster::undrain,
+        cluster::standby,
+        cluster::verify,
         prometheus,
         healthz,
         readyz,

@@ -45,13 +45,22 @@ impl Events {
     ///
     /// Changes of connections come first, then beats, then messages: of all peers in turn, and of each in order.
     pub async fn next(&mut self) -> Option<Event> {
+        self.first(State::take).await
+    }
+
+    /// The same, but messages stay where they are.
+    pub async fn next_sign(&mut self) -> Option<Event> {
+        self.first(State::take_sign).await
+    }
+
+    async fn first(&mut self, take: impl Fn(&mut State) -> Option<Event>) -> Option<Event> {
         loop {
             {
                 let mut state = lock(&self.0.state);
                 if state.is_closed {
                     return None;
                 }
-                if let Some(event) = state.take() {
+                if let Some(event) = take(&mut state) {
                     return Some(event);
                 }
             }
@@ -149,7 +158,8 @@ impl Inbox {
 }
 
 impl State {
-    fn take(&mut self) -> Option<Event> {
+    /// What is no message.
+    fn take_sign(&mut self) -> Option<Event> {
         for (peer, lane) in &mut self.lanes {
             if lane.told != lane.up {
                 let peer = *peer;
@@ -164,6 +174,13 @@ impl State {
             if let Some(payload) = lane.beat.take() {
                 return Some(Event::Beat { from: *from, payload });
             }
+        }
+        None
+    }
+
+    fn take(&mut self) -> Option<Event> {
+        if let Some(sign) = self.take_sign() {
+            return Some(sign);
         }
         let waits = |(peer, lane): (&NodeId, &Lane)| (!lane.messages.is_empty()).then_some(*peer);
         let behind = self.lanes.iter().filter(|(peer, _)| Some(**peer) > self.last).find_map(waits);

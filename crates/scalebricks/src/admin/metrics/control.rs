@@ -1,0 +1,54 @@
+//! The control plane's counters.
+
+use super::{Labels, Snapshot, Value, label, one};
+use crate::admin::model::{ControlStats, PeerView};
+
+/// Names of a peer's counters that count octets.
+const BYTES: [(&str, &str); 2] = [("in", "bytes_received"), ("out", "bytes_sent")];
+
+impl Snapshot {
+    pub(super) fn control(&mut self, stats: &ControlStats) {
+        let help = "Entries of the log applied, of the partitions that were the node's.";
+        self.counter("control_entries", help, one(stats.entries));
+        let help = "Changes in them, or whole entries, that did nothing.";
+        self.counter("control_void_changes", help, one(stats.voids));
+        let help = "Messages of other nodes that were not understood.";
+        self.counter("control_malformed_messages", help, one(stats.malformed));
+        let help = "Messages of owners that something was missing before.";
+        self.counter("control_gaps", help, one(stats.gaps));
+        let help = "Messages of owners that the tables refused.";
+        self.counter("control_refused_messages", help, one(stats.refused));
+        let help = "Partitions in which the node gave a dead or drained node's flows to others.";
+        self.counter("control_repinned_partitions", help, one(stats.repins));
+        let help = "Partitions whose bits in the GPT were found to be wrong, and replaced.";
+        self.counter("control_wrong_partitions", help, one(stats.astray));
+        let help = "Times that the GPT began anew, as the cluster's had another shape.";
+        self.counter("control_gpt_restarts", help, one(stats.begun_anew));
+        self.mesh(stats);
+    }
+
+    fn mesh(&mut self, stats: &ControlStats) {
+        let peer = |peer: &PeerView| label("peer", &peer.node.to_string());
+        let peers = || stats.peers.iter();
+        let connected = peers().map(|p| (peer(p), u64::from(p.is_connected).into()));
+        self.gauge("mesh_connected", "Whether messages can go to another node.", connected);
+        let waiting = peers().map(|p| (peer(p), p.waiting.into()));
+        self.gauge("mesh_waiting_messages", "Messages that wait to be sent to it.", waiting);
+        let bytes =
+            peers().flat_map(|p| BYTES.map(|(direction, name)| both(p, "direction", direction, name)));
+        self.counter("mesh_bytes", "Bytes of messages from it and to it.", bytes);
+        let is_event = |name: &&String| BYTES.iter().all(|(_, bytes)| *bytes != name.as_str());
+        let events = peers()
+            .flat_map(|p| p.counts.keys().filter(is_event).map(move |name| both(p, "event", name, name)));
+        self.counter("mesh_peer_events", "Beats, messages and connections from it and to it.", events);
+        let strangers = stats.strangers.iter().map(|(name, &n)| (label("event", name), n.into()));
+        let help = "Datagrams and connections that did not show that they are a peer's.";
+        self.counter("mesh_stranger_events", help, strangers);
+    }
+}
+
+/// A peer's counter, with what it is of.
+fn both(peer: &PeerView, of: &'static str, value: &str, name: &str) -> (Labels, Value) {
+    let labels = vec![("peer", peer.node.to_string()), (of, value.to_owned())];
+    (labels, peer.counts.get(name).copied().unwrap_or(0).into())
+}

@@ -1,0 +1,71 @@
+//! The record of what the controller says of nodes: read, and changed by compare-and-set. `view` watches it.
+
+use super::plane::{ControlPlane, RefusedChanges};
+use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
+use scalebricks_control::membership::Placement;
+use std::sync::Arc;
+
+/// Its key.
+pub(super) const KEY: &str = "cluster.placement";
+
+/// Others who change it at the same time, before this one gives up.
+const TRIES: usize = 16;
+
+/// What a node knows of the record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Placed {
+    pub(super) revision: Option<Revision>,
+    pub(super) placement: Placement,
+}
+
+/// The record as it is; an empty one if there is none.
+pub(super) async fn read(engine: &dyn Engine) -> Result<Placed, EngineError> {
+    let Some(record) = engine.record(KEY).await? else { return Ok(Placed::default()) };
+    let placement = match record.value {
+        None => Placement::default(),
+        Some(value) => Placement::decode(&value).map_err(|error| EngineError::Damaged(error.to_string()))?,
+    };
+    Ok(Placed { revision: Some(record.revision), placement })
+}
+
+/// Changes the record; what others change at the same time stays.
+async fn change(engine: &dyn Engine, change: impl Fn(&mut Placement)) -> Result<Placed, EngineError> {
+    for _ in 0..TRIES {
+        let known = read(engine).await?;
+        let mut placement = known.placement.clone();
+        change(&mut placement);
+        if placement == known.placement {
+            return Ok(known);
+        }
+        match engine.swap(KEY, known.revision, Some(placement.encode().into())).await {
+            Ok(revision) => return Ok(Placed { revision: Some(revision), placement }),
+            // Another was first, or it may have worked: what it says now tells.
+            Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
+            Err(error) => return Err(EngineError::Refused(error.to_string())),
+        }
+    }
+    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+}
+
+impl ControlPlane {
+    /// What the controller says of nodes, as this node knows it.
+    pub fn placement(&self) -> Placement {
+        self.shared.placed.load().placement.clone()
+    }
+
+    /// Changes what the controller says of nodes. This node acts on it when this returns, the others some milliseconds later.
+    ///
+    /// # Errors
+    /// [`RefusedChanges::Engine`]: it may be changed or not, and can be changed again; [`RefusedChanges::Stopping`].
+    pub async fn place(
+        &self,
+        changing: impl Fn(&mut Placement) + Send + Sync + 'static,
+    ) -> Result<Placement, RefusedChanges> {
+        let engine = Arc::clone(&self.reading.engine);
+        let changed = self.runtime.spawn(async move { change(&*engine, changing).await });
+        let changed = changed.await.map_err(|_| RefusedChanges::Stopping)?;
+        let placed = changed.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
+        self.shared.placed(placed.clone());
+        Ok(placed.placement)
+    }
+}

@@ -1,0 +1,37 @@
+//! What a node's control plane counts.
+
+use super::plane::{ControlPlane, Shared};
+use scalebricks_control::agent::AgentStats;
+use std::sync::atomic::Ordering;
+
+/// What a node's control plane has counted since the process started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlaneStats {
+    /// Entries of logs that were applied, in partitions that were this node's then.
+    pub entries: u64,
+    /// Changes in them, or entries as a whole, that did nothing.
+    pub voids: u64,
+    /// Messages of other nodes that were not understood.
+    pub malformed: u64,
+    /// Messages of owners that something was missing before.
+    pub gaps: u64,
+    /// Messages of owners that the tables refused.
+    pub refused: u64,
+    /// Partitions in which this node gave a dead or drained node's keys to others.
+    pub repins: u64,
+    /// Partitions whose bits in the GPT were found to be wrong, and replaced.
+    pub astray: u64,
+    /// Times that the GPT began anew, as the cluster's had another shape.
+    pub begun_anew: u64,
+}
+
+impl ControlPlane {
+    /// What was counted here.
+    pub fn stats(&self) -> PlaneStats {
+        let Shared { applied, voids, malformed, agent, .. } = &*self.shared;
+        let AgentStats { gaps, refused, repins, astray, begun_anew } = **agent.load();
+        let [entries, voids, malformed] =
+            [applied, voids, malformed].map(|counter| counter.load(Ordering::Relaxed));
+        PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew }
+    }
+}
