@@ -249,3 +249,28 @@ fn the_table_grows_with_its_keys_and_nodes() {
         assert_eq!(cluster.plane(5).shape().now.value_bits(), 3);
     });
 }
+
+/// Two of three at once: the one that is left cannot tell that from a cut of its own, and has to be told.
+#[test]
+fn whoever_is_forgotten_leaves_its_keys_to_the_others() {
+    run(async {
+        let mut cluster = Cluster::new(3).await;
+        let sessions: Vec<_> = (0..300).map(|n| (key(n), session((n % 3) as usize, 7))).collect();
+        let changes = sessions.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
+        let accepted = cluster.plane(0).accept(changes).await.unwrap();
+        cluster.settle(&[(0, accepted)]).await;
+        cluster.nodes.kill(node(1));
+        cluster.nodes.kill(node(2));
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        let alive = |cluster: &Cluster| cluster.plane(0).view().alive().count();
+        assert_eq!(alive(&cluster), 3, "it may be cut off itself");
+        for number in [1, 2] {
+            cluster.plane(0).forget(node(number)).await.unwrap();
+        }
+        cluster.wait("it is alone", |cluster| alive(cluster) == 1).await;
+        let wanted = sessions.iter().map(|(key, at)| (*key, Session { node: node(0), ..*at })).collect();
+        cluster.check(&wanted).await;
+        cluster.start(1).await;
+        cluster.wait("who comes back is a member", |cluster| alive(cluster) == 2).await;
+    });
+}

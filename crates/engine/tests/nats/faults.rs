@@ -224,9 +224,8 @@ async fn insist_on_record(engine: &JetStream, key: &str) {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         match engine.swap(key, None, Some(Arc::from(*b"x"))).await {
-            Ok(_) => return,
-            // An earlier try came through, and nobody heard.
-            Err(SwapError::Conflict(Some(_))) => return,
+            // Or an earlier try came through, and nobody heard.
+            Ok(_) | Err(SwapError::Conflict(Some(_))) => return,
             Err(error) => assert!(Instant::now() < until, "{error}"),
         }
         pause(200).await;

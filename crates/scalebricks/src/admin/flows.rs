@@ -59,6 +59,9 @@ pub trait Flows: Send + Sync + 'static {
     /// Lets a node get flows again.
     fn undrain(&self, node: NodeId) -> Answer<'_, ()>;
 
+    /// Gives a node up that does not come back as it was.
+    fn forget(&self, node: NodeId) -> Answer<'_, ()>;
+
     /// Sets who takes a node's flows when it dies or is drained.
     fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()>;
 
@@ -228,6 +231,10 @@ impl Flows for ControlledFlows {
 
     fn undrain(&self, node: NodeId) -> Answer<'_, ()> {
         Box::pin(self.undrain_node(node))
+    }
+
+    fn forget(&self, node: NodeId) -> Answer<'_, ()> {
+        Box::pin(self.forget_node(node))
     }
 
     fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()> {

@@ -323,7 +323,7 @@ impl<T: Tables> Actor<T> {
         match action {
             Action::Beat(life) => self.link.beat(life),
             Action::Send(to, packet) => {
-                self.link.send(to, Envelope::Packet(packet).encode(self.agent.spoken()))
+                self.link.send(to, Envelope::Packet(packet).encode(self.agent.spoken()));
             }
             Action::Propose(revision, view) => {
                 let (engine, events) = (Arc::clone(&self.engine), self.events.clone());

@@ -46,14 +46,13 @@ pub(super) async fn propose(
     let swapped = engine.swap(KEY, Some(expected), Some(shape.encode().into())).await;
     match &swapped {
         Ok(revision) => {
-            match shape.next {
-                Some(next) => tracing::info!(
-                    blocks = next.blocks(),
-                    value_bits = next.value_bits(),
-                    "the table begins to change its shape"
-                ),
-                None => tracing::info!(blocks = shape.now.blocks(), "the table has its new shape"),
-            }
+            let (to, is_there) = (shape.next.unwrap_or(shape.now), shape.next.is_none());
+            tracing::info!(
+                blocks = to.blocks(),
+                value_bits = to.value_bits(),
+                is_there,
+                "the table changes its shape"
+            );
             let _ends = events.send(Event::Shaped(*revision, shape)).await;
         }
         Err(SwapError::Conflict(_)) => {}

@@ -2,13 +2,13 @@
 
 use super::actor::Event;
 use super::placement::{self, Placed};
-use super::plane::Shared;
+use super::plane::{ControlPlane, RefusedChanges, Shared};
 use super::shape;
 use futures_util::StreamExt;
 use scalebricks_control::engine::{Engine, EngineError, Record, Revision, SwapError};
 use scalebricks_control::membership::{Placement, View};
 use scalebricks_control::shape::Shape;
-use scalebricks_types::PartitionCount;
+use scalebricks_types::{NodeId, PartitionCount};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -83,6 +83,45 @@ fn placed(record: &Record, shared: &Shared) {
     match record.value.as_deref().map_or_else(|| Ok(Placement::default()), Placement::decode) {
         Ok(placement) => shared.placed(Placed { revision, placement }),
         Err(error) => tracing::error!(%error, "the record is passed over"),
+    }
+}
+
+/// Others who change the record at the same time, before this one gives up.
+const TRIES: usize = 16;
+
+/// Takes a node out of the record, whatever the others hold of it.
+async fn forget(
+    engine: &dyn Engine,
+    partitions: PartitionCount,
+    node: NodeId,
+) -> Result<(Revision, View), EngineError> {
+    for _ in 0..TRIES {
+        let (revision, view) = read(engine, partitions).await?;
+        let view = view.forgetting(node);
+        match engine.swap(KEY, revision, Some(view.encode().into())).await {
+            Ok(revision) => return Ok((revision, view)),
+            // Another was first, or it may have worked: to do it twice does no harm.
+            Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
+            Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
+        }
+    }
+    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+}
+
+impl ControlPlane {
+    /// Gives a node up, whether the others can tell that it is dead or not, and does not count on the version that it knew: for one
+    /// that does not come back as it was, and where so many died at once that nobody is given up. One that lives after all comes
+    /// back by itself, in another life.
+    ///
+    /// # Errors
+    /// [`RefusedChanges::Engine`]: it may be done or not, and can be asked for again; [`RefusedChanges::Stopping`].
+    pub async fn forget(&self, node: NodeId) -> Result<(), RefusedChanges> {
+        let (engine, partitions) = (Arc::clone(&self.reading.engine), self.shared.partitions);
+        let forgotten = self.runtime.spawn(async move { forget(&*engine, partitions, node).await });
+        let forgotten = forgotten.await.map_err(|_| RefusedChanges::Stopping)?;
+        let (revision, view) = forgotten.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
+        tracing::warn!(node = node.get(), "a node is forgotten");
+        self.events.send(Event::Viewed(revision, view)).await.map_err(|_| RefusedChanges::Stopping)
     }
 }
 

@@ -138,6 +138,10 @@ impl Flows for Fake {
         self.done(|_| ())
     }
 
+    fn forget(&self, _node: NodeId) -> Answer<'_, ()> {
+        self.done(|_| ())
+    }
+
     fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()> {
         if standby == Standby::One(node) {
             return Box::pin(async { Err(FlowsError::Invalid("itself".to_owned())) });

@@ -123,6 +123,15 @@ impl Client {
         self.json(Method::POST, "/v1/cluster/undrain", body)
     }
 
+    /// Gives a node up that does not come back as it was.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn forget(&self, node: u16) -> Result<DrainRequest, ClientError> {
+        let body = self.body(&DrainRequest { node })?;
+        self.json(Method::POST, "/v1/cluster/forget", body)
+    }
+
     /// Sets who takes a node's flows when it dies or is drained; `None`: all others.
     ///
     /// # Errors

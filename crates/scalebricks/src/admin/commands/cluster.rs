@@ -1,7 +1,8 @@
 //! `scalebricks cluster`: who is there, and what is done with a node as a whole.
 
 use super::cluster_args::{
-    ClusterCommand, ClusterDrainArgs, ClusterStandbyArgs, ClusterStatusArgs, ClusterUndrainArgs, StandbyArg,
+    ClusterCommand, ClusterDrainArgs, ClusterForgetArgs, ClusterStandbyArgs, ClusterStatusArgs,
+    ClusterUndrainArgs, StandbyArg,
 };
 use super::flow::{code, done, tell_change};
 use super::{CommandError, list, right, status, table, tell, trimmed, verify};
@@ -25,6 +26,7 @@ pub fn cluster(
         ClusterCommand::Status(args) => show(args, console),
         ClusterCommand::Drain(args) => drain(args, console),
         ClusterCommand::Undrain(args) => undrain(args, console),
+        ClusterCommand::Forget(args) => forget(args, console),
         ClusterCommand::Standby(args) => standby(args, console),
         ClusterCommand::Verify(args) => verify::run(args, console, interrupt),
     }
@@ -115,6 +117,12 @@ fn drain(args: &ClusterDrainArgs, console: &Console) -> Result<u8, CommandError>
 fn undrain(args: &ClusterUndrainArgs, console: &Console) -> Result<u8, CommandError> {
     let answer = args.node.client()?.undrain(args.undrained)?;
     tell(console, args.json, &answer, |answer| format!("node {} may get flows", answer.node))?;
+    Ok(exit::SUCCESS)
+}
+
+fn forget(args: &ClusterForgetArgs, console: &Console) -> Result<u8, CommandError> {
+    let answer = args.node.client()?.forget(args.forgotten)?;
+    tell(console, args.json, &answer, |answer| format!("node {} is given up", answer.node))?;
     Ok(exit::SUCCESS)
 }
 

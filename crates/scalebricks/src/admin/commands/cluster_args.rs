@@ -17,6 +17,8 @@ Examples:
       Node 2 gets no flows any more, and those it has go to others. It stays a member, and forwards.
   scalebricks cluster undrain 2
       It may get flows again. Those that went stay where they are.
+  scalebricks cluster forget 2
+      Node 2 does not come back as it was. For when so many died at once that the rest gives nobody up.
   scalebricks cluster standby 2 --to 3
       When node 2 dies or is drained its flows go to node 3 alone; with --to all to all others, evenly, as at first.
   scalebricks cluster verify
@@ -38,6 +40,10 @@ pub enum ClusterCommand {
     /// Let a drained node get flows again
     Undrain(ClusterUndrainArgs),
 
+    /// Give up a node that does not come back as it was
+    #[command(long_about = FORGET_ABOUT)]
+    Forget(ClusterForgetArgs),
+
     /// Set who takes a node's flows when it dies or is drained
     Standby(ClusterStandbyArgs),
 
@@ -45,6 +51,13 @@ pub enum ClusterCommand {
     #[command(long_about = VERIFY_ABOUT)]
     Verify(ClusterVerifyArgs),
 }
+
+const FORGET_ABOUT: &str = "\
+Gives a node up, whether the others can tell that it is dead or not; its flows go to others. Nodes give up by themselves whom they \
+do not hear, unless more than half are silent at once: that may be a cut of their own. And as long as a dead node may come \
+back with older software, all speak what that one knows.
+
+A node that lives comes back by itself, in another life, with its flows elsewhere.";
 
 const VERIFY_ABOUT: &str = "\
 Has all living nodes compare their tables with the cluster's log: what the GPT answers for every key of the cluster, and what \
@@ -88,6 +101,22 @@ pub struct ClusterUndrainArgs {
     /// Number of the node that may get flows again
     #[arg(value_name = "NODE")]
     pub undrained: u16,
+
+    /// The answer as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// What `cluster forget` is told.
+#[derive(Debug, Args)]
+pub struct ClusterForgetArgs {
+    /// Number of the node to be given up
+    #[arg(value_name = "NODE")]
+    pub forgotten: u16,
 
     /// The answer as JSON
     #[arg(long)]

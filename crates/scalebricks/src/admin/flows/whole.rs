@@ -79,6 +79,14 @@ impl ControlledFlows {
         Ok(())
     }
 
+    pub(super) async fn forget_node(&self, node: NodeId) -> Result<(), FlowsError> {
+        self.check(node)?;
+        if node == self.node {
+            return Err(FlowsError::Invalid(format!("{node} cannot forget itself: ask another")));
+        }
+        Ok(self.plane()?.forget(node).await?)
+    }
+
     pub(super) async fn set_standby_of(&self, node: NodeId, standby: Standby) -> Result<(), FlowsError> {
         self.check(node)?;
         if let Standby::One(one) = standby {

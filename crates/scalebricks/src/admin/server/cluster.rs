@@ -31,6 +31,7 @@ pub(super) fn router() -> Router<Plane> {
         .route("/v1/cluster", get(cluster))
         .route("/v1/cluster/drain", post(drain))
         .route("/v1/cluster/undrain", post(undrain))
+        .route("/v1/cluster/forget", post(forget))
         .route("/v1/cluster/standby", post(standby))
         .route("/v1/cluster/verify", post(verify))
 }
@@ -91,6 +92,23 @@ pub(super) async fn undrain(
 ) -> Result<Json<DrainRequest>, Refusal> {
     let Json(request) = body?;
     plane.flows()?.undrain(node(request.node)?).await?;
+    Ok(Json(request))
+}
+
+/// Gives a node up that does not come back as it was, whether the others can tell that it is dead or not.
+#[utoipa::path(post, path = "/v1/cluster/forget", request_body = DrainRequest, responses(
+    (status = 200, body = DrainRequest, description = "it is so now"),
+    (status = 400, body = FlowsProblem, description = "there is no such node, or it is the one that is asked"),
+    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 501, body = FlowsProblem, description = "the node has no control plane"),
+    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+))]
+pub(super) async fn forget(
+    State(plane): State<Plane>,
+    body: Result<Json<DrainRequest>, JsonRejection>,
+) -> Result<Json<DrainRequest>, Refusal> {
+    let Json(request) = body?;
+    plane.flows()?.forget(node(request.node)?).await?;
     Ok(Json(request))
 }
 

@@ -44,6 +44,7 @@ type Node = State<Arc<dyn Inspect>>;
         cluster::cluster,
         cluster::drain,
         cluster::undrain,
+        cluster::forget,
         cluster::standby,
         cluster::verify,
         prometheus,

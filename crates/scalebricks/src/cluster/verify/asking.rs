@@ -62,7 +62,7 @@ impl Verifications {
     pub(in crate::cluster) fn asked(&self, from: NodeId, number: u64, told: u32, link: &Arc<dyn Link>) {
         let link = Arc::clone(link);
         self.begin(told, move |verdict| {
-            link.send(from, Envelope::Verdict(number, verdict).encode(Version::FIRST))
+            link.send(from, Envelope::Verdict(number, verdict).encode(Version::FIRST));
         });
     }
 
