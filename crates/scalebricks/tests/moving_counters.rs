@@ -346,7 +346,7 @@ fn a_flow_that_moves_a_thousand_times_under_traffic_has_its_totals() {
             .await;
         for (number, moved) in cluster.moved() {
             assert_eq!((moved.ended_flows, moved.lost_flows, moved.refused_parcels), (0, 0, 0), "{number}");
-            assert!(moved.sent_flows > 50 && moved.received_flows > 50, "{number}: {moved:?}");
+            assert!(moved.sent_flows > 10 && moved.received_flows > 10, "{number}: {moved:?}");
             assert!(moved.resent_parcels > 0 && moved.duplicate_parcels > 0, "{number}: {moved:?}");
         }
     });
