@@ -80,6 +80,8 @@ Examples:
       With a picture for each kind of rate.
   scalebricks bench control --flows 100k --nodes 1,4 --seconds 5 --directory /var/lib/scalebricks
       Nodes in one process over a log on that disk.
+  scalebricks bench control --quick --nats nats://127.0.0.1:4222
+      The same over three NATS servers.
 
 Exit status:
   0 measured, all answers right    1 a wrong answer, or the run failed
@@ -136,6 +138,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
 
+    /// NATS servers that keep a control plane's log instead: nats://HOST:PORT,… with JetStream (scripts/nats.sh starts three). What
+    /// is written there stays
+    #[arg(long, value_name = "SERVERS", value_delimiter = ',')]
+    pub nats: Vec<String>,
+
     /// What single threads are timed by: the wall clock, or the time they had a core, on a machine that others use
     #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
     pub clock: String,
@@ -176,6 +183,7 @@ impl BenchArgs {
             runs: self.runs,
             seconds: self.seconds,
             directory: self.directory.clone(),
+            nats: self.nats.clone(),
             quick: self.quick,
         }
     }

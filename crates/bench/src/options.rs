@@ -31,6 +31,8 @@ pub struct Options {
     pub seconds: Option<u64>,
     /// Where files are made.
     pub directory: Option<PathBuf>,
+    /// NATS servers that keep the log, in place of a file.
+    pub nats: Vec<String>,
     /// Small tables and few runs.
     pub quick: bool,
 }

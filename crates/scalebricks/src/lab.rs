@@ -24,6 +24,7 @@ pub mod exec;
 pub mod faults;
 pub mod frames;
 pub mod http;
+pub mod log;
 pub mod network;
 pub mod nodes;
 pub mod outages;

@@ -115,6 +115,11 @@ pub struct ShapeArgs {
     #[arg(long)]
     pub control: bool,
 
+    /// Three NATS servers keep the log, each beside a node and dying with it: this program, nats-server 2.15 or newer
+    /// (`scripts/nats.sh path` names one)
+    #[arg(long, value_name = "PROGRAM", requires = "control")]
+    pub nats: Option<PathBuf>,
+
     /// Flows beside those of the phones, which no phone uses; they are handed to the control plane
     #[arg(long, value_name = "N", default_value = "0", requires = "control", value_parser = parse_flows)]
     pub flows: u32,
@@ -141,6 +146,7 @@ impl ShapeArgs {
             driver: self.driver,
             architecture,
             is_controlled: self.control,
+            nats: self.nats.clone(),
             flows: self.flows,
         })
     }

@@ -224,6 +224,7 @@ mod tests {
             driver: Driver::Mixed,
             architecture,
             is_controlled: false,
+            nats: None,
             flows: 0,
         }
     }

@@ -64,6 +64,7 @@ impl Processes<'_> {
     /// [`LabError::File`].
     pub fn configure(&self) -> Result<(), LabError> {
         state::write(&self.directory.join("flows.csv"), self.plan.flows_csv().as_bytes())?;
+        self.configure_servers()?;
         if self.plan.is_controlled {
             // The lab's network is nobody else's, and its files are in a directory of their own.
             state::write_secret(&self.directory.join("cluster.key"), &[0x5b; 32])?;

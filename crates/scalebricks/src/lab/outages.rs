@@ -25,6 +25,9 @@ const KNOWN: Duration = Duration::from_millis(1_200);
 /// Until all flows go again, those that entered or were handled at the node among them.
 const FORWARDED: Duration = Duration::from_secs(3);
 
+/// The same two where servers keep the log of which one, a leader of some streams, dies with the node: they have to elect others.
+const LEADERLESS: Duration = Duration::from_secs(15);
+
 /// The longest time that pings may be without an answer where nothing is to be lost: a machine with few cores may leave a
 /// process without one for a while.
 const HARM: Duration = Duration::from_millis(500);
@@ -75,6 +78,14 @@ pub fn run(
     outages.lab.check_alive()
 }
 
+/// How long things may take.
+struct Limits {
+    known: Duration,
+    forwarded: Duration,
+    /// Until a node is back, or anything else is waited for.
+    back: Duration,
+}
+
 struct Outages<'a, 'b> {
     lab: &'a mut Lab<'b>,
     round: Round,
@@ -97,7 +108,7 @@ impl Seen {
     }
 
     /// Whether all flows went again soon, and how soon.
-    fn forwarded(&self) -> Verdict {
+    fn forwarded(&self, limit: Duration) -> Verdict {
         let worst = self.worst(|answers| answers.well_after(self.at));
         let says = match worst {
             Some((flow, time)) if time.is_infinite() => format!("{flow} never again"),
@@ -110,7 +121,7 @@ impl Seen {
             }
             None => "no flow was tried".to_owned(),
         };
-        let passed = worst.is_some_and(|(_, time)| time <= FORWARDED.as_secs_f64());
+        let passed = worst.is_some_and(|(_, time)| time <= limit.as_secs_f64());
         Verdict { passed, says }
     }
 
@@ -131,6 +142,20 @@ impl Seen {
 }
 
 impl Outages<'_, '_> {
+    /// What is allowed.
+    const fn limits(&self) -> Limits {
+        if self.lab.plan.nats.is_some() {
+            Limits { known: LEADERLESS, forwarded: LEADERLESS, back: RETURN.saturating_mul(4) }
+        } else {
+            Limits { known: KNOWN, forwarded: FORWARDED, back: RETURN }
+        }
+    }
+
+    /// Sends a signal to what keeps the log beside a node, if anything does.
+    fn signal_beside(&mut self, node: NodeId, signal: Signal) -> Result<(), LabError> {
+        self.lab.log().signal(Some(node), signal)
+    }
+
     /// Does something to a node, as soon as its flows would be given to others again.
     fn befall<T>(
         &mut self,
@@ -166,7 +191,7 @@ impl Outages<'_, '_> {
 
     fn add_known(&mut self, check: &str, known: Duration) {
         let says = format!("after {:.2} s", known.as_secs_f64());
-        self.add(check, Verdict { passed: known <= KNOWN, says });
+        self.add(check, Verdict { passed: known <= self.limits().known, says });
     }
 
     /// What another node than this says of the cluster.
@@ -215,8 +240,9 @@ impl Outages<'_, '_> {
         let began = Instant::now();
         while !is_so()? {
             self.interrupt.check()?;
-            if began.elapsed() > RETURN {
-                return Err(LabError::Setup { what: format!("not within {} s: {what}", RETURN.as_secs()) });
+            if began.elapsed() > self.limits().back {
+                let seconds = self.limits().back.as_secs();
+                return Err(LabError::Setup { what: format!("not within {seconds} s: {what}") });
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -246,19 +272,21 @@ impl Outages<'_, '_> {
         let flows = u64::from(self.lab.plan.flows) + 2 * self.lab.plan.ues().count() as u64;
         let (seen, (known, with_others)) = self.befall(node, |outages| {
             let began = Instant::now();
+            outages.lab.log().kill_beside(node);
             if let Some(process) = outages.lab.nodes.pop() {
                 process.kill_at_once();
             }
             outages.await_death(node)?;
             let known = began.elapsed();
             let with_others = outages.await_flows(node, flows, began)?;
-            thread::sleep(FORWARDED.saturating_sub(began.elapsed()));
+            thread::sleep(outages.limits().forwarded.saturating_sub(began.elapsed()));
             Ok((known, with_others))
         })?;
         self.add_known("a node is killed: the others know", known);
         self.add("its flows are in the tables of others", with_others);
-        self.add("packets to its addresses and flows go again", seen.forwarded());
+        self.add("packets to its addresses and flows go again", seen.forwarded(self.limits().forwarded));
         let began = Instant::now();
+        self.lab.start_log_beside(node)?;
         let process = self.lab.processes().node(node)?;
         self.lab.nodes.push(process);
         self.await_return(node)?;
@@ -276,8 +304,8 @@ impl Outages<'_, '_> {
     /// nodes, which both have it then, so that their number alone does not tell.
     fn await_flows(&self, apart_from: NodeId, flows: u64, began: Instant) -> Result<Verdict, LabError> {
         let others: Vec<NodeId> = self.lab.plan.size.nodes().filter(|node| *node != apart_from).collect();
-        let (mut here, mut changed) = (0, Duration::ZERO);
-        while began.elapsed() < changed + SETTLED && began.elapsed() < RETURN {
+        let (mut here, mut changed) = (0, began.elapsed());
+        while began.elapsed() < changed + SETTLED && began.elapsed() < self.limits().back {
             let mut now = 0;
             for node in &others {
                 let socket = self.lab.processes().socket(*node);
@@ -291,7 +319,7 @@ impl Outages<'_, '_> {
             thread::sleep(LOOK_EVERY);
         }
         let says = format!("the last after {:.2} s", changed.as_secs_f64());
-        Ok(Verdict { passed: here >= flows && changed <= FORWARDED, says })
+        Ok(Verdict { passed: here >= flows && changed <= self.limits().forwarded, says })
     }
 
     /// Stops a node for a while. It wakes, with tables and neighbours of another time.
@@ -299,16 +327,18 @@ impl Outages<'_, '_> {
         let (seen, (known, woke, back)) = self.befall(node, |outages| {
             let began = Instant::now();
             outages.process(node)?.signal(Signal::STOP)?;
+            outages.signal_beside(node, Signal::STOP)?;
             outages.await_death(node)?;
             let known = began.elapsed();
             thread::sleep(AWAY.saturating_sub(began.elapsed()));
             let woke = probes::now();
             outages.process(node)?.signal(Signal::CONT)?;
+            outages.signal_beside(node, Signal::CONT)?;
             Ok((known, woke, outages.await_return(node)?))
         })?;
         self.add_known("a node is stopped: the others know", known);
         // What waited for it is answered when it wakes; so long nobody waited in vain.
-        let mut verdict = seen.forwarded();
+        let mut verdict = seen.forwarded(self.limits().forwarded);
         verdict.says = format!("stopped for {:.1} s: {}", woke - seen.at, verdict.says);
         self.add("packets to its addresses and flows go again", verdict);
         self.add("it wakes, and does no harm", seen.unharmed(woke));
@@ -331,7 +361,7 @@ impl Outages<'_, '_> {
             Ok((known, probes::now(), outages.await_return(node)?))
         })?;
         self.add_known(&format!("{what} of a node cut: the others know"), known);
-        self.add("packets to its addresses and flows go again", seen.forwarded());
+        self.add("packets to its addresses and flows go again", seen.forwarded(self.limits().forwarded));
         self.add("the links are back, and do no harm", seen.unharmed(healed));
         let says = format!("with its addresses and partitions after {:.1} s", back.as_secs_f64());
         self.add("it is back", Verdict { passed: true, says });
@@ -349,12 +379,12 @@ impl Outages<'_, '_> {
     /// Stops who keeps the log, while flows are handed to the control plane.
     fn silent_log(&mut self) -> Result<(), LabError> {
         let (seen, updated) = self.watched(NodeId::new(0), |outages| {
-            outages.lab.engine_process()?.signal(Signal::STOP)?;
+            outages.lab.log().signal(None, Signal::STOP)?;
             let import = outages.lab.processes().start_import()?;
             thread::sleep(AWAY);
             let woke = Instant::now();
-            outages.lab.engine_process()?.signal(Signal::CONT)?;
-            import.await_end(RETURN, outages.interrupt)?;
+            outages.lab.log().signal(None, Signal::CONT)?;
+            import.await_end(outages.limits().back, outages.interrupt)?;
             Ok(woke.elapsed())
         })?;
         self.add("the log is stopped: packets go on", seen.unharmed(seen.at));
@@ -369,9 +399,9 @@ impl Outages<'_, '_> {
     /// Kills who keeps the log, and starts it again.
     fn lost_log(&mut self) -> Result<(), LabError> {
         let (seen, updated) = self.watched(NodeId::new(0), |outages| {
-            outages.lab.kill_engine();
+            outages.lab.log().kill();
             thread::sleep(AWAY);
-            outages.lab.start_engine()?;
+            outages.lab.start_log()?;
             let began = Instant::now();
             outages.lab.processes().import()?;
             Ok(began.elapsed())

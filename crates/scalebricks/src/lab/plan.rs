@@ -17,6 +17,7 @@ use scalebricks_dataplane::fabric_mac::FabricMac;
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 /// The Internet host.
 pub const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -245,6 +246,8 @@ pub struct Plan {
     pub architecture: Architecture,
     /// Whether flows come from the control plane.
     pub is_controlled: bool,
+    /// The program of the NATS servers that keep the log, if they do.
+    pub nats: Option<PathBuf>,
     /// Flows beside those of the phones, which no phone uses: at most [`MAX_FLOWS`].
     pub flows: u32,
 }
@@ -346,6 +349,7 @@ mod tests {
             ues_per_node: 3,
             driver: Driver::Mixed,
             is_controlled: false,
+            nats: None,
             flows: 0,
             architecture: Architecture::Vlb,
         }

@@ -198,6 +198,7 @@ mod tests {
             driver: Driver::Mixed,
             architecture,
             is_controlled: false,
+            nats: None,
             flows: 0,
         };
         let mut report = Report::new(&plan);

@@ -3,6 +3,7 @@
 
 use super::LabError;
 use super::args::{NameArgs, UpArgs};
+use super::log::Log;
 use super::network::Network;
 use super::nodes::{Process, Processes};
 use super::plan::{Driver, Plan};
@@ -10,7 +11,7 @@ use super::state::{self, Lock};
 use super::tools;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_dataplane::Architecture;
-use scalebricks_types::ClusterSize;
+use scalebricks_types::{ClusterSize, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read, Write};
@@ -35,7 +36,7 @@ pub struct Lab<'a> {
     /// The nodes.
     pub nodes: Vec<Process>,
     /// Who keeps the log, if flows come from the control plane.
-    engine: Option<Process>,
+    log: Log,
     /// How long it took to hand over the flows that no phone uses.
     pub handed_over: Option<Duration>,
     /// Everything else that runs.
@@ -69,7 +70,7 @@ impl<'a> Lab<'a> {
             plan,
             directory,
             nodes,
-            engine: None,
+            log: Log::default(),
             handed_over: None,
             others,
             console,
@@ -106,7 +107,7 @@ impl<'a> Lab<'a> {
             plan,
             directory,
             nodes,
-            engine: None,
+            log: Log::default(),
             handed_over: None,
             others,
             console,
@@ -135,8 +136,8 @@ impl<'a> Lab<'a> {
         self.plan.architecture = architecture;
         self.processes().configure()?;
         self.console.note(&format!("starting {} nodes, {architecture}", self.plan.size.get()));
-        if self.plan.is_controlled && self.engine.is_none() {
-            self.start_engine()?;
+        if self.plan.is_controlled && self.log.is_empty() {
+            self.start_log()?;
         }
         self.nodes = self.processes().nodes()?;
         if self.plan.is_controlled {
@@ -154,24 +155,27 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// [`LabError`] if it is not ready in time.
-    pub fn start_engine(&mut self) -> Result<(), LabError> {
-        self.engine = Some(self.processes().engine()?);
-        Ok(())
+    pub fn start_log(&mut self) -> Result<(), LabError> {
+        let mut log = std::mem::take(&mut self.log);
+        let started = log.start(self.processes());
+        self.log = log;
+        started
     }
 
-    /// Kills who keeps the log, as a crash would.
-    pub fn kill_engine(&mut self) {
-        if let Some(engine) = self.engine.take() {
-            engine.kill_at_once();
-        }
+    /// Starts who keeps the log beside a node, if somebody did.
+    ///
+    /// # Errors
+    /// [`LabError`] if it is not ready in time.
+    pub fn start_log_beside(&mut self, node: NodeId) -> Result<(), LabError> {
+        let mut log = std::mem::take(&mut self.log);
+        let started = log.start_beside(self.processes(), node);
+        self.log = log;
+        started
     }
 
     /// Who keeps the log.
-    ///
-    /// # Errors
-    /// [`LabError::Setup`] if nobody does.
-    pub fn engine_process(&self) -> Result<&Process, LabError> {
-        self.engine.as_ref().ok_or_else(|| LabError::Setup { what: "nobody keeps a log".to_owned() })
+    pub const fn log(&mut self) -> &mut Log {
+        &mut self.log
     }
 
     /// Asks the nodes to end, and waits.
@@ -191,7 +195,8 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`LabError::Died`].
     pub fn check_alive(&mut self) -> Result<(), LabError> {
-        self.nodes.iter_mut().chain(&mut self.engine).chain(&mut self.others).try_for_each(Process::ended)
+        self.log.check()?;
+        self.nodes.iter_mut().chain(&mut self.others).try_for_each(Process::ended)
     }
 
     /// Copies logs, configurations and captures to a directory.
@@ -283,6 +288,8 @@ struct Standing {
     #[serde(default)]
     is_controlled: bool,
     #[serde(default)]
+    nats: Option<PathBuf>,
+    #[serde(default)]
     flows: u32,
 }
 
@@ -290,8 +297,8 @@ impl Standing {
     fn of(plan: &Plan) -> Self {
         let (nodes, architecture) = (plan.size.get(), plan.architecture.to_string());
         let (phones, driver) = (plan.ues_per_node, plan.driver);
-        let (is_controlled, flows) = (plan.is_controlled, plan.flows);
-        Self { nodes, phones, driver, architecture, is_controlled, flows }
+        let (is_controlled, nats, flows) = (plan.is_controlled, plan.nats.clone(), plan.flows);
+        Self { nodes, phones, driver, architecture, is_controlled, nats, flows }
     }
 
     fn plan(&self, name: &str) -> Option<Plan> {
@@ -302,6 +309,7 @@ impl Standing {
             driver: self.driver,
             architecture: self.architecture.parse().ok()?,
             is_controlled: self.is_controlled,
+            nats: self.nats.clone(),
             flows: self.flows,
         })
     }

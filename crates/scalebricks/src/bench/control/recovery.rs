@@ -2,7 +2,7 @@
 //! how long until it has caught up.
 
 use super::flows::{Flow, HASHER, node};
-use super::rig::{NAME, PATIENCE, Rig};
+use super::rig::{NAME, PATIENCE, Rig, name};
 use scalebricks::cluster::local::LocalCluster;
 use scalebricks_bench::row::Subject;
 use scalebricks_bench::stats::Summary;
@@ -49,7 +49,8 @@ fn one(session: &mut Session<'_>, flows: u64, nodes: usize, threads: usize) -> R
         }
     }
     for (metric, figures) in metrics.into_iter().zip(figures) {
-        let subject = Subject { threads: Some(threads), nodes: Some(nodes), ..session.subject(NAME, flows) };
+        let subject =
+            Subject { threads: Some(threads), nodes: Some(nodes), ..session.subject(name(session), flows) };
         session.add(subject, metric, Summary::of(&figures));
     }
     Ok(())

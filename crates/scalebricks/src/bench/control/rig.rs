@@ -5,12 +5,15 @@ use scalebricks::cluster::ControlPlane;
 use scalebricks::cluster::local::{LocalCluster, Shape};
 use scalebricks::cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_bench::{BenchError, Session};
+use scalebricks_control::engine::Engine;
 use scalebricks_control::record::Change;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_engine::nats::{self, JetStream};
 use scalebricks_tables::setsep::Params;
 use scalebricks_types::{ClusterSize, PartitionCount};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -59,7 +62,7 @@ impl Rig {
         let directory = TempDir::new_in(session.options().directory()).map_err(failed)?;
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime = runtime.map_err(|error| BenchError::Threads(error.to_string()))?;
-        let log = open(&directory.path().join("log"))?;
+        let log = open(session, &directory.path().join("log"), &runtime)?;
         let mut cluster = LocalCluster::new(shape(nodes, count)?, log);
         let flows = flows(count, nodes);
         runtime.block_on(async {
@@ -131,7 +134,24 @@ fn shape(nodes: usize, count: u64) -> Result<Shape, BenchError> {
     Ok(Shape { partitions, params, hasher: HASHER, grace: GRACE })
 }
 
-fn open(path: &Path) -> Result<Arc<EmbeddedLog>, BenchError> {
-    let log = EmbeddedLog::open(path, Options::default());
+/// Logs on servers so far: each has names of its own.
+static OPENED: AtomicU32 = AtomicU32::new(0);
+
+/// A new log: in a file, or on the servers that were named.
+fn open(session: &Session<'_>, path: &Path, runtime: &Runtime) -> Result<Arc<dyn Engine>, BenchError> {
+    let servers = &session.options().nats;
+    if servers.is_empty() {
+        let log = EmbeddedLog::open(path, Options::default());
+        return Ok(Arc::new(log.map_err(|error| BenchError::of("log", error))?));
+    }
+    let number = OPENED.fetch_add(1, Ordering::Relaxed);
+    let prefix = format!("bench-{}-{number}", std::process::id());
+    let options = nats::Options { servers: servers.clone(), prefix, ..nats::Options::default() };
+    let log = runtime.block_on(JetStream::connect(options));
     Ok(Arc::new(log.map_err(|error| BenchError::of("log", error))?))
+}
+
+/// What is measured, by who keeps the log.
+pub(super) fn name(session: &Session<'_>) -> &'static str {
+    if session.options().nats.is_empty() { NAME } else { "cluster, NATS" }
 }

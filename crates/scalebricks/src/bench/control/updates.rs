@@ -1,7 +1,7 @@
 //! Calls of the API, each of which waits for the log, or for the tables of all nodes; by nodes, callers, and changes a call.
 
 use super::flows::{Flow, moved};
-use super::rig::{NAME, PATIENCE, Rig, accept, plane};
+use super::rig::{NAME, PATIENCE, Rig, accept, name, plane};
 use scalebricks::cluster::ControlPlane;
 use scalebricks_bench::rounds::{Found, Turn, alternate};
 use scalebricks_bench::row::Subject;
@@ -59,7 +59,7 @@ fn one(session: &mut Session<'_>, flows: u64, nodes: usize, threads: usize) -> R
                 batch: Some(batch),
                 nodes: Some(nodes),
                 callers: Some(callers),
-                ..session.subject(NAME, flows)
+                ..session.subject(name(session), flows)
             };
             let metrics = [Metric::UpdateRate, Metric::LatencyP50, Metric::LatencyP99];
             let rows = metrics.map(|metric| (subject.clone(), metric)).to_vec();

@@ -14,6 +14,7 @@ fn plan(architecture: Architecture) -> Plan {
         driver: Driver::Mixed,
         architecture,
         is_controlled: false,
+        nats: None,
         flows: 0,
     }
 }

@@ -28,7 +28,7 @@ impl Plan {
         }
     }
 
-    /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine's.
+    /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine's, if there is one.
     pub fn node_toml(&self, node: NodeId, admin: &str, engine: &str) -> String {
         let flows = if self.is_controlled { "" } else { "flows = \"flows.csv\"\n" };
         let mut text = format!(
@@ -72,9 +72,10 @@ impl Plan {
 
     /// What a node is told of the control plane.
     fn control_toml(&self, node: NodeId, engine: &str) -> String {
+        let engine = self.servers_url().unwrap_or_else(|| format!("unix:{engine}"));
         let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
         let mut text = format!(
-            "\n[control]\nengine = \"unix:{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
+            "\n[control]\nengine = \"{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
              key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
             self.name,
             listen(node),
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn nodes_understand_what_they_are_told() {
-        for is_controlled in [false, true] {
+        for (is_controlled, nats) in [(false, None), (true, None), (true, Some("/x/nats-server"))] {
             let plan = Plan {
                 name: "sb".to_owned(),
                 size: ClusterSize::new(4).unwrap(),
@@ -148,6 +149,7 @@ mod tests {
                 driver: Driver::Mixed,
                 architecture: Architecture::ScaleBricks,
                 is_controlled,
+                nats: nats.map(Into::into),
                 flows: 0,
             };
             for node in plan.size.nodes() {
@@ -157,7 +159,13 @@ mod tests {
                     continue;
                 };
                 assert!(is_controlled);
-                assert_eq!(control.engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
+                match (nats, control.engine) {
+                    (None, engine) => {
+                        assert_eq!(engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
+                    }
+                    (Some(_), EngineAt::Nats(nats)) => assert_eq!(nats.servers.len(), 3),
+                    (Some(_), other) => panic!("{other:?}"),
+                }
                 assert_eq!(control.peers.len(), 3);
                 let takeover = control.takeover.unwrap().addresses;
                 assert!(takeover.keys().eq(control.peers.keys()));
