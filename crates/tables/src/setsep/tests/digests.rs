@@ -8,6 +8,7 @@ fn partitions() -> impl Iterator<Item = PartitionId> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn both_ends_have_one_digest_whatever_happens() {
     let from = params(3000, 2, 2);
     let mut control = SetSepBuilder::new(from).build(&entries(3000, 2, 0)).unwrap();
@@ -44,6 +45,7 @@ fn both_ends_have_one_digest_whatever_happens() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn bits_that_went_wrong_are_found_and_mended() {
     let params = params(3000, 2, 2);
     let mut control = SetSepBuilder::new(params).build(&entries(3000, 2, 0)).unwrap();

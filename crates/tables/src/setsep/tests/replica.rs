@@ -251,6 +251,7 @@ fn deltas_lead_to_the_positions_of_a_log() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_table_begins_anew_under_its_readers() {
     let (small, large) = (params(3000, 2, 2), params(9000, 3, 2));
     let table = Arc::new(SetSepBuilder::new(small).build(&entries(3000, 2, 0)).unwrap().export());

@@ -114,6 +114,7 @@ fn impossible_shapes_are_refused_by_name() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_partition_is_reshaped_at_once_or_not_at_all() {
     let from = params(3000, 2, 2);
     let partition = PartitionId(1);
