@@ -1,7 +1,7 @@
 //! Versions of what nodes write and say, so that a cluster can be upgraded node by node.
 //!
-//! A node says in the view which version it knows; all write and speak what all who are alive know, and understand whatever
-//! they know themselves. What a version cannot say is not asked for before all know a newer one.
+//! A node says in the view which version it knows; all write and speak what all members know, the dead too unless they are
+//! forgotten, and understand whatever they know themselves. What a version cannot say is not asked for before all know a newer one.
 //!
 //! | version | brings |
 //! |---|---|

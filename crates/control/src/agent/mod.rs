@@ -143,7 +143,7 @@ impl<T: Tables> Agent<T> {
         self
     }
 
-    /// The version that packets are to be encoded in: all who are alive understand it.
+    /// The version that packets are to be encoded in: see [`View::spoken`].
     pub fn spoken(&self) -> Version {
         self.membership.view().spoken().min(Version::NEWEST)
     }

@@ -50,7 +50,7 @@ impl<T: Tables> Agent<T> {
         let Some(known) = self.shape.filter(|_| self.spoken() >= Version::RESHAPES) else { return };
         let shape = known.shape;
         if self.out_of_shape.0 >= OUT_OF_SHAPE.0 {
-            // The shape changed more than once while this node was away, or it was told of an old one.
+            // The shape changed too much while this node was away, or it was told of an old one.
             self.replica.begin(shape.now);
             self.out_of_shape = (0, now);
             self.stats.begun_anew += 1;

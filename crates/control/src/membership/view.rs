@@ -99,11 +99,11 @@ impl View {
     }
 
     /// The next view, without a node that does not come back as it was: what it knew counts no longer. If it comes back, it is a
-    /// member as any other.
+    /// member as any other. The same view for a node that was never there.
     #[must_use]
     pub fn forgetting(&self, node: NodeId) -> Self {
-        let life = self.member(node).map_or(0, |member| member.life);
-        self.changed(node, Member { life, is_alive: false, knows: Version::NEWEST })
+        let Some(member) = self.member(node) else { return self.clone() };
+        self.changed(node, Member { is_alive: false, knows: Version::NEWEST, ..member })
     }
 
     /// The next view, with a node that is alive in this life, and knows this version. Its share of the partitions comes to it,
@@ -291,6 +291,18 @@ mod tests {
                 let _ = view.with(NodeId::new(1), 1, Version::NEWEST);
             }
         }
+    }
+
+    #[test]
+    fn who_is_forgotten_is_dead_and_holds_nobody_to_what_it_knew() {
+        let (old, new, never) = (NodeId::new(0), NodeId::new(1), NodeId::new(2));
+        let view = View::empty(PartitionCount::new(4).unwrap());
+        let view = view.with(old, 7, Version::FIRST).with(new, 1, Version::NEWEST);
+        assert_eq!((view.spoken(), view.without(old).spoken()), (Version::FIRST, Version::FIRST));
+        let forgotten = view.forgetting(old);
+        assert_eq!(forgotten.spoken(), Version::NEWEST);
+        assert_eq!(forgotten.member(old).map(|member| (member.life, member.is_alive)), Some((7, false)));
+        assert_eq!(view.forgetting(never), view, "nobody stands in for who was never there");
     }
 
     #[test]

@@ -209,3 +209,32 @@ fn wrong_bits_are_found_and_replaced() {
         world.settle();
     });
 }
+
+/// A table becomes four times as large at once, and nobody can tell the node any more what happened between.
+#[test]
+fn who_slept_through_three_doublings_begins_anew() {
+    seeds(80_000, 2, |seed| {
+        let mut world = World::new(seed, 4);
+        world.is_calm = true;
+        world.live(Duration::from_secs(3));
+        world.nodes[3].as_mut().unwrap().paused_until = Some(Duration::MAX);
+        world.live(Duration::from_secs(3));
+        for ratio in [2, 4, 8] {
+            assert!(world.ask_for(params().with_blocks(params().blocks() * ratio).unwrap()));
+            let until = world.now + Duration::from_secs(20);
+            while world.shape().next.is_some() {
+                assert!(world.now < until, "{:?}", world.shape());
+                world.live(Duration::from_millis(100));
+            }
+        }
+        world.forget_entries();
+        for number in 0..3 {
+            world.start(number);
+            world.live(Duration::from_secs(3));
+        }
+        world.nodes[3].as_mut().unwrap().paused_until = None;
+        world.live(Duration::from_secs(10));
+        world.settle();
+        assert!(world.nodes[3].as_ref().unwrap().agent.stats().begun_anew > 0);
+    });
+}

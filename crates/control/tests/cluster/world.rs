@@ -329,6 +329,14 @@ impl World {
         }
     }
 
+    /// Whoever loads a partition from now on knows what came of its log, and none of its entries.
+    pub fn forget_entries(&mut self) {
+        for log in &mut self.logs {
+            let bytes = log.truth.snapshot().into();
+            log.snapshot = Some(Snapshot { position: log.truth.position(), bytes });
+        }
+    }
+
     /// Keys pinned to a node.
     pub fn keys_of(&self, node: NodeId) -> usize {
         self.logs.iter().map(|log| log.truth.keys_of(node)).sum()

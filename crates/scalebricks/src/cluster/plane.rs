@@ -298,17 +298,16 @@ impl ControlPlane {
         let placed = self.shared.placed.load();
         for change in changes {
             if let Change::Upsert(_, session) | Change::Move(_, session) = &change {
-                if !view.member(session.node).is_some_and(|member| member.is_alive) {
-                    return Err(RefusedChanges::NodeNotAlive(session.node));
+                let node = session.node;
+                if !view.member(node).is_some_and(|member| member.is_alive) {
+                    return Err(RefusedChanges::NodeNotAlive(node));
                 }
-                if placed.placement.is_drained(session.node) {
-                    return Err(RefusedChanges::Drained(session.node));
+                if placed.placement.is_drained(node) {
+                    return Err(RefusedChanges::Drained(node));
                 }
-            }
-            if let Change::Upsert(_, session) | Change::Move(_, session) = &change
-                && !shape.can_name(session.node)
-            {
-                return Err(RefusedChanges::NotNamed(session.node));
+                if !shape.can_name(node) {
+                    return Err(RefusedChanges::NotNamed(node));
+                }
             }
             let partition = change.key().map(|key| self.shared.partition_of(key));
             let partition = partition.ok_or(RefusedChanges::NoKey)?;

@@ -65,20 +65,7 @@ impl<'a> Lab<'a> {
         }
         fs::create_dir_all(&directory).map_err(|error| LabError::File { path: directory.clone(), error })?;
         let reaper = Some(reaper(&plan.name)?);
-        let (nodes, others) = (Vec::new(), Vec::new());
-        let mut lab = Self {
-            plan,
-            directory,
-            nodes,
-            log: Log::default(),
-            handed_over: None,
-            others,
-            console,
-            interrupt,
-            reaper,
-            is_left: false,
-            _lock: lock,
-        };
+        let mut lab = Self::of(plan, directory, console, interrupt, reaper, lock);
         console.note("building namespaces, cables and bridges");
         lab.network().build()?;
         lab.processes().configure()?;
@@ -102,20 +89,32 @@ impl<'a> Lab<'a> {
         let standing = standing.and_then(|text| serde_json::from_slice::<Standing>(&text).ok());
         let plan = standing.and_then(|standing| standing.plan(name)).filter(|_| state::stands(name));
         let Some(plan) = plan else { return Err(LabError::Absent { name: name.to_owned() }) };
-        let (nodes, others) = (Vec::new(), Vec::new());
-        Ok(Self {
+        Ok(Self::of(plan, directory, console, interrupt, None, lock))
+    }
+
+    /// A lab of which nothing runs yet. Without somebody to take it away it is left standing.
+    fn of(
+        plan: Plan,
+        directory: PathBuf,
+        console: &'a Console,
+        interrupt: &'a Interrupt,
+        reaper: Option<Child>,
+        lock: Lock,
+    ) -> Self {
+        let is_left = reaper.is_none();
+        Self {
             plan,
             directory,
-            nodes,
+            nodes: Vec::new(),
             log: Log::default(),
             handed_over: None,
-            others,
+            others: Vec::new(),
             console,
             interrupt,
-            reaper: None,
-            is_left: true,
+            reaper,
+            is_left,
             _lock: lock,
-        })
+        }
     }
 
     /// Its network.

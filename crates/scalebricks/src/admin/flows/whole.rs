@@ -54,9 +54,9 @@ impl ControlledFlows {
         let plane = self.plane()?;
         let view = plane.view();
         let member = view.member(node).ok_or(FlowsError::NoSuchNode(node))?;
-        let mut then = plane.placement();
+        let (mut then, shape) = (plane.placement(), plane.shape());
         then.set_drained(node, true);
-        let heirs = then.heirs(node, &view, |_| true).ok_or_else(|| {
+        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(|| {
             FlowsError::Conflict(format!("{node} cannot be drained: no other is alive and not drained"))
         })?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
@@ -80,11 +80,14 @@ impl ControlledFlows {
     }
 
     pub(super) async fn forget_node(&self, node: NodeId) -> Result<(), FlowsError> {
-        self.check(node)?;
         if node == self.node {
             return Err(FlowsError::Invalid(format!("{node} cannot forget itself: ask another")));
         }
-        Ok(self.plane()?.forget(node).await?)
+        let plane = self.plane()?;
+        if plane.view().member(node).is_none() {
+            return Err(FlowsError::Invalid(format!("{node} was never in the cluster")));
+        }
+        Ok(plane.forget(node).await?)
     }
 
     pub(super) async fn set_standby_of(&self, node: NodeId, standby: Standby) -> Result<(), FlowsError> {
