@@ -27,6 +27,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A node that was given up and does not hear the others comes back no sooner: they would only give it up again.
 const EXILE: Duration = Duration::from_secs(30);
 
+/// Who hears hardly anybody for so long, and has still not been given up, is among the few that are left: had most of the others
+/// been alive, they would have done so after [`SUSPICION`] and one swap of the record.
+const LONELY: Duration = Duration::from_secs(5);
+
 /// What a node has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -48,8 +52,8 @@ pub struct Membership {
     /// When each node was last heard, in the life that the view has.
     heard: BTreeMap<NodeId, Duration>,
     last_poll: Duration,
-    /// Whether it heard hardly anybody of late: then it is itself who is cut off.
-    was_alone: bool,
+    /// Since when it hears hardly anybody and the record has not changed: then it is itself who is cut off, or most are dead.
+    alone_since: Option<Duration>,
     next_beat: Duration,
     proposed: Option<(Option<Revision>, Duration)>,
     /// When it learned that it was given up, if it was and is not back.
@@ -69,7 +73,7 @@ impl Membership {
             revision,
             heard: BTreeMap::new(),
             last_poll: now,
-            was_alone: false,
+            alone_since: None,
             next_beat: now,
             proposed: None,
             given_up: None,
@@ -119,6 +123,7 @@ impl Membership {
             self.given_up = Some(now);
         }
         (self.view, self.revision, self.proposed) = (view, Some(revision), None);
+        self.alone_since = self.alone_since.map(|_| now);
         if self.is_in() && self.given_up.take().is_some() {
             // If it was cut off, it hears the others again one after the other: none is silent before two beats have passed.
             let lately = now.saturating_sub(HEARING);
@@ -150,11 +155,11 @@ impl Membership {
         }
         self.last_poll = now;
         // Whoever hears the others again hears them one after the other, and gives none up meanwhile.
-        let is_alone = self.is_alone(now);
-        if self.was_alone && !is_alone {
+        if self.is_alone(now) {
+            self.alone_since.get_or_insert(now);
+        } else if self.alone_since.take().is_some() {
             self.give_everybody_time(now);
         }
-        self.was_alone = is_alone;
         let mut actions = Vec::new();
         if now >= self.next_beat {
             self.next_beat = now + BEAT;
@@ -201,7 +206,8 @@ impl Membership {
         // Of a pair each may give up the other, and the record knows one winner.
         let silent: Vec<NodeId> =
             self.others().filter(|node| !self.was_heard(*node, SUSPICION, now)).collect();
-        if silent.is_empty() || self.is_alone(now) {
+        let waits = self.alone_since.is_some_and(|since| now < since + LONELY);
+        if silent.is_empty() || waits {
             return None;
         }
         Some(silent.iter().fold(self.view.clone(), |view, node| view.without(*node)))
@@ -319,6 +325,35 @@ mod tests {
                 world.run(Duration::from_secs(5));
                 assert_eq!(world.epoch(), epoch, "seed {seed}");
                 assert!(world.nodes.iter().all(Membership::is_in));
+            }
+        }
+    }
+
+    #[test]
+    fn the_few_that_are_left_give_up_all_others() {
+        for seed in 0..50 {
+            for (nodes, left) in [(3, 1), (4, 1), (5, 2), (8, 2), (16, 3)] {
+                let mut world = World::new(seed, nodes);
+                world.run(Duration::from_secs(3));
+                world.stopped[left..].fill(true);
+                world.run(LONELY + HEARING + Duration::from_secs(1));
+                assert_eq!(world.alive(), (0..left).collect::<Vec<_>>(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_few_that_are_cut_off_give_up_nobody() {
+        for seed in 0..50 {
+            for (nodes, few) in [(3, 1), (4, 1), (5, 1), (8, 1)] {
+                let mut world = World::new(seed, nodes);
+                world.run(Duration::from_secs(3));
+                world.cut[..few].fill(true);
+                world.run(LONELY * 2);
+                assert_eq!(world.alive(), (few..nodes).collect::<Vec<_>>(), "seed {seed}");
+                world.cut.fill(false);
+                world.run(Duration::from_secs(3));
+                assert_eq!(world.alive(), (0..nodes).collect::<Vec<_>>(), "seed {seed}");
             }
         }
     }

@@ -103,6 +103,19 @@ fn from_two_to_sixteen_nodes_and_back() {
 }
 
 #[test]
+fn most_nodes_die_at_once() {
+    seeds(35_000, 3, |seed| {
+        let mut world = World::new(seed, 5);
+        world.live(Duration::from_secs(4));
+        for number in 2..5 {
+            world.nodes[number] = None;
+        }
+        world.settle();
+        assert_eq!(world.alive(), [node(0), node(1)]);
+    });
+}
+
+#[test]
 fn tables_change_their_shape_in_all_this() {
     seeds(40_000, 12, |seed| {
         let mut world = World::new(seed, 4);
