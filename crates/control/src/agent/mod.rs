@@ -18,10 +18,12 @@
 
 mod ownership;
 mod packet;
+mod reports;
 mod reshaping;
 
 pub use ownership::{REST, SNAPSHOT_EVERY};
 pub use packet::Packet;
+pub use reports::REPORT_EVERY;
 
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
@@ -31,12 +33,13 @@ use crate::record::{Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
 use ownership::Ownership;
+use reports::Early;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time between two reports of everything; what changes is reported at once.
-pub const REPORT_EVERY: Duration = Duration::from_millis(200);
+/// Time between two looks at all partitions that are this node's; those to which something happened are looked at every time.
+const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
 /// What a node has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +97,10 @@ pub struct Agent<T> {
     membership: Membership,
     replica: Replica<T>,
     owned: BTreeMap<PartitionId, Ownership>,
+    /// Those of them to which something happened since they were last looked at.
+    touched: BTreeSet<PartitionId>,
+    next_sweep: Duration,
+    early: Early,
     placement: Placement,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
@@ -126,6 +133,9 @@ impl<T: Tables> Agent<T> {
             membership,
             replica,
             owned: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            next_sweep: now,
+            early: Early::default(),
             placement: Placement::default(),
             shape: None,
             out_of_shape: (0, now),
@@ -203,6 +213,7 @@ impl<T: Tables> Agent<T> {
             // Owners may have changed, and this node's life: they wait for a word.
             self.next_report = now;
         }
+        self.next_sweep = now;
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();
@@ -222,6 +233,7 @@ impl<T: Tables> Agent<T> {
                 self.actions.push(Action::Load(partition));
             }
         }
+        self.hear_all_early();
     }
 
     /// A beat came.
@@ -232,9 +244,14 @@ impl<T: Tables> Agent<T> {
     /// A partition that was to be loaded, in the state of a snapshot or of no entry, and the last position of its log: nobody
     /// hears anything of it before it is there. Whether it is still wanted: its log then.
     pub fn restored(&mut self, partition: Partition, last: Position) -> bool {
-        let view = self.membership.view();
-        let Some(ownership) = self.owned.get_mut(&partition.id()) else { return false };
-        ownership.begin(partition, last, view)
+        let (id, view) = (partition.id(), self.membership.view());
+        let Some(ownership) = self.owned.get_mut(&id) else { return false };
+        if !ownership.begin(partition, last, view) {
+            return false;
+        }
+        self.hear_early(id);
+        self.touched.insert(id);
+        true
     }
 
     /// The next entry of the log of a partition that is this node's.
@@ -246,6 +263,7 @@ impl<T: Tables> Agent<T> {
         let Some(owner) = self.owned.get_mut(&partition).and_then(Ownership::owner_mut) else {
             return Ok(None);
         };
+        self.touched.insert(partition);
         match owner.entry(entry) {
             Ok((outcome, voids)) => Ok(Some(Applied { outcome, voids })),
             Err(error @ EntryError::Gap { .. }) => {
@@ -281,10 +299,7 @@ impl<T: Tables> Agent<T> {
             Packet::Message(message) => self.message(from, &message, now),
             Packet::Reports(reports) => {
                 for report in reports {
-                    if let Some(owner) = self.owned.get_mut(&report.partition).and_then(Ownership::owner_mut)
-                    {
-                        owner.report(from, report);
-                    }
+                    self.reported(from, report);
                 }
             }
         }
@@ -330,7 +345,12 @@ impl<T: Tables> Agent<T> {
     /// Works on the partitions that are this node's. What is for the node itself arrives at once, and so does its answer: FIB,
     /// bits and the word that all have them may be three rounds.
     fn own(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        let mut partitions: BTreeSet<PartitionId> = self.owned.keys().copied().collect();
+        let mut partitions = std::mem::take(&mut self.touched);
+        if now >= self.next_sweep {
+            self.next_sweep = now + SWEEP_EVERY;
+            partitions = self.owned.keys().copied().collect();
+        }
+        let looked_at = partitions.clone();
         while !partitions.is_empty() {
             let mut again = BTreeSet::new();
             for partition in partitions {
@@ -351,7 +371,8 @@ impl<T: Tables> Agent<T> {
         }
         let view = self.membership.view();
         let mut is_kept = false;
-        for (&partition, ownership) in &mut self.owned {
+        for partition in looked_at {
+            let Some(ownership) = self.owned.get_mut(&partition) else { continue };
             for repin in ownership.repins(view, &self.placement, now) {
                 self.stats.repins += 1;
                 actions.push(Action::Repin(partition, repin));
@@ -362,31 +383,5 @@ impl<T: Tables> Agent<T> {
                 actions.push(Action::Keep(partition, snapshot));
             }
         }
-    }
-
-    fn report_to_self(&mut self, partition: PartitionId) {
-        if let Some(report) = self.replica.report(partition)
-            && let Some(owner) = self.owned.get_mut(&partition).and_then(Ownership::owner_mut)
-        {
-            owner.report(self.me, report);
-        }
-    }
-
-    /// Tells owners where this node is.
-    fn report(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        if now >= self.next_report {
-            self.next_report = now + REPORT_EVERY;
-            let view = self.membership.view();
-            for partition in (0..self.partitions.get()).map(|at| PartitionId(at as u16)) {
-                self.to_report.extend(view.owner(partition).map(|owner| (owner, partition)));
-            }
-        }
-        let mut by_owner: BTreeMap<NodeId, Vec<_>> = BTreeMap::new();
-        for (owner, partition) in std::mem::take(&mut self.to_report) {
-            if owner != self.me {
-                by_owner.entry(owner).or_default().extend(self.replica.report(partition));
-            }
-        }
-        actions.extend(by_owner.into_iter().map(|(to, reports)| Action::Send(to, Packet::Reports(reports))));
     }
 }
