@@ -27,8 +27,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A node that was given up and does not hear the others comes back no sooner: they would only give it up again.
 const EXILE: Duration = Duration::from_secs(30);
 
-/// Who hears hardly anybody for so long, and has still not been given up, is among the few that are left: had most of the others
-/// been alive, they would have done so after [`SUSPICION`] and one swap of the record.
+/// Those who hear few others for so long, and have still not been given up, are the few that are left: had most been alive, they
+/// would have done so after [`SUSPICION`] and one swap of the record. Who hears nobody at all waits on: it may be that nobody
+/// hears anybody.
 const LONELY: Duration = Duration::from_secs(5);
 
 /// What a node has to do.
@@ -52,7 +53,7 @@ pub struct Membership {
     /// When each node was last heard, in the life that the view has.
     heard: BTreeMap<NodeId, Duration>,
     last_poll: Duration,
-    /// Since when it hears hardly anybody and the record has not changed: then it is itself who is cut off, or most are dead.
+    /// Since when it hears few, but not nobody, and the record has not changed: then it is itself who is cut off, or most are dead.
     alone_since: Option<Duration>,
     next_beat: Duration,
     proposed: Option<(Option<Revision>, Duration)>,
@@ -155,8 +156,12 @@ impl Membership {
         }
         self.last_poll = now;
         // Whoever hears the others again hears them one after the other, and gives none up meanwhile.
+        let hears_nobody = self.within_hearing(now) == 0;
         if self.is_alone(now) {
-            self.alone_since.get_or_insert(now);
+            let since = self.alone_since.get_or_insert(now);
+            if hears_nobody {
+                *since = now;
+            }
         } else if self.alone_since.take().is_some() {
             self.give_everybody_time(now);
         }
@@ -332,12 +337,29 @@ mod tests {
     #[test]
     fn the_few_that_are_left_give_up_all_others() {
         for seed in 0..50 {
-            for (nodes, left) in [(3, 1), (4, 1), (5, 2), (8, 2), (16, 3)] {
+            for (nodes, left) in [(5, 2), (8, 2), (16, 3)] {
                 let mut world = World::new(seed, nodes);
                 world.run(Duration::from_secs(3));
                 world.stopped[left..].fill(true);
                 world.run(LONELY + HEARING + Duration::from_secs(1));
                 assert_eq!(world.alive(), (0..left).collect::<Vec<_>>(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_given_up_while_nobody_hears_anybody() {
+        for seed in 0..50 {
+            for nodes in [3, 4, 8] {
+                let mut world = World::new(seed, nodes);
+                world.run(Duration::from_secs(3));
+                let epoch = world.epoch();
+                world.cut.fill(true);
+                world.run(LONELY * 4);
+                assert_eq!(world.epoch(), epoch, "seed {seed}");
+                world.cut.fill(false);
+                world.run(Duration::from_secs(5));
+                assert_eq!(world.epoch(), epoch, "seed {seed}");
             }
         }
     }

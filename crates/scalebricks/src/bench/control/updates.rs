@@ -28,7 +28,7 @@ struct Manner {
 }
 
 /// One change a call from ever more callers, and many a call from some.
-const CALLS: [(usize, usize); 4] = [(1, 1), (64, 1), (1024, 1), (8, 1000)];
+const CALLS: [(usize, usize); 5] = [(1, 1), (64, 1), (1024, 1), (8192, 1), (8, 1000)];
 
 /// Measures all sizes.
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
