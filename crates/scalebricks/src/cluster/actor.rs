@@ -1,25 +1,25 @@
 //! The one task that owns the agent: it hands it what comes, and does what it says.
 
 use super::counters::{Arrived, Carrying, flow_count};
-use super::daemon::SharedTables;
+use super::event::Event;
 use super::follow::Following;
+use super::inbox::{Beats, Inbox};
 use super::placement::Placed;
-use super::plane::{Beats, Inbox, Link, PlaneConfig, Shared};
-use super::repins::{RepinCause, RepinNotice};
-use super::verify::{Verdict, Verifications};
+use super::plane::{Link, PlaneConfig, Shared};
+use super::repins::RepinNotice;
+use super::rib::Reading;
+use super::verify::Verifications;
 use super::waiting::Waiters;
 use super::wire::Envelope;
 use super::write::Submission;
 use super::{shape, view};
 use scalebricks_control::agent::{Action, Agent};
-use scalebricks_control::distribution::{Report, Tables};
-use scalebricks_control::engine::{Engine, Entry, Revision, Snapshot};
-use scalebricks_control::membership::View;
-use scalebricks_control::partition::{Outcome, Partition, Void};
-use scalebricks_control::record::{Change, Repin, Session};
-use scalebricks_control::shape::Shape;
+use scalebricks_control::distribution::Tables;
+use scalebricks_control::engine::{Engine, Entry, Snapshot};
+use scalebricks_control::partition::{Outcome, Void};
+use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::FlowCount;
-use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
+use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,52 +36,16 @@ const TICK: Duration = Duration::from_millis(5);
 /// Time between two looks for what nobody waits for any more.
 const TIDY: Duration = Duration::from_secs(10);
 
-/// Something happened.
-pub(super) enum Event {
-    /// The record of membership.
-    Viewed(Revision, View),
-    /// The record of the table's shape.
-    Shaped(Revision, Shape),
-    /// A change of shape is in the log.
-    Reshaped(PartitionId),
-    /// Another node says something.
-    Came(NodeId, Vec<u8>),
-    /// A partition in the state of a snapshot, and the last position of its log.
-    Restored(u64, Box<Partition>, Position),
-    /// Its next entries.
-    Entries(PartitionId, u64, Vec<Entry>),
-    /// A death is in the log.
-    Repinned(PartitionId, NodeId),
-    /// So many keys of this process are in the log at this position, or will never be.
-    Logged(PartitionId, Position, u64),
-    /// What does a key lead to?
-    Ask(FlowKey, oneshot::Sender<Option<Session>>),
-    /// Tell when all nodes have applied this.
-    Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
-    /// What has a flow counted at this node?
-    Tally(NodeId, Teid, oneshot::Sender<Option<FlowCount>>),
-    /// Counters of flows are to move with them, from and to these tables.
-    Carry(SharedTables),
-    /// Where are the tables, in a partition?
-    Where(PartitionId, oneshot::Sender<Option<Report>>),
-    /// Which of these keys of a partition have left, and are still held?
-    Leaving(PartitionId, Vec<FlowKey>, oneshot::Sender<Vec<bool>>),
-    /// Have a node compare its tables with the logs, and tell of so many differences.
-    Verify(NodeId, u32, oneshot::Sender<Verdict>),
-    /// Tell all that a node's flows go to others.
-    Tell(RepinNotice),
-}
-
 /// The partition is another's, or not loaded.
 struct NotHere;
 
 /// The task.
 pub(super) struct Actor<T> {
-    agent: Agent<T>,
+    pub(super) agent: Agent<T>,
     config: PlaneConfig,
     engine: Arc<dyn Engine>,
-    link: Arc<dyn Link>,
-    shared: Arc<Shared>,
+    pub(super) link: Arc<dyn Link>,
+    pub(super) shared: Arc<Shared>,
     events: mpsc::Sender<Event>,
     beats: Arc<Beats>,
     start: Instant,
@@ -101,7 +65,7 @@ pub(super) struct Actor<T> {
     /// What the agent knows of what the controller says of nodes.
     placed: Arc<Placed>,
     /// Nodes whose keys go to others, not yet told of, by the heirs of each.
-    repins: Vec<RepinNotice>,
+    pub(super) repins: Vec<RepinNotice>,
 }
 
 impl<T: Tables> Actor<T> {
@@ -356,10 +320,12 @@ impl<T: Tables> Actor<T> {
     fn follow(&mut self, partition: PartitionId) {
         self.loads += 1;
         let following = Following {
-            engine: Arc::clone(&self.engine),
+            reading: Reading {
+                engine: Arc::clone(&self.engine),
+                params: self.shared.shape.load().first,
+                hasher: self.config.hasher,
+            },
             partition,
-            params: self.shared.shape.load().first,
-            hasher: self.config.hasher,
             load: self.loads,
             events: self.events.clone(),
         };
@@ -369,15 +335,8 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Has a death, or that a node is drained, written to a partition's log.
-    fn repin(&mut self, partition: PartitionId, repin: Repin) {
-        let from = repin.from;
-        self.note_repin(partition, &repin);
-        self.write(partition, Change::Repin(repin), Event::Repinned(partition, from));
-    }
-
     /// Has a change of the agent's written, and tells when it is in the log.
-    fn write(&self, partition: PartitionId, change: Change, done: Event) {
+    pub(super) fn write(&self, partition: PartitionId, change: Change, done: Event) {
         let (answer, logged) = oneshot::channel();
         let submission = Submission { changes: vec![change], answer };
         let writer = self.shared.writers[usize::from(partition.0)].clone();
@@ -389,41 +348,6 @@ impl<T: Tables> Actor<T> {
             // If it failed it is asked for once more.
             let _ends = events.send(done).await;
         });
-    }
-
-    /// What is to be told of a repin: with others of the same node and heirs, at once.
-    fn note_repin(&mut self, partition: PartitionId, repin: &Repin) {
-        let member = self.agent.membership().view().member(repin.from);
-        let is_alive = member.is_some_and(|member| member.is_alive);
-        let cause = if is_alive { RepinCause::Drained } else { RepinCause::Died };
-        let notice = RepinNotice {
-            partitions: 1,
-            keys: self.agent.partition(partition).map(|rib| rib.keys_of(repin.from) as u64),
-            heirs: repin.heirs.nodes().iter().map(|heir| u16::from(heir.get())).collect(),
-            ..RepinNotice::now(repin.from, member.map_or(0, |member| member.life), cause)
-        };
-        let same = |known: &&mut RepinNotice| (known.node, &known.heirs) == (notice.node, &notice.heirs);
-        if let Some(known) = self.repins.iter_mut().find(same) {
-            known.merge(notice);
-        } else {
-            self.repins.push(notice);
-        }
-    }
-
-    /// Tells the log, this node's admin interface and those of all others that a node's flows go to others.
-    fn tell_repin(&self, notice: RepinNotice) {
-        tracing::warn!(
-            node = notice.node,
-            cause = notice.cause.name(),
-            partitions = notice.partitions,
-            keys = notice.keys,
-            heirs = ?notice.heirs,
-            "a node's flows go to others"
-        );
-        let bytes = Envelope::Repinned(notice.clone()).encode(self.agent.spoken());
-        let others = self.agent.membership().view().alive().filter(|node| *node != self.agent.node());
-        others.for_each(|node| self.link.send(node, bytes.clone()));
-        self.shared.repins.add(notice);
     }
 
     /// Tells the rest of the process where things are.

@@ -1,8 +1,9 @@
 //! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
 
 use super::beating::{Beating, LOOK_EVERY};
+use super::inbox::Inbox;
 use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
-use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt, NatsAt};
 use scalebricks_control::distribution::Tables;

@@ -1,12 +1,10 @@
 //! A partition that is this node's: its snapshot, and then its log, handed to the agent.
 
-use super::actor::Event;
+use super::event::Event;
+use super::rib::{Reading, RibError};
 use futures_util::StreamExt;
-use scalebricks_control::engine::{Engine, ReadError};
-use scalebricks_control::partition::Partition;
-use scalebricks_tables::setsep::Params;
-use scalebricks_types::{KeyHasher, PartitionId, Position};
-use std::sync::Arc;
+use scalebricks_control::engine::ReadError;
+use scalebricks_types::{PartitionId, Position};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -21,11 +19,8 @@ const LONG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is followed, for whom.
 pub(super) struct Following {
-    pub(super) engine: Arc<dyn Engine>,
+    pub(super) reading: Reading,
     pub(super) partition: PartitionId,
-    /// The shape that its log begins in.
-    pub(super) params: Params,
-    pub(super) hasher: KeyHasher,
     /// Which time of loading this is: what an earlier one still says is passed over.
     pub(super) load: u64,
     pub(super) events: mpsc::Sender<Event>,
@@ -64,21 +59,8 @@ impl Following {
 
     /// Restores the newest snapshot.
     async fn load(&self) -> Result<Position, Trouble> {
-        let (partition, params, hasher) = (self.partition, self.params, self.hasher);
-        let last = self.engine.last(partition).await.map_err(|error| Trouble::from(&error))?;
-        let snapshot = self.engine.snapshot(partition).await.map_err(|error| match error {
-            scalebricks_control::engine::EngineError::Damaged(what) => Trouble::Damaged(what),
-            other => Trouble::Later(other.to_string()),
-        })?;
-        let restored = match snapshot {
-            None => Ok(Partition::new(partition, params, hasher)),
-            Some(snapshot) => {
-                let restore = move || Partition::restore(&snapshot.bytes, hasher);
-                let restored = tokio::task::spawn_blocking(restore).await;
-                restored.map_err(|error| Trouble::Later(error.to_string()))?
-            }
-        };
-        let restored = restored.map_err(|error| Trouble::Damaged(error.to_string()))?;
+        let last = self.reading.engine.last(self.partition).await.map_err(|error| Trouble::from(&error))?;
+        let restored = self.reading.restore(self.partition).await.map_err(|error| Trouble::of(&error))?;
         let position = restored.position();
         let event = Event::Restored(self.load, Box::new(restored), last);
         self.events.send(event).await.map_err(|_| Trouble::Closed)?;
@@ -88,7 +70,7 @@ impl Following {
     /// Hands over entry after entry.
     async fn tail(&self, mut position: Position) -> Trouble {
         loop {
-            let entries = self.engine.watch(self.partition, Position(position.0 + 1));
+            let entries = self.reading.engine.watch(self.partition, Position(position.0 + 1));
             let mut entries = entries.ready_chunks(TOGETHER);
             while let Some(chunk) = entries.next().await {
                 let mut error = None;
@@ -114,6 +96,16 @@ impl Following {
                 }
             }
             tokio::time::sleep(PATIENCE).await;
+        }
+    }
+}
+
+impl Trouble {
+    fn of(error: &RibError) -> Self {
+        match error {
+            RibError::Log(error) => Self::from(error),
+            RibError::Snapshot { .. } => Self::Damaged(error.to_string()),
+            RibError::TimedOut(_) | RibError::Stopping => Self::Later(error.to_string()),
         }
     }
 }

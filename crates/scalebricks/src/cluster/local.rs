@@ -1,7 +1,8 @@
 //! The control planes of several nodes in one process, over one log: tables in memory, channels for links. For tests and
 //! measurements.
 
-use super::plane::{ControlPlane, Inbox, Link, PlaneConfig};
+use super::inbox::Inbox;
+use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError};

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`plane`] | the handle that the rest of the process has |
 //! | [`daemon`] | all of it on a thread of a node's process |
-//! | `actor` | the one task that owns the agent |
+//! | `actor`, `event`, `repinning` | the one task that owns the agent, what it is told, and what it does for dead and drained nodes |
+//! | [`inbox`] | what comes from other nodes |
 //! | [`counters`] | counts of flows, carried to the flows' next nodes |
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | [`stats`] | what is counted |
@@ -31,11 +32,14 @@ mod actor;
 mod beating;
 pub mod counters;
 pub mod daemon;
+mod event;
 mod follow;
+pub mod inbox;
 pub mod local;
 pub mod mesh;
 mod placement;
 pub mod plane;
+mod repinning;
 pub mod repins;
 pub mod rib;
 mod shape;

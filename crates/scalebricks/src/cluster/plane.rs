@@ -1,8 +1,10 @@
 //! The control plane of a node, as the rest of the process has it.
 
-use super::actor::{Actor, Event};
+use super::actor::Actor;
 use super::counters::MovedCounters;
 use super::daemon::SharedTables;
+use super::event::Event;
+use super::inbox::{Beats, Inbox};
 use super::placement::{self, Placed};
 use super::repins::Repins;
 use super::rib::Reading;
@@ -58,36 +60,6 @@ pub trait Link: Send + Sync {
 
     /// Sends to one.
     fn send(&self, to: NodeId, bytes: Vec<u8>);
-}
-
-/// What comes from other nodes.
-#[derive(Clone)]
-pub struct Inbox {
-    pub(super) events: mpsc::Sender<Event>,
-    pub(super) beats: Arc<Beats>,
-}
-
-/// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
-#[derive(Default)]
-pub(super) struct Beats(Mutex<BTreeMap<NodeId, u64>>);
-
-impl Beats {
-    /// Those that came since the last call.
-    pub(super) fn take(&self) -> BTreeMap<NodeId, u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) // whole at any time
-    }
-}
-
-impl Inbox {
-    /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
-    pub fn beat(&self, from: NodeId, life: u64) {
-        self.beats.0.lock().unwrap_or_else(PoisonError::into_inner).insert(from, life);
-    }
-
-    /// Another node sent this. Waits for room; false: nobody is there any more.
-    pub async fn came(&self, from: NodeId, bytes: Vec<u8>) -> bool {
-        self.events.send(Event::Came(from, bytes)).await.is_ok()
-    }
 }
 
 /// What the actor tells, and what all may use.

@@ -1,6 +1,6 @@
 //! What the controller is told of flows that were given to other nodes.
 
-use super::actor::Event;
+use super::event::Event;
 use super::plane::ControlPlane;
 use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};

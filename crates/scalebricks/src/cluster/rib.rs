@@ -68,7 +68,8 @@ impl Reading {
         tokio::time::timeout(PATIENCE, load).await.map_err(|_| RibError::TimedOut(partition))?
     }
 
-    async fn restore(&self, partition: PartitionId) -> Result<Partition, RibError> {
+    /// A partition as its newest snapshot has it, or an empty one.
+    pub(super) async fn restore(&self, partition: PartitionId) -> Result<Partition, RibError> {
         let snapshot = self.engine.snapshot(partition).await.map_err(|error| match error {
             EngineError::Unavailable(what) => RibError::Log(ReadError::Unavailable(what)),
             other => RibError::Snapshot { partition, what: other.to_string() },

@@ -1,6 +1,6 @@
 //! The record of the table's shape: made by the first node that starts, changed by compare-and-set.
 
-use super::actor::Event;
+use super::event::Event;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::shape::Shape;
 use scalebricks_tables::setsep::Params;

@@ -1,6 +1,6 @@
 //! The record of membership: watched, and changed by compare-and-set. The other records of the cluster are watched with it.
 
-use super::actor::Event;
+use super::event::Event;
 use super::placement::{self, Placed};
 use super::plane::{ControlPlane, RefusedChanges, Shared};
 use super::shape;

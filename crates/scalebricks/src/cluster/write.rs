@@ -4,7 +4,7 @@
 //! the engine does with batches that run together; what comes meanwhile is the next batch. With many partitions enough are
 //! under way to keep an engine busy.
 
-use super::actor::Event;
+use super::event::Event;
 use scalebricks_control::engine::{AppendError, Batch, BatchId, Engine, WriterId};
 use scalebricks_control::record::{Change, encode};
 use scalebricks_types::{PartitionId, Position};

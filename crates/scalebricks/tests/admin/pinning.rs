@@ -3,7 +3,8 @@
 use crate::running::Running;
 use scalebricks::admin::flows::{ControlledFlows, Flows};
 use scalebricks::admin::server::{AdminServer, Listen};
-use scalebricks::cluster::plane::{Inbox, Link};
+use scalebricks::cluster::inbox::Inbox;
+use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::verify::Readable;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks::node::flow_columns::FlowParser;

@@ -1,7 +1,7 @@
 //! Nodes that are asked to compare their tables, by one of them for all.
 
 use super::{Readable, Verdict, Verifying};
-use crate::cluster::actor::Event;
+use crate::cluster::event::Event;
 use crate::cluster::plane::{ControlPlane, Link, Shared};
 use crate::cluster::rib::Reading;
 use crate::cluster::wire::Envelope;

@@ -18,7 +18,7 @@ mod verdict;
 pub(super) use asking::Verifications;
 pub use verdict::{Difference, DifferenceKind, Verdict};
 
-use super::actor::Event;
+use super::event::Event;
 use super::rib::{Reading, RibError, blocking};
 use compare::Suspect;
 use scalebricks_control::partition::Partition;

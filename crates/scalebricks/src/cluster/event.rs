@@ -1,0 +1,50 @@
+//! What a node's actor is told.
+
+use super::daemon::SharedTables;
+use super::repins::RepinNotice;
+use super::verify::Verdict;
+use scalebricks_control::distribution::Report;
+use scalebricks_control::engine::{Entry, Revision};
+use scalebricks_control::membership::View;
+use scalebricks_control::partition::Partition;
+use scalebricks_control::record::Session;
+use scalebricks_control::shape::Shape;
+use scalebricks_dataplane::FlowCount;
+use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
+use tokio::sync::oneshot;
+
+/// Something happened.
+pub(super) enum Event {
+    /// The record of membership.
+    Viewed(Revision, View),
+    /// The record of the table's shape.
+    Shaped(Revision, Shape),
+    /// A change of shape is in the log.
+    Reshaped(PartitionId),
+    /// Another node says something.
+    Came(NodeId, Vec<u8>),
+    /// A partition in the state of a snapshot, and the last position of its log.
+    Restored(u64, Box<Partition>, Position),
+    /// Its next entries.
+    Entries(PartitionId, u64, Vec<Entry>),
+    /// A death is in the log.
+    Repinned(PartitionId, NodeId),
+    /// So many keys of this process are in the log at this position, or will never be.
+    Logged(PartitionId, Position, u64),
+    /// What does a key lead to?
+    Ask(FlowKey, oneshot::Sender<Option<Session>>),
+    /// Tell when all nodes have applied this.
+    Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
+    /// What has a flow counted at this node?
+    Tally(NodeId, Teid, oneshot::Sender<Option<FlowCount>>),
+    /// Counters of flows are to move with them, from and to these tables.
+    Carry(SharedTables),
+    /// Where are the tables, in a partition?
+    Where(PartitionId, oneshot::Sender<Option<Report>>),
+    /// Which of these keys of a partition have left, and are still held?
+    Leaving(PartitionId, Vec<FlowKey>, oneshot::Sender<Vec<bool>>),
+    /// Have a node compare its tables with the logs, and tell of so many differences.
+    Verify(NodeId, u32, oneshot::Sender<Verdict>),
+    /// Tell all that a node's flows go to others.
+    Tell(RepinNotice),
+}

@@ -1,0 +1,53 @@
+//! The actor's part in giving a node's flows to others: has it written, and tells of it.
+
+use super::actor::Actor;
+use super::event::Event;
+use super::repins::{RepinCause, RepinNotice};
+use super::wire::Envelope;
+use scalebricks_control::distribution::Tables;
+use scalebricks_control::record::{Change, Repin};
+use scalebricks_types::PartitionId;
+
+impl<T: Tables> Actor<T> {
+    /// Has a death, or that a node is drained, written to a partition's log.
+    pub(super) fn repin(&mut self, partition: PartitionId, repin: Repin) {
+        let from = repin.from;
+        self.note_repin(partition, &repin);
+        self.write(partition, Change::Repin(repin), Event::Repinned(partition, from));
+    }
+
+    /// What is to be told of a repin: with others of the same node and heirs, at once.
+    fn note_repin(&mut self, partition: PartitionId, repin: &Repin) {
+        let member = self.agent.membership().view().member(repin.from);
+        let is_alive = member.is_some_and(|member| member.is_alive);
+        let cause = if is_alive { RepinCause::Drained } else { RepinCause::Died };
+        let notice = RepinNotice {
+            partitions: 1,
+            keys: self.agent.partition(partition).map(|rib| rib.keys_of(repin.from) as u64),
+            heirs: repin.heirs.nodes().iter().map(|heir| u16::from(heir.get())).collect(),
+            ..RepinNotice::now(repin.from, member.map_or(0, |member| member.life), cause)
+        };
+        let same = |known: &&mut RepinNotice| (known.node, &known.heirs) == (notice.node, &notice.heirs);
+        if let Some(known) = self.repins.iter_mut().find(same) {
+            known.merge(notice);
+        } else {
+            self.repins.push(notice);
+        }
+    }
+
+    /// Tells the log, this node's admin interface and those of all others that a node's flows go to others.
+    pub(super) fn tell_repin(&self, notice: RepinNotice) {
+        tracing::warn!(
+            node = notice.node,
+            cause = notice.cause.name(),
+            partitions = notice.partitions,
+            keys = notice.keys,
+            heirs = ?notice.heirs,
+            "a node's flows go to others"
+        );
+        let bytes = Envelope::Repinned(notice.clone()).encode(self.agent.spoken());
+        let others = self.agent.membership().view().alive().filter(|node| *node != self.agent.node());
+        others.for_each(|node| self.link.send(node, bytes.clone()));
+        self.shared.repins.add(notice);
+    }
+}
