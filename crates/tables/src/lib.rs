@@ -20,8 +20,11 @@ pub mod hash_partition;
 pub mod hashing;
 pub mod huge;
 pub mod isa;
+mod mix;
 mod prefetch;
+mod publish;
 pub mod setsep;
+mod stream;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};

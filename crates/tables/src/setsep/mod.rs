@@ -57,7 +57,6 @@ mod builder;
 mod changes;
 mod control;
 mod digest;
-mod epoch;
 mod face;
 mod format;
 mod geometry;
@@ -77,7 +76,6 @@ mod shapes;
 mod snapshot;
 mod solver;
 mod store;
-mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@
 //! one word where it can be: the hash relative to its stretch's first, and the value in the bits so freed. Room is given
 //! for a little more than a stretch's fair share; what does not fit (keys not hashed well, or hostile) goes to a list.
 
-use super::super::kernels::stream;
 use crate::huge::HugeSlice;
+use crate::stream;
 
 /// Blocks of a stretch.
 pub(super) const STRETCH: usize = 16;
