@@ -65,7 +65,6 @@ mod image;
 mod kernels;
 mod linear;
 mod ops;
-mod order;
 mod paper;
 mod params;
 mod payload;
