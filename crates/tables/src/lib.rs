@@ -30,6 +30,7 @@ mod prefetch;
 mod publish;
 pub mod setsep;
 mod stream;
+mod summed;
 mod threads;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};

@@ -87,13 +87,15 @@ impl Batch {
         let mut limit = (limit, None);
         let mut at = 0;
         for ahead in 1..=AHEAD[0] {
-            ask_ahead(parts, partitions, &order, ops, at, |distance| ahead + distance - AHEAD[0]);
+            ask_ahead(parts, partitions, &order, ops, at, |distance| {
+                (ahead + distance).checked_sub(AHEAD[0])
+            });
         }
         for run in order.chunk_by(|one, next| one.slot == next.slot) {
             let hash = ops[run[0].op as usize].hash();
             let partition = partitions.of(hash);
             for step in 0..run.len() {
-                ask_ahead(parts, partitions, &order, ops, at + step, |distance| distance);
+                ask_ahead(parts, partitions, &order, ops, at + step, Some);
             }
             at += run.len();
             let Some(store) = &mut parts[usize::from(partition.0)] else {
@@ -228,10 +230,10 @@ fn ask_ahead(
     order: &[Entry],
     ops: &[Op],
     at: usize,
-    place: impl Fn(usize) -> usize,
+    place: impl Fn(usize) -> Option<usize>,
 ) {
     for (depth, distance) in (0..).zip(AHEAD) {
-        let Some(entry) = order.get(at + place(distance)) else { continue };
+        let Some(entry) = place(distance).and_then(|ahead| order.get(at + ahead)) else { continue };
         if depth == 0 {
             prefetch_read(&ops[entry.op as usize]);
         }

@@ -99,7 +99,7 @@ impl Stretches {
     }
 
     /// A stretch's ranges in its partition.
-    fn ranges(&self, stretch: usize) -> std::ops::Range<u32> {
+    fn ranges(&self, stretch: usize) -> Range<u32> {
         let first = (stretch % self.each) << self.shift;
         let end = (first + (1 << self.shift)).min(self.params.ranges_per_partition() as usize);
         first as u32..end as u32 // fewer than 2^24

@@ -131,6 +131,19 @@ impl Store {
         }
     }
 
+    /// Makes an empty range one of these names under this seed; whether their graph has no cycle.
+    pub(super) fn restore(
+        &mut self,
+        range: u32,
+        seed: u8,
+        names: &[(u64, u16)],
+        colouring: &mut Colouring,
+    ) -> bool {
+        let mut span = self.span();
+        let fits = names.iter().all(|&(hash, value)| span.add(0, range, hash, value).is_ok());
+        fits && with!(span, part => part.into_graph(range).colour(seed, colouring), Span)
+    }
+
     /// The ranges, so many at a time.
     pub(super) fn spans(&mut self, ranges: usize) -> Vec<Span<'_>> {
         match self {
@@ -161,9 +174,9 @@ impl<L: Link + Zeroable> Ranges<L> {
         Self {
             layout,
             capacity,
-            heads: HugeSlice::zeroed(ranges * params.slots_per_range() as usize),
+            heads: HugeSlice::untouched(ranges * params.slots_per_range() as usize),
             names: HugeSlice::untouched(ranges * capacity),
-            words: HugeSlice::zeroed(ranges * layout.words),
+            words: HugeSlice::untouched(ranges * layout.words),
             of: vec![Head::default(); ranges],
         }
     }

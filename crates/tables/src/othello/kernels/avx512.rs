@@ -8,12 +8,12 @@ use crate::othello::place::{FACTOR, FINAL, STEP};
 use crate::othello::reader::FacePin;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
-    __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256,
-    _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_i32gather_epi32, _mm512_loadu_si512,
-    _mm512_min_epu32, _mm512_mul_epu32, _mm512_mullo_epi32, _mm512_mullo_epi64, _mm512_permutex2var_epi32,
-    _mm512_set1_epi32, _mm512_set1_epi64, _mm512_setr_epi32, _mm512_setzero_si512, _mm512_slli_epi32,
-    _mm512_srli_epi32, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_storeu_si512, _mm512_sub_epi32,
-    _mm512_xor_si512,
+    __m512i, _mm256_i32gather_epi32, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512,
+    _mm512_castsi256_si512, _mm512_castsi512_si256, _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64,
+    _mm512_inserti64x4, _mm512_loadu_si512, _mm512_min_epu32, _mm512_mul_epu32, _mm512_mullo_epi32,
+    _mm512_mullo_epi64, _mm512_permutex2var_epi32, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_setr_epi32,
+    _mm512_setzero_si512, _mm512_slli_epi32, _mm512_srli_epi32, _mm512_srli_epi64, _mm512_srlv_epi32,
+    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_xor_si512,
 };
 
 /// Names a step.
@@ -119,8 +119,11 @@ fn find(view: &View<'_>, keys: &[KeyHash; LANES]) -> Sites {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn read(view: &View<'_>, sites: &Sites, mask: __m512i) -> __m512i {
     let [a, b] = sites.0.map(|(bytes, shifts)| {
+        let halves = [_mm512_castsi512_si256(bytes), _mm512_extracti64x4_epi64::<1>(bytes)];
         // SAFETY: four bytes each of a range that was reached under the pin; places below 2^31 are not negative.
-        let held = unsafe { _mm512_i32gather_epi32::<1>(bytes, view.bytes().cast()) };
+        let [low, high] =
+            halves.map(|bytes| unsafe { _mm256_i32gather_epi32::<1>(view.bytes().cast(), bytes) });
+        let held = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
         _mm512_srlv_epi32(held, shifts)
     });
     _mm512_and_si512(_mm512_xor_si512(a, b), mask)

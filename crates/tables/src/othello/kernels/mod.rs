@@ -9,6 +9,9 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx512;
 mod portable;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
 mod view;
 
 use super::face::Face;
