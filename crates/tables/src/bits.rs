@@ -105,7 +105,9 @@ mod tests {
         fn what_is_put_is_taken(numbers in prop::collection::vec((any::<u64>(), 0u32..=64), 0..100)) {
             let low = |(number, bits): (u64, u32)| if bits == 0 { 0 } else { number >> (64 - bits) };
             let mut writer = BitWriter::new(Vec::new());
-            numbers.iter().for_each(|&number| writer.put(low(number), number.1));
+            for &number in &numbers {
+                writer.put(low(number), number.1);
+            }
             let (bytes, _) = writer.finish();
             let mut reader = BitReader::new(&bytes);
             for &number in &numbers {

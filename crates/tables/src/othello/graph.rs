@@ -164,7 +164,9 @@ impl<L: Link> Graph<'_, L> {
     #[inline]
     fn flip(&mut self, side: &[u32], difference: u32, changed: &mut Vec<u32>) {
         if difference != 0 {
-            side.iter().for_each(|&slot| self.layout.flip(self.words, slot, difference));
+            for &slot in side {
+                self.layout.flip(self.words, slot, difference);
+            }
             changed.extend_from_slice(side);
         }
     }

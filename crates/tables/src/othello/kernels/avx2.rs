@@ -1,5 +1,6 @@
 //! Lookups with AVX2: eight names a step. It has no 64-bit product, so those are made of three of 32 bits.
 #![allow(unsafe_code)]
+#![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
 use super::Found;
 use super::view::View;
@@ -58,7 +59,9 @@ pub(super) unsafe fn far<T: Found>(pin: FacePin<'_>, hashes: &[KeyHash], found: 
         for (sites, keys) in sites.iter_mut().zip(steps) {
             *sites = find(&view, keys);
             for (bytes, _) in sites.0 {
-                lanes(bytes).into_iter().for_each(|byte| view.prefetch(byte as usize));
+                for byte in lanes(bytes) {
+                    view.prefetch(byte as usize);
+                }
             }
         }
         for (found, sites) in found.iter_mut().zip(&sites) {
@@ -94,7 +97,7 @@ fn find(view: &View<'_>, keys: &[KeyHash; LANES]) -> Sites {
     let words = ranges.map(|range| unsafe { view.word(range) }.cast_signed());
     let [a, b, c, d, e, f, g, h] = words;
     let words = _mm256_setr_epi32(a, b, c, d, e, f, g, h);
-    let seeds = _mm256_srli_epi32::<{ SLOT_BITS as i32 }>(words);
+    let seeds = _mm256_srli_epi32::<{ SLOT_BITS.cast_signed() }>(words);
     let quarters = [_mm256_castsi256_si128(seeds), _mm256_extracti128_si256::<1>(seeds)];
     let mut mixed = [_mm256_setzero_si256(); 2];
     for ((mixed, hashes), seeds) in mixed.iter_mut().zip(hashes).zip(quarters) {

@@ -104,7 +104,7 @@ impl<'a> View<'a> {
     /// The byte of a range at which four bytes begin that hold a slot: they end where the range ends, at the latest.
     #[inline(always)]
     pub(super) const fn byte_of(&self, bit: u32) -> u32 {
-        let (byte, last) = (bit / 8 & self.keep, self.stride as u32 - 4); // a partition fits a delta of 64 MiB
+        let (byte, last) = ((bit / 8) & self.keep, self.stride as u32 - 4); // a partition fits a delta of 64 MiB
         if byte < last { byte } else { last }
     }
 

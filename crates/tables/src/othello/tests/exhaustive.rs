@@ -61,7 +61,9 @@ fn every_operation_on_every_small_graph_leaves_other_names_alone() {
                     reseeded += control.stats().reseeded - before;
                     // A reader that began before stays with what it saw.
                     let old = table.shapes.load().now.arena.find(0);
-                    held.iter().for_each(|&(hash, value)| assert_eq!(reader.pin().get(hash), value));
+                    for &(hash, value) in &held {
+                        assert_eq!(reader.pin().get(hash), value);
+                    }
                     let _ = table.apply(&delta).unwrap();
                     let mut words = vec![0; 8];
                     table.shapes.load().now.arena.copy(old.0, &mut words);

@@ -31,7 +31,7 @@ fn check(params: Params, ops: &[Op], batch: usize) {
         assert_eq!(done.is_ok(), twin.perform(one), "{one:?}: {done:?}");
         let is_there = model.contains_key(&one.hash());
         match (one, done) {
-            (Op::Insert(hash, value), Ok(delta)) | (Op::Update(hash, value), Ok(delta)) => {
+            (Op::Insert(hash, value) | Op::Update(hash, value), Ok(delta)) => {
                 assert_eq!(model.insert(hash, value).is_some(), matches!(one, Op::Update(..)));
                 let _ = replica.apply(&delta).unwrap();
                 good.push(one);
@@ -42,8 +42,9 @@ fn check(params: Params, ops: &[Op], batch: usize) {
                 good.push(one);
             }
             (Op::Insert(..), Err(UpdateError::Exists { op: 0 })) => assert!(is_there),
-            (Op::Insert(..), Err(UpdateError::Full(_))) => assert!(!is_there),
-            (_, Err(UpdateError::Missing { op: 0 })) => assert!(!is_there),
+            (Op::Insert(..), Err(UpdateError::Full(_))) | (_, Err(UpdateError::Missing { op: 0 })) => {
+                assert!(!is_there);
+            }
             (_, Err(error)) => panic!("{one:?}: {error}"),
         }
         if good.last() != Some(&one) {

@@ -52,7 +52,9 @@ fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
     let fresh = Othello::new(*control.params());
     let state = bytes_of(&spared);
     for table in [&fresh, &*replica] {
-        exports.iter().for_each(|export| assert!(table.apply(export).is_ok()));
+        for export in &exports {
+            assert!(table.apply(export).is_ok());
+        }
         assert!(bytes_of(table) == state);
     }
     assert_answers(&replica, &control.iter().collect::<Vec<_>>());
@@ -76,13 +78,17 @@ fn many_query_structures_follow_one_graph_and_one_may_be_changed_along() {
             .collect();
         let deltas = control.batch_with(&own, &ops).unwrap();
         for follower in &followers {
-            deltas.iter().for_each(|delta| assert_eq!(follower.apply(delta), Ok(Applied::Advanced)));
+            for delta in &deltas {
+                assert_eq!(follower.apply(delta), Ok(Applied::Advanced));
+            }
         }
         if turn % 20 == 0 {
             followers.push(control.export());
         }
     }
-    followers.iter().for_each(|follower| assert!(bytes_of(follower) == bytes_of(&own)));
+    for follower in &followers {
+        assert!(bytes_of(follower) == bytes_of(&own));
+    }
     let late = Othello::new(*control.params());
     let before = control_bytes(&control);
     let refused = control.batch_with(&late, &[Op::Remove(entry(3900, 4, 0).0)]);

@@ -55,7 +55,9 @@ fn churn(value_bits: u8, rounds: u64) {
                 control.batch(&ops).unwrap()
             };
             if round % 2 == 1 {
-                deltas.iter().for_each(|delta| _ = table.apply(delta).unwrap());
+                for delta in &deltas {
+                    let _ = table.apply(delta).unwrap();
+                }
             }
         }
         // On few cores the readers may not have run yet.

@@ -16,7 +16,7 @@ impl Twin {
     }
 
     fn number(&self, hash: u64) -> u32 {
-        (u128::from(hash) * u128::from(self.params.ranges()) >> 64) as u32
+        ((u128::from(hash) * u128::from(self.params.ranges())) >> 64) as u32
     }
 
     /// What is in each slot, or `None` if there is a cycle: slot by slot upwards, spread 0 from each that has nothing yet
