@@ -86,7 +86,15 @@ impl Batch {
         let order = std::mem::take(&mut self.order);
         let mut limit = (limit, None);
         let mut at = 0;
-        for ahead in 1..=AHEAD[0] {
+        if let [entry] = &order[..] {
+            // Alone: all at once.
+            let partition = partitions.of(ops[0].hash());
+            if let Some(store) = &parts[usize::from(partition.0)] {
+                let range = store.layout().params.locate(ops[0].hash()).1;
+                (1..=2).for_each(|depth| store.prefetch(range, entry.hash, depth));
+            }
+        }
+        for ahead in (1..=AHEAD[0]).skip(if order.len() > 1 { 0 } else { AHEAD[0] }) {
             ask_ahead(parts, partitions, &order, ops, at, |distance| {
                 (ahead + distance).checked_sub(AHEAD[0])
             });

@@ -9,6 +9,9 @@ use crate::huge::{HugeSlice, Zeroable};
 use crate::prefetch::{prefetch_item, prefetch_read};
 use scalebricks_types::KeyHash;
 
+/// Names from which on a range is too large to be fetched as a whole.
+const LARGE: usize = 1024;
+
 /// The ranges of one partition.
 #[derive(Debug)]
 pub(super) enum Store {
@@ -228,10 +231,34 @@ impl<L: Link + Zeroable> Ranges<L> {
         if depth == 0 {
             return prefetch_item(&self.of, range as usize);
         }
+        if self.capacity > LARGE {
+            return self.prefetch_slots(range, hash, depth);
+        }
+        // All of a small range: what a tree leads to is not known before it is there, and waiting for one line after the
+        // other takes longer than fetching them all.
+        let slots = self.layout.params.slots_per_range() as usize;
+        let all = |lines: usize, of: usize| (0..lines).map(move |line| line * 64 / of);
+        if depth == 1 {
+            let first = range as usize * slots;
+            for at in all((slots * size_of::<L>()).div_ceil(64), size_of::<L>()) {
+                prefetch_item(&self.heads, first + at);
+            }
+            for at in all(self.layout.words / 8, 8) {
+                prefetch_item(&self.words, range as usize * self.layout.words + at);
+            }
+        } else {
+            let (first, names) = (range as usize * self.capacity, self.of[range as usize].names as usize + 1);
+            for at in all((names * size_of::<Name<L>>()).div_ceil(64), size_of::<Name<L>>()) {
+                prefetch_item(&self.names, first + at);
+            }
+        }
+    }
+
+    /// The same of a range that is not small: only what is known to be read.
+    fn prefetch_slots(&self, range: u32, hash: u64, depth: u32) {
         let seed = self.of[range as usize].seed;
         let slots = range as usize * self.layout.params.slots_per_range() as usize;
-        let pair = self.layout.places.pair(hash, seed);
-        for slot in pair {
+        for slot in self.layout.places.pair(hash, seed) {
             let first = &self.heads[slots + slot as usize];
             if depth == 1 {
                 prefetch_read(first);
@@ -240,10 +267,6 @@ impl<L: Link + Zeroable> Ranges<L> {
             } else if let Some(name) = first.index() {
                 prefetch_item(&self.names, range as usize * self.capacity + name);
             }
-        }
-        if depth == 1 {
-            let names = self.of[range as usize].names as usize;
-            prefetch_item(&self.names, range as usize * self.capacity + names);
         }
     }
 

@@ -92,7 +92,8 @@ fn find(view: &View<'_>, keys: &[KeyHash; LANES]) -> Sites {
     let start = keys.as_ptr().cast::<__m256i>();
     // SAFETY: eight hashes are, transparently, eight words: two vectors.
     let hashes = unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] };
-    let ranges = lanes(halves::<LOW>(hashes.map(|hashes| scaled64(hashes, places.ranges))));
+    let ranges =
+        lanes(halves::<LOW>([scaled64(hashes[0], places.ranges), scaled64(hashes[1], places.ranges)]));
     // SAFETY: scaled hashes are numbers of ranges.
     let words = ranges.map(|range| unsafe { view.word(range) }.cast_signed());
     let [a, b, c, d, e, f, g, h] = words;
@@ -106,30 +107,41 @@ fn find(view: &View<'_>, keys: &[KeyHash; LANES]) -> Sites {
         let x = product(x, _mm256_add_epi64(splat64(FACTOR), steps));
         *mixed = product(_mm256_xor_si256(x, _mm256_srli_epi64::<32>(x)), splat64(FINAL));
     }
-    let [slots_a, slots_b] = places.slots.map(|slots| splat64(slots.into()));
-    let a = halves::<HIGH>(mixed.map(|z| _mm256_mul_epu32(_mm256_srli_epi64::<32>(z), slots_a)));
-    let b = halves::<HIGH>(mixed.map(|z| _mm256_mul_epu32(z, slots_b)));
+    let (slots_a, slots_b) = (splat64(places.slots[0].into()), splat64(places.slots[1].into()));
+    let [upper, lower] = [[_mm256_srli_epi64::<32>(mixed[0]), _mm256_srli_epi64::<32>(mixed[1])], mixed];
+    let a = halves::<HIGH>([_mm256_mul_epu32(upper[0], slots_a), _mm256_mul_epu32(upper[1], slots_a)]);
+    let b = halves::<HIGH>([_mm256_mul_epu32(lower[0], slots_b), _mm256_mul_epu32(lower[1], slots_b)]);
     let slots = _mm256_and_si256(words, splat((1 << SLOT_BITS) - 1));
     let base = _mm256_mullo_epi32(slots, splat(view.stride as u32)); // a near table has fewer than 2^31 bytes
     let b = _mm256_add_epi32(b, splat(places.slots[0]));
-    Sites([a, b].map(|slot| {
-        let bit = _mm256_mullo_epi32(slot, splat(view.width));
-        let byte = _mm256_and_si256(_mm256_srli_epi32::<3>(bit), splat(view.keep));
-        let byte = _mm256_min_epu32(byte, splat(view.stride as u32 - 4));
-        (_mm256_add_epi32(base, byte), _mm256_sub_epi32(bit, _mm256_slli_epi32::<3>(byte)))
-    }))
+    Sites([site(view, base, a), site(view, base, b)])
+}
+
+/// Where slots of ranges are that begin at these bytes.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn site(view: &View<'_>, base: __m256i, slot: __m256i) -> (__m256i, __m256i) {
+    let bit = _mm256_mullo_epi32(slot, splat(view.width));
+    let byte = _mm256_and_si256(_mm256_srli_epi32::<3>(bit), splat(view.keep));
+    let byte = _mm256_min_epu32(byte, splat(view.stride as u32 - 4));
+    (_mm256_add_epi32(base, byte), _mm256_sub_epi32(bit, _mm256_slli_epi32::<3>(byte)))
 }
 
 /// What the slots at these sites differ in.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn read(view: &View<'_>, sites: &Sites, mask: __m256i) -> __m256i {
-    let [a, b] = sites.0.map(|(bytes, shifts)| {
-        // SAFETY: four bytes each of a range that was reached under the pin; places below 2^31 are not negative.
-        let held = unsafe { _mm256_i32gather_epi32::<1>(view.bytes().cast(), bytes) };
-        _mm256_srlv_epi32(held, shifts)
-    });
+    let (a, b) = (contents(view, sites.0[0]), contents(view, sites.0[1]));
     _mm256_and_si256(_mm256_xor_si256(a, b), mask)
+}
+
+/// The slots at these sites, and other bits above.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn contents(view: &View<'_>, (bytes, shifts): (__m256i, __m256i)) -> __m256i {
+    // SAFETY: four bytes each of a range that was reached under the pin; places below 2^31 are not negative.
+    let held = unsafe { _mm256_i32gather_epi32::<1>(view.bytes().cast(), bytes) };
+    _mm256_srlv_epi32(held, shifts)
 }
 
 /// Stores what was found.

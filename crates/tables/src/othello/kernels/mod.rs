@@ -77,15 +77,12 @@ impl Lookup {
         if reach != Reach::Beyond && isa.is_available() {
             let far = reach == Reach::Far;
             match isa {
-                Isa::Avx512 | Isa::Avx512Gfni if far => {
-                    return Self { reach, values: avx512::far, differences: avx512::far };
-                }
+                Isa::Portable => {}
+                _ if far => return Self { reach, values: avx2::far, differences: avx2::far },
                 Isa::Avx512 | Isa::Avx512Gfni => {
                     return Self { reach, values: avx512::near, differences: avx512::near };
                 }
-                Isa::Avx2 if far => return Self { reach, values: avx2::far, differences: avx2::far },
                 Isa::Avx2 => return Self { reach, values: avx2::near, differences: avx2::near },
-                Isa::Portable => {}
             }
         }
         let _ = isa;
