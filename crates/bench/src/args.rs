@@ -15,10 +15,11 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks there are, in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
+    "othello-update",
     "setsep-space",
     "fib",
     "setsep-figures",
@@ -57,6 +58,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   setsep-update   changes, inserts and deletes a second beside a reader, and ten full turnovers
   setsep-space    bits a key, fallback keys, fullest group
   fib             the exact table: lookups and inserts at 95 % load
+  othello-update  the same of Othello, in four sizings, with bits a key
   setsep-figures  the SetSep figures and tables of the paper, run again
   capacity        flows that fit in a cluster, by nodes
   gateway         one node alone by stage, latencies by load, packets a second through a cluster
@@ -65,7 +67,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
 
 /// What `--structure` takes.
 const STRUCTURES: &str =
-    "Structure to measure: setsep, full-copy, cuckoo, hashbrown, ptr_hash or sux [default: all]";
+    "Structure to measure: setsep, othello, full-copy, cuckoo, hashbrown, ptr_hash or sux [default: all]";
 
 /// Examples and exit statuses.
 pub const EXAMPLES: &str = "\

@@ -8,11 +8,14 @@
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
 //! | [`hashing`] | the hash of many keys at once |
 //! | [`huge`], [`isa`] | memory on huge pages; which instructions kernels use |
+//! | [`othello`] | the second compact table: larger than SetSep, and much faster to change |
 //! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
 
 #![deny(unsafe_code)]
 
+mod bits;
 pub mod cuckoo;
+mod deal;
 pub mod fib;
 pub mod full_copy;
 pub mod gpt;
@@ -20,8 +23,15 @@ pub mod hash_partition;
 pub mod hashing;
 pub mod huge;
 pub mod isa;
+mod mix;
+mod order;
+pub mod othello;
 mod prefetch;
+mod publish;
 pub mod setsep;
+mod stream;
+mod summed;
+mod threads;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};

@@ -9,6 +9,7 @@ use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::{pin, timing};
+use scalebricks_tables::othello::Sizing;
 
 /// The benchmark.
 #[derive(Debug)]
@@ -135,6 +136,22 @@ fn contestants(
                             let make = Make { format, isa, product, ..make };
                             contestants.push(Contestant { structure, subject, make });
                         }
+                    }
+                }
+            } else if structure == Structure::Othello {
+                for sizing in Sizing::ALL {
+                    for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
+                        let subject = Subject {
+                            format: Some(sizing.name()),
+                            variant: Some(name.to_owned()),
+                            threads: Some(threads),
+                            ..base.clone()
+                        };
+                        contestants.push(Contestant {
+                            structure,
+                            subject,
+                            make: Make { sizing, product, ..make },
+                        });
                     }
                 }
             } else {

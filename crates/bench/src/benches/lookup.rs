@@ -9,6 +9,7 @@ use crate::rounds::{Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
+use scalebricks_tables::othello::Sizing;
 
 /// The benchmark.
 #[derive(Debug)]
@@ -109,6 +110,14 @@ fn contestants(
                     let subject =
                         Subject { format: format_name, variant: Some(isa.to_string()), ..subject.clone() };
                     made.push((subject, Make { format, isa, ..make }));
+                }
+            }
+        } else if structure == Structure::Othello {
+            for sizing in Sizing::ALL {
+                for isa in options.isas() {
+                    let format = Some(sizing.name());
+                    let subject = Subject { format, variant: Some(isa.to_string()), ..subject.clone() };
+                    made.push((subject, Make { sizing, isa, ..make }));
                 }
             }
         } else {

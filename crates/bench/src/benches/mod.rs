@@ -5,6 +5,7 @@ mod fib;
 mod figures;
 mod live;
 mod lookup;
+mod othello;
 mod reshape;
 mod space;
 mod turnover;
@@ -13,10 +14,11 @@ mod update;
 use crate::bench::Bench;
 
 /// All of them, in the order in which they run.
-pub const ALL: [&dyn Bench; 7] = [
+pub const ALL: [&dyn Bench; 8] = [
     &build::SetSepBuild,
     &lookup::SetSepLookup,
     &update::SetSepUpdate,
+    &othello::OthelloUpdate,
     &space::SetSepSpace,
     &fib::Fib,
     &figures::SetSepFigures,

@@ -7,6 +7,7 @@ mod cuckoo;
 pub mod flows;
 mod full_copy;
 mod hash_map;
+mod othello;
 mod packed;
 #[cfg(feature = "peers")]
 mod ptr_hash;
@@ -14,11 +15,13 @@ mod setsep;
 #[cfg(feature = "peers")]
 mod sux;
 
+pub use othello::params as othello_params;
 pub use setsep::params;
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use scalebricks_tables::isa::Isa;
+use scalebricks_tables::othello::Sizing;
 use scalebricks_tables::setsep::Format;
 use scalebricks_types::{FlowKey, KeyHash};
 use std::ops::Range;
@@ -28,6 +31,8 @@ use std::ops::Range;
 pub enum Structure {
     /// `tables::setsep`.
     SetSep,
+    /// `tables::othello`.
+    Othello,
     /// `tables::full_copy`: 16-byte flow keys, exact.
     FullCopy,
     /// `tables::cuckoo`: 8-byte keys, exact.
@@ -42,13 +47,21 @@ pub enum Structure {
 
 impl Structure {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::SetSep, Self::FullCopy, Self::Cuckoo, Self::HashBrown, Self::PtrHash, Self::Sux];
+    pub const ALL: [Self; 7] = [
+        Self::SetSep,
+        Self::Othello,
+        Self::FullCopy,
+        Self::Cuckoo,
+        Self::HashBrown,
+        Self::PtrHash,
+        Self::Sux,
+    ];
 
     /// Its name in the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SetSep => "setsep",
+            Self::Othello => "othello",
             Self::FullCopy => "full-copy",
             Self::Cuckoo => "cuckoo",
             Self::HashBrown => "hashbrown",
@@ -74,13 +87,14 @@ impl Structure {
 
     /// Whether it can be built by several threads.
     pub const fn builds_in_parallel(self) -> bool {
-        matches!(self, Self::SetSep | Self::Sux)
+        matches!(self, Self::SetSep | Self::Othello | Self::Sux)
     }
 
     /// Bytes a key that building it takes at the worst, about.
     pub const fn building_bytes_per_key(self) -> u64 {
         match self {
             Self::SetSep => 40,
+            Self::Othello => 80,
             Self::FullCopy => 48 + 36,
             Self::Cuckoo => 28,
             Self::HashBrown => 36,
@@ -95,6 +109,7 @@ impl Structure {
     pub fn prepare<'a>(self, set: &'a KeySet, make: Make) -> Result<Box<dyn Build + 'a>, BenchError> {
         Ok(match self {
             Self::SetSep => Box::new(setsep::Prepared::new(set, make)?),
+            Self::Othello => Box::new(othello::Prepared::new(set, make)?),
             Self::FullCopy => Box::new(full_copy::Prepared::new(set)),
             Self::Cuckoo => Box::new(cuckoo::Prepared::new(set)),
             Self::HashBrown => Box::new(hash_map::Prepared::new(set)),
@@ -115,7 +130,7 @@ impl Structure {
     /// The ways to ask it that are measured, for these batch sizes.
     pub fn modes(self, batches: &[usize]) -> Vec<Mode> {
         match self {
-            Self::SetSep => batches.iter().flat_map(|&batch| setsep::modes(batch)).collect(),
+            Self::SetSep | Self::Othello => batches.iter().flat_map(|&batch| setsep::modes(batch)).collect(),
             Self::FullCopy | Self::Cuckoo => {
                 let batches = batches.iter().filter(|&&batch| batch > 1);
                 batches.map(|&batch| Mode::Batch(batch)).collect()
@@ -126,11 +141,13 @@ impl Structure {
     }
 }
 
-/// How SetSep is made; other structures know nothing of it.
+/// How SetSep and Othello are made; other structures know nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Make {
-    /// The group format.
+    /// The group format of SetSep.
     pub format: Format,
+    /// The sizing of Othello.
+    pub sizing: Sizing,
     /// The instructions it may use.
     pub isa: Isa,
     /// Threads that build.
@@ -151,7 +168,13 @@ pub enum Product {
 impl Make {
     /// The default format, best instructions, one thread, a table.
     pub fn table() -> Self {
-        Self { format: Format::default(), isa: Isa::best(), threads: 1, product: Product::Table }
+        Self {
+            format: Format::default(),
+            sizing: Sizing::default(),
+            isa: Isa::best(),
+            threads: 1,
+            product: Product::Table,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! fallback list plus one, 0 for none. What an index word leads to (slot, head, lines) is never written while it can
 //! be reached: the writer fills a free slot with its head, and free lines, then stores the index word (release). A
 //! reader loads it (acquire) and sees the whole new block, or the whole old one. Old memory waits in a queue until
-//! [`super::epoch`] says that no reader can still be in it.
+//! [`crate::publish::epoch`] says that no reader can still be in it.
 //!
 //! So what a pinned reader reaches through an index word it loaded is, until it unpins, memory that no one writes:
 //! all writes to it happen before the store that the load saw, or after the unpinning. Kernels rely on that.
@@ -13,36 +13,14 @@
 //! Fallback lines come in segments that are added when needed and double in size, so an empty fallback costs
 //! nothing; lines given back are used again.
 
-use super::epoch::Epochs;
 use super::params::KEYS_PER_LINE;
-use super::sync::{Arc, AtomicU32, AtomicU64, Memory, Ordering, yield_now};
 use crate::prefetch::{prefetch_read, prefetch_write};
-use std::collections::VecDeque;
+use crate::publish::epoch::Epochs;
+use crate::publish::queue::Retired;
+use crate::publish::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
 use std::sync::OnceLock;
 
-/// One cache line.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-pub(super) struct Line(pub(super) [AtomicU64; 8]);
-
-impl Line {
-    pub(super) fn new(words: [u64; 8]) -> Self {
-        Self(words.map(AtomicU64::new))
-    }
-
-    /// Writes a line that no reader can reach.
-    #[inline(always)]
-    fn write(&self, words: &[u64; 8]) {
-        for (cell, &word) in self.0.iter().zip(words) {
-            cell.store(word, Ordering::Relaxed);
-        }
-    }
-}
-
-#[cfg(not(loom))]
-#[allow(unsafe_code, reason = "one promise about one type")]
-// SAFETY: eight words for which zero is a valid value, and nothing between or behind them: they fill the alignment.
-unsafe impl crate::huge::Zeroable for Line {}
+pub(super) use crate::publish::line::{Line, spare_slots};
 
 /// Lines in the first segment of fallback lines; each further one has twice as many.
 const FIRST_SEGMENT: u32 = if cfg!(loom) { 2 } else { 64 };
@@ -68,19 +46,13 @@ pub(super) struct Spares {
     lines: Vec<u32>,
     fresh_line: u32,
     line_limit: u32,
-    retired: VecDeque<(u64, Place)>,
+    retired: Retired<Place>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Slot(u32),
     Line(u32),
-}
-
-/// Free slots beside `blocks` blocks: how many updates may be waiting for readers before the writer must. Under 1 %
-/// of a large table; a small one, where 1 % would be too few to go on while a reader is off its core, has 32.
-pub(super) fn spare_slots(blocks: usize) -> usize {
-    if blocks < 512 { 32 } else { blocks / 128 }
 }
 
 impl Arena {
@@ -118,7 +90,7 @@ impl Arena {
             fresh_line: 0,
             // Old and new lists of a partition may exist side by side, and as much again may wait for readers.
             line_limit: line_limit.saturating_mul(3).saturating_add(64).min(FIRST_SEGMENT << (SEGMENTS - 1)),
-            retired: VecDeque::new(),
+            retired: Retired::new(),
         };
         (arena, spares)
     }
@@ -213,10 +185,11 @@ impl Arena {
         self.heads[slot as usize].store(head, Ordering::Relaxed);
         self.index[block as usize].store(slot, Ordering::Release);
         let tag = self.epochs.retire();
-        spares.retired.push_back((tag, Place::Slot(old)));
+        spares.retired.push(tag, Place::Slot(old));
         if fallback.is_some() {
-            let lines = self.fallback_lines(old);
-            spares.retired.extend(lines.map(|(number, _)| (tag, Place::Line(number))));
+            for (number, _) in self.fallback_lines(old) {
+                spares.retired.push(tag, Place::Line(number));
+            }
         }
     }
 
@@ -265,19 +238,11 @@ impl Arena {
 
     /// Moves what no reader can see any more from the queue to the free lists; whether there was any.
     fn reclaim(&self, spares: &mut Spares) -> bool {
-        let safe = self.epochs.safe_below();
-        let before = spares.retired.len();
-        while let Some(&(tag, place)) = spares.retired.front() {
-            if tag >= safe {
-                break;
-            }
-            spares.retired.pop_front();
-            match place {
-                Place::Slot(slot) => spares.slots.push(slot),
-                Place::Line(line) => spares.lines.push(line),
-            }
-        }
-        spares.retired.len() < before
+        let Spares { slots, lines, retired, .. } = spares;
+        retired.reclaim(&self.epochs, |place| match place {
+            Place::Slot(slot) => slots.push(slot),
+            Place::Line(line) => lines.push(line),
+        })
     }
 
     /// Bytes held: slots, index, fallback segments.

@@ -5,6 +5,7 @@ use super::image::{Layout, Packed};
 use super::params::{PARAMS_BYTES, Params};
 use super::payload::{Reshaping, block_width};
 use super::solver;
+use crate::bits::BitReader;
 use scalebricks_types::{ApplyError, PartitionId};
 
 /// Everything that changes in the blocks of a section. A few times the size of what was read, and kept to be used
@@ -97,8 +98,7 @@ impl Changes {
 pub(super) struct PayloadReader<'a> {
     layout: Layout,
     partition: PartitionId,
-    bytes: &'a [u8],
-    at_bit: usize,
+    bits: BitReader<'a>,
 }
 
 type Parsed<T> = Result<T, ApplyError>;
@@ -113,7 +113,7 @@ impl<'a> PayloadReader<'a> {
         let Some((fingerprint, bytes)) = bytes.split_first_chunk::<4>() else {
             return malformed("shorter than its fingerprint");
         };
-        let reader = Self { layout: *layout, partition, bytes, at_bit: 0 };
+        let reader = Self { layout: *layout, partition, bits: BitReader::new(bytes) };
         Ok((u32::from_le_bytes(*fingerprint), reader))
     }
 
@@ -228,28 +228,11 @@ impl<'a> PayloadReader<'a> {
 
     /// After the last section: nothing follows but the rest of a byte, zero.
     pub(super) fn end(&mut self) -> Parsed<()> {
-        match self.bytes.len() * 8 - self.at_bit {
-            0 => Ok(()),
-            rest @ 1..=7 if self.take(rest as u32)? == 0 => Ok(()),
-            _ => malformed("bits behind the end"),
-        }
+        if self.bits.is_at_end() { Ok(()) } else { malformed("bits behind the end") }
     }
 
     #[inline]
     fn take(&mut self, bits: u32) -> Parsed<u64> {
-        let end = self.at_bit + bits as usize;
-        if end > self.bytes.len() * 8 {
-            return malformed("truncated");
-        }
-        let (first, shift) = (self.at_bit / 8, self.at_bit % 8);
-        let held = match self.bytes[first..].first_chunk::<16>() {
-            Some(&bytes) => u128::from_le_bytes(bytes),
-            None => self.bytes[first..end.div_ceil(8)]
-                .iter()
-                .rev()
-                .fold(0, |held, &byte| held << 8 | u128::from(byte)),
-        };
-        self.at_bit = end;
-        Ok((held >> shift & ((1u128 << bits) - 1)) as u64)
+        self.bits.take(bits).ok_or(ApplyError::Malformed("truncated"))
     }
 }

@@ -2,11 +2,11 @@
 
 use super::arena::{Arena, Line, Spares, spare_slots};
 use super::changes::{BlockChange, Changes, PayloadReader};
-use super::epoch::Epochs;
 use super::image::{Layout, group_of, set_choice};
 use super::linear::Rows;
 use super::params::{KEYS_PER_LINE, Params};
-use super::sync::{Arc, Memory};
+use crate::publish::epoch::Epochs;
+use crate::publish::sync::{Arc, Memory};
 use scalebricks_types::{ApplyError, PartitionId};
 
 /// What readers see of a table in one shape.

@@ -1,5 +1,7 @@
 //! Where a key belongs: hash to bucket, bucket to candidate groups, key to array positions.
 
+pub(super) use crate::mix::mix64;
+
 /// Buckets in a block.
 pub const BUCKETS: usize = 256;
 /// Groups in a block.
@@ -13,15 +15,6 @@ pub const CANDIDATES_PER_BUCKET: usize = 4;
 pub(super) const fn bucket_of(hash: u64, blocks: u32) -> (u32, usize) {
     let bucket = ((hash as u128 * (blocks as u128 * BUCKETS as u128)) >> 64) as u64;
     ((bucket >> 8) as u32, (bucket & 0xFF) as usize)
-}
-
-/// A bijection of 64-bit words in which every output bit depends on every input bit (Stafford's variant 13 of the
-/// 64-bit finaliser).
-#[inline(always)]
-pub(super) const fn mix64(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// What every hash of the family `H_i = G1 + i·G2` of the searched formats is made of (paper §4.2).

@@ -57,7 +57,6 @@ mod builder;
 mod changes;
 mod control;
 mod digest;
-mod epoch;
 mod face;
 mod format;
 mod geometry;
@@ -66,7 +65,6 @@ mod image;
 mod kernels;
 mod linear;
 mod ops;
-mod order;
 mod paper;
 mod params;
 mod payload;
@@ -77,7 +75,6 @@ mod shapes;
 mod snapshot;
 mod solver;
 mod store;
-mod sync;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;

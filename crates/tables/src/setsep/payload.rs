@@ -19,6 +19,7 @@
 
 use super::image::Layout;
 use super::params::Params;
+use crate::bits::BitWriter;
 
 /// A partition on its way to another shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,16 +42,13 @@ pub(super) fn block_width(params: &Params) -> u32 {
 #[derive(Debug)]
 pub(super) struct PayloadWriter {
     layout: Layout,
-    words: Vec<u64>,
-    held: u64,
-    held_bits: u32,
+    bits: BitWriter,
 }
 
 impl PayloadWriter {
     /// The payload of a partition in this shape, or on its way from it. `scratch` is memory to write in.
-    pub(super) fn new(layout: &Layout, reshaping: Option<Reshaping>, mut scratch: Vec<u64>) -> Self {
-        scratch.clear();
-        let mut writer = Self { layout: *layout, words: scratch, held: 0, held_bits: 0 };
+    pub(super) fn new(layout: &Layout, reshaping: Option<Reshaping>, scratch: Vec<u64>) -> Self {
+        let mut writer = Self { layout: *layout, bits: BitWriter::new(scratch) };
         writer.put(layout.fingerprint.into(), 32);
         writer.put(reshaping.is_some().into(), 1);
         if let Some(Reshaping { to, done }) = reshaping {
@@ -63,22 +61,13 @@ impl PayloadWriter {
     /// Adds the low bits of a word, of which the others are 0.
     #[inline(always)]
     fn put(&mut self, value: u64, bits: u32) {
-        self.held |= value << self.held_bits;
-        let filled = self.held_bits + bits;
-        if filled >= 64 {
-            self.words.push(self.held);
-            let taken = 64 - self.held_bits;
-            self.held = if taken == 64 { 0 } else { value >> taken };
-            self.held_bits = filled - 64;
-        } else {
-            self.held_bits = filled;
-        }
+        self.bits.put(value, bits);
     }
 
     /// Begins the blocks of a shape, of which so many will follow in ascending order, with about so many groups.
     pub(super) fn section(&mut self, layout: &Layout, blocks: u32, groups: usize) {
         self.layout = *layout;
-        self.words.reserve((blocks as usize * BLOCK_BITS + groups * (6 + layout.params.group_bits())) / 64);
+        self.bits.reserve(blocks as usize * BLOCK_BITS + groups * (6 + layout.params.group_bits()));
         self.put(blocks.into(), block_width(&layout.params));
     }
 
@@ -130,14 +119,7 @@ impl PayloadWriter {
     }
 
     /// The payload, and the scratch.
-    pub(super) fn finish(mut self) -> (Vec<u8>, Vec<u64>) {
-        let rest = self.held_bits.div_ceil(8) as usize;
-        let mut bytes = Vec::with_capacity(self.words.len() * 8 + rest);
-        for word in &self.words {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes.extend_from_slice(&self.held.to_le_bytes()[..rest]);
-        self.words.clear();
-        (bytes, self.words)
+    pub(super) fn finish(self) -> (Vec<u8>, Vec<u64>) {
+        self.bits.finish()
     }
 }

@@ -2,15 +2,15 @@
 
 use super::arena::Line;
 use super::changes::PayloadReader;
-use super::epoch::Epochs;
 use super::face::{Effect, Face, FaceWriter};
 use super::params::Params;
 use super::payload::Reshaping;
 use super::reader::SetSepReader;
 use super::reshape;
 use super::shapes::Shapes;
-use super::sync::{Arc as Shared, Memory};
 use crate::gpt::{Gpt, GptReader};
+use crate::publish::epoch::Epochs;
+use crate::publish::sync::{Arc as Shared, Memory};
 use arc_swap::ArcSwap;
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

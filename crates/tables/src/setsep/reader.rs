@@ -1,12 +1,12 @@
 //! Readers: one a thread, pinned while they read; they look keys up by the kernels of [`super::kernels::lookup`].
 
-use super::epoch::Reader;
 use super::face::Face;
 use super::kernels::lookup::{Lookup, one};
 use super::query::SetSep;
 use super::shapes::Shapes;
 use crate::gpt::{GptReader, KeyBatch};
 use crate::isa::Isa;
+use crate::publish::epoch::Reader;
 use arc_swap::{ArcSwap, Cache};
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;

@@ -11,8 +11,9 @@ use super::super::params::Params;
 use super::super::solver;
 use super::super::store::{Span, Spilled};
 use super::BuildError;
-use super::deal::{Packing, STRETCH};
+use super::STRETCH;
 use super::passes::Job;
+use crate::deal::Packing;
 use crate::isa::Isa;
 use scalebricks_types::KeyHash;
 
@@ -288,8 +289,8 @@ fn twice(row: &[u64]) -> Option<u64> {
 #[inline(always)]
 fn each_key(packing: &Packing, job: Job<'_>, mut each: impl FnMut(u64, u8)) {
     for dealt in job.dealt {
-        packing.unpack(job.stretch, dealt.records(job.stretch), &mut each);
-        dealt.listed(job.stretch).for_each(|(hash, value)| each(hash, value));
+        packing.unpack(job.stretch, dealt.records(job.stretch), |hash, value| each(hash, value as u8)); // it came as one
+        dealt.listed(job.stretch).for_each(|(hash, value)| each(hash, value as u8));
     }
 }
 

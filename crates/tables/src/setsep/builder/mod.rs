@@ -1,7 +1,6 @@
-//! Fresh builds from many keys at once, in two passes: [`deal`] and [`assemble`].
+//! Fresh builds from many keys at once, in two passes: [`crate::deal`] and [`assemble`].
 
 mod assemble;
-mod deal;
 mod passes;
 
 use super::arena::Line;
@@ -13,8 +12,9 @@ use super::ops::Full;
 use super::params::Params;
 use super::query::SetSep;
 use super::store::Store;
+use crate::deal::Regions;
 use crate::isa::Isa;
-use deal::{Regions, STRETCH};
+use crate::threads::NoThread;
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +47,15 @@ pub enum BuildError {
     #[error("cannot start worker threads: {0}")]
     Threads(String),
 }
+
+impl From<NoThread> for BuildError {
+    fn from(NoThread(error): NoThread) -> Self {
+        Self::Threads(error)
+    }
+}
+
+/// Blocks of a stretch.
+const STRETCH: usize = 16;
 
 /// How far a build has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

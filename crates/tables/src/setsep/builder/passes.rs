@@ -1,10 +1,10 @@
 //! The two passes, each by all threads.
 
 use super::assemble::Assembler;
-use super::deal::{Dealt, Packing, STRETCH, room};
-use super::{BuildError, Progress, SetSepBuilder, Source};
+use super::{BuildError, Progress, STRETCH, SetSepBuilder, Source};
+use crate::deal::{Dealt, Packing, room};
 use crate::setsep::held::Held;
-use std::panic::resume_unwind;
+use crate::threads::on_threads;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -46,7 +46,8 @@ impl<'a> Passes<'a> {
         let all = !builder.mine.contains(&false);
         let params = &builder.params;
         let blocks = if all { params.blocks() } else { held.store.len() as u32 }; // at most 2^24
-        let packing = Packing::new(blocks, params.value_bits(), all);
+        let firsts: Vec<u32> = (0..blocks).step_by(STRETCH).collect();
+        let packing = Packing::new(&firsts, blocks, params.value_bits(), all);
         let numbers = (0..held.store.len()).map(|slot| held.number_of_slot(slot)).collect();
         Self { builder, held: HeldPlaces { all, first: held.first.clone() }, numbers, packing, threads }
     }
@@ -65,7 +66,7 @@ impl<'a> Passes<'a> {
         let mut regions = self.builder.regions.lock().unwrap_or_else(PoisonError::into_inner);
         let words = regions.words(self.threads * stretches * room);
         let shares: Vec<_> = words.chunks_mut((stretches * room).max(1)).enumerate().collect();
-        let dealt = each(shares, |(at, region)| {
+        let dealt = on_threads(shares, |(at, region)| {
             let mut dealt = Dealt::new(region, room, &self.packing);
             let keys = (at * share).min(source.len())..((at + 1) * share).min(source.len());
             self.deal(source, keys, &mut dealt).map(|()| dealt)
@@ -73,7 +74,7 @@ impl<'a> Passes<'a> {
         let jobs = Mutex::new(parts.into_iter().zip(self.numbers.chunks(STRETCH)).enumerate());
         let done = AtomicU64::new(0);
         let workers: Vec<()> = vec![(); self.threads];
-        each(workers, |()| {
+        on_threads(workers, |()| {
             let mut assembler = Assembler::new(&self.builder.params, &self.packing, self.builder.isa);
             let mut scratch = scratch();
             loop {
@@ -110,14 +111,14 @@ impl<'a> Passes<'a> {
             if self.held.all {
                 source.each(start..end, |hash, value| {
                     wide |= value;
-                    dealt.deal(&self.packing, block(hash) as usize / STRETCH, hash, value);
+                    dealt.deal(&self.packing, block(hash) as usize / STRETCH, hash, value.into());
                 });
                 continue;
             }
             for at in start..end {
                 let (hash, value) = source.get(at);
                 wide |= value;
-                dealt.deal(&self.packing, self.slot(block(hash))? as usize / STRETCH, hash, value);
+                dealt.deal(&self.packing, self.slot(block(hash))? as usize / STRETCH, hash, value.into());
             }
         }
         if !self.builder.params.is_value(wide) {
@@ -134,28 +135,4 @@ impl<'a> Passes<'a> {
         let first = self.held.first[usize::from(partition.0)].ok_or(BuildError::NotMine(partition))?;
         Ok(first + block % self.builder.params.blocks_per_partition())
     }
-}
-
-/// Calls `act` with each item on a thread of its own, one of them the caller's; the results in order, or the first error.
-fn each<T: Send, R: Send>(
-    items: Vec<T>,
-    act: impl Fn(T) -> Result<R, BuildError> + Sync,
-) -> Result<Vec<R>, BuildError> {
-    std::thread::scope(|scope| {
-        let mut items = items.into_iter();
-        let own = items.next();
-        let act = &act;
-        let helpers: Vec<_> = items
-            .map(|item| {
-                let spawned = std::thread::Builder::new().spawn_scoped(scope, move || act(item));
-                spawned.map_err(|error| BuildError::Threads(error.to_string()))
-            })
-            .collect();
-        let mut results: Vec<Result<R, BuildError>> = own.map(act).into_iter().collect();
-        for helper in helpers {
-            let joined = helper.map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            results.push(joined.flatten());
-        }
-        results.into_iter().collect()
-    })
 }

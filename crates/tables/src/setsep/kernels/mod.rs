@@ -26,7 +26,6 @@ pub(super) mod lookup;
 mod portable;
 pub(super) mod search;
 mod single;
-pub(super) mod stream;
 #[cfg(test)]
 mod tests;
 mod tile;

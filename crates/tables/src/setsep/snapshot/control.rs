@@ -61,7 +61,7 @@ impl SetSepControl {
                 Some((read_held(&mut source, *to, &mine, done, true, ratio)?, done.clone()))
             }
         };
-        source.finish()?;
+        source.end()?;
         Ok(Self::from_parts(now, next, positions, moves))
     }
 }

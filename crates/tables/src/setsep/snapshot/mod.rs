@@ -18,6 +18,7 @@ use super::image::Layout;
 use super::params::{PARAMS_BYTES, Params, ParamsError};
 use super::reshape;
 use super::solver::is_clean;
+use crate::summed::{Sink, Source};
 use scalebricks_types::Position;
 use std::io::{self, Read, Write};
 
@@ -53,15 +54,9 @@ pub enum SnapshotError {
     },
 }
 
-/// Passes bytes on and sums them up.
-struct Sink<W> {
-    to: W,
-    sum: crc32fast::Hasher,
-}
-
 impl<W: Write> Sink<W> {
     fn start(to: W, magic: [u8; 8], params: &Params) -> io::Result<Self> {
-        let mut sink = Self { to, sum: crc32fast::Hasher::new() };
+        let mut sink = Self::new(to);
         sink.put(&magic)?;
         sink.put(&VERSION.to_le_bytes())?;
         sink.put(&params.encode())?;
@@ -74,34 +69,11 @@ impl<W: Write> Sink<W> {
         self.put(&to.encode())?;
         done.iter().try_for_each(|done| self.put(&done.to_le_bytes()))
     }
-
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.update(bytes);
-        self.to.write_all(bytes)
-    }
-
-    fn put_words(&mut self, words: impl IntoIterator<Item = u64>, buffer: &mut Vec<u8>) -> io::Result<()> {
-        buffer.clear();
-        words.into_iter().for_each(|word| buffer.extend_from_slice(&word.to_le_bytes()));
-        self.put(buffer)
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        let sum = self.sum.finalize();
-        self.to.write_all(&sum.to_le_bytes())?;
-        self.to.flush()
-    }
-}
-
-/// Reads bytes and sums them up.
-struct Source<R> {
-    from: R,
-    sum: crc32fast::Hasher,
 }
 
 impl<R: Read> Source<R> {
     fn start(from: R, magic: [u8; 8]) -> Result<(Self, Params), SnapshotError> {
-        let mut source = Self { from, sum: crc32fast::Hasher::new() };
+        let mut source = Self::new(from);
         if source.take::<8>()? != magic {
             return Err(SnapshotError::Magic);
         }
@@ -143,28 +115,9 @@ impl<R: Read> Source<R> {
         (0..params.partitions().get()).map(|_| Ok(Position(u64::from_le_bytes(self.take()?)))).collect()
     }
 
-    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.fill(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.from.read_exact(bytes)?;
-        self.sum.update(bytes);
-        Ok(())
-    }
-
-    /// The next `count` words; `count` is at most a few thousand.
-    fn words(&mut self, count: usize, buffer: &mut Vec<u8>) -> io::Result<Vec<u64>> {
-        buffer.resize(count * 8, 0);
-        self.fill(buffer)?;
-        Ok(buffer.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
-    }
-
-    fn finish(mut self) -> Result<(), SnapshotError> {
-        let found = self.sum.clone().finalize();
-        let expected = u32::from_le_bytes(self.take()?);
+    /// The checksum is right.
+    fn end(self) -> Result<(), SnapshotError> {
+        let (found, expected) = self.finish()?;
         if found == expected { Ok(()) } else { Err(SnapshotError::Checksum { found, expected }) }
     }
 }

@@ -51,7 +51,7 @@ impl SetSep {
                 Some((*to, read_blocks(&mut source, to, done, true, ratio)?, done.clone()))
             }
         };
-        source.finish()?;
+        source.end()?;
         Ok(Self::from_parts(params, now, next, positions))
     }
 }

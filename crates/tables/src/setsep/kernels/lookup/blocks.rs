@@ -5,7 +5,7 @@
 //! all written before the index word was (release), and are not written again before the reader unpins: [`Blocks`]
 //! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
 //! them, may read them. Both facts are told in [`arena`](crate::setsep::arena) and
-//! [`epoch`](crate::setsep::epoch), and tested there under a model checker.
+//! [`epoch`](crate::publish::epoch), and tested there under a model checker.
 //!
 //! # Why places are in bounds
 //! Index words hold numbers of slots (`Arena::new` and `Arena::publish` store no others), a slot has
@@ -13,12 +13,12 @@
 #![allow(unsafe_code)]
 
 use crate::prefetch::prefetch_read;
+use crate::publish::sync::{AtomicU32, Ordering};
 use crate::setsep::arena::Line;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::setsep::face::Face;
 use crate::setsep::linear::Rows;
 use crate::setsep::reader::FacePin;
-use crate::setsep::sync::{AtomicU32, Ordering};
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 /// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.

@@ -1,29 +1,29 @@
 //! The atomics of what readers and the writer share; under `--cfg loom`, those of the model checker.
 
 #[cfg(loom)]
-pub(super) use loom::sync::{
+pub(crate) use loom::sync::{
     Arc, Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
-pub(super) use std::sync::{
+pub(crate) use std::sync::{
     Arc, Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 /// Zeroed memory of atomics: on huge pages, but not under the model checker, whose atomics are more than their bits.
 #[cfg(not(loom))]
-pub(super) use crate::huge::HugeSlice as Memory;
+pub(crate) use crate::huge::HugeSlice as Memory;
 #[cfg(loom)]
-pub(super) use modelled::Memory;
+pub(crate) use modelled::Memory;
 
 #[cfg(loom)]
 mod modelled {
     #[derive(Debug)]
-    pub(in crate::setsep) struct Memory<T>(Box<[T]>);
+    pub(crate) struct Memory<T>(Box<[T]>);
 
     impl<T: Default> Memory<T> {
-        pub(in crate::setsep) fn zeroed(len: usize) -> Self {
+        pub(crate) fn zeroed(len: usize) -> Self {
             Self((0..len).map(|_| T::default()).collect())
         }
     }
@@ -43,7 +43,7 @@ mod modelled {
 }
 
 /// Lets other threads run while waiting for them.
-pub(super) fn yield_now() {
+pub(crate) fn yield_now() {
     #[cfg(loom)]
     loom::thread::yield_now();
     #[cfg(not(loom))]

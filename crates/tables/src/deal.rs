@@ -1,20 +1,17 @@
-//! The first pass of a build: every key goes to its *stretch* of sixteen blocks, so that the second pass works on one
-//! stretch at a time in the processor's own cache.
+//! The first pass of a build: every key goes to its *stretch* of the table (sixteen blocks, some dozen ranges), so that
+//! the second pass works on one stretch at a time in the processor's own cache.
 //!
 //! Keys come in random order and go to hundreds of places. Each thread collects eight records a stretch, one cache
 //! line, before it writes them out past the caches: no line of the output is ever read in to be completed. A record is
 //! one word where it can be: the hash relative to its stretch's first, and the value in the bits so freed. Room is given
 //! for a little more than a stretch's fair share; what does not fit (keys not hashed well, or hostile) goes to a list.
 
-use super::super::kernels::stream;
 use crate::huge::HugeSlice;
-
-/// Blocks of a stretch.
-pub(super) const STRETCH: usize = 16;
+use crate::stream;
 
 /// Where stretches lie in the hash range, and how a key becomes a record.
 #[derive(Debug)]
-pub(super) struct Packing {
+pub(crate) struct Packing {
     /// The lowest hash of each stretch, or zeros if records are wide.
     bases: Vec<u64>,
     value_bits: u32,
@@ -22,33 +19,35 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Packing for stretches of a table's `blocks` blocks, all of them held or not.
-    pub(super) fn new(blocks: u32, value_bits: u8, all_held: bool) -> Self {
-        let stretches = (blocks as usize).div_ceil(STRETCH);
-        let base = |stretch: usize| (((stretch * STRETCH) as u128) << 64).div_ceil(blocks.into()) as u64;
+    /// Packing for a table that cuts the hash range in `parts` equal parts; a stretch begins with each of the parts in
+    /// `firsts`, ascending. All of them are held, or not.
+    pub(crate) fn new(firsts: &[u32], parts: u32, value_bits: u8, all_held: bool) -> Self {
+        let base = |first: u32| (u128::from(first) << 64).div_ceil(parts.into());
         // The widest relative hash, and the bits left above it for the value.
-        let widest = ((STRETCH as u128) << 64).div_ceil(blocks.into()).min(u128::from(u64::MAX)) as u64;
+        let ends = firsts.iter().skip(1).chain([&parts]);
+        let widest = firsts.iter().zip(ends).map(|(&first, &end)| base(end) - base(first)).max().unwrap_or(0);
+        let widest = widest.min(u128::from(u64::MAX)) as u64;
         let wide = !all_held || widest.leading_zeros() < u32::from(value_bits);
-        let bases = (0..stretches).map(|stretch| if wide { 0 } else { base(stretch) }).collect();
+        let bases = firsts.iter().map(|&first| if wide { 0 } else { base(first) as u64 }).collect();
         Self { bases, value_bits: value_bits.into(), wide }
     }
 
     /// Words of a record: 1 or 2.
-    pub(super) const fn words(&self) -> usize {
+    pub(crate) const fn words(&self) -> usize {
         1 + self.wide as usize
     }
 
     /// Calls `each` with the hash and value of every record.
     #[inline(always)]
-    pub(super) fn unpack(&self, stretch: usize, records: &[u64], mut each: impl FnMut(u64, u8)) {
+    pub(crate) fn unpack(&self, stretch: usize, records: &[u64], mut each: impl FnMut(u64, u16)) {
         if self.wide {
             for &[hash, value] in records.as_chunks::<2>().0 {
-                each(hash, value as u8);
+                each(hash, value as u16);
             }
         } else {
             let (base, mask) = (self.bases[stretch], (1u64 << self.value_bits) - 1);
             for &record in records {
-                each(base + (record >> self.value_bits), (record & mask) as u8);
+                each(base + (record >> self.value_bits), (record & mask) as u16);
             }
         }
     }
@@ -61,7 +60,7 @@ struct Pending([u64; 8]);
 
 /// The records of one thread: a region a stretch.
 #[derive(Debug)]
-pub(super) struct Dealt<'a> {
+pub(crate) struct Dealt<'a> {
     region: &'a mut [u64],
     /// Words of each stretch's region, a multiple of 8.
     room: usize,
@@ -69,17 +68,17 @@ pub(super) struct Dealt<'a> {
     /// For each stretch its lowest hash (as in [`Packing`]) and the words dealt to it, those of the list not counted.
     bins: Vec<(u64, usize)>,
     /// What found no room: stretch, hash, value.
-    list: Vec<(u32, u64, u8)>,
+    list: Vec<(u32, u64, u16)>,
 }
 
 /// Words of a region for the fair share of `keys` keys over `stretches`, and six standard deviations more.
-pub(super) fn room(keys: usize, stretches: usize, words: usize) -> usize {
+pub(crate) fn room(keys: usize, stretches: usize, words: usize) -> usize {
     let fair = keys.div_ceil(stretches.max(1));
     ((fair + 6 * fair.isqrt() + 16) * words).next_multiple_of(8)
 }
 
 impl<'a> Dealt<'a> {
-    pub(super) fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
+    pub(crate) fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
         let bins: Vec<_> = packing.bases.iter().map(|&base| (base, 0)).collect();
         let pending = vec![Pending([0; 8]); bins.len()];
         Self { region, room, pending, bins, list: Vec::new() }
@@ -87,7 +86,7 @@ impl<'a> Dealt<'a> {
 
     /// Adds a key to a stretch.
     #[inline(always)]
-    pub(super) fn deal(&mut self, packing: &Packing, stretch: usize, hash: u64, value: u8) {
+    pub(crate) fn deal(&mut self, packing: &Packing, stretch: usize, hash: u64, value: u16) {
         if packing.wide {
             self.word(packing, stretch, hash);
             self.word(packing, stretch, value.into());
@@ -132,7 +131,7 @@ impl<'a> Dealt<'a> {
     }
 
     /// Writes out what is left.
-    pub(super) fn finish(&mut self, packing: &Packing) {
+    pub(crate) fn finish(&mut self, packing: &Packing) {
         for stretch in 0..self.bins.len() {
             let words = self.bins[stretch].1;
             let (rest, at) = (words % 8, words - words % 8);
@@ -149,17 +148,17 @@ impl<'a> Dealt<'a> {
     }
 
     /// The records of a stretch.
-    pub(super) fn records(&self, stretch: usize) -> &[u64] {
+    pub(crate) fn records(&self, stretch: usize) -> &[u64] {
         &self.region[stretch * self.room..][..self.bins[stretch].1]
     }
 
     /// How many keys a stretch has.
-    pub(super) fn keys(&self, packing: &Packing, stretch: usize) -> usize {
+    pub(crate) fn keys(&self, packing: &Packing, stretch: usize) -> usize {
         self.bins[stretch].1 / packing.words() + self.listed(stretch).count()
     }
 
     /// The keys of a stretch that found no room.
-    pub(super) fn listed(&self, stretch: usize) -> impl Iterator<Item = (u64, u8)> + '_ {
+    pub(crate) fn listed(&self, stretch: usize) -> impl Iterator<Item = (u64, u16)> + '_ {
         let first = self.list.partition_point(|entry| (entry.0 as usize) < stretch);
         let run = self.list[first..].iter().take_while(move |entry| entry.0 as usize == stretch);
         run.map(|&(_, hash, value)| (hash, value))
@@ -168,11 +167,11 @@ impl<'a> Dealt<'a> {
 
 /// Memory for records, kept from one build to the next.
 #[derive(Debug, Default)]
-pub(super) struct Regions(Option<HugeSlice<u64>>);
+pub(crate) struct Regions(Option<HugeSlice<u64>>);
 
 impl Regions {
     /// This many words, of any content.
-    pub(super) fn words(&mut self, words: usize) -> &mut [u64] {
+    pub(crate) fn words(&mut self, words: usize) -> &mut [u64] {
         let memory = self.0.take().filter(|memory| memory.len() >= words);
         &mut self.0.insert(memory.unwrap_or_else(|| HugeSlice::zeroed(words)))[..words]
     }

@@ -3,7 +3,7 @@
 
 /// Writes a cache line past the caches, where the processor can. Call [`finish`] before another thread reads it.
 #[inline(always)]
-pub(in crate::setsep) fn line(to: &mut [u64; 8], from: &[u64; 8]) {
+pub(crate) fn line(to: &mut [u64; 8], from: &[u64; 8]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::_mm_stream_si64;
@@ -21,7 +21,7 @@ pub(in crate::setsep) fn line(to: &mut [u64; 8], from: &[u64; 8]) {
 
 /// Makes the lines written so far visible to whoever is told of them afterwards.
 #[inline(always)]
-pub(in crate::setsep) fn finish() {
+pub(crate) fn finish() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: SSE is part of x86-64.
     unsafe {

@@ -23,17 +23,17 @@ type Cell = Arc<CachePadded<AtomicU64>>;
 
 /// The writer's counter and the readers' cells.
 #[derive(Debug)]
-pub(super) struct Epochs {
+pub(crate) struct Epochs {
     now: CachePadded<AtomicU64>,
     cells: Mutex<Vec<Cell>>,
 }
 
 /// One reader's cell. Readers with several tables have one each.
 #[derive(Debug)]
-pub(super) struct Reader(Cell);
+pub(crate) struct Reader(Cell);
 
 impl Epochs {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { now: CachePadded::new(AtomicU64::new(1)), cells: Mutex::new(Vec::new()) }
     }
 
@@ -42,7 +42,7 @@ impl Epochs {
     }
 
     /// A cell of its own for a new reader.
-    pub(super) fn register(&self) -> Reader {
+    pub(crate) fn register(&self) -> Reader {
         let cell = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
         let mut cells = self.cells();
         cells.retain(|cell| cell.load(Ordering::Acquire) != GONE);
@@ -51,20 +51,20 @@ impl Epochs {
     }
 
     /// Cells registered and not yet cleared away.
-    pub(super) fn readers(&self) -> usize {
+    pub(crate) fn readers(&self) -> usize {
         self.cells().len()
     }
 
     /// To be called after the last path to something was overwritten, by one thread at a time: the tag under which it
     /// is retired. Two plain instructions: an atomic addition would wait for all stores before it.
-    pub(super) fn retire(&self) -> u64 {
+    pub(crate) fn retire(&self) -> u64 {
         let now = self.now.load(Ordering::Relaxed);
         self.now.store(now + 1, Ordering::Release);
         now
     }
 
     /// Whatever was retired under a tag below this is read by no one.
-    pub(super) fn safe_below(&self) -> u64 {
+    pub(crate) fn safe_below(&self) -> u64 {
         fence(Ordering::SeqCst);
         let mut cells = self.cells();
         cells.retain(|cell| cell.load(Ordering::Acquire) != GONE);
@@ -74,7 +74,7 @@ impl Epochs {
 
     /// Begins reading. Cost: one fence.
     #[inline]
-    pub(super) fn pin(&self, reader: &Reader) {
+    pub(crate) fn pin(&self, reader: &Reader) {
         reader.0.store(self.now.load(Ordering::Acquire), Ordering::Release);
         fence(Ordering::SeqCst);
     }
@@ -83,7 +83,7 @@ impl Epochs {
 impl Reader {
     /// Ends reading.
     #[inline]
-    pub(super) fn unpin(&self) {
+    pub(crate) fn unpin(&self) {
         self.0.store(IDLE, Ordering::Release);
     }
 }

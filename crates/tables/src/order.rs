@@ -1,17 +1,17 @@
-//! The order in which a batch is carried out: block after block, so that each one's memory is fetched once, and fetched
+//! The order in which a batch is carried out: place after place, so that each one's memory is fetched once, and fetched
 //! ahead.
 
-/// An operation, by its block in the store.
+/// An operation, by its place in the store (a block, a range).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
-    pub(super) slot: u32,
+pub(crate) struct Entry {
+    pub(crate) slot: u32,
     /// Its place in the batch.
-    pub(super) op: u32,
-    pub(super) hash: u64,
+    pub(crate) op: u32,
+    pub(crate) hash: u64,
 }
 
 /// Sorts entries by their block, those of a block in the order in which they came.
-pub(super) fn sort(order: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
+pub(crate) fn sort(order: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
     const DIGITS: usize = 1 << 8;
     if order.len() < 2 * DIGITS {
         order.sort_unstable();
@@ -37,8 +37,8 @@ pub(super) fn sort(order: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::geometry::mix64;
     use super::*;
+    use crate::mix::mix64;
 
     #[test]
     fn entries_are_in_the_order_of_their_blocks_and_then_of_the_batch() {

@@ -1,0 +1,127 @@
+//! Othello.
+
+use super::{Build, Make, Mode, Product, Questions, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use scalebricks_tables::isa::Isa;
+use scalebricks_tables::othello::{
+    Othello, OthelloBuilder, OthelloControl, OthelloReader, Params, ParamsError,
+};
+use scalebricks_types::{KeyHash, PartitionCount};
+use std::sync::Arc;
+
+/// Its name.
+const NAME: &str = "othello";
+
+/// The parameters of a table for so many keys.
+///
+/// # Errors
+/// [`BenchError::Usage`] for parameters that make no table.
+pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
+    let usage = |error: ParamsError| BenchError::Usage(error.to_string());
+    // A partition must fit one delta: some more for large tables.
+    let mut refused = None;
+    for shift in 0..=8 {
+        let partitions = PartitionCount::new(1 << shift).map_err(|e| BenchError::Usage(e.to_string()))?;
+        match Params::sized(make.sizing, keys, value_bits, partitions) {
+            Ok(params) => return Ok(params.with_seed(1)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.map_or_else(|| BenchError::Usage("no partitions".to_owned()), usage))
+}
+
+/// Keys and values, ready to be built from.
+pub struct Prepared<'a> {
+    set: &'a KeySet,
+    make: Make,
+    /// Keeps memory from one build to the next.
+    builder: OthelloBuilder,
+    values: Vec<u16>,
+    /// As pairs, where the product takes them so.
+    entries: Vec<(KeyHash, u16)>,
+}
+
+impl<'a> Prepared<'a> {
+    pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
+        let builder =
+            OthelloBuilder::new(params(set.len() as u64, set.value_bits, make)?).threads(make.threads);
+        let values: Vec<u16> = set.values.iter().map(|&value| value.into()).collect();
+        let is_table = make.product == Product::Table;
+        let entries =
+            if is_table { Vec::new() } else { set.hashes.iter().copied().zip(values.clone()).collect() };
+        Ok(Self { set, make, builder, values: if is_table { values } else { Vec::new() }, entries })
+    }
+}
+
+impl Build for Prepared<'_> {
+    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
+        if self.make.product == Product::Table {
+            let table = self.builder.build_table(&self.set.hashes, &self.values);
+            let table = Arc::new(table.map_err(|error| BenchError::of(NAME, error))?);
+            return Ok(Box::new(OthelloTable { table, isa: self.make.isa }));
+        }
+        let control = self.builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
+        Ok(Box::new(Control(control)))
+    }
+}
+
+/// The query structure.
+struct OthelloTable {
+    table: Arc<Othello>,
+    /// What readers may use.
+    isa: Isa,
+}
+
+/// Most values a call.
+const MAX_BATCH: usize = 4096;
+
+impl Table for OthelloTable {
+    fn table_bytes(&self) -> u64 {
+        self.table.stats().table_bytes as u64
+    }
+
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        // Instructions that are not there leave the answers wrong, which is told.
+        let Some(mut reader) = OthelloReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
+        match mode {
+            Mode::OnePin => {
+                let pin = reader.pin();
+                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                    *answer = pin.get(hash) as u8; // values of at most 8 bits, as all here
+                }
+            }
+            Mode::PinEach | Mode::Loop => {
+                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                    *answer = reader.pin().get(hash) as u8;
+                }
+            }
+            Mode::Batch(_) | Mode::Stream => {
+                let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+                let mut values = [0; MAX_BATCH];
+                for (hashes, answers) in questions.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
+                    let values = &mut values[..hashes.len()];
+                    reader.lookup_batch(hashes, values);
+                    answers.iter_mut().zip(values).for_each(|(answer, value)| *answer = *value as u8);
+                }
+            }
+        }
+    }
+}
+
+/// The control structure: asked for exact values, to check it.
+struct Control(OthelloControl);
+
+impl Table for Control {
+    fn table_bytes(&self) -> u64 {
+        self.0.control_bytes() as u64
+    }
+
+    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        for (&hash, answer) in questions.hashes.iter().zip(answers) {
+            if let Some(value) = self.0.get(hash) {
+                *answer = value as u8; // as above
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Numbers of any width one after the other, the lowest bit first.
+
+/// Writes bits.
+#[derive(Debug, Default)]
+pub(crate) struct BitWriter {
+    words: Vec<u64>,
+    held: u64,
+    held_bits: u32,
+}
+
+impl BitWriter {
+    /// Nothing written yet. `scratch` is memory to write in.
+    pub(crate) fn new(mut scratch: Vec<u64>) -> Self {
+        scratch.clear();
+        Self { words: scratch, held: 0, held_bits: 0 }
+    }
+
+    /// Makes room for about so many more bits.
+    pub(crate) fn reserve(&mut self, bits: usize) {
+        self.words.reserve(bits / 64);
+    }
+
+    /// Adds the low bits of a word, of which the others are 0.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, value: u64, bits: u32) {
+        self.held |= value << self.held_bits;
+        let filled = self.held_bits + bits;
+        if filled >= 64 {
+            self.words.push(self.held);
+            let taken = 64 - self.held_bits;
+            self.held = if taken == 64 { 0 } else { value >> taken };
+            self.held_bits = filled - 64;
+        } else {
+            self.held_bits = filled;
+        }
+    }
+
+    /// The bytes, the rest of the last one 0, and the scratch.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<u64>) {
+        let rest = self.held_bits.div_ceil(8) as usize;
+        let mut bytes = Vec::with_capacity(self.words.len() * 8 + rest);
+        for word in &self.words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.held.to_le_bytes()[..rest]);
+        self.words.clear();
+        (bytes, self.words)
+    }
+}
+
+/// Reads bits from anywhere.
+#[derive(Debug, Clone)]
+pub(crate) struct BitReader<'a> {
+    bytes: &'a [u8],
+    at_bit: usize,
+}
+
+impl<'a> BitReader<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at_bit: 0 }
+    }
+
+    /// The next so many bits, at most 64, or `None` if there are not so many.
+    #[inline]
+    pub(crate) fn take(&mut self, bits: u32) -> Option<u64> {
+        let end = self.at_bit + bits as usize;
+        if end > self.bytes.len() * 8 {
+            return None;
+        }
+        let (first, shift) = (self.at_bit / 8, self.at_bit % 8);
+        let held = match self.bytes[first..].first_chunk::<16>() {
+            Some(&bytes) => u128::from_le_bytes(bytes),
+            None => self.bytes[first..end.div_ceil(8)]
+                .iter()
+                .rev()
+                .fold(0, |held, &byte| held << 8 | u128::from(byte)),
+        };
+        self.at_bit = end;
+        Some((held >> shift & ((1u128 << bits) - 1)) as u64)
+    }
+
+    /// Bits not yet read.
+    pub(crate) const fn left(&self) -> usize {
+        self.bytes.len() * 8 - self.at_bit
+    }
+
+    /// Whether nothing is left but the rest of a byte, zero.
+    pub(crate) fn is_at_end(&mut self) -> bool {
+        match self.left() {
+            0 => true,
+            rest @ 1..=7 => self.take(rest as u32) == Some(0),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_put_is_taken(numbers in prop::collection::vec((any::<u64>(), 0u32..=64), 0..100)) {
+            let low = |(number, bits): (u64, u32)| if bits == 0 { 0 } else { number >> (64 - bits) };
+            let mut writer = BitWriter::new(Vec::new());
+            for &number in &numbers {
+                writer.put(low(number), number.1);
+            }
+            let (bytes, _) = writer.finish();
+            let mut reader = BitReader::new(&bytes);
+            for &number in &numbers {
+                prop_assert_eq!(reader.take(number.1), Some(low(number)));
+            }
+            prop_assert!(reader.left() < 8 && reader.clone().is_at_end());
+            prop_assert_eq!(reader.take(8), None);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Batches of operations: all or none.
+//!
+//! 1. The operations are put in the order of their ranges (and within a range in their own), so that a range's memory is
+//!    fetched once, and fetched ahead.
+//! 2. They are carried out range by range, leaving a way back, and notes of the slots they changed.
+//! 3. If all could be done, the notes become deltas; else all is undone.
+
+use super::graph::{Link, Refused, Work};
+use super::ops::{Op, UpdateError};
+use super::payload::PayloadWriter;
+use super::query::Own;
+use super::store::{Ranges, Store, with};
+use crate::huge::Zeroable;
+use crate::order::{Entry, sort};
+use crate::prefetch::prefetch_read;
+use scalebricks_types::{PartitionCount, PartitionId};
+use std::ops::Range;
+
+/// How far ahead of the operation at work memory is asked for: what says where its slots are, the slots, and the names
+/// there.
+const AHEAD: [usize; 3] = [24, 16, 8];
+
+/// A step back.
+#[derive(Debug, Clone, Copy)]
+enum Undo {
+    Take(u64),
+    Put(u64, u16),
+    Set(u64, u16),
+    Seed(u8),
+}
+
+/// A range that a batch has changed.
+#[derive(Debug)]
+struct Touched {
+    partition: PartitionId,
+    range: u32,
+    undo: Range<u32>,
+    /// The slots that changed, among those of all.
+    slots: Range<u32>,
+    /// Whether it has another seed, and so other bits everywhere.
+    reseeded: bool,
+}
+
+/// A batch at work. Kept to not allocate for each.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    order: Vec<Entry>,
+    spare: Vec<Entry>,
+    touched: Vec<Touched>,
+    undo: Vec<Undo>,
+    slots: Vec<u32>,
+    pub(super) work: Work,
+    /// Ranges that were given another seed.
+    pub(super) reseeded: u64,
+}
+
+impl Batch {
+    /// Forgets the last batch.
+    pub(super) fn clear(&mut self) {
+        self.order.clear();
+        self.touched.clear();
+        self.undo.clear();
+        self.slots.clear();
+        self.reseeded = 0;
+    }
+
+    /// Adds an operation, by its range among all.
+    pub(super) fn add(&mut self, range: u32, op: usize, hash: u64) {
+        self.order.push(Entry { slot: range, op: op as u32, hash }); // a batch fits memory
+    }
+
+    /// The partitions touched, ascending.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.touched.chunk_by(|one, next| one.partition == next.partition).map(|run| run[0].partition)
+    }
+
+    /// Carries out the operations. The first error by place in the batch, if any is before `limit`.
+    pub(super) fn perform(
+        &mut self,
+        parts: &mut [Option<Store>],
+        partitions: PartitionCount,
+        ops: &[Op],
+        limit: usize,
+    ) -> Option<UpdateError> {
+        sort(&mut self.order, &mut self.spare);
+        let order = std::mem::take(&mut self.order);
+        let mut limit = (limit, None);
+        let mut at = 0;
+        if let [entry] = &order[..] {
+            // Alone: all at once.
+            let partition = partitions.of(ops[0].hash());
+            if let Some(store) = &parts[usize::from(partition.0)] {
+                let range = store.layout().params.locate(ops[0].hash()).1;
+                (1..=2).for_each(|depth| store.prefetch(range, entry.hash, depth));
+            }
+        }
+        for ahead in (1..=AHEAD[0]).skip(if order.len() > 1 { 0 } else { AHEAD[0] }) {
+            ask_ahead(parts, partitions, &order, ops, at, |distance| {
+                (ahead + distance).checked_sub(AHEAD[0])
+            });
+        }
+        for run in order.chunk_by(|one, next| one.slot == next.slot) {
+            let hash = ops[run[0].op as usize].hash();
+            let partition = partitions.of(hash);
+            for step in 0..run.len() {
+                ask_ahead(parts, partitions, &order, ops, at + step, Some);
+            }
+            at += run.len();
+            let Some(store) = &mut parts[usize::from(partition.0)] else {
+                unreachable!("only operations on partitions held here were added");
+            };
+            let range = store.layout().params.locate(hash).1;
+            let from = (self.undo.len() as u32, self.slots.len() as u32, self.reseeded);
+            self.work.changed.clear();
+            let failed = with!(store, ranges => self.run(ranges, range, run, ops, limit.0));
+            if let Some((op, refused)) = failed {
+                let first = u32::from(partition.0) * store.layout().params.ranges_per_partition();
+                limit = (op, Some(named(refused, store, (first, range), op)));
+            }
+            if run.len() > 1 || self.work.changed.len() > 1 {
+                self.work.changed.sort_unstable();
+                self.work.changed.dedup();
+            }
+            self.slots.extend_from_slice(&self.work.changed);
+            self.touched.push(Touched {
+                partition,
+                range,
+                undo: from.0..self.undo.len() as u32,
+                slots: from.1..self.slots.len() as u32,
+                reseeded: from.2 != self.reseeded,
+            });
+        }
+        self.order = order;
+        limit.1
+    }
+
+    /// Carries out the operations on one range that are before `limit`. The first error and its place.
+    #[inline]
+    fn run<L: Link + Zeroable>(
+        &mut self,
+        ranges: &mut Ranges<L>,
+        range: u32,
+        run: &[Entry],
+        ops: &[Op],
+        mut limit: usize,
+    ) -> Option<(usize, Refused)> {
+        let mut graph = ranges.graph(range);
+        let mut failed = None;
+        for entry in run {
+            let op = entry.op as usize;
+            if op >= limit {
+                continue;
+            }
+            let hash = entry.hash;
+            let done = match ops[op] {
+                Op::Insert(_, value) => graph.put(hash, value, &mut self.work).map(|seed| {
+                    if let Some(seed) = seed {
+                        self.undo.push(Undo::Seed(seed));
+                        self.reseeded += 1;
+                    }
+                    Undo::Take(hash)
+                }),
+                Op::Update(_, value) => {
+                    graph.set(hash, value, &mut self.work).map(|old| Undo::Set(hash, old))
+                }
+                Op::Remove(_) => graph.take(hash, &mut self.work).map(|old| Undo::Put(hash, old)),
+            };
+            match done {
+                Ok(undo) => self.undo.push(undo),
+                Err(refused) => {
+                    limit = op;
+                    failed = Some((op, refused));
+                }
+            }
+        }
+        failed
+    }
+
+    /// Makes the ranges what they were.
+    pub(super) fn undo(&mut self, parts: &mut [Option<Store>]) {
+        for touched in self.touched.drain(..).rev() {
+            let Some(store) = &mut parts[usize::from(touched.partition.0)] else { continue };
+            for step in self.undo.drain(touched.undo.start as usize..).rev() {
+                let work = &mut self.work;
+                let undone = with!(store, ranges => {
+                    let mut graph = ranges.graph(touched.range);
+                    match step {
+                        Undo::Take(hash) => graph.take(hash, work).is_ok(),
+                        Undo::Put(hash, value) => graph.put(hash, value, work) == Ok(None),
+                        Undo::Set(hash, value) => graph.set(hash, value, work).is_ok(),
+                        Undo::Seed(seed) => graph.colour(seed, &mut work.colouring),
+                    }
+                });
+                if !undone {
+                    unreachable!("a step that was just done can be undone");
+                }
+            }
+        }
+    }
+
+    /// The payload of what changed in a partition; does the same to the owner's table, if it is there.
+    pub(super) fn commit(
+        &self,
+        store: &Store,
+        partition: PartitionId,
+        scratch: Vec<u64>,
+        mut own: Option<&mut Own<'_>>,
+    ) -> PayloadWriter {
+        let first = self.touched.partition_point(|touched| touched.partition < partition);
+        let run = &self.touched[first..];
+        let run = &run[..run.partition_point(|touched| touched.partition == partition)];
+        let params = &store.layout().params;
+        let from = u32::from(partition.0) * params.ranges_per_partition();
+        let mut writer = PayloadWriter::of_changes(store.layout(), run.len() as u32, scratch); // at most all ranges
+        for touched in run {
+            let (words, seed) = (store.words(touched.range), store.head(touched.range).seed);
+            let slots = &self.slots[touched.slots.start as usize..touched.slots.end as usize];
+            if touched.reseeded {
+                writer.range(touched.range, seed, words);
+            } else {
+                writer.slots(touched.range, slots, words);
+            }
+            if let Some(own) = &mut own
+                && (touched.reseeded || !slots.is_empty())
+            {
+                own.publish(partition, from + touched.range, words, seed);
+            }
+        }
+        writer
+    }
+}
+
+/// Asks for the memory of operations ahead of the one in this place.
+#[inline]
+fn ask_ahead(
+    parts: &[Option<Store>],
+    partitions: PartitionCount,
+    order: &[Entry],
+    ops: &[Op],
+    at: usize,
+    place: impl Fn(usize) -> Option<usize>,
+) {
+    for (depth, distance) in (0..).zip(AHEAD) {
+        let Some(entry) = place(distance).and_then(|ahead| order.get(at + ahead)) else { continue };
+        if depth == 0 {
+            prefetch_read(&ops[entry.op as usize]);
+        }
+        let hash = scalebricks_types::KeyHash::new(entry.hash);
+        if let Some(store) = &parts[usize::from(partitions.of(hash).0)] {
+            store.prefetch(store.layout().params.locate(hash).1, entry.hash, depth);
+        }
+    }
+}
+
+/// What a range refused, as the batch says it.
+fn named(refused: Refused, store: &Store, (first, range): (u32, u32), op: usize) -> UpdateError {
+    match refused {
+        Refused::Exists => UpdateError::Exists { op },
+        Refused::Missing => UpdateError::Missing { op },
+        Refused::Names | Refused::Seeds => store.full(refused, first, range).into(),
+    }
+}

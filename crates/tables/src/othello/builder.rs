@@ -1,0 +1,340 @@
+//! Fresh builds from many names at once, in two passes: [`crate::deal`], and range by range in the cache.
+
+use super::colour::Colouring;
+use super::control::OthelloControl;
+use super::face::Face;
+use super::image::Layout;
+use super::ops::Full;
+use super::params::Params;
+use super::query::Othello;
+use super::store::{Span, Store};
+use crate::deal::{Dealt, Packing, Regions, room};
+use crate::publish::line::Line;
+use crate::threads::{NoThread, on_threads};
+use scalebricks_types::{KeyHash, PartitionId, Position};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Why nothing was built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Two entries have the same hash.
+    #[error("two entries have the hash {:#018x}", .0.get())]
+    Duplicate(KeyHash),
+    /// A value does not fit the value bits.
+    #[error("value {value} has more than {bits} bits")]
+    Value {
+        /// The value.
+        value: u16,
+        /// [`Params::value_bits`].
+        bits: u8,
+    },
+    /// A name lies in a partition that is not to be built here.
+    #[error("{0:?} is not held here")]
+    NotMine(PartitionId),
+    /// Too many names for the parameters.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The worker threads could not be started.
+    #[error("cannot start worker threads: {0}")]
+    Threads(String),
+}
+
+impl From<NoThread> for BuildError {
+    fn from(NoThread(error): NoThread) -> Self {
+        Self::Threads(error)
+    }
+}
+
+/// Names of a stretch, about: their records and graphs stay in a private cache.
+const STRETCH_NAMES: u64 = 1 << 14;
+
+/// Builds an [`OthelloControl`], or an [`Othello`] alone, from names: each range under the lowest seed that suits it, and so
+/// the same bits whatever the order of names and the number of threads.
+///
+/// Memory for the names on their way (9 bytes a name) is kept from one build to the next of the same builder.
+#[derive(Debug, Clone)]
+pub struct OthelloBuilder {
+    params: Params,
+    threads: usize,
+    mine: Vec<bool>,
+    may_grow: bool,
+    regions: Arc<Mutex<Regions>>,
+}
+
+/// How the ranges of a table are cut in stretches: so many a partition, of 2^`shift` ranges each.
+#[derive(Debug, Clone, Copy)]
+struct Stretches {
+    params: Params,
+    each: usize,
+    shift: u32,
+}
+
+impl Stretches {
+    fn of(params: &Params) -> Self {
+        let shift = (STRETCH_NAMES / params.names_per_range()).max(1).ilog2();
+        let each = (params.ranges_per_partition() as usize).div_ceil(1 << shift);
+        Self { params: *params, each, shift }
+    }
+
+    /// The stretch of a name.
+    #[inline(always)]
+    fn stretch(&self, hash: KeyHash) -> usize {
+        let (partition, range) = self.params.locate(hash);
+        usize::from(partition.0) * self.each + (range >> self.shift) as usize
+    }
+
+    /// How many there are.
+    const fn len(&self) -> usize {
+        self.each * self.params.partitions().get() as usize
+    }
+
+    /// The first range of each among those of the table.
+    fn firsts(&self) -> Vec<u32> {
+        let ranges = self.params.ranges_per_partition();
+        let partitions = 0..self.params.partitions().get();
+        partitions
+            .flat_map(|partition| (0..ranges).step_by(1 << self.shift).map(move |at| partition * ranges + at))
+            .collect()
+    }
+
+    /// A stretch's ranges in its partition.
+    fn ranges(&self, stretch: usize) -> Range<u32> {
+        let first = (stretch % self.each) << self.shift;
+        let end = (first + (1 << self.shift)).min(self.params.ranges_per_partition() as usize);
+        first as u32..end as u32 // fewer than 2^24
+    }
+}
+
+impl OthelloBuilder {
+    /// A builder for all partitions, with one thread.
+    pub fn new(params: Params) -> Self {
+        let mine = vec![true; params.partitions().get() as usize];
+        Self { params, threads: 1, mine, may_grow: false, regions: Arc::default() }
+    }
+
+    /// Uses this many threads; 0 means one for each core.
+    pub fn threads(self, threads: usize) -> Self {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        Self { threads: if threads == 0 { all() } else { threads }, ..self }
+    }
+
+    /// Takes an eighth more ranges, and again, where the names do not fit those of the parameters. How many it took is in
+    /// the parameters of what was built.
+    pub fn may_grow(self) -> Self {
+        Self { may_grow: true, ..self }
+    }
+
+    /// Builds for these partitions only.
+    pub fn partitions(mut self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
+        self.mine.fill(false);
+        for partition in partitions {
+            if let Some(mine) = self.mine.get_mut(usize::from(partition.0)) {
+                *mine = true;
+            }
+        }
+        self
+    }
+
+    /// Builds from names and values. Every partition held is then at position 1.
+    ///
+    /// Cost: two passes over the names and two attempts a range, in parallel; the memory of the control structure.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build(&self, entries: &[(KeyHash, u16)]) -> Result<OthelloControl, BuildError> {
+        self.growing(|params| {
+            let stretches = Stretches::of(params);
+            let mut parts: Vec<Option<Store>> =
+                self.mine.iter().map(|&mine| mine.then(|| Store::new(params))).collect();
+            let spans = parts.iter_mut().flat_map(|part| match part {
+                Some(store) => store.spans(1 << stretches.shift).into_iter().map(Some).collect(),
+                None => (0..stretches.each).map(|_| None).collect::<Vec<_>>(),
+            });
+            let spans = spans.collect();
+            self.run(
+                &stretches,
+                entries.len(),
+                |at| entries[at],
+                spans,
+                |job, span, work| match span {
+                    Some(span) => job.fill(span, work),
+                    None => Ok(()),
+                },
+            )?;
+            let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
+            Ok(OthelloControl::from_parts(*params, None, parts, positions))
+        })
+    }
+
+    /// Builds the query structure alone, for names whose control structure is elsewhere, or nowhere. Partitions held are
+    /// at position 1.
+    ///
+    /// Cost: as [`build`](Self::build), without the memory of the control structure.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn build_table(&self, hashes: &[KeyHash], values: &[u16]) -> Result<Othello, BuildError> {
+        assert_eq!(hashes.len(), values.len(), "one value a name");
+        if self.mine.contains(&false) {
+            let entries: Vec<_> = hashes.iter().copied().zip(values.iter().copied()).collect();
+            return Ok(self.build(&entries)?.export());
+        }
+        self.growing(|params| {
+            let stretches = Stretches::of(params);
+            let (each, span) = (params.ranges_per_partition() as usize, 1 << stretches.shift);
+            let slot_lines = Layout::of(params).words / 8;
+            let mut memory = Face::memory(params);
+            let mut seeds = vec![0; params.ranges() as usize];
+            let lines = memory[..params.ranges() as usize * slot_lines].chunks_mut(each * slot_lines);
+            let outputs = lines
+                .zip(seeds.chunks_mut(each))
+                .flat_map(|(lines, seeds)| lines.chunks_mut(span * slot_lines).zip(seeds.chunks_mut(span)));
+            let outputs = outputs.collect();
+            let source = |at: usize| (hashes[at], values[at]);
+            self.run(&stretches, hashes.len(), source, outputs, |job, (lines, seeds), work| {
+                let ranges = seeds.len();
+                let store = work.store.get_or_insert_with(|| Store::of_ranges(params, span));
+                store.forget();
+                let Some(mut span) = store.spans(ranges).into_iter().next() else { return Ok(()) };
+                job.fill_with(&mut span, &mut work.colouring)?;
+                for (line, words) in lines.iter_mut().zip(store.all_words().as_chunks::<8>().0) {
+                    *line = Line::new(*words);
+                }
+                seeds.iter_mut().zip(store.heads()).for_each(|(seed, head)| *seed = head.seed);
+                Ok(())
+            })?;
+            Ok(Othello::with_memory(*params, vec![Position(1); self.mine.len()], memory, &seeds))
+        })
+    }
+
+    /// Runs a build, again with more ranges if it may.
+    fn growing<T>(&self, build: impl Fn(&Params) -> Result<T, BuildError>) -> Result<T, BuildError> {
+        let mut params = self.params;
+        loop {
+            match build(&params) {
+                Err(BuildError::Full(full)) if self.may_grow => {
+                    let ranges = params.ranges_per_partition();
+                    params = params.with_ranges(ranges + ranges / 8 + 1).map_err(|_| full)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Deals the names, then calls `act` for each stretch with one of `outputs`.
+    fn run<O: Send>(
+        &self,
+        stretches: &Stretches,
+        count: usize,
+        source: impl Fn(usize) -> (KeyHash, u16) + Sync,
+        outputs: Vec<O>,
+        act: impl Fn(Job<'_>, &mut O, &mut Work) -> Result<(), BuildError> + Sync,
+    ) -> Result<(), BuildError> {
+        let params = &stretches.params;
+        let all_held = !self.mine.contains(&false);
+        let packing = Packing::new(&stretches.firsts(), params.ranges(), params.value_bits(), all_held);
+        let share = count.div_ceil(self.threads);
+        let room = room(share, stretches.len(), packing.words());
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = regions.words(self.threads * stretches.len() * room);
+        let shares = words.chunks_mut((stretches.len() * room).max(1)).enumerate().collect();
+        let dealt = on_threads(shares, |(at, region)| {
+            let mut dealt = Dealt::new(region, room, &packing);
+            let names = (at * share).min(count)..((at + 1) * share).min(count);
+            self.deal(stretches, &packing, names, &source, &mut dealt).map(|()| dealt)
+        })?;
+        let jobs = Mutex::new(outputs.into_iter().enumerate());
+        on_threads(vec![(); self.threads], |()| -> Result<(), BuildError> {
+            let mut work = Work::default();
+            loop {
+                let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((stretch, mut output)) = next else { return Ok(()) };
+                let job = Job { stretches, stretch, packing: &packing, dealt: &dealt };
+                act(job, &mut output, &mut work)?;
+            }
+        })?;
+        Ok(())
+    }
+
+    fn deal(
+        &self,
+        stretches: &Stretches,
+        packing: &Packing,
+        names: Range<usize>,
+        source: &impl Fn(usize) -> (KeyHash, u16),
+        dealt: &mut Dealt<'_>,
+    ) -> Result<(), BuildError> {
+        let (params, all_held) = (&stretches.params, !self.mine.contains(&false));
+        let mut wide = 0;
+        for at in names.clone() {
+            let (hash, value) = source(at);
+            wide |= value;
+            let partition = params.partitions().of(hash);
+            if !all_held && !self.mine[usize::from(partition.0)] {
+                return Err(BuildError::NotMine(partition));
+            }
+            dealt.deal(packing, stretches.stretch(hash), hash.get(), value);
+        }
+        if !params.is_value(wide) {
+            let value = names.map(|at| source(at).1).find(|&value| !params.is_value(value)).unwrap_or(wide);
+            return Err(BuildError::Value { value, bits: params.value_bits() });
+        }
+        dealt.finish(packing);
+        Ok(())
+    }
+}
+
+/// What a thread keeps from one stretch to the next.
+#[derive(Debug, Default)]
+struct Work {
+    colouring: Colouring,
+    /// The ranges of a stretch, where no control structure has them.
+    store: Option<Store>,
+}
+
+/// One stretch to build.
+#[derive(Debug, Clone, Copy)]
+struct Job<'a> {
+    stretches: &'a Stretches,
+    stretch: usize,
+    packing: &'a Packing,
+    /// What each thread dealt in the first pass.
+    dealt: &'a [Dealt<'a>],
+}
+
+impl Job<'_> {
+    fn fill(self, span: &mut Span<'_>, work: &mut Work) -> Result<(), BuildError> {
+        self.fill_with(span, &mut work.colouring)
+    }
+
+    /// Puts the names of the stretch into its ranges, and makes these.
+    fn fill_with(self, span: &mut Span<'_>, colouring: &mut Colouring) -> Result<(), BuildError> {
+        let params = &self.stretches.params;
+        let ranges = self.stretches.ranges(self.stretch);
+        let first =
+            (self.stretch / self.stretches.each) as u32 * params.ranges_per_partition() + ranges.start;
+        let mut refused = Ok(());
+        let mut add = |hash, value| {
+            let (_, range) = params.locate(KeyHash::new(hash));
+            if let Err(full) = span.add(first, range - ranges.start, hash, value) {
+                refused = Err(full);
+            }
+        };
+        for dealt in self.dealt {
+            self.packing.unpack(self.stretch, dealt.records(self.stretch), &mut add);
+            dealt.listed(self.stretch).for_each(|(hash, value)| add(hash, value));
+        }
+        refused?;
+        for range in 0..ranges.end - ranges.start {
+            if let Err(full) = span.settle(first, range, colouring) {
+                // No seed suits a name that is there twice.
+                return Err(span.twice(range).map_or_else(|| full.into(), BuildError::Duplicate));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Lookups: from hashes to what a name's two slots differ in.
+//!
+//! The forms: [`portable`] (also the one for single names), [`avx2`], [`avx512`]; what they all equal is
+//! [`Places`](super::place::Places). They differ in how many names they take through a step at once, not in what they
+//! read: a directory word, and four bytes for each slot. A form is chosen when a reader is made.
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod avx512;
+mod portable;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
+mod view;
+
+use super::face::Face;
+use super::reader::FacePin;
+use crate::isa::Isa;
+use scalebricks_types::KeyHash;
+
+pub(super) use portable::one;
+
+use view::Reach;
+
+/// A kernel: something of each of some names, which must be as many as there is room for.
+type Batch<T> = unsafe fn(FacePin<'_>, &[KeyHash], &mut [T]);
+
+/// The lookup kernels for the tables of one reach, at a level of instructions that this processor has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lookup {
+    reach: Reach,
+    values: Batch<u16>,
+    differences: Batch<u32>,
+}
+
+/// What a kernel makes of the difference of two slots.
+trait Found: Copy {
+    /// The bits of the difference that are wanted, in a table of so many value and check bits.
+    fn mask(value_bits: u32, check_bits: u32) -> u32;
+
+    /// Of these bits.
+    fn of(difference: u32) -> Self;
+}
+
+/// The value.
+impl Found for u16 {
+    #[inline(always)]
+    fn mask(value_bits: u32, _: u32) -> u32 {
+        (1 << value_bits) - 1
+    }
+
+    #[inline(always)]
+    fn of(difference: u32) -> Self {
+        difference as Self // masked to at most 16 bits
+    }
+}
+
+/// Value and checksum.
+impl Found for u32 {
+    #[inline(always)]
+    fn mask(value_bits: u32, check_bits: u32) -> u32 {
+        (1 << (value_bits + check_bits)) - 1
+    }
+
+    #[inline(always)]
+    fn of(difference: u32) -> Self {
+        difference
+    }
+}
+
+impl Lookup {
+    /// The kernels of these instructions, or the best below them.
+    pub(super) fn new(face: &Face, isa: Isa) -> Self {
+        let reach = Reach::of(face);
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if reach != Reach::Beyond && isa.is_available() {
+            let far = reach == Reach::Far;
+            match isa {
+                Isa::Portable => {}
+                _ if far => return Self { reach, values: avx2::far, differences: avx2::far },
+                Isa::Avx512 | Isa::Avx512Gfni => {
+                    return Self { reach, values: avx512::near, differences: avx512::near };
+                }
+                Isa::Avx2 => return Self { reach, values: avx2::near, differences: avx2::near },
+            }
+        }
+        let _ = isa;
+        Self { reach, values: portable::batch, differences: portable::batch }
+    }
+
+    /// Whether it is the kernel of tables like this one.
+    #[inline(always)]
+    pub(super) fn is_for(self, face: &Face) -> bool {
+        Reach::of(face) == self.reach
+    }
+
+    /// The value of each name.
+    ///
+    /// # Panics
+    /// If there is room for fewer values than there are hashes, or the table is not like the one the kernel was made for.
+    #[inline(always)]
+    pub(super) fn values(self, pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u16]) {
+        self.run(self.values, pin, hashes, values);
+    }
+
+    /// What the slots of each name differ in: its value, and its checksum above.
+    ///
+    /// # Panics
+    /// As [`values`](Self::values).
+    #[inline(always)]
+    pub(super) fn differences(self, pin: FacePin<'_>, hashes: &[KeyHash], found: &mut [u32]) {
+        self.run(self.differences, pin, hashes, found);
+    }
+
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
+    fn run<T>(self, batch: Batch<T>, pin: FacePin<'_>, hashes: &[KeyHash], found: &mut [T]) {
+        let found = &mut found[..hashes.len()];
+        assert!(self.is_for(pin.face()), "another table's kernel");
+        // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.
+        unsafe { batch(pin, hashes, found) }
+    }
+}

@@ -1,0 +1,100 @@
+//! Every form against the definition, on arbitrary contents.
+
+use crate::isa::Isa;
+use crate::mix::mix64;
+use crate::othello::face::Face;
+use crate::othello::params::Params;
+use crate::othello::query::Othello;
+use crate::othello::reader::OthelloReader;
+use scalebricks_types::{KeyHash, PartitionCount, Position};
+use std::sync::Arc;
+
+/// Longest batch of which no length is left out.
+const LONGEST: usize = if cfg!(miri) { 20 } else { 200 };
+
+/// A table of arbitrary contents under arbitrary seeds.
+fn table(params: Params) -> Othello {
+    let mut memory = Face::memory(&params);
+    for (number, cell) in (0..).zip(memory.iter_mut().flat_map(|line| &mut line.0)) {
+        *cell = crate::publish::sync::AtomicU64::new(mix64(number));
+    }
+    let seeds: Vec<u8> = (0..params.ranges()).map(|range| mix64(range.into()) as u8).collect();
+    Othello::with_memory(params, vec![Position(0)], memory, &seeds)
+}
+
+/// What the definition says the slots of a name differ in.
+fn expected(table: &Othello, hash: KeyHash) -> u32 {
+    let shapes = table.shapes.load();
+    let (layout, mut words) = (shapes.now.layout, Vec::new());
+    let seed = shapes.now.state(layout.places.range(hash.get()), &mut words);
+    let [a, b] = layout.places.pair(hash.get(), seed);
+    layout.get(&words, a) ^ layout.get(&words, b)
+}
+
+/// Hashes of all kinds, those at the ends of the range and of ranges among them.
+fn hashes(count: usize, ranges: u32) -> Vec<KeyHash> {
+    let ends = (0..=u64::from(ranges)).map(|range| (u64::MAX / u64::from(ranges)).wrapping_mul(range));
+    let ends = ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]);
+    (0..count as u64).map(mix64).chain(ends).map(KeyHash::new).collect()
+}
+
+/// All widths of slots, in ranges of many sizes; the last slots of some end where their range ends.
+fn cases() -> impl Iterator<Item = Params> {
+    (1..=24).flat_map(|width: u8| {
+        let slots: &[[u32; 2]] =
+            if cfg!(miri) { &[[64, 64]] } else { &[[256, 256], [64, 64], [1, 1], [300, 41], [5, 700]] };
+        slots.iter().map(move |&slots| {
+            let params = Params::new(PartitionCount::ONE, 5, slots, width.min(16)).unwrap();
+            params.with_check_bits(width - width.min(16)).unwrap().with_seed(mix64(width.into()))
+        })
+    })
+}
+
+fn every_form() {
+    let hashes = hashes(3 * LONGEST, 5);
+    for params in cases() {
+        let table = Arc::new(table(params));
+        let wanted: Vec<u32> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
+        let mask = (1u32 << params.value_bits()) - 1;
+        let values: Vec<u16> = wanted.iter().map(|&difference| (difference & mask) as u16).collect();
+        for isa in Isa::ALL {
+            if !isa.is_available() {
+                println!("skipped: {isa}");
+                continue;
+            }
+            let mut reader = OthelloReader::with_isa(Arc::clone(&table), isa).unwrap();
+            assert_eq!(reader.isa(), isa);
+            for len in 0..=LONGEST {
+                let at = len * 7 % (hashes.len() - LONGEST);
+                let mut found = vec![0xEEEE; len + 1];
+                reader.lookup_batch(&hashes[at..at + len], &mut found);
+                assert_eq!(found[..len], values[at..at + len], "{isa} {params:?} {len}");
+                assert_eq!(found[len], 0xEEEE, "{isa} {params:?} {len}");
+            }
+            let mut found = vec![0; hashes.len()];
+            reader.lookup_batch(&hashes, &mut found);
+            assert_eq!(found, values, "{isa} {params:?}");
+            let mut found = vec![None; hashes.len()];
+            reader.check_batch(&hashes, &mut found);
+            let places = table.shapes.load().now.layout.places;
+            for ((&hash, &found), &difference) in hashes.iter().zip(&found).zip(&wanted) {
+                assert_eq!(found, places.value(hash, difference), "{isa} {params:?}");
+                let pin = reader.pin();
+                assert_eq!((pin.get(hash), pin.check(hash)), ((difference & mask) as u16, found));
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter; the tests of tables read through the same kernels")]
+fn every_form_gives_the_defined_value_in_batches_of_every_length() {
+    every_form();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter; the portable form is the same as of near tables")]
+fn every_form_of_far_tables_does_so_too() {
+    super::view::ALL_FAR.set(true);
+    every_form();
+}

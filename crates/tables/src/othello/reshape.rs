@@ -1,0 +1,183 @@
+//! Changing a table's shape while it is used: more ranges or fewer, other slots, value bits, check bits or seed.
+//!
+//! A partition is converted at once: its names are dealt to the ranges of the new shape, each of which takes the lowest
+//! seed that suits it, and the delta that says so carries all their bits. Until it is converted, and for the others, a
+//! partition is changed and answers in the old shape; a replica does likewise (`super::shapes`). When all partitions
+//! are through, the old shape is dropped.
+//!
+//! What a step does is a function of the names and the parameters: owners that reshape the same history by the same
+//! steps send the same bits.
+
+use super::control::{OthelloControl, whole};
+use super::ops::{Full, UpdateError};
+use super::params::Params;
+use super::store::Store;
+use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
+
+/// Why a table cannot be given another shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReshapeError {
+    /// One at a time.
+    #[error("the table is being reshaped already")]
+    Busy,
+    /// The update streams stay as they are.
+    #[error("a table of {from} partitions cannot be reshaped to {to}")]
+    Partitions {
+        /// Partitions there are.
+        from: u32,
+        /// Partitions asked for.
+        to: u32,
+    },
+    /// The new shape has no room for the names, or too few bits for a value.
+    #[error("the names do not fit the new shape: {0}")]
+    Keys(#[from] UpdateError),
+}
+
+/// Whether a table of one shape can become one of another.
+pub(super) fn check(from: &Params, to: &Params) -> Result<(), ReshapeError> {
+    if from.partitions() == to.partitions() {
+        return Ok(());
+    }
+    Err(ReshapeError::Partitions { from: from.partitions().get(), to: to.partitions().get() })
+}
+
+impl OthelloControl {
+    /// Begins to give the table another shape; [`reshape_step`](Self::reshape_step) goes on with it.
+    ///
+    /// Cost: a pass over the names, to see that they fit. What cannot be seen before, that no seed suits a range, refuses
+    /// the step that meets it; it is unlikely in the extreme in ranges of the loads they are made for.
+    ///
+    /// # Errors
+    /// [`ReshapeError`]; nothing is then changed.
+    pub fn reshape(&mut self, to: Params) -> Result<(), ReshapeError> {
+        if self.next.is_some() {
+            return Err(ReshapeError::Busy);
+        }
+        check(self.params(), &to)?;
+        for store in self.parts.iter().flatten() {
+            fits(store, &to)?;
+        }
+        if to != *self.params() {
+            self.next = Some(to);
+            self.finish_if_through();
+        }
+        Ok(())
+    }
+
+    /// The shape it is on its way to, if it is being reshaped.
+    pub const fn reshaping(&self) -> Option<&Params> {
+        self.next.as_ref()
+    }
+
+    /// Which partitions are in the new shape.
+    pub(super) fn done(&self) -> Vec<bool> {
+        let is_done = |part: &Option<Store>| {
+            part.as_ref().is_some_and(|store| Some(store.layout().params) == self.next)
+        };
+        self.parts.iter().map(is_done).collect()
+    }
+
+    /// Converts a partition: the delta that says so, which carries it whole. `None` if it is in the new shape already, or
+    /// there is none.
+    ///
+    /// Cost: makes all its ranges, as a build does.
+    ///
+    /// # Errors
+    /// [`UpdateError::NotMine`], and [`UpdateError::Full`] or [`UpdateError::Value`] if what came since the reshaping began
+    /// does not fit the new shape; nothing is then changed.
+    pub fn reshape_step(&mut self, partition: PartitionId) -> Result<Option<Delta>, UpdateError> {
+        self.convert(partition, None)
+    }
+
+    /// As [`reshape_step`](Self::reshape_step), by a delta that leads to this position: that of a log.
+    ///
+    /// # Errors
+    /// As [`reshape_step`](Self::reshape_step); [`UpdateError::Position`] if the partition is at the position already, or
+    /// beyond.
+    pub fn reshape_step_to(
+        &mut self,
+        position: Position,
+        partition: PartitionId,
+    ) -> Result<Option<Delta>, UpdateError> {
+        if self.position(partition).is_some_and(|at| at >= position) {
+            return Err(UpdateError::Position { partition });
+        }
+        self.convert(partition, Some(position))
+    }
+
+    fn convert(
+        &mut self,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError> {
+        let Some(old) = self.part(partition) else {
+            return Err(UpdateError::NotMine { op: 0, partition });
+        };
+        let Some(to) = self.next.filter(|to| *to != old.layout().params) else { return Ok(None) };
+        fits(old, &to)?;
+        let mut new = Store::new(&to);
+        let first = u32::from(partition.0) * to.ranges_per_partition();
+        for range in 0..old.heads().len() as u32 {
+            old.names(range).try_for_each(|(hash, value)| new.add(first, KeyHash::new(hash), value))?;
+        }
+        new.settle(first, &mut self.batch.work.colouring)?;
+        let writer = whole(&new, std::mem::take(&mut self.scratch));
+        self.parts[usize::from(partition.0)] = Some(new);
+        self.number();
+        let delta = self.advance(partition, writer, counted);
+        self.finish_if_through();
+        Ok(Some(delta))
+    }
+
+    /// Ends the reshaping if every partition held is in the new shape.
+    fn finish_if_through(&mut self) {
+        if let Some(to) = self.next
+            && self.parts.iter().flatten().all(|store| store.layout().params == to)
+        {
+            self.set_params(to);
+            self.next = None;
+        }
+    }
+
+    /// Keeps the table in shape for the names it holds: begins to give it half as many ranges again when they are fuller
+    /// than they are made for, or the fullest has hardly any room; and while it is being reshaped, for whatever reason,
+    /// converts a partition. To be called now and then: a delta if there was anything to do. For control structures that
+    /// hold all partitions.
+    ///
+    /// # Errors
+    /// As [`reshape_step`](Self::reshape_step).
+    pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
+        let params = *self.params();
+        if self.next.is_none() {
+            let made_for = u64::from(params.ranges()) * params.names_per_range();
+            if self.keys <= made_for && self.stats().room >= params.capacity() / 64 {
+                return Ok(None);
+            }
+            let ranges = params.ranges_per_partition();
+            let Ok(more) = params.with_ranges(ranges + ranges / 2 + 1) else { return Ok(None) };
+            if self.reshape(more).is_err() {
+                return Ok(None);
+            }
+        }
+        let behind = self.done().iter().zip(&self.parts).position(|(&done, part)| !done && part.is_some());
+        behind.map_or(Ok(None), |partition| self.reshape_step(PartitionId(partition as u16)))
+    }
+}
+
+/// Whether a partition's names fit ranges of this shape, as far as their number and the bits of their values go.
+fn fits(store: &Store, to: &Params) -> Result<(), UpdateError> {
+    let mut counts = vec![0; to.ranges_per_partition() as usize];
+    for (hash, value) in (0..store.heads().len() as u32).flat_map(|range| store.names(range)) {
+        if !to.is_value(value) {
+            return Err(UpdateError::Value { op: 0, value, bits: to.value_bits() });
+        }
+        let (partition, range) = to.locate(KeyHash::new(hash));
+        let count = &mut counts[range as usize];
+        *count += 1;
+        if *count > to.capacity() {
+            let range = u32::from(partition.0) * to.ranges_per_partition() + range;
+            return Err(Full::Names { range, names: *count, limit: to.capacity() }.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Tests of the whole: against slow twins and a plain map, between control and replicas, under concurrent readers, on bad
+//! input.
+
+mod build;
+mod exhaustive;
+mod model;
+mod replica;
+mod reshape;
+mod snapshots;
+mod stress;
+mod twin;
+
+use super::*;
+use crate::mix::mix64;
+use scalebricks_types::{KeyHash, PartitionCount};
+use std::sync::Arc;
+
+fn partitions(count: u32) -> PartitionCount {
+    PartitionCount::new(count).unwrap()
+}
+
+fn params(keys: u64, value_bits: u8, count: u32) -> Params {
+    Params::for_keys(keys, value_bits, partitions(count)).unwrap().with_seed(0x5EED)
+}
+
+/// Different names spread over the whole range, with values that need all bits.
+fn entries(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, u16)> {
+    (0..count).map(|i| entry(i, value_bits, salt)).collect()
+}
+
+fn entry(i: u64, value_bits: u8, salt: u64) -> (KeyHash, u16) {
+    let hash = mix64(i ^ salt << 40);
+    (KeyHash::new(hash), (mix64(!hash) & ((1 << value_bits) - 1)) as u16)
+}
+
+fn bytes_of(table: &Othello) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    table.write_snapshot(&mut bytes).unwrap();
+    bytes
+}
+
+fn control_bytes(control: &OthelloControl) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    control.write_snapshot(&mut bytes).unwrap();
+    bytes
+}
+
+/// Looks all entries up in a batch, and some one by one.
+fn assert_answers(table: &Arc<Othello>, entries: &[(KeyHash, u16)]) {
+    let mut reader = OthelloReader::new(Arc::clone(table));
+    let hashes: Vec<KeyHash> = entries.iter().map(|entry| entry.0).collect();
+    let mut values = vec![0; hashes.len()];
+    reader.lookup_batch(&hashes, &mut values);
+    let wrong = entries.iter().zip(&values).filter(|(entry, value)| entry.1 != **value).count();
+    assert_eq!(wrong, 0, "wrong answers of {}", entries.len());
+    let mut found = vec![None; hashes.len()];
+    reader.check_batch(&hashes, &mut found);
+    assert!(entries.iter().zip(&found).all(|(entry, &found)| found == Some(entry.1)));
+    let pin = reader.pin();
+    for &(hash, value) in entries.iter().step_by(7) {
+        assert_eq!((pin.get(hash), pin.check(hash)), (value, Some(value)));
+    }
+}
+
+fn op(control: &mut OthelloControl, op: Op) -> Result<scalebricks_types::Delta, UpdateError> {
+    match op {
+        Op::Insert(hash, value) => control.insert(hash, value),
+        Op::Update(hash, value) => control.update(hash, value),
+        Op::Remove(hash) => control.remove(hash),
+    }
+}

@@ -1,0 +1,14 @@
+//! How tables are changed under readers that never wait: memory is written where nobody looks, published by one
+//! store, and used again when nobody can be looking any more (`docs/adr/0002-publish-blocks-whole.md`).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`epoch`] | when retired memory is free: one cell a reader, one fence a pin |
+//! | [`queue`] | what waits for that |
+//! | [`line`] | the cache lines that tables are made of |
+//! | [`sync`] | the atomics, or under `--cfg loom` those of the model checker |
+
+pub(crate) mod epoch;
+pub(crate) mod line;
+pub(crate) mod queue;
+pub(crate) mod sync;
