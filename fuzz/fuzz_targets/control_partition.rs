@@ -10,14 +10,14 @@ use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, decode, encode};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::sync::OnceLock;
 
 const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(5));
 
 fn empty() -> Partition {
-    Partition::new(PartitionId(0), Params::for_keys(100, 2, PartitionCount::ONE).unwrap(), HASHER)
+    Partition::new(PartitionId(0), Params::for_keys(Structure::SetSep, 100, 2, PartitionCount::ONE).unwrap(), HASHER)
 }
 
 fn entry(position: u64, payload: &[u8]) -> Entry {

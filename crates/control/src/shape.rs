@@ -11,7 +11,7 @@ use crate::engine::Revision;
 use crate::membership::View;
 use crate::record::codec::Reader;
 use crate::record::{DecodeError, Reshape};
-use scalebricks_tables::setsep::{PARAMS_BYTES, Params};
+use scalebricks_tables::compact::Params;
 use scalebricks_types::NodeId;
 
 /// Version of the record's form.
@@ -82,9 +82,9 @@ impl Shape {
         if bits > params.value_bits() {
             params = params.with_value_bits(bits).ok()?;
         }
-        if least_room < made_for(&params) / GROW_BELOW {
+        if least_room < params.keys_per_partition() / GROW_BELOW {
             // It cannot grow beyond what a delta carries.
-            params = params.with_blocks(params.blocks().checked_mul(2)?).unwrap_or(params);
+            params = params.doubled().unwrap_or(params);
         }
         (params != self.now).then_some(params)
     }
@@ -95,7 +95,7 @@ impl Shape {
         out.extend_from_slice(&self.number.to_le_bytes());
         out.push(u8::from(self.next.is_some()));
         for params in [self.first, self.now].into_iter().chain(self.next) {
-            out.extend_from_slice(&params.encode());
+            params.put(&mut out);
         }
         out
     }
@@ -118,20 +118,17 @@ impl Shape {
             1 => Some(params(&mut reader)?),
             _ => return Err(ShapeError("it changes, or it does not".to_owned())),
         };
-        let is_one = |params: Params| params.partitions() == first.partitions();
+        let is_one = |params: Params| {
+            (params.partitions(), params.structure()) == (first.partitions(), first.structure())
+        };
         if !reader.rest().is_empty() {
             Err(ShapeError("it is too long".to_owned()))
         } else if is_one(now) && next.is_none_or(is_one) {
             Ok(Self { number, first, now, next })
         } else {
-            Err(ShapeError("its shapes have different partitions".to_owned()))
+            Err(ShapeError("its shapes have different partitions, or are of different structures".to_owned()))
         }
     }
-}
-
-/// Keys that a partition of this shape is made for.
-pub(crate) fn made_for(params: &Params) -> u64 {
-    u64::from(params.blocks_per_partition()) * params.format().keys_per_block()
 }
 
 /// Whether a table of this shape can name a node.
@@ -141,11 +138,10 @@ pub(crate) fn names(params: &Params, node: NodeId) -> bool {
 
 /// A table's parameters, as they lie in records.
 pub(crate) fn params(reader: &mut Reader<'_>) -> Result<Params, DecodeError> {
-    let bytes: [u8; PARAMS_BYTES] = reader.take()?;
-    match Params::decode(&bytes) {
-        Some(Ok(params)) => Ok(params),
-        _ => Err(DecodeError::Malformed(0, "no shape of a table")),
-    }
+    let (params, rest) =
+        Params::take(reader.rest()).ok_or(DecodeError::Malformed(0, "no shape of a table"))?;
+    reader.go_to(rest);
+    Ok(params)
 }
 
 /// The record, as a node knows it.
@@ -162,10 +158,11 @@ mod tests {
     use super::*;
     use crate::version::Version;
     use proptest::prelude::*;
+    use scalebricks_tables::compact::Structure;
     use scalebricks_types::PartitionCount;
 
     fn params(keys: u64, bits: u8) -> Params {
-        Params::for_keys(keys, bits, PartitionCount::new(4).unwrap()).unwrap()
+        Params::for_keys(Structure::SetSep, keys, bits, PartitionCount::new(4).unwrap()).unwrap()
     }
 
     #[test]
@@ -194,13 +191,13 @@ mod tests {
                 .iter()
                 .fold(View::empty(partitions), |view, &node| view.with(NodeId::new(node), 1, Version::NEWEST))
         };
-        let room = made_for(&shape.now);
+        let room = shape.now.keys_per_partition();
         assert_eq!(shape.wanted(&view(&[0, 3]), room), None);
         assert_eq!(shape.wanted(&view(&[0, 4]), room).unwrap().value_bits(), 3);
         assert_eq!(shape.wanted(&view(&[255]), room).unwrap().value_bits(), 8);
         assert_eq!(shape.wanted(&view(&[0]), room / 8), None);
         let grown = shape.wanted(&view(&[0, 9]), room / 8 - 1).unwrap();
-        assert_eq!((grown.blocks(), grown.value_bits()), (shape.now.blocks() * 2, 4));
+        assert_eq!(grown, shape.now.doubled().unwrap().with_value_bits(4).unwrap());
         assert!(shape.can_name(NodeId::new(3)) && !shape.can_name(NodeId::new(4)));
         let changing = shape.towards(grown).unwrap();
         assert!(!changing.can_name(NodeId::new(4)) && changing.arrived().unwrap().can_name(NodeId::new(15)));

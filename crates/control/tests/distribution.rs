@@ -18,7 +18,7 @@ use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};
 use scalebricks_tables::FibValue;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -31,8 +31,10 @@ const GRACE: Duration = Duration::from_millis(20);
 /// A pause of this length is noticed, and the node's keys go to others.
 const SUSPICION: Duration = Duration::from_millis(300);
 
-fn params() -> Params {
-    Params::for_keys(4_000, 3, PartitionCount::ONE).unwrap()
+/// Every other seed has the other structure.
+fn params(seed: u64) -> Params {
+    let structure = Structure::ALL[(seed % 2) as usize];
+    Params::for_keys(structure, 4_000, 3, PartitionCount::ONE).unwrap()
 }
 
 struct Node {
@@ -73,7 +75,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, nodes: usize, owners: usize) -> Self {
-        let empty = || Partition::new(MINE, params(), HASHER);
+        let empty = || Partition::new(MINE, params(seed), HASHER);
         let mut world = Self {
             rng: SmallRng::seed_from_u64(seed),
             now: Duration::from_secs(1),
@@ -93,7 +95,7 @@ impl World {
         };
         for _ in 0..nodes {
             world.nodes.push(Node {
-                replica: Replica::new(Memory::new(params()), PartitionCount::ONE, GRACE, 1),
+                replica: Replica::new(Memory::new(params(seed)), PartitionCount::ONE, GRACE, 1),
                 paused_until: None,
                 paused_at: Duration::ZERO,
                 is_stale: false,
@@ -232,7 +234,7 @@ impl World {
             self.nodes[number].life += 1;
             let life = self.nodes[number].life;
             self.nodes[number].replica =
-                Replica::new(Memory::new(params()), PartitionCount::ONE, GRACE, life);
+                Replica::new(Memory::new(self.truth.params()), PartitionCount::ONE, GRACE, life);
         }
         if self.nodes[number].is_stale {
             let life = self.nodes[number].life;

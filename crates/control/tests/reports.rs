@@ -10,7 +10,7 @@ use scalebricks_control::engine::Revision;
 use scalebricks_control::membership::View;
 use scalebricks_control::partition::Partition;
 use scalebricks_control::version::Version;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn partitions() -> PartitionCount {
 }
 
 fn params() -> Params {
-    Params::for_keys(1_000, 2, partitions()).unwrap()
+    Params::for_keys(Structure::SetSep, 1_000, 2, partitions()).unwrap()
 }
 
 /// A node that has entered the record, and the record.

@@ -10,7 +10,7 @@ use scalebricks_dataplane::{
     Architecture, FlowCount, FlowSpec, Node, NodePorts, OutputPort, PinnedTables, Policy, Turns,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
-use scalebricks_tables::setsep::{Op, Params, SetSepControl};
+use scalebricks_tables::compact::{Control, Op, Params, Structure};
 use scalebricks_types::{Applied, KeyHasher, NodeId, PartitionCount};
 use std::time::Duration;
 
@@ -89,13 +89,7 @@ fn run(nodes: &mut [Running; 2]) {
 }
 
 /// Moves a flow as the control plane does: FIB there, GPTs, FIB here.
-fn pin(
-    nodes: &mut [Running; 2],
-    control: &mut SetSepControl,
-    spec: &FlowSpec,
-    from: Option<usize>,
-    to: usize,
-) {
+fn pin(nodes: &mut [Running; 2], control: &mut Control, spec: &FlowSpec, from: Option<usize>, to: usize) {
     let hasher = KeyHasher::new(SEED);
     for (key, value) in spec.entries() {
         nodes[to].tables.set(&key, value).unwrap();
@@ -122,9 +116,14 @@ fn exchange(nodes: &mut [Running; 2], specs: &[FlowSpec], at: &[usize]) {
 
 #[test]
 fn nodes_forward_over_them_and_totals_stay_exact_while_flows_move() {
+    Structure::ALL.into_iter().for_each(move_flows);
+}
+
+fn move_flows(structure: Structure) {
     let mut pool = Pool::new(4_096, 2_000).unwrap();
-    let params = Params::for_keys(2 * u64::from(FLOWS), 1, PartitionCount::new(4).unwrap()).unwrap();
-    let mut control = SetSepControl::new(params);
+    let params =
+        Params::for_keys(structure, 2 * u64::from(FLOWS), 1, PartitionCount::new(4).unwrap()).unwrap();
+    let mut control = Control::new(params);
     let (a, b) = memory_port_pair(2_048);
     let mut nodes = [Running::new(0, params, a, &pool), Running::new(1, params, b, &pool)];
     let specs = flows(FLOWS, 2, Policy::default().key_profile);

@@ -73,7 +73,7 @@ fn set(pairs: &[(&str, &str)]) -> BTreeSet<(String, String)> {
 
 /// The structures that `setsep-build` and `setsep-lookup` measure in this build.
 fn structures() -> Vec<&'static str> {
-    let mut structures = vec!["setsep", "full-copy", "cuckoo", "hashbrown"];
+    let mut structures = vec!["setsep", "othello", "full-copy", "cuckoo", "hashbrown"];
     if cfg!(feature = "peers") {
         structures.extend(["ptr_hash", "sux"]);
     }
@@ -180,7 +180,7 @@ fn the_control_plane() {
     assert_eq!(pairs(&rows), want);
     let of = |metric: &'static str| rows.iter().filter(move |row| row["metric"] == metric);
     let callers: BTreeSet<_> = of("latency_p99").map(|row| row["callers"].as_u64().unwrap()).collect();
-    assert_eq!(callers, [1, 8, 64, 1024].into());
+    assert_eq!(callers, [1, 8, 64, 1024, 8192].into());
     // Nobody is given up before a second has passed without a sign of life.
     assert!(of("detection_time").all(|row| row["min"].as_f64().unwrap() > 0.7e9));
 }

@@ -8,7 +8,7 @@ use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
 use scalebricks::cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_control::record::{Change, Heirs, Repin, Session};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,14 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn shape() -> Shape {
+    shape_of(Structure::SetSep)
+}
+
+fn shape_of(structure: Structure) -> Shape {
     let partitions = PartitionCount::new(16).unwrap();
     Shape {
         partitions,
-        params: Params::for_keys(100_000, 3, partitions).unwrap(),
+        params: Params::for_keys(structure, 100_000, 3, partitions).unwrap(),
         hasher: KeyHasher::new(HashSeed::from_u64(5)),
         grace: Duration::from_millis(20),
     }
@@ -205,9 +209,13 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
 /// A table for a few keys and two nodes, which is given many more.
 #[test]
 fn the_table_grows_with_its_keys_and_nodes() {
+    Structure::ALL.into_iter().for_each(grow);
+}
+
+fn grow(structure: Structure) {
     run(async {
         let partitions = PartitionCount::new(4).unwrap();
-        let params = Params::for_keys(1_000, 1, partitions).unwrap();
+        let params = Params::for_keys(structure, 1_000, 1, partitions).unwrap();
         let mut cluster = Cluster::with(2, Shape { partitions, params, ..shape() }).await;
         let mut wanted = HashMap::new();
         let mut accepted = Vec::new();
@@ -231,7 +239,7 @@ fn the_table_grows_with_its_keys_and_nodes() {
         cluster.settle(&accepted).await;
         cluster.check(&wanted).await;
         let grown = cluster.plane(0).shape().now;
-        assert!(grown.blocks() >= params.blocks() * 8 && refused > 0, "{grown:?}");
+        assert!(grown.keys_per_partition() >= params.keys_per_partition() * 8 && refused > 0, "{grown:?}");
 
         // Nodes that the table cannot name yet.
         cluster.start(5).await;

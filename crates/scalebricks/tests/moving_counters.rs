@@ -20,7 +20,7 @@ use scalebricks_dataplane::{
 };
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, memory_port_pair};
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{
     ClusterSize, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId, PartitionCount, Position, Teid,
 };
@@ -40,7 +40,7 @@ fn partitions() -> PartitionCount {
 }
 
 fn params() -> Params {
-    Params::for_keys(10_000, 2, partitions()).unwrap()
+    Params::for_keys(Structure::SetSep, 10_000, 2, partitions()).unwrap()
 }
 
 fn uplink(n: u32) -> Teid {

@@ -13,7 +13,7 @@ use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::membership::{Placement, Standby};
 use scalebricks_control::record::{Change, Session, encode};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Cluster {
         let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
         let shape = Shape {
             partitions: partitions(),
-            params: Params::for_keys(100_000, 3, partitions()).unwrap(),
+            params: Params::for_keys(Structure::Othello, 100_000, 3, partitions()).unwrap(),
             hasher: HASHER,
             grace: Duration::from_millis(20),
         };

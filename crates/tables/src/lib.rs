@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`compact`] | either of the two tables behind a GPT, as one type |
 //! | [`cuckoo`] | a concurrent exact table of one key and value size |
 //! | [`fib`] | a node's exact table of flows, of two key sizes |
 //! | [`full_copy`], [`hash_partition`] | the two simple answers to "which node?": hold every key, or compute it |
@@ -14,6 +15,7 @@
 #![deny(unsafe_code)]
 
 mod bits;
+pub mod compact;
 pub mod cuckoo;
 mod deal;
 pub mod fib;

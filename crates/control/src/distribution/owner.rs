@@ -142,9 +142,9 @@ impl Owner {
     /// # Errors
     /// [`EntryError`]; nothing is then changed.
     pub fn entry(&mut self, entry: &LogEntry) -> Result<(Outcome, Vec<(u32, Void)>), EntryError> {
-        let shape = *self.partition.params();
+        let shape = self.partition.params();
         let Effects { outcome, gpt, fib, voids } = self.partition.apply(entry)?;
-        if *self.partition.params() != shape {
+        if self.partition.params() != shape {
             self.shaped = entry.position;
         }
         if !fib.is_empty() || gpt.is_some() {

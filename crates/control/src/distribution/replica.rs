@@ -2,8 +2,8 @@
 
 use super::message::{Digest, FibWhole, Message, Report, Target};
 use crate::partition::FibUpdate;
+use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::FibOp;
-use scalebricks_tables::setsep::Params;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
 use std::collections::{HashMap, HashSet, VecDeque};

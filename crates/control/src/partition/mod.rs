@@ -15,10 +15,10 @@ pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
 use crate::record::{self, Change, DecodeError, Repin, Reshape, Session};
-use crate::shape::{made_for, names};
+use crate::shape::names;
 use crate::version::Version;
 use effects::ByNode;
-use scalebricks_tables::setsep::{Op, Params, SetSepControl};
+use scalebricks_tables::compact::{Control, Op, Params};
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
 use std::collections::{BTreeMap, HashMap};
 use table::Sessions;
@@ -57,7 +57,7 @@ pub struct Partition {
     position: Position,
     writers: Writers,
     sessions: Sessions,
-    gpt: SetSepControl,
+    gpt: Control,
     /// The last entry that meant something for the FIB of each node.
     fib_positions: BTreeMap<NodeId, Position>,
     /// The last change of the cluster's shape that was made here.
@@ -105,7 +105,7 @@ impl Partition {
             position: Position(0),
             writers: Writers::default(),
             sessions: Sessions::default(),
-            gpt: SetSepControl::for_partitions(params, [id]),
+            gpt: Control::for_partitions(params, [id]),
             fib_positions: BTreeMap::new(),
             shapes: 0,
         }
@@ -122,7 +122,7 @@ impl Partition {
     }
 
     /// The shape of its bits.
-    pub const fn params(&self) -> &Params {
+    pub fn params(&self) -> Params {
         self.gpt.params()
     }
 
@@ -148,7 +148,7 @@ impl Partition {
 
     /// Keys that the table's shape is made for, beyond those held. Somewhat more fit; which ones depends on their hashes.
     pub fn room(&self) -> u64 {
-        made_for(self.params()).saturating_sub(self.len() as u64)
+        self.params().keys_per_partition().saturating_sub(self.len() as u64)
     }
 
     /// Keys pinned to a node.
@@ -185,7 +185,7 @@ impl Partition {
     /// Applies the next entry of the log. One that was applied already changes nothing.
     ///
     /// Cost: a map access a change, and a group solved for each that moves a key between nodes; see
-    /// [`SetSepControl::batch`].
+    /// [`Control::batch_to`].
     ///
     /// # Errors
     /// [`EntryError`]; nothing is then changed.
@@ -232,7 +232,7 @@ impl Partition {
         if number <= self.shapes {
             return Effects::void(Void::Applied);
         }
-        if to == *self.params() {
+        if to == self.params() {
             self.shapes = number;
             return Effects::default();
         }
@@ -317,7 +317,7 @@ impl Partition {
 
     /// Whether the GPT can name this node.
     pub fn is_node(&self, node: NodeId) -> bool {
-        names(self.params(), node)
+        names(&self.params(), node)
     }
 
     /// Makes the planned steps, and tells what follows for whom.

@@ -12,7 +12,7 @@ use super::table::{Held, Sessions};
 use super::windows::Writers;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
-use scalebricks_tables::setsep::SetSepControl;
+use scalebricks_tables::compact::Control;
 use scalebricks_types::{KeyHasher, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ impl Partition {
         if len != reader.rest().len() as u64 {
             return malformed("the table's length is wrong");
         }
-        let gpt = SetSepControl::read_snapshot(reader.rest())
+        let gpt = Control::read_snapshot(reader.rest())
             .map_err(|error| SnapshotError::Malformed(error.to_string()))?;
         let partition =
             Self { id, hasher, position: Position(position), writers, sessions, gpt, fib_positions, shapes };

@@ -2,8 +2,8 @@ use super::*;
 use crate::engine::{Batch, BatchId, WriterId};
 use crate::record::{Heirs, Reshape, encode};
 use proptest::prelude::*;
+use scalebricks_tables::compact::{Reader, Structure, Table};
 use scalebricks_tables::fib::FibOp;
-use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::{HashSeed, PartitionCount, Teid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,11 @@ const PARTITIONS: u32 = 4;
 const MINE: PartitionId = PartitionId(1);
 
 fn params() -> Params {
-    Params::for_keys(20_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap()
+    params_of(Structure::SetSep)
+}
+
+fn params_of(structure: Structure) -> Params {
+    Params::for_keys(structure, 20_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap()
 }
 
 fn empty() -> Partition {
@@ -45,18 +49,20 @@ struct Twin {
 }
 
 impl Twin {
-    fn new() -> Self {
-        Self { params: params(), shapes: 0, sessions: BTreeMap::new(), seen: BTreeSet::new() }
+    const fn new(params: Params) -> Self {
+        Self { params, shapes: 0, sessions: BTreeMap::new(), seen: BTreeSet::new() }
     }
 
     fn is_node(&self, node: NodeId) -> bool {
         node.get() < 1 << self.params.value_bits()
     }
 
-    /// Blocks only become more, and all nodes named keep their names.
+    /// Blocks only become more, and all nodes named keep their names. A table stays in its structure.
     fn reshape(&mut self, Reshape { number, to }: Reshape) {
         let fits = |node: NodeId| node.get() < 1 << to.value_bits();
-        let can_be = to.blocks() >= self.params.blocks()
+        let is_setsep = to.structure() == Structure::SetSep;
+        let can_be = to.structure() == self.params.structure()
+            && (!is_setsep || to.keys_per_partition() >= self.params.keys_per_partition())
             && self.sessions.values().all(|(_, session, _)| fits(session.node));
         if number > self.shapes && can_be {
             (self.shapes, self.params) = (number, to);
@@ -104,12 +110,13 @@ impl Twin {
 }
 
 /// Mostly some changes, in any order; now and then another shape.
-fn batch() -> impl Strategy<Value = Vec<Change>> {
-    let reshape = (1..9_u32, 1..3_u32, 2..=4_u8).prop_map(|(number, ratio, bits)| {
-        let blocks = params().blocks() * ratio;
-        let to = params().with_blocks(blocks).unwrap().with_value_bits(bits).unwrap();
-        Change::Reshape(Reshape { number, to })
-    });
+fn batch(structure: Structure) -> impl Strategy<Value = Vec<Change>> {
+    let reshape =
+        (1..9_u32, any::<bool>(), 2..=4_u8, 0..10).prop_map(move |(number, doubles, bits, other)| {
+            let structure = if other == 0 { Structure::ALL[usize::from(bits % 2)] } else { structure };
+            let to = params_of(structure).with_value_bits(bits).unwrap();
+            Change::Reshape(Reshape { number, to: if doubles { to.doubled().unwrap() } else { to } })
+        });
     prop_oneof![
         12 => prop::collection::vec(change(12), 0..6),
         1 => reshape.clone().prop_map(|reshape| vec![reshape]),
@@ -166,7 +173,10 @@ proptest! {
     /// FIBs to its sessions, and one who was restored from a snapshot on the way says the same from then on.
     #[test]
     fn a_partition_is_a_function_of_its_log(
-        batches in prop::collection::vec((1..3_u64, 1..20_u64, batch()), 1..60),
+        (structure, batches) in prop::sample::select(Structure::ALL.to_vec()).prop_flat_map(|structure| {
+            let batches = prop::collection::vec((1..3_u64, 1..20_u64, batch(structure)), 1..60);
+            (Just(structure), batches)
+        }),
         restored_at: prop::sample::Index,
     ) {
         // A batch that comes twice says the same.
@@ -176,17 +186,18 @@ proptest! {
             (writer, number, changes)
         }).collect();
         let restored_at = restored_at.index(batches.len());
+        let empty = || Partition::new(MINE, params_of(structure), HASHER);
         let (mut partition, mut other) = (empty(), empty());
-        let (mut twin, mut fibs) = (Twin::new(), Fibs::default());
-        let mut table = Arc::new(SetSep::new(params()));
+        let (mut twin, mut fibs) = (Twin::new(params_of(structure)), Fibs::default());
+        let mut table = Table::new(params_of(structure));
         let mut positions = BTreeMap::new();
         for (at, (writer, number, changes)) in batches.iter().enumerate() {
             let entry = entry(at as u64 + 1, *writer, *number, changes);
-            let (shape, whole) = (*partition.params(), partition.gpt());
+            let (shape, whole) = (partition.params(), partition.gpt());
             let effects = partition.apply(&entry).unwrap();
-            if shape != *partition.params() {
+            if shape != partition.params() {
                 // The other partitions of the table have come along.
-                table = Arc::new(SetSep::new(shape));
+                table = Table::new(shape);
                 let _ = whole.map(|whole| table.apply(&whole).unwrap());
             }
             if at == restored_at {
@@ -207,16 +218,15 @@ proptest! {
             prop_assert_eq!(partition.apply(&entry).unwrap(), Effects::void(Void::Applied));
         }
         let held: Vec<(FlowKey, Session)> = partition.sessions().collect();
-        prop_assert_eq!(*partition.params(), twin.params);
+        prop_assert_eq!(partition.params(), twin.params);
         prop_assert_eq!(&held, &twin.sessions.into_values().map(|(key, session, _)| (key, session)).collect::<Vec<_>>());
         for node in (0..8).map(NodeId::new) {
             let wanted = held.iter().filter(|(_, session)| session.node == node).count();
             prop_assert_eq!((partition.keys_of(node), other.keys_of(node)), (wanted, wanted));
         }
-        let mut reader = SetSepReader::new(Arc::clone(&table));
-        let pin = reader.pin();
+        let mut reader = Reader::new(&table);
         for (key, session) in &held {
-            prop_assert_eq!(pin.get(HASHER.hash(key)), session.node.get());
+            prop_assert_eq!(reader.get(HASHER.hash(key)), session.node.get());
         }
         let wanted = held.iter().map(|(key, session)| {
             ((session.node.get(), HASHER.hash(key).get()), FlowKeyValue(*key, session.value))
@@ -294,7 +304,7 @@ fn what_is_void_says_why() {
     assert_eq!(partition.apply(&entry(3, 1, 2, &[])).unwrap().outcome, Outcome::Void(Void::Duplicate));
     assert_eq!(partition.apply(&entry(4, 1, 5_000, &[])).unwrap().outcome, Outcome::Done);
     assert_eq!(partition.apply(&entry(5, 1, 3, &[])).unwrap().outcome, Outcome::Void(Void::BelowWindow));
-    let elsewhere = Params::for_keys(20_000, 3, PartitionCount::ONE).unwrap();
+    let elsewhere = Params::for_keys(Structure::SetSep, 20_000, 3, PartitionCount::ONE).unwrap();
     let reshape = Change::Reshape(Reshape { number: 1, to: elsewhere });
     let effects = partition.apply(&entry(6, 1, 5_001, std::slice::from_ref(&reshape))).unwrap();
     assert_eq!(effects.outcome, Outcome::Void(Void::Shape));
@@ -304,7 +314,13 @@ fn what_is_void_says_why() {
 
 #[test]
 fn a_table_without_room_voids_the_entry_and_stays_as_it_was() {
-    let small = Params::for_keys(1_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap();
+    for structure in Structure::ALL {
+        let small = Params::for_keys(structure, 1_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap();
+        is_voided(small);
+    }
+}
+
+fn is_voided(small: Params) {
     let mut partition = Partition::new(MINE, small, HASHER);
     let session = Session { node: NodeId::new(1), value: [0; 2] };
     let changes: Vec<Change> = keys(8_000).iter().map(|key| Change::Upsert(*key, session)).collect();

@@ -97,7 +97,7 @@ fn put(out: &mut Vec<u8>, change: &Change) {
         Change::Reshape(Reshape { number, to }) => {
             out.push(kind::RESHAPE);
             out.extend_from_slice(&number.to_le_bytes());
-            out.extend_from_slice(&to.encode());
+            to.put(out);
         }
     }
 }
@@ -175,6 +175,11 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    /// Goes on with what is behind something that was read from [`rest`](Self::rest).
+    pub(crate) const fn go_to(&mut self, rest: &'a [u8]) {
+        self.bytes = rest;
+    }
+
     /// The next so many bytes.
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.bytes.split_at_checked(len).ok_or(DecodeError::Truncated(self.change))?;
@@ -247,7 +252,7 @@ impl<'a> Reader<'a> {
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use scalebricks_tables::setsep::Params;
+    use scalebricks_tables::compact::{Params, Structure};
     use scalebricks_types::PartitionCount;
 
     /// Any key.
@@ -273,10 +278,12 @@ pub(crate) mod tests {
             (key(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
             (key(), session).prop_map(|(key, session)| Change::Move(key, session)),
             key().prop_map(Change::Delete),
-            (any::<u32>(), 1..100_u64, 1..=8_u8).prop_map(|(number, keys, bits)| {
-                let to = Params::for_keys(keys * 1000, bits, PartitionCount::ONE).unwrap();
-                Change::Reshape(Reshape { number, to })
-            }),
+            (any::<u32>(), prop::sample::select(Structure::ALL.to_vec()), 1..100_u64, 1..=8_u8).prop_map(
+                |(number, structure, keys, bits)| {
+                    let to = Params::for_keys(structure, keys * 1000, bits, PartitionCount::ONE).unwrap();
+                    Change::Reshape(Reshape { number, to })
+                }
+            ),
             (any::<u8>(), any::<u64>(), heirs).prop_map(|(from, upto, heirs)| {
                 Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
             }),

@@ -8,7 +8,7 @@ pub(crate) mod codec;
 pub use codec::{DecodeError, EncodeError, decode, encode};
 
 use scalebricks_tables::FibValue;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, NodeId, Position};
 
 /// The state a key leads to: where its packets are handled, and what is done with them there.

@@ -11,7 +11,7 @@ use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, encode};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -26,8 +26,9 @@ fn partitions() -> PartitionCount {
     PartitionCount::new(PARTITIONS).unwrap()
 }
 
-pub fn params() -> Params {
-    Params::for_keys(8_000, 6, partitions()).unwrap()
+/// Every other seed has the other structure.
+pub fn params(seed: u64) -> Params {
+    Params::for_keys(Structure::ALL[(seed % 2) as usize], 8_000, 6, partitions()).unwrap()
 }
 
 pub fn all_partitions() -> impl Iterator<Item = PartitionId> {
@@ -87,7 +88,7 @@ pub enum Sent {
 
 impl World {
     pub fn new(seed: u64, nodes: usize) -> Self {
-        Self::with_params(seed, nodes, params())
+        Self::with_params(seed, nodes, params(seed))
     }
 
     pub fn with_params(seed: u64, nodes: usize, params: Params) -> Self {
@@ -168,9 +169,9 @@ impl World {
     fn ask(&mut self) {
         let now = self.shape.1.now;
         let bits = self.rng.random_range(4..=8); // for up to 16 nodes
-        let most = params().blocks() * 4;
+        let most = self.shape.1.first.keys_per_partition() * 4;
         let next = match self.rng.random_range(0..3) {
-            0 if now.blocks() < most => now.with_blocks(now.blocks() * 2).unwrap(),
+            0 if now.keys_per_partition() < most => now.doubled().unwrap(),
             1 => now.with_seed(self.rng.random()),
             _ => now.with_value_bits(bits).unwrap(),
         };

@@ -3,37 +3,35 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "a test's helpers fail the test, and not each uses all")]
 
 use scalebricks_control::distribution::Tables;
-use scalebricks_tables::setsep::{Op, Params, SetSep, SetSepControl, SetSepReader};
+use scalebricks_tables::compact::{Control, Op, Params, Reader, Table};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position, Teid,
 };
 use std::collections::HashMap;
-use std::sync::Arc;
 
 pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(11));
 
 /// A real GPT, and a map for a FIB.
 pub struct Memory {
-    pub gpt: Arc<SetSep>,
+    pub gpt: Table,
     pub fib: HashMap<FlowKey, FibValue>,
 }
 
 impl Memory {
     pub fn new(params: Params) -> Self {
-        Self { gpt: Arc::new(SetSep::new(params)), fib: HashMap::new() }
+        Self { gpt: Table::new(params), fib: HashMap::new() }
     }
 
     /// The node that the GPT names for a key.
     pub fn named(&self, key: &FlowKey) -> usize {
-        let mut reader = SetSepReader::new(Arc::clone(&self.gpt));
-        usize::from(reader.pin().get(HASHER.hash(key)))
+        usize::from(Reader::new(&self.gpt).get(HASHER.hash(key)))
     }
 
     /// Puts other bits in place of a partition's, as if they had come with the entry at this position.
     pub fn damage(&self, partition: PartitionId, position: Position) {
         let params = self.gpt.params();
-        let mut other = SetSepControl::for_partitions(params, [partition]);
+        let mut other = Control::for_partitions(params, [partition]);
         let keys = (1..400).map(|teid| HASHER.hash(&FlowKey::teid(Teid::new(teid))));
         let keys = keys.filter(|hash| params.partitions().of(*hash) == partition);
         let ops: Vec<Op> = keys.map(|hash| Op::Insert(hash, 1)).collect();
@@ -61,7 +59,7 @@ impl Tables for Memory {
     }
 
     fn begin(&mut self, params: Params) {
-        self.gpt.restart(params);
+        assert!(self.gpt.restart(params));
     }
 
     fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {

@@ -2,8 +2,8 @@
 
 use super::{PinnedState, PinnedTables};
 use scalebricks_tables::FibValue;
+use scalebricks_tables::compact::Reader;
 use scalebricks_tables::fib::PartialFib;
-use scalebricks_tables::setsep::SetSepReader;
 use scalebricks_types::{FlowKey, KeyHash, KeyHasher, PartitionCount};
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl PinnedTables {
     pub fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| self.hasher.hash(key)).collect();
         let mut named = vec![0; keys.len()];
-        SetSepReader::new(Arc::clone(&self.gpt)).lookup_batch(&hashes, &mut named);
+        Reader::new(&self.gpt).lookup_batch(&hashes, &mut named);
         named
     }
 

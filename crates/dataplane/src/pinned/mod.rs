@@ -40,9 +40,9 @@ use crate::flow::{FlowCount, FlowCounters, FlowState};
 use crate::node::NodeTables;
 use carried::Carried;
 use flows::Flows;
+use scalebricks_tables::compact::{Params, Table};
 use scalebricks_tables::fib::{FibConfig, PartialFib};
-use scalebricks_tables::setsep::{Params, SetSep};
-use scalebricks_tables::{Fib, FibError, FibValue, Gpt};
+use scalebricks_tables::{Fib, FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowIndex, FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
     Teid,
@@ -75,11 +75,11 @@ pub struct PinnedSizes {
 ///
 /// ```
 /// use scalebricks_dataplane::{BaseStationId, FlowSpec, PinnedTables};
-/// use scalebricks_tables::setsep::Params;
+/// use scalebricks_tables::compact::{Params, Structure};
 /// use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
 /// use std::time::Duration;
 ///
-/// let params = Params::for_keys(1_000, 4, PartitionCount::ONE)?;
+/// let params = Params::for_keys(Structure::SetSep, 1_000, 4, PartitionCount::ONE)?;
 /// let hasher = KeyHasher::new(HashSeed::from_u64(1));
 /// let mut tables = PinnedTables::new(NodeId::new(0), params, hasher, 1, 1_000);
 ///
@@ -113,7 +113,7 @@ pub struct PinnedTables {
     hasher: KeyHasher,
     /// Those of the GPT, which are those of the log.
     partitions: PartitionCount,
-    gpt: Arc<SetSep>,
+    gpt: Table,
     fib: Arc<PartialFib>,
     /// One a worker: each writes its own.
     counters: Vec<Arc<FlowCounters>>,
@@ -140,7 +140,7 @@ impl PinnedTables {
             id,
             hasher,
             partitions: params.partitions(),
-            gpt: Arc::new(SetSep::new(params)),
+            gpt: Table::new(params),
             fib: Arc::new(PartialFib::new(config)),
             counters: (0..workers).map(|_| Arc::new(FlowCounters::new(0))).collect(),
             flows: Flows::default(),
@@ -157,7 +157,7 @@ impl PinnedTables {
     pub fn node_tables(&self, worker: usize) -> NodeTables {
         let fib: Arc<dyn Fib> = Arc::<PartialFib>::clone(&self.fib);
         NodeTables {
-            gpt: Arc::<SetSep>::clone(&self.gpt).reader(),
+            gpt: self.gpt.gpt_reader(),
             lookup: None,
             fib,
             counters: Arc::clone(&self.counters[worker]),
@@ -182,7 +182,7 @@ impl PinnedTables {
         }
     }
 
-    /// Applies a delta to the GPT. Cost: that of [`SetSep::apply`].
+    /// Applies a delta to the GPT. Cost: that of [`Table::apply`].
     ///
     /// # Errors
     /// [`ApplyError`]; nothing is then changed.
@@ -190,20 +190,21 @@ impl PinnedTables {
         self.gpt.apply(delta)
     }
 
-    /// Begins anew with the GPT, without keys, in a shape with the partitions it has; see [`SetSep::restart`].
+    /// Begins anew with the GPT, without keys, in a shape with the partitions it has; see [`Table::restart`]. Whether it did: it
+    /// stays in its structure.
     ///
     /// # Panics
     /// If it has other partitions.
-    pub fn begin_gpt(&mut self, params: Params) {
-        self.gpt.restart(params);
+    pub fn begin_gpt(&mut self, params: Params) -> bool {
+        self.gpt.restart(params)
     }
 
-    /// Position and digest of a partition's bits in the GPT; see [`SetSep::digest`].
+    /// Position and digest of a partition's bits in the GPT; see [`Table::digest`].
     pub fn gpt_digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
         self.gpt.digest(partition)
     }
 
-    /// Forgets where a partition of the GPT is; see [`SetSep::forget`].
+    /// Forgets where a partition of the GPT is; see [`Table::forget`].
     pub fn forget_gpt(&mut self, partition: PartitionId) {
         self.gpt.forget(partition);
     }
@@ -277,7 +278,7 @@ impl PinnedTables {
 
     /// What says where flows are; it needs the tables no more.
     pub fn locator(&self) -> Locator {
-        Locator::new(Arc::clone(&self.gpt), self.hasher)
+        Locator::new(&self.gpt, self.hasher)
     }
 
     /// Flows that counts were carried over for and wait, at least some of them because the flows are not here. Cost: looks at

@@ -12,7 +12,7 @@ use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::{self, JetStream};
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
-use scalebricks_tables::setsep::{Params, ParamsError};
+use scalebricks_tables::compact::{Params, ParamsError};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
@@ -68,7 +68,11 @@ impl SharedTables {
 
 impl Tables for SharedTables {
     fn begin(&mut self, params: Params) {
-        self.lock().begin_gpt(params);
+        if !self.lock().begin_gpt(params) {
+            tracing::error!(
+                "the cluster's GPT is of another structure than this node's: start the node anew"
+            );
+        }
     }
 
     fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
@@ -118,7 +122,7 @@ impl Readable for SharedTables {
 /// [`ParamsError`] for more flows than a table can be made for.
 pub fn params(control: &ControlFile, size: ClusterSize) -> Result<Params, ParamsError> {
     let value_bits = (size.get() as u32).next_power_of_two().trailing_zeros().max(1) as u8; // 8 at most
-    Params::for_keys(2 * control.flows, value_bits, control.partitions)
+    Params::for_keys(control.gpt, 2 * control.flows, value_bits, control.partitions)
 }
 
 /// What a daemon is made of.

@@ -8,7 +8,7 @@ use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError};
 use scalebricks_control::record::Session;
 use scalebricks_control::version::Version;
-use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
+use scalebricks_tables::compact::{Params, Reader, Table};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
@@ -37,7 +37,7 @@ pub struct Shape {
 /// A node's tables: a real GPT, and a map in place of the FIB. Clones are the same tables.
 #[derive(Debug, Clone)]
 pub struct MemoryTables {
-    gpt: Arc<SetSep>,
+    gpt: Table,
     /// By partition.
     fib: Arc<Vec<Mutex<HashMap<FlowKey, FibValue>>>>,
     shape: Shape,
@@ -47,19 +47,18 @@ impl MemoryTables {
     /// Empty ones.
     pub fn new(shape: Shape) -> Self {
         let fib = (0..shape.partitions.get()).map(|_| Mutex::default()).collect();
-        Self { gpt: Arc::new(SetSep::new(shape.params)), fib: Arc::new(fib), shape }
+        Self { gpt: Table::new(shape.params), fib: Arc::new(fib), shape }
     }
 
     /// A reader of the GPT.
-    pub fn reader(&self) -> SetSepReader {
-        SetSepReader::new(Arc::clone(&self.gpt))
+    pub fn reader(&self) -> Reader {
+        Reader::new(&self.gpt)
     }
 
     /// The nodes that the GPT names for these keys.
     pub fn named<'a>(&self, keys: impl IntoIterator<Item = &'a FlowKey>) -> Vec<u8> {
         let mut reader = self.reader();
-        let pin = reader.pin();
-        keys.into_iter().map(|key| pin.get(self.shape.hasher.hash(key))).collect()
+        keys.into_iter().map(|key| reader.get(self.shape.hasher.hash(key))).collect()
     }
 
     /// What the FIB holds for a key.
@@ -89,7 +88,7 @@ impl MemoryTables {
 
 impl Tables for MemoryTables {
     fn begin(&mut self, params: Params) {
-        self.gpt.restart(params);
+        let _is_new = self.gpt.restart(params);
     }
 
     fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {

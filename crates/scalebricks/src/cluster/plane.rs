@@ -21,7 +21,7 @@ use scalebricks_control::record::{Change, Session};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::FlowCount;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::collections::BTreeMap;
 use std::fmt;

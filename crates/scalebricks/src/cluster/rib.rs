@@ -3,8 +3,8 @@
 use super::plane::ControlPlane;
 use scalebricks_control::engine::{Engine, EngineError, Entry, ReadError};
 use scalebricks_control::partition::Partition;
+use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::FibOp;
-use scalebricks_tables::setsep::Params;
 use scalebricks_types::{FlowKey, KeyHasher, PartitionId, Position};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::event::Event;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::shape::Shape;
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::Params;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -22,6 +22,11 @@ pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision
             let (there, here) = (shape.first.partitions().get(), first.partitions().get());
             if there != here {
                 let what = format!("the cluster's table has {there} partitions, not {here}");
+                return Err(EngineError::Refused(what));
+            }
+            let (there, here) = (shape.first.structure(), first.structure());
+            if there != here {
+                let what = format!("the cluster's table is of {there}, not of {here}: say so in control.gpt");
                 return Err(EngineError::Refused(what));
             }
             return Ok((record.revision, shape));
@@ -48,7 +53,7 @@ pub(super) async fn propose(
         Ok(revision) => {
             let (to, is_there) = (shape.next.unwrap_or(shape.now), shape.next.is_none());
             tracing::info!(
-                blocks = to.blocks(),
+                keys = to.keys_per_partition() * u64::from(to.partitions().get()),
                 value_bits = to.value_bits(),
                 is_there,
                 "the table changes its shape"

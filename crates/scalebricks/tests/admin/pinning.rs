@@ -10,7 +10,7 @@ use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks::node::flow_columns::FlowParser;
 use scalebricks_control::distribution::Tables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
+use scalebricks_tables::compact::{Params, Reader, Structure, Table};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId,
@@ -33,13 +33,13 @@ fn partitions() -> PartitionCount {
 }
 
 fn params() -> Params {
-    Params::for_keys(100_000, 3, partitions()).unwrap()
+    Params::for_keys(Structure::SetSep, 100_000, 3, partitions()).unwrap()
 }
 
 /// A node's tables, which the test can look at.
 #[derive(Clone)]
 struct Memory {
-    gpt: Arc<SetSep>,
+    gpt: Table,
     fib: Arc<Mutex<HashMap<FlowKey, FibValue>>>,
 }
 
@@ -87,9 +87,8 @@ impl Tables for Memory {
 
 impl Readable for Memory {
     fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
-        let mut reader = SetSepReader::new(Arc::clone(&self.gpt));
-        let pin = reader.pin();
-        keys.iter().map(|key| pin.get(HASHER.hash(key))).collect()
+        let mut reader = Reader::new(&self.gpt);
+        keys.iter().map(|key| reader.get(HASHER.hash(key))).collect()
     }
 
     fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>> {
@@ -141,7 +140,7 @@ impl Cluster {
         let inboxes: Arc<Mutex<HashMap<NodeId, Inbox>>> = Arc::default();
         let (mut planes, mut tables) = (Vec::new(), Vec::new());
         for node in (0..2).map(NodeId::new) {
-            let memory = Memory { gpt: Arc::new(SetSep::new(params())), fib: Arc::default() };
+            let memory = Memory { gpt: Table::new(params()), fib: Arc::default() };
             let config = PlaneConfig {
                 node,
                 partitions: partitions(),

@@ -89,4 +89,5 @@ pub use params::{MAX_RANGES, PARAMS_BYTES, Params, ParamsError, Sizing};
 pub use query::{Othello, TableStats};
 pub use reader::{OthelloPin, OthelloReader};
 pub use reshape::ReshapeError;
+pub(crate) use snapshot::CONTROL_MAGIC;
 pub use snapshot::SnapshotError;

@@ -20,6 +20,9 @@ pub enum ReshapeError {
     /// One at a time.
     #[error("the table is being reshaped already")]
     Busy,
+    /// The table has this shape.
+    #[error("the table has this shape already")]
+    Same,
     /// The update streams stay as they are.
     #[error("a table of {from} partitions cannot be reshaped to {to}")]
     Partitions {
@@ -103,6 +106,40 @@ impl OthelloControl {
             return Err(UpdateError::Position { partition });
         }
         self.convert(partition, Some(position))
+    }
+
+    /// Gives a partition another shape at once, by a delta that leads to this position: that of a log, whose entry asks for
+    /// it. For control structures that hold no other partition.
+    ///
+    /// Cost: makes all its ranges, as a build does.
+    ///
+    /// # Errors
+    /// [`ReshapeError`]; nothing is then changed.
+    pub fn reshape_to(
+        &mut self,
+        partition: PartitionId,
+        to: Params,
+        position: Position,
+    ) -> Result<Delta, ReshapeError> {
+        let Some(at) = self.position(partition) else {
+            return Err(UpdateError::NotMine { op: 0, partition }.into());
+        };
+        if at >= position {
+            return Err(UpdateError::Position { partition }.into());
+        }
+        if to == *self.params() {
+            return Err(ReshapeError::Same);
+        }
+        self.reshape(to)?;
+        match self.convert(partition, Some(position)) {
+            Ok(Some(delta)) => Ok(delta),
+            Ok(None) => unreachable!("the partition is held, and was in another shape"),
+            Err(error) => {
+                // Nothing is in the new shape yet.
+                self.next = None;
+                Err(error.into())
+            }
+        }
     }
 
     fn convert(

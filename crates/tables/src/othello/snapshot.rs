@@ -23,7 +23,7 @@ use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 
 const QUERY_MAGIC: [u8; 8] = *b"SBOthelo";
-const CONTROL_MAGIC: [u8; 8] = *b"SBOthCtl";
+pub(crate) const CONTROL_MAGIC: [u8; 8] = *b"SBOthCtl";
 const VERSION: u32 = 1;
 
 /// Words read at a time.

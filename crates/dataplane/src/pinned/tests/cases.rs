@@ -4,12 +4,12 @@ use super::*;
 
 #[test]
 fn the_gpt_is_fed_by_deltas() {
-    use scalebricks_tables::setsep::SetSepControl;
+    use scalebricks_tables::compact::{Control, Op};
     use scalebricks_types::{NodeHint, Position};
     let mut tables = tables(0, 1, 10);
-    let mut control = SetSepControl::new(tables.gpt.params());
+    let mut control = Control::new(tables.gpt.params());
     let hash = hasher().hash(&short_key(1));
-    let delta = control.insert(hash, 9).unwrap();
+    let delta = control.batch(&[Op::Insert(hash, 9)]).unwrap().remove(0);
     assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
     assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Stale));
     let gap = Delta { previous: Position(7), position: Position(8), ..delta };
@@ -19,7 +19,8 @@ fn the_gpt_is_fed_by_deltas() {
     assert_eq!(hint[0], NodeHint::new(9));
     // Upstream, as a locator made before sees it.
     let mut locator = tables.locator();
-    let delta = control.insert(hasher().hash(&FlowKey::teid(Teid::new(7))), 11).unwrap();
+    let delta =
+        control.batch(&[Op::Insert(hasher().hash(&FlowKey::teid(Teid::new(7))), 11)]).unwrap().remove(0);
     assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
     assert_eq!(locator.node(Teid::new(7)), NodeHint::new(11));
 }

@@ -9,6 +9,7 @@ mod readers;
 use super::*;
 use crate::flow::BaseStationId;
 use scalebricks_tables::KeyBatch;
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{HashSeed, Qfi};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ fn hasher() -> KeyHasher {
 /// Tables of node `id`.
 fn tables(id: u8, workers: usize, expected: usize) -> PinnedTables {
     let partitions = PartitionCount::new(16).unwrap();
-    let params = Params::for_keys(1_000, 4, partitions).unwrap();
+    let params = Params::for_keys(Structure::SetSep, 1_000, 4, partitions).unwrap();
     PinnedTables::new(NodeId::new(id), params, hasher(), workers, expected)
 }
 

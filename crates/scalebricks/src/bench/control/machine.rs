@@ -8,10 +8,9 @@ use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, encode};
 use scalebricks_control::version::Version;
-use scalebricks_tables::setsep::{Params, SetSep, SetSepReader};
+use scalebricks_tables::compact::{Params, Reader, Structure, Table};
 use scalebricks_types::{Delta, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Changes of an entry that fills a partition.
@@ -87,14 +86,14 @@ pub(super) struct Fed {
     position: Position,
     /// What every key is to lead to.
     pub(super) flows: Vec<Flow>,
-    replica: Arc<SetSep>,
+    replica: Table,
 }
 
 impl Fed {
     /// A partition that holds these flows; with `nodes`, its owner, and so many nodes that follow it.
     pub(super) fn new(flows: Vec<Flow>, value_bits: u8, nodes: Option<usize>) -> Result<Self, BenchError> {
         let name = if nodes.is_some() { "owner" } else { "partition" };
-        let params = Params::for_keys(flows.len() as u64, value_bits, PartitionCount::ONE)
+        let params = Params::for_keys(Structure::SetSep, flows.len() as u64, value_bits, PartitionCount::ONE)
             .map_err(|error| BenchError::of(name, error))?;
         let partition = Partition::new(PartitionId(0), params, HASHER);
         let machine = match nodes {
@@ -109,7 +108,7 @@ impl Fed {
                 Machine::Owner(Box::new(owner), reports)
             }
         };
-        let replica = Arc::new(SetSep::new(params));
+        let replica = Table::new(params);
         let mut fed = Self { name, machine, position: Position(0), flows, replica };
         let changes: Vec<Change> = fed.flows.iter().map(brought).collect();
         for part in changes.chunks(FILLING) {
@@ -154,8 +153,7 @@ impl Fed {
             let problem = format!("{} keys, not {}", partition.len(), self.flows.len());
             return Err(BenchError::check(self.name, problem));
         }
-        let mut reader = SetSepReader::new(Arc::clone(&self.replica));
-        let pin = reader.pin();
+        let mut reader = Reader::new(&self.replica);
         for (at, (key, session)) in self.flows.iter().enumerate() {
             let held = partition.session(key).map(|(held, _)| held);
             if held != Some(*session) {
@@ -164,7 +162,7 @@ impl Fed {
                     format!("{key:?} leads to {held:?}, not {session:?}"),
                 ));
             }
-            let (got, want) = (pin.get(HASHER.hash(key)), session.node.get());
+            let (got, want) = (reader.get(HASHER.hash(key)), session.node.get());
             if got != want {
                 let (structure, keys) = (format!("the GPT of a {}", self.name), self.flows.len());
                 return Err(BenchError::Wrong { structure, key: at, keys, got, want });

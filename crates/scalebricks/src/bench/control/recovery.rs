@@ -9,7 +9,7 @@ use scalebricks_bench::stats::Summary;
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
 use scalebricks_control::record::Heirs;
-use scalebricks_tables::setsep::SetSepReader;
+use scalebricks_tables::compact::Reader;
 use scalebricks_types::{KeyHash, NodeId};
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ async fn watch(
     began: Instant,
 ) -> Result<(Duration, Duration), BenchError> {
     let others = || rig.cluster.nodes().map(|(_, node)| node);
-    let mut tables: Vec<(SetSepReader, usize)> = others().map(|node| (node.tables.reader(), 0)).collect();
+    let mut tables: Vec<(Reader, usize)> = others().map(|node| (node.tables.reader(), 0)).collect();
     let mut detected = None;
     loop {
         let is_given_up = || others().any(|node| node.plane.view().alive().all(|alive| alive != victim));
@@ -98,8 +98,7 @@ async fn watch(
             detected = Some(began.elapsed());
         }
         for (reader, at) in &mut tables {
-            let pin = reader.pin();
-            *at += orphans[*at..].iter().take_while(|hash| pin.get(**hash) != victim.get()).count();
+            *at += orphans[*at..].iter().take_while(|hash| reader.get(**hash) != victim.get()).count();
         }
         if let Some(detected) = detected
             && tables.iter().all(|(_, at)| *at == orphans.len())

@@ -9,7 +9,7 @@ use scalebricks_control::engine::Engine;
 use scalebricks_control::record::Change;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::{self, JetStream};
-use scalebricks_tables::setsep::Params;
+use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{ClusterSize, PartitionCount};
 use std::path::Path;
 use std::sync::Arc;
@@ -129,8 +129,8 @@ fn shape(nodes: usize, count: u64) -> Result<Shape, BenchError> {
     let partitions = PartitionCount::new(PARTITIONS).map_err(|error| of(&error))?;
     let bits = ClusterSize::new(nodes).map_err(|error| of(&error))?.value_bits();
     // Twice as many as there are: each node has its share of what is free.
-    let params =
-        Params::for_keys((count * 2).max(LEAST_KEYS), bits, partitions).map_err(|error| of(&error))?;
+    let params = Params::for_keys(Structure::SetSep, (count * 2).max(LEAST_KEYS), bits, partitions)
+        .map_err(|error| of(&error))?;
     Ok(Shape { partitions, params, hasher: HASHER, grace: GRACE })
 }
 

@@ -146,6 +146,7 @@ pub(super) struct Control {
     pub credentials: Option<PathBuf>,
     pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
+    pub gpt: Option<Spanned<String>>,
     pub version: Option<Spanned<u16>>,
     pub takeover: Option<Spanned<bool>>,
     #[serde(default)]

@@ -265,6 +265,16 @@ fn problems_of_the_control_plane_are_named() {
         ("unix:/run/x/engine.sock", "somewhere", "directory:PATH for a node that is alone"),
         ("flows = 1_000_000", "flows = 0", "for how many flows"),
         ("flows = 1_000_000", "flows = 9\npartitions = 3", "control.partitions: 3 is not a power of two"),
+        (
+            "flows = 1_000_000",
+            "flows = 9\ngpt = \"bloom\"",
+            "control.gpt: \"bloom\" is not setsep or othello",
+        ),
+        (
+            "flows = 1_000_000",
+            "flows = 9\nversion = 99",
+            "control.version: this software knows versions 1 to 2",
+        ),
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
         ("node = 0", "node = 2", "2 is not another node of the cluster"),
         ("node = 0", "node = 4", "4 is not another node of the cluster"),

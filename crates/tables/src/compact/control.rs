@@ -1,0 +1,233 @@
+//! The control structure of either table.
+
+use super::params::{Params, Structure};
+use super::{Op, Table};
+use crate::othello::{self, Othello, OthelloControl};
+use crate::setsep::{self, SetSepControl};
+use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Keys, as hashes, with the numbers of their nodes, and the bits they lead to.
+#[derive(Debug)]
+pub enum Control {
+    /// Of a SetSep table.
+    SetSep(Box<SetSepControl>),
+    /// Of an Othello table.
+    Othello(Box<OthelloControl>),
+}
+
+/// A refused batch. The control structure is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// By SetSep.
+    #[error(transparent)]
+    SetSep(#[from] setsep::UpdateError),
+    /// By Othello.
+    #[error(transparent)]
+    Othello(#[from] othello::UpdateError),
+}
+
+/// Why a partition does not get another shape. It is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReshapeError {
+    /// By SetSep.
+    #[error(transparent)]
+    SetSep(#[from] setsep::ReshapeError),
+    /// By Othello.
+    #[error(transparent)]
+    Othello(#[from] othello::ReshapeError),
+    /// A table stays in the structure that it was made in.
+    #[error("a table of {from} cannot become one of {to}")]
+    Structure {
+        /// What it is.
+        from: Structure,
+        /// What it was to be.
+        to: Structure,
+    },
+}
+
+/// Why bytes are no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// Of SetSep.
+    #[error(transparent)]
+    SetSep(#[from] setsep::SnapshotError),
+    /// Of Othello.
+    #[error(transparent)]
+    Othello(#[from] othello::SnapshotError),
+}
+
+impl Control {
+    /// An empty one for these partitions, each at position 0. Numbers that name no partition are ignored.
+    pub fn for_partitions(params: Params, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
+        match params {
+            Params::SetSep(params) => {
+                Self::SetSep(Box::new(SetSepControl::for_partitions(params, partitions)))
+            }
+            Params::Othello(params) => {
+                Self::Othello(Box::new(OthelloControl::for_partitions(params, partitions)))
+            }
+        }
+    }
+
+    /// An empty one for all partitions, each at position 0.
+    pub fn new(params: Params) -> Self {
+        Self::for_partitions(params, (0..params.partitions().get()).map(|at| PartitionId(at as u16))) // at most 2^16
+    }
+
+    /// The shape it has.
+    pub fn params(&self) -> Params {
+        match self {
+            Self::SetSep(control) => (*control.params()).into(),
+            Self::Othello(control) => (*control.params()).into(),
+        }
+    }
+
+    /// Whether this structure is responsible for a partition.
+    pub fn holds(&self, partition: PartitionId) -> bool {
+        match self {
+            Self::SetSep(control) => control.holds(partition),
+            Self::Othello(control) => control.holds(partition),
+        }
+    }
+
+    /// Where a partition's stream stands, if it is held here.
+    pub fn position(&self, partition: PartitionId) -> Option<Position> {
+        match self {
+            Self::SetSep(control) => control.position(partition),
+            Self::Othello(control) => control.position(partition),
+        }
+    }
+
+    /// The node of a key: exact. `None` if it is not held here.
+    pub fn get(&self, hash: KeyHash) -> Option<u8> {
+        match self {
+            Self::SetSep(control) => control.get(hash),
+            Self::Othello(control) => control.get(hash).map(node),
+        }
+    }
+
+    /// Keys held.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::SetSep(control) => control.len(),
+            Self::Othello(control) => control.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Applies operations on one partition, all or none, by a delta that leads to this position: that of a log. `None` if
+    /// there are no operations.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn batch_to(&mut self, position: Position, ops: &[Op]) -> Result<Option<Delta>, UpdateError> {
+        Ok(match self {
+            Self::SetSep(control) => control.batch_to(position, ops)?,
+            Self::Othello(control) => {
+                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
+                control.batch_to(position, &ops)?
+            }
+        })
+    }
+
+    /// Applies operations, all or none: a delta for each partition that changed.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        Ok(match self {
+            Self::SetSep(control) => control.batch(ops)?,
+            Self::Othello(control) => {
+                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
+                control.batch(&ops)?
+            }
+        })
+    }
+
+    /// Gives the one partition held another shape at once, by a delta that leads to this position.
+    ///
+    /// # Errors
+    /// [`ReshapeError`]; nothing is then changed.
+    pub fn reshape_to(
+        &mut self,
+        partition: PartitionId,
+        to: Params,
+        position: Position,
+    ) -> Result<Delta, ReshapeError> {
+        match (self, to) {
+            (Self::SetSep(control), Params::SetSep(to)) => Ok(control.reshape_to(partition, to, position)?),
+            (Self::Othello(control), Params::Othello(to)) => Ok(control.reshape_to(partition, to, position)?),
+            (control, to) => {
+                let (from, to) = (control.params().structure(), to.structure());
+                Err(ReshapeError::Structure { from, to })
+            }
+        }
+    }
+
+    /// The absolute state of a partition as a delta from position 0. `None` if it is not held here, or at position 0 itself.
+    pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
+        match self {
+            Self::SetSep(control) => control.export_partition(partition),
+            Self::Othello(control) => control.export_partition(partition),
+        }
+    }
+
+    /// The table of what is held here.
+    pub fn export(&self) -> Table {
+        match self {
+            Self::SetSep(control) => Table::SetSep(Arc::new(control.export())),
+            Self::Othello(control) => Table::Othello(Arc::<Othello>::new(control.export())),
+        }
+    }
+
+    /// The digest of a partition's bits, if it is held here.
+    pub fn digest(&self, partition: PartitionId) -> Option<u32> {
+        match self {
+            Self::SetSep(control) => control.digest(partition),
+            Self::Othello(control) => control.digest(partition),
+        }
+    }
+
+    /// Writes all of it. The snapshot says which structure it is of.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
+        match self {
+            Self::SetSep(control) => control.write_snapshot(to),
+            Self::Othello(control) => control.write_snapshot(to),
+        }
+    }
+
+    /// What was written.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn read_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
+        Ok(if bytes.starts_with(&othello::CONTROL_MAGIC) {
+            Self::Othello(Box::new(OthelloControl::read_snapshot(bytes)?))
+        } else {
+            Self::SetSep(Box::new(SetSepControl::read_snapshot(bytes)?))
+        })
+    }
+}
+
+/// The same operation on names.
+fn of_names(op: &Op) -> othello::Op {
+    match *op {
+        Op::Insert(hash, node) => othello::Op::Insert(hash, node.into()),
+        Op::Update(hash, node) => othello::Op::Update(hash, node.into()),
+        Op::Remove(hash) => othello::Op::Remove(hash),
+    }
+}
+
+/// A value that was a node's number when it came in.
+pub(super) const fn node(value: u16) -> u8 {
+    value as u8 // what is held was a `u8`; what is not is arbitrary
+}

@@ -1,0 +1,106 @@
+//! Both tables do what a map does, through the one interface.
+
+use super::{Control, Op, Params, Reader, ReshapeError, Structure, Table};
+use proptest::prelude::*;
+use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
+use std::collections::BTreeMap;
+
+const PARTITION: PartitionId = PartitionId(1);
+
+fn params(structure: Structure, keys: u64, bits: u8) -> Params {
+    Params::for_keys(structure, keys, bits, PartitionCount::new(4).unwrap()).unwrap()
+}
+
+/// The hash of a key of the partition.
+fn hash(number: u64) -> KeyHash {
+    KeyHash::new(crate::mix::mix64(number) >> 2 | 1 << 62)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of operations")]
+    fn both_answer_as_a_map_does(
+        batches in prop::collection::vec(prop::collection::vec((0..300_u64, prop::option::of(0..4_u8)), 1..50), 1..20),
+        reshape_at in 0..20_usize,
+    ) {
+        for structure in Structure::ALL {
+            let first = params(structure, 2_000, 2);
+            let (mut control, table) = (Control::for_partitions(first, [PARTITION]), Table::new(first));
+            let (mut map, mut at) = (BTreeMap::new(), 0);
+            for (number, batch) in batches.iter().enumerate() {
+                let mut ops = Vec::new();
+                for &(key, value) in batch {
+                    match (map.get(&key), value) {
+                        (None, None) => continue,
+                        (None, Some(value)) => ops.push(Op::Insert(hash(key), value)),
+                        (Some(_), Some(value)) => ops.push(Op::Update(hash(key), value)),
+                        (Some(_), None) => ops.push(Op::Remove(hash(key))),
+                    }
+                    match value {
+                        Some(value) => map.insert(key, value),
+                        None => map.remove(&key),
+                    };
+                }
+                at += 1;
+                if let Some(delta) = control.batch_to(Position(at), &ops).unwrap() {
+                    let _ = table.apply(&delta).unwrap();
+                }
+                if number == reshape_at {
+                    at += 1;
+                    let to = first.doubled().unwrap().with_value_bits(5).unwrap();
+                    let delta = control.reshape_to(PARTITION, to, Position(at)).unwrap();
+                    let _ = table.apply(&delta).unwrap();
+                    prop_assert_eq!(control.params(), to);
+                }
+                let (keys, wanted): (Vec<KeyHash>, Vec<u8>) =
+                    map.iter().map(|(&key, &value)| (hash(key), value)).unzip();
+                let (mut reader, mut found) = (Reader::new(&table), vec![0; keys.len()]);
+                reader.lookup_batch(&keys, &mut found);
+                prop_assert_eq!(&found, &wanted);
+                let mut is_right = |(&key, &value): (&KeyHash, &u8)| reader.get(key) == value && control.get(key) == Some(value);
+                let all_are = keys.iter().zip(&wanted).all(&mut is_right);
+                prop_assert!(all_are);
+                prop_assert_eq!(control.len(), map.len() as u64);
+            }
+            let mut bytes = Vec::new();
+            control.write_snapshot(&mut bytes).unwrap();
+            let again = Control::read_snapshot(&bytes).unwrap();
+            prop_assert_eq!(again.digest(PARTITION), control.digest(PARTITION));
+            prop_assert_eq!(again.export_partition(PARTITION), control.export_partition(PARTITION));
+            if at > 0 && control.position(PARTITION) != Some(Position(0)) {
+                prop_assert_eq!(table.digest(PARTITION).map(|(_, digest)| digest), control.digest(PARTITION));
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_come_back_from_records(keys in 1..1_000_000_u64, bits in 1..=8_u8, behind: Vec<u8>, cut: prop::sample::Index) {
+        for structure in Structure::ALL {
+            let params = params(structure, keys, bits);
+            let mut record = Vec::new();
+            params.put(&mut record);
+            let len = record.len();
+            prop_assert_eq!(Params::take(&record[..cut.index(len)]), None);
+            record.extend_from_slice(&behind);
+            prop_assert_eq!(Params::take(&record), Some((params, &behind[..])));
+        }
+    }
+}
+
+#[test]
+fn a_table_stays_what_it_is() {
+    let [setsep, othello] = Structure::ALL.map(|structure| params(structure, 100, 2));
+    for (from, to) in [(setsep, othello), (othello, setsep)] {
+        let mut control = Control::for_partitions(from, [PARTITION]);
+        let refused = control.reshape_to(PARTITION, to, Position(1));
+        let error = ReshapeError::Structure { from: from.structure(), to: to.structure() };
+        assert_eq!(refused, Err(error));
+        assert!(!Table::new(from).restart(to) && Table::new(from).restart(from));
+    }
+    for structure in Structure::ALL {
+        assert_eq!(Structure::from_name(structure.name()), Some(structure));
+    }
+    assert_eq!(Structure::from_name("bloom"), None);
+}
