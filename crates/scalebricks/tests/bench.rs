@@ -90,7 +90,8 @@ fn builds_and_lookups() {
     assert_eq!(pairs(&rows), want);
     for row in &rows {
         assert_eq!((row["keys"].as_u64(), row["value_bits"].as_u64()), (Some(20_000), Some(2)), "{row}");
-        assert_eq!(row["format"].is_null(), row["structure"] != "setsep", "{row}");
+        let has_forms = row["structure"] == "setsep" || row["structure"] == "othello";
+        assert_eq!(row["format"].is_null(), !has_forms, "{row}");
         assert!(row["table_bytes"].as_u64().is_some_and(|bytes| bytes > 5_000), "{row}");
     }
     let batches: BTreeSet<_> = rows
@@ -115,6 +116,15 @@ fn updates_turnovers_and_changes_of_shape() {
     assert_eq!(of("reshaped").len(), 6, "three a format");
     assert_eq!(of("growing").len(), 2, "one a format");
     assert!(rows.iter().all(|row| row["median"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn updates_of_othello() {
+    let rows = rows(&["othello-update", "--quick", "--keys", "20k"]);
+    let metrics = ["update_rate", "insert_rate", "delete_rate", "bits_per_key"];
+    assert_eq!(pairs(&rows), set(&metrics.map(|metric| ("othello", metric))));
+    let bits = |row: &&Value| row["metric"] == "bits_per_key";
+    assert!(rows.iter().filter(bits).all(|row| row["median"].as_f64().unwrap() > 4.6), "{rows:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::cli::ArchChoice;
 use clap::{Args, Subcommand};
 use scalebricks_console::quantity;
 use scalebricks_dataplane::Architecture;
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, IdError};
 use std::path::PathBuf;
 
@@ -115,6 +116,10 @@ pub struct ShapeArgs {
     #[arg(long)]
     pub control: bool,
 
+    /// What the GPT of nodes with a control plane is made of: setsep or othello
+    #[arg(long, value_name = "NAME", default_value_t, requires = "control", value_parser = parse_gpt)]
+    pub gpt: Structure,
+
     /// Three NATS servers keep the log, each beside a node and dying with it: this program, nats-server 2.15 or newer
     /// (`scripts/nats.sh path` names one)
     #[arg(long, value_name = "PROGRAM", requires = "control")]
@@ -146,6 +151,7 @@ impl ShapeArgs {
             driver: self.driver,
             architecture,
             is_controlled: self.control,
+            gpt: self.gpt,
             nats: self.nats.clone(),
             flows: self.flows,
         })
@@ -267,6 +273,11 @@ pub struct FramesArgs {
 
 fn parse_file(text: &str) -> Result<u64, quantity::QuantityError> {
     quantity::parse(text, 1..=MAX_FILE)
+}
+
+fn parse_gpt(name: &str) -> Result<Structure, String> {
+    Structure::from_name(name)
+        .ok_or_else(|| format!("not {}", Structure::ALL.map(Structure::name).join(" or ")))
 }
 
 fn parse_flows(text: &str) -> Result<u32, quantity::QuantityError> {

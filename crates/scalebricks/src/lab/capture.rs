@@ -224,6 +224,7 @@ mod tests {
             driver: Driver::Mixed,
             architecture,
             is_controlled: false,
+            gpt: scalebricks_tables::compact::Structure::default(),
             nats: None,
             flows: 0,
         }

@@ -14,6 +14,7 @@ mod files;
 
 use scalebricks_dataplane::Architecture;
 use scalebricks_dataplane::fabric_mac::FabricMac;
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -246,6 +247,8 @@ pub struct Plan {
     pub architecture: Architecture,
     /// Whether flows come from the control plane.
     pub is_controlled: bool,
+    /// What the GPT is made of then.
+    pub gpt: Structure,
     /// The program of the NATS servers that keep the log, if they do.
     pub nats: Option<PathBuf>,
     /// Flows beside those of the phones, which no phone uses: at most [`MAX_FLOWS`].
@@ -349,6 +352,7 @@ mod tests {
             ues_per_node: 3,
             driver: Driver::Mixed,
             is_controlled: false,
+            gpt: Structure::default(),
             nats: None,
             flows: 0,
             architecture: Architecture::Vlb,

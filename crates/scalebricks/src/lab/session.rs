@@ -11,6 +11,7 @@ use super::state::{self, Lock};
 use super::tools;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_dataplane::Architecture;
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -287,6 +288,8 @@ struct Standing {
     #[serde(default)]
     is_controlled: bool,
     #[serde(default)]
+    gpt: String,
+    #[serde(default)]
     nats: Option<PathBuf>,
     #[serde(default)]
     flows: u32,
@@ -297,7 +300,8 @@ impl Standing {
         let (nodes, architecture) = (plan.size.get(), plan.architecture.to_string());
         let (phones, driver) = (plan.ues_per_node, plan.driver);
         let (is_controlled, nats, flows) = (plan.is_controlled, plan.nats.clone(), plan.flows);
-        Self { nodes, phones, driver, architecture, is_controlled, nats, flows }
+        let gpt = plan.gpt.to_string();
+        Self { nodes, phones, driver, architecture, is_controlled, gpt, nats, flows }
     }
 
     fn plan(&self, name: &str) -> Option<Plan> {
@@ -308,6 +312,7 @@ impl Standing {
             driver: self.driver,
             architecture: self.architecture.parse().ok()?,
             is_controlled: self.is_controlled,
+            gpt: Structure::from_name(&self.gpt).unwrap_or_default(),
             nats: self.nats.clone(),
             flows: self.flows,
         })

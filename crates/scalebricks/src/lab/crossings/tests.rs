@@ -14,6 +14,7 @@ fn plan(architecture: Architecture) -> Plan {
         driver: Driver::Mixed,
         architecture,
         is_controlled: false,
+        gpt: scalebricks_tables::compact::Structure::default(),
         nats: None,
         flows: 0,
     }

@@ -76,10 +76,11 @@ impl Plan {
         let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
         let mut text = format!(
             "\n[control]\nengine = \"{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
-             key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
+             key = \"cluster.key\"\nflows = {}\npartitions = 16\ngpt = \"{}\"\n",
             self.name,
             listen(node),
-            FLOWS + 2 * self.flows // nodes share what room is left: the last of it is hard to use
+            FLOWS + 2 * self.flows, // nodes share what room is left: the last of it is hard to use
+            self.gpt
         );
         for peer in self.size.nodes().filter(|peer| *peer != node) {
             let [v4, v6] = Family::ALL.map(|family| Self::internet_address(peer, family));
@@ -137,11 +138,16 @@ mod tests {
     use scalebricks::node::config::{EngineAt, NodeFile};
     use scalebricks_dataplane::Architecture;
     use scalebricks_engine::remote::Endpoint;
+    use scalebricks_tables::compact::Structure;
     use scalebricks_types::ClusterSize;
 
     #[test]
     fn nodes_understand_what_they_are_told() {
-        for (is_controlled, nats) in [(false, None), (true, None), (true, Some("/x/nats-server"))] {
+        for (is_controlled, gpt, nats) in [
+            (false, Structure::SetSep, None),
+            (true, Structure::Othello, None),
+            (true, Structure::SetSep, Some("/x/nats-server")),
+        ] {
             let plan = Plan {
                 name: "sb".to_owned(),
                 size: ClusterSize::new(4).unwrap(),
@@ -149,6 +155,7 @@ mod tests {
                 driver: Driver::Mixed,
                 architecture: Architecture::ScaleBricks,
                 is_controlled,
+                gpt,
                 nats: nats.map(Into::into),
                 flows: 0,
             };
@@ -159,6 +166,7 @@ mod tests {
                     continue;
                 };
                 assert!(is_controlled);
+                assert_eq!(control.gpt, gpt);
                 match (nats, control.engine) {
                     (None, engine) => {
                         assert_eq!(engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
