@@ -86,7 +86,7 @@ stage_build() {
 }
 
 # Those with NATS servers have a stage of their own.
-stage_tests() { logged tests env NATS_TESTS=apart cargo test --workspace --locked; }
+stage_tests() { logged tests env NATS_TESTS=apart cargo test --workspace --locked --no-fail-fast; }
 
 # The engine over three real servers, which are killed on the way.
 stage_nats() {
@@ -102,8 +102,7 @@ stage_nats() {
 
 # The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
 stage_peers() {
-    logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
-        logged peers-bench cargo test --locked -p scalebricks --features peers --test bench
+    logged peers cargo test --locked -p scalebricks-bench --features peers --lib
 }
 
 # Sets huge pages aside for as long as a command runs, where that is allowed and none are set aside yet.

@@ -338,3 +338,24 @@ pub struct Fill {
     /// Keys in the fullest group.
     pub max_group_load: Option<u16>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing;
+
+    #[test]
+    fn all_that_are_built_in_answer_rightly_in_every_mode() {
+        let set = KeySet::new(20_000, 2);
+        for structure in Structure::built_in() {
+            let table = structure.prepare(&set, Make::table()).unwrap().build().unwrap();
+            assert!(table.table_bytes() > 4_000, "{}", structure.name());
+            let forms = Forms::of(&set, [table.form()]);
+            for mode in structure.modes(&[1, 17, 64]) {
+                let mut answers = vec![0xFF; set.len()];
+                timing::lookup(&*table, mode, &set, &forms, 1, &mut answers).unwrap();
+                timing::check(structure.name(), &set, &answers).unwrap();
+            }
+        }
+    }
+}
