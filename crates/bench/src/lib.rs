@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`args`], [`options`] | what was asked for |
 //! | [`bench`], [`session`] | one benchmark, and what it is given |
+//! | [`baselines`] | what the Concise paper compares Othello with |
 //! | [`benches`] | the benchmarks of the tables |
 //! | [`contestants`] | the structures they measure |
 //! | [`figures`] | the figures and tables of the paper |
@@ -17,6 +18,7 @@
 #![deny(unsafe_code)]
 
 pub mod args;
+pub mod baselines;
 pub mod bench;
 pub mod benches;
 pub mod contestants;
