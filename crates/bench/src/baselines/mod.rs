@@ -1,4 +1,4 @@
-//! What the Concise paper compares Othello with (ICNP'16, §VI), as real implementations that answer names.
+//! What the Concise paper compares Othello with (ICNP'16), as real implementations that answer names.
 //!
 //! All of them take a name's 64-bit hash, computed once by [`NameHasher`](crate::names::NameHasher), and derive from it whatever else they hash;
 //! actions are numbers below 65,536. All count the cache lines that a query reads by doing the query: the same code, which

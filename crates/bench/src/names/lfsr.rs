@@ -1,4 +1,4 @@
-//! Linear-feedback shift registers of maximal length: every state but 0, each once, two instructions a state.
+//! Linear-feedback shift registers of maximal length: every state but 0, each once, for a shift and a masked exclusive or.
 //!
 //! A register of `n` bits is a polynomial over GF(2) of degree below `n`, and a step divides it by x modulo a polynomial q of degree `n`
 //! (the Galois form, shifted to the right): if the lowest coefficient is 1, q is added first. If q is primitive, x has order

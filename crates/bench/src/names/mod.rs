@@ -1,4 +1,4 @@
-//! Names of several kinds, each once, by linear-feedback shift registers, as the Concise paper makes its own (§VI).
+//! Names of several kinds, each once, by linear-feedback shift registers, as the Concise paper makes its own.
 //!
 //! Names from a register need no memory and next to no time, so a table of any size can be asked for names that are in none of
 //! the caches. They are all different by construction: nobody has to keep a set of those used. How long making them takes is

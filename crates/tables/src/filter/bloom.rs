@@ -62,18 +62,23 @@ impl BloomFilter {
         }
     }
 
-    /// [`Self::contains`] by words that were made before, of a classic filter; `read` is told the number of each line that is
-    /// read, in turn. A blocked one does not go by them and says `true`.
+    /// [`Self::contains`] by words that were made before, for names that are asked of many filters. `read` is told the number of
+    /// each line that is read, in turn.
     #[inline]
     pub fn contains_words(&self, words: &Words, mut read: impl FnMut(usize)) -> bool {
-        if self.params.layout() == Layout::Blocked {
-            return true;
+        let params = &self.params;
+        match params.layout() {
+            Layout::Classic => (0..params.hashes()).all(|number| {
+                let bit = below(words.get(params.seed(), number), params.bits());
+                read((bit / LINE_BITS) as usize);
+                self.get(bit)
+            }),
+            Layout::Blocked => {
+                let at = line(words.hash(), params.seed(), params.lines()) as usize;
+                read(at);
+                self.line_has(at, words.hash())
+            }
         }
-        words.first(self.params.hashes()).iter().all(|&word| {
-            let bit = below(word, self.params.bits());
-            read((bit / LINE_BITS) as usize);
-            self.get(bit)
-        })
     }
 
     /// [`Self::contains`] of each name of a batch of any length, with the lines of 32 names under way at once.

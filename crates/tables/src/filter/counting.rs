@@ -7,7 +7,7 @@ use crate::huge::HugeSlice;
 use scalebricks_types::KeyHash;
 
 /// The highest count. A counter that reaches it stays there, and its bit set: a few false positives more, never a name lost.
-/// With the best number of bits a name, a counter does so with probability 1.4e-15 (Fan et al., SIGCOMM 1998, §5.2).
+/// With the best number of bits a name, a counter does so with probability 1.4e-15 (Fan et al., SIGCOMM 1998).
 const MOST: u8 = 15;
 
 /// A name is not in the filter.

@@ -39,6 +39,9 @@ pub enum FilterParamsError {
     /// Too few or too many bits in all.
     #[error("{0} lines are not between 1 and {MAX_LINES}")]
     Lines(u64),
+    /// Bytes that are to be 0.
+    #[error("bytes that are to be 0 are not")]
+    Reserved,
     /// A layout of a later version.
     #[error("layout {0} is not known")]
     Layout(u8),
@@ -142,7 +145,9 @@ impl FilterParams {
 
     /// The opposite.
     pub(super) const fn decode(bytes: &[u8; PARAMS_BYTES]) -> Result<Self, FilterParamsError> {
-        let [layout, hashes, _, _, l0, l1, l2, l3, seed @ ..] = *bytes;
+        let [layout, hashes, 0, 0, l0, l1, l2, l3, seed @ ..] = *bytes else {
+            return Err(FilterParamsError::Reserved);
+        };
         let layout = match layout {
             0 => Layout::Classic,
             1 => Layout::Blocked,

@@ -22,23 +22,40 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// A word for each bit, and not multiples of two words (Kirsch and Mitzenmacher, "Less hashing, same performance", 2006): with
 /// those, a name is confused with any other whose two words agree, which small filters made for few false positives show.
 #[derive(Debug, Clone, Copy)]
-pub struct Words([u64; MAX_HASHES]);
+pub struct Words {
+    hash: KeyHash,
+    seed: u64,
+    /// How many were made.
+    made: u8,
+    mixed: [u64; MAX_HASHES],
+}
 
 impl Words {
-    /// The words of a name for filters of this seed that set at most so many bits a name.
+    /// The words of a name for filters of this seed that set at most so many bits a name. Others may be asked by them too, and mix
+    /// for themselves.
     #[inline]
     pub fn of(hash: KeyHash, seed: u64, hashes: u8) -> Self {
-        let mut words = [0; MAX_HASHES];
-        for (words, number) in words.iter_mut().take(hashes.into()).zip(0..) {
-            *words = word(hash, seed, number);
+        let mut mixed = [0; MAX_HASHES];
+        for (mixed, number) in mixed.iter_mut().take(hashes.into()).zip(0..) {
+            *mixed = word(hash, seed, number);
         }
-        Self(words)
+        Self { hash, seed, made: hashes.min(MAX_HASHES as u8), mixed }
     }
 
-    /// The first so many.
+    /// The name.
     #[inline(always)]
-    pub(super) fn first(&self, hashes: u8) -> &[u64] {
-        &self.0[..usize::from(hashes).min(MAX_HASHES)]
+    pub(super) const fn hash(&self) -> KeyHash {
+        self.hash
+    }
+
+    /// The word of this number under a seed.
+    #[inline(always)]
+    pub(super) const fn get(&self, seed: u64, number: u8) -> u64 {
+        if number < self.made && seed == self.seed {
+            self.mixed[number as usize]
+        } else {
+            word(self.hash, seed, number as u64)
+        }
     }
 }
 

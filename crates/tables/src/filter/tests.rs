@@ -58,8 +58,7 @@ fn bits_a_name_are_the_documented_ones() {
     }
 }
 
-/// The formulas against numbers that others have published: Fan et al., Table 3 of "Summary cache" (m/n = 8, k = 5 to 6; m/n = 16, k = 11;
-/// m/n = 32, k = 16 is BUFFALO's territory).
+/// The formula against the table of m/n and k that Cao published beside "Summary cache" ("Bloom filters: the math").
 #[test]
 fn theory_agrees_with_published_tables() {
     for (bits_per_name, hashes, published) in
@@ -130,6 +129,12 @@ fn its_bytes_are_these() {
     let bytes = filter.encode();
     assert_eq!(bytes[..24], *b"SBBF\x01\0\0\0\x01\x02\0\0\x01\0\0\0\x03\0\0\0\0\0\0\0");
     assert_eq!(bytes.len(), 24 + 64 + 4);
+    let mut reserved = bytes;
+    reserved[10] = 1;
+    assert_eq!(
+        BloomFilter::decode(&reserved).err(),
+        Some(FilterBytesError::Params(FilterParamsError::Reserved))
+    );
 }
 
 fn layouts() -> impl Strategy<Value = Layout> {
@@ -188,11 +193,12 @@ proptest! {
             let wanted = params.places(hash).bits().iter().all(|&bit| filter.get(bit));
             prop_assert_eq!(answer, wanted);
             prop_assert_eq!(filter.contains(hash), wanted);
-            if layout == Layout::Classic {
-                let words = Words::of(hash, seed, params.hashes());
+            // Enough words, too few, and those of another seed.
+            for words in [Words::of(hash, seed, 32), Words::of(hash, seed, 2), Words::of(hash, !seed, 32)] {
                 let mut read = 0;
                 prop_assert_eq!(filter.contains_words(&words, |_| read += 1), wanted);
-                prop_assert!(read <= usize::from(params.hashes()));
+                let most = if layout == Layout::Blocked { 1 } else { params.hashes() };
+                prop_assert!(read <= most);
             }
         }
         prop_assert!(answers.iter().take(names as usize).all(|&answer| answer));

@@ -7,8 +7,8 @@
 //! f = (1 − e^(−kn/m))^k,   least for k = (m/n)·ln 2, where half of the bits are set and f = 2^(−k) = 0.6185^(m/n)
 //! ```
 //!
-//! so that a rate `p` takes m = −n·ln p / (ln 2)² bits (Fan et al., SIGCOMM 1998, §5.2). A line of a blocked filter is such a filter with
-//! m = 512, and a number of names that is Poisson distributed around λ = 512·n/m (Putze et al., WEA 2007, §3):
+//! so that a rate `p` takes m = −n·ln p / (ln 2)² bits (Fan et al., SIGCOMM 1998). A line of a blocked filter is such a filter with
+//! m = 512, and a number of names that is Poisson distributed around λ = 512·n/m (Putze et al., WEA 2007):
 //!
 //! ```text
 //! f = Σ_i e^(−λ)·λ^i/i! · (1 − (1 − 1/512)^(ki))^k

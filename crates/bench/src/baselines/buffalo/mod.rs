@@ -2,12 +2,12 @@
 //!
 //! A name is in the filter of its action, so that one always fits. Another fits at that filter's rate of false positives; then one
 //! of those that fit is picked (the paper's packet takes a detour, and arrives nevertheless). All filters take the same hash
-//! functions (§3.1), at most eight, since each is a memory access (`k_max`, §3.2).
+//! functions, at most eight, since each is a memory access (`k_max`).
 //!
 //! Fast memory is shared out among the filters so that few false positives come of it in all: [`Sizes`]. In slow memory each filter has
-//! a twin that counts ([`BuffaloControl`], §5): names come and go there, and what follows for the bits is sent.
+//! a twin that counts ([`BuffaloControl`]): names come and go there, and what follows for the bits is sent.
 //!
-//! The paper also keeps the counting twins large and folds them in half for filters of another size (§5.2). Here, new
+//! The paper also keeps the counting twins large and folds them in half for filters of another size. Here, new
 //! sizes mean new filters from the control side's names.
 
 mod control;
@@ -21,7 +21,7 @@ use crate::keys::mix;
 use scalebricks_tables::filter::{BloomFilter, FilterDelta, Words};
 use scalebricks_types::KeyHash;
 
-/// Most hash functions a name (§3.2), as the Concise paper has it too.
+/// Most hash functions a name (`k_max`), as the Concise paper has it.
 pub const K_MAX: u8 = 8;
 
 /// The filters of fast memory.

@@ -1,4 +1,4 @@
-//! How BUFFALO shares memory out (§3.2 of its paper).
+//! How BUFFALO shares memory out: its paper's optimisation of filter sizes.
 //!
 //! Of filters with `n_h` names and `m_h` bits each, the sum of the rates `f(m_h/n_h)` of false positives is to be least for M bits in all, with
 //! at most `k_max` hashes a name. For r = m/n bits a name,
