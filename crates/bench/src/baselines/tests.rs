@@ -115,7 +115,7 @@ fn buffalo_is_changed_by_deltas_and_never_loses_a_name() {
     let sizes = Sizes::for_rate(&vec![100; actions.into()], 0.001, 9).unwrap();
     let mut control = BuffaloControl::new(sizes);
     let table = control.export();
-    let mut held: HashMap<u64, u16> = HashMap::new();
+    let (mut held, mut before) = (HashMap::<u64, u16>::new(), HashMap::<u64, u16>::new());
     for step in 0..4000_u64 {
         let dice = keys::mix(step);
         let (number, action) = (dice % 600, (dice >> 32) as u16 % actions);
@@ -130,7 +130,14 @@ fn buffalo_is_changed_by_deltas_and_never_loses_a_name() {
             held.insert(number, action);
         }
         if step % 50 == 49 {
-            control.take_deltas().iter().for_each(|(action, delta)| table.apply(*action, delta).unwrap());
+            for (action, delta) in control.take_deltas() {
+                table.apply(action, &delta).unwrap();
+                let stays = |number: &&u64| before.contains_key(*number);
+                for &number in held.keys().filter(stays) {
+                    assert_ne!(table.look_up(name(number)), Answer::Unknown, "held before and after");
+                }
+            }
+            before.clone_from(&held);
             let wrong = held.iter().filter(|&(&number, &action)| match table.look_up(name(number)) {
                 Answer::Action(found) => {
                     assert_eq!(found, action);

@@ -48,6 +48,13 @@ impl FilterDelta {
         self.bits.is_empty()
     }
 
+    /// What it sets, and what it clears: for who follows several filters between which a name moves, and sets before he clears.
+    #[must_use]
+    pub fn split(self) -> [Self; 2] {
+        let (set, cleared) = self.bits.into_iter().partition(|&(_, value)| value);
+        [Self { bits: set }, Self { bits: cleared }]
+    }
+
     /// Each bit, and what it is now.
     pub(super) fn bits(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         self.bits.iter().copied()

@@ -73,16 +73,21 @@ impl BuffaloControl {
         self.insert(name, action)
     }
 
-    /// What became of the bits since the last time: a delta for each action that has changed.
+    /// What became of the bits since the last time: deltas of the actions that have changed, to be applied in this order. All
+    /// that is set comes first, so that a name that goes from one action to another is unknown at no moment.
     pub fn take_deltas(&mut self) -> Vec<(u16, FilterDelta)> {
         self.changed.sort_unstable();
         self.changed.dedup();
-        let mut deltas = Vec::with_capacity(self.changed.len());
+        let (mut deltas, mut cleared) = (Vec::new(), Vec::new());
         for action in self.changed.drain(..) {
             if let Some(filter) = self.filters.get_mut(usize::from(action)) {
-                deltas.push((action, filter.take_delta()));
+                let [set, clear] = filter.take_delta().split();
+                deltas.push((action, set));
+                cleared.push((action, clear));
             }
         }
+        deltas.append(&mut cleared);
+        deltas.retain(|(_, delta)| !delta.is_empty());
         deltas
     }
 
