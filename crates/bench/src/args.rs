@@ -15,11 +15,12 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks there are, in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
     "othello-update",
+    "concise",
     "setsep-space",
     "fib",
     "setsep-figures",
@@ -59,6 +60,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   setsep-space    bits a key, fallback keys, fullest group
   fib             the exact table: lookups and inserts at 95 % load
   othello-update  the same of Othello, in four sizings, with bits a key
+  concise         memory and cache lines a query, beside BUFFALO and orthogonal Bloom filters
   setsep-figures  the SetSep figures and tables of the paper, run again
   capacity        flows that fit in a cluster, by nodes
   gateway         one node alone by stage, latencies by load, packets a second through a cluster

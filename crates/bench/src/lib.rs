@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`args`], [`options`] | what was asked for |
 //! | [`bench`], [`session`] | one benchmark, and what it is given |
+//! | [`baselines`] | what the Concise paper compares Othello with |
 //! | [`benches`] | the benchmarks of the tables |
 //! | [`contestants`] | the structures they measure |
 //! | [`figures`] | the figures and tables of the paper |
 //! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
+//! | [`names`] | names of several kinds by shift registers |
 //! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
 //! | [`row`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
 //!
@@ -17,6 +19,7 @@
 #![deny(unsafe_code)]
 
 pub mod args;
+pub mod baselines;
 pub mod bench;
 pub mod benches;
 pub mod contestants;
@@ -25,6 +28,7 @@ pub mod figures;
 pub mod gateway;
 pub mod huge;
 pub mod keys;
+pub mod names;
 pub mod options;
 pub mod pin;
 pub mod rounds;

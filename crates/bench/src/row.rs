@@ -49,6 +49,10 @@ pub enum Metric {
     DeltaBytes,
     /// Bits of memory a key takes.
     BitsPerKey,
+    /// Cache lines that a query reads.
+    CacheLines,
+    /// Keys for which several values fit.
+    AmbiguousNames,
     /// Keys that the fallback answers.
     FallbackKeys,
     /// Keys in the fullest group.
@@ -82,6 +86,8 @@ impl Metric {
             Self::JoinTime => "join_time",
             Self::DeltaBytes => "delta_bytes",
             Self::BitsPerKey => "bits_per_key",
+            Self::CacheLines => "cache_lines",
+            Self::AmbiguousNames => "ambiguous_names",
             Self::FallbackKeys => "fallback_keys",
             Self::MaxGroupLoad => "max_group_load",
             Self::Iterations => "iterations",
@@ -93,7 +99,8 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::BitsPerKey => "bits",
-            Self::FallbackKeys | Self::MaxGroupLoad => "keys",
+            Self::CacheLines => "lines",
+            Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",
             Self::Iterations => "functions",
             Self::Flows => "flows",
             Self::PacketTime

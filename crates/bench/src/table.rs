@@ -54,8 +54,8 @@ pub fn render(bench: &str, rows: &[Row]) -> String {
 pub fn figure(row: &Row, figure: f64) -> String {
     match row.metric {
         Metric::BitsPerKey => format!("{figure:.3}"),
-        Metric::FallbackKeys | Metric::MaxGroupLoad => format!("{figure:.0}"),
-        Metric::Iterations => format!("{figure:.1}"),
+        Metric::FallbackKeys | Metric::MaxGroupLoad | Metric::AmbiguousNames => format!("{figure:.0}"),
+        Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
         Metric::PacketTime | Metric::WorkTime => format!("{figure:.1} ns"),
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {

@@ -49,7 +49,8 @@ fn check(row: &Value) {
         "build_rate" | "lookup_rate" | "update_rate" | "insert_rate" | "delete_rate" | "packet_rate"
         | "fsync_rate" => "1/s",
         "bits_per_key" => "bits",
-        "fallback_keys" | "max_group_load" => "keys",
+        "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
+        "cache_lines" => "lines",
         "packet_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99" | "detection_time"
         | "repin_time" | "recovery_time" | "join_time" => "ns",
         "delta_bytes" => "bytes",
@@ -138,6 +139,18 @@ fn space_and_fib() {
     assert_eq!(pairs(&rows), want);
     let bits = |row: &&Value| row["metric"] == "bits_per_key" && row["value_bits"] == 4;
     assert!(rows.iter().filter(bits).all(|row| row["median"].as_f64().unwrap() > 4.0));
+}
+
+#[test]
+fn the_table_of_the_concise_paper() {
+    let rows = rows(&["concise", "--quick", "--keys", "5k", "--value-bits", "1,4"]);
+    let mut want = BTreeSet::new();
+    for structure in ["setsep", "othello", "cuckoo", "binary-search", "buffalo", "orthogonal"] {
+        want.extend(set(&["bits_per_key", "cache_lines"].map(|metric| (structure, metric))));
+    }
+    let told = ["cuckoo", "binary-search", "buffalo", "orthogonal"];
+    want.extend(set(&told.map(|structure| (structure, "ambiguous_names"))));
+    assert_eq!(pairs(&rows), want);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | [`compact`] | either of the two tables behind a GPT, as one type |
 //! | [`cuckoo`] | a concurrent exact table of one key and value size |
 //! | [`fib`] | a node's exact table of flows, of two key sizes |
+//! | [`filter`] | Bloom filters: whether a name is known at all, asked before a table that answers any |
 //! | [`full_copy`], [`hash_partition`] | the two simple answers to "which node?": hold every key, or compute it |
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
 //! | [`hashing`] | the hash of many keys at once |
@@ -19,6 +20,7 @@ pub mod compact;
 pub mod cuckoo;
 mod deal;
 pub mod fib;
+pub mod filter;
 pub mod full_copy;
 pub mod gpt;
 pub mod hash_partition;

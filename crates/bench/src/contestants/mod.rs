@@ -15,6 +15,7 @@ mod setsep;
 #[cfg(feature = "peers")]
 mod sux;
 
+pub use cuckoo::Hashed;
 pub use othello::params as othello_params;
 pub use setsep::params;
 

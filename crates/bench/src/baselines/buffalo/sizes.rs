@@ -1,0 +1,208 @@
+//! How BUFFALO shares memory out: its paper's optimisation of filter sizes.
+//!
+//! Of filters with `n_h` names and `m_h` bits each, the sum of the rates `f(m_h/n_h)` of false positives is to be least for M bits in all, with
+//! at most `k_max` hashes a name. For r = m/n bits a name,
+//!
+//! ```text
+//! f(r) = 2^(−k) with k = r·ln 2        as long as that is at most k_max,
+//!        (1 − e^(−k_max/r))^k_max      beyond
+//! ```
+//!
+//! which is convex and has a continuous slope. So at the optimum all filters gain the same by one more bit: `f'(r_h)/n_h = −λ` for a λ that follows
+//! from M, or from the sum that is to be had. Both are found by bisection, each number of names once. A filter with more names
+//! gets fewer bits a name, as a bit is worth more where it helps few names.
+
+use super::K_MAX;
+use crate::baselines::BaselineError;
+use scalebricks_tables::filter::{FilterParams, LINE_BITS, Layout, theory};
+use std::collections::BTreeMap;
+use std::f64::consts::LN_2;
+
+/// The filters of all actions.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    filters: Vec<FilterParams>,
+    seed: u64,
+    rate: f64,
+}
+
+/// Most bits a name that are ever looked at.
+const MOST_BITS_PER_NAME: f64 = 1e6;
+
+impl Sizes {
+    /// The smallest filters with false positives of `rate` in all, for so many names of each action.
+    ///
+    /// # Errors
+    /// [`BaselineError::Filter`] for rates that filters cannot have.
+    pub fn for_rate(names: &[u64], rate: f64, seed: u64) -> Result<Self, BaselineError> {
+        let mut aim = rate;
+        loop {
+            let found = Self::of(names, seed, f64::ceil, |plan| plan.rate > aim)?;
+            // Whole numbers of hashes let a little more through than those of the formula.
+            if found.rate <= rate || aim < rate / 4.0 {
+                return Ok(found);
+            }
+            aim *= 0.98;
+        }
+    }
+
+    /// The best filters of so many bits in all.
+    ///
+    /// # Errors
+    /// [`BaselineError::Memory`] if that is not a line for each action, [`BaselineError::Filter`].
+    pub fn for_memory(names: &[u64], bits: u64, seed: u64) -> Result<Self, BaselineError> {
+        if bits / LINE_BITS < 2 * names.len() as u64 {
+            return Err(BaselineError::Memory(bits));
+        }
+        // A line of each is kept back, which those with few names round up to.
+        let room = (bits - LINE_BITS * names.len() as u64) as f64;
+        Self::of(names, seed, f64::floor, |plan| plan.bits < room)
+    }
+
+    /// Filters for the price of a bit at which `wants_more` turns to `false`.
+    #[expect(clippy::cast_sign_loss, reason = "sizes are not negative")]
+    fn of(
+        names: &[u64],
+        seed: u64,
+        whole: fn(f64) -> f64,
+        wants_more: impl Fn(&Plan) -> bool,
+    ) -> Result<Self, BaselineError> {
+        let mut alike: BTreeMap<u64, f64> = BTreeMap::new();
+        for &names in names {
+            *alike.entry(names.max(1)).or_default() += 1.0;
+        }
+        let (mut cheap, mut dear) = (-300.0_f64, 0.0_f64); // logarithms of prices
+        for _ in 0..50 {
+            let price = f64::midpoint(cheap, dear);
+            if wants_more(&Plan::at(&alike, price)) { dear = price } else { cheap = price }
+        }
+        let plan = Plan::at(&alike, cheap);
+        let mut filters = Vec::with_capacity(names.len());
+        let mut rate = 0.0;
+        for &names in names {
+            let bits = plan.sizes.get(&names.max(1)).copied().unwrap_or(1.0) * names.max(1) as f64;
+            let lines = whole(bits / LINE_BITS as f64).max(1.0);
+            let hashes = theory::best_hashes(lines * LINE_BITS as f64 / names.max(1) as f64, K_MAX);
+            let params = FilterParams::of_lines(lines as u64, hashes, Layout::Classic)?.with_seed(seed);
+            rate += params.false_positive_rate(names);
+            filters.push(params);
+        }
+        Ok(Self { filters, seed, rate })
+    }
+
+    /// The filters.
+    pub fn filters(&self) -> &[FilterParams] {
+        &self.filters
+    }
+
+    /// The seed they share.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// False positives to expect in all: of how many filters that do not have an unknown name fit.
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Bits in all.
+    pub fn bits(&self) -> u64 {
+        self.filters.iter().map(FilterParams::bits).sum()
+    }
+}
+
+/// What a price of a bit leads to.
+struct Plan {
+    /// Bits a name, by the names of a filter.
+    sizes: BTreeMap<u64, f64>,
+    bits: f64,
+    rate: f64,
+}
+
+impl Plan {
+    fn at(alike: &BTreeMap<u64, f64>, price_ln: f64) -> Self {
+        let mut plan = Self { sizes: BTreeMap::new(), bits: 0.0, rate: 0.0 };
+        for (&names, &filters) in alike {
+            let size = bits_per_name(price_ln + (names as f64).ln());
+            plan.sizes.insert(names, size);
+            plan.bits += size * names as f64 * filters;
+            let hashes = (size * LN_2).min(K_MAX.into());
+            plan.rate += theory::classic_rate(size, hashes) * filters;
+        }
+        plan
+    }
+}
+
+/// The bits a name at which one more gains this much: the gain falls with them.
+fn bits_per_name(gain_ln: f64) -> f64 {
+    let (mut few, mut many) = (0.0_f64, MOST_BITS_PER_NAME.ln());
+    for _ in 0..50 {
+        let middle = f64::midpoint(few, many);
+        if slope_ln(middle.exp()) > gain_ln { few = middle } else { many = middle }
+    }
+    few.exp()
+}
+
+/// The logarithm of −f'(r).
+fn slope_ln(bits_per_name: f64) -> f64 {
+    let most = f64::from(K_MAX);
+    if bits_per_name * LN_2 <= most {
+        return 2.0 * LN_2.ln() - bits_per_name * LN_2 * LN_2;
+    }
+    let load = most / bits_per_name;
+    2.0 * load.ln() + (most - 1.0) * (-(-load).exp_m1()).ln() - load
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What shares of all bits make of the rate, by the plain formula.
+    fn rate_of(names: &[u64], bits: &[f64]) -> f64 {
+        let rates = names.iter().zip(bits).map(|(&names, bits)| {
+            let r = bits / names as f64;
+            theory::classic_rate(r, (r * LN_2).min(8.0))
+        });
+        rates.sum()
+    }
+
+    #[test]
+    fn the_papers_table_ii_comes_out() {
+        let sizes = Sizes::for_rate(&[5_000_000 / 256; 256], 1e-4, 1).unwrap();
+        let mib = sizes.bits() as f64 / 8.0 / f64::from(1 << 20);
+        assert!((mib - 28.0).abs() < 0.6, "{mib} MiB");
+        assert!(sizes.rate() <= 1e-4 && sizes.rate() > 0.9e-4, "{}", sizes.rate());
+    }
+
+    #[test]
+    fn no_exchange_of_bits_is_better() {
+        let names = [100_000, 30_000, 20_000, 10_000, 250_000];
+        let sizes = Sizes::for_memory(&names, 12_000_000, 1).unwrap();
+        assert!(sizes.bits() <= 12_000_000 && sizes.bits() > 11_900_000);
+        let bits: Vec<f64> = sizes.filters().iter().map(|params| params.bits() as f64).collect();
+        let best = rate_of(&names, &bits);
+        assert!((best / sizes.rate() - 1.0).abs() < 0.01);
+        for from in 0..names.len() {
+            for to in 0..names.len() {
+                let mut other = bits.clone();
+                other[from] -= 20_000.0;
+                other[to] += 20_000.0;
+                assert!(from == to || rate_of(&names, &other) > best, "{from} to {to}");
+            }
+        }
+        let even: Vec<f64> = names.iter().map(|&n| 12e6 * n as f64 / 410_000.0).collect();
+        assert!(rate_of(&names, &even) > 1.05 * best);
+    }
+
+    #[test]
+    fn a_rate_and_its_memory_agree() {
+        let names = [70_000, 900, 12_000, 0];
+        for rate in [0.1, 1e-3, 1e-5] {
+            let by_rate = Sizes::for_rate(&names, rate, 1).unwrap();
+            assert!(by_rate.rate() <= rate);
+            let by_memory = Sizes::for_memory(&names, by_rate.bits() + 8 * LINE_BITS, 1).unwrap();
+            assert!(by_memory.rate() < 1.1 * rate, "{} for {rate}", by_memory.rate());
+        }
+        assert_eq!(Sizes::for_memory(&names, 1000, 1).err(), Some(BaselineError::Memory(1000)));
+    }
+}

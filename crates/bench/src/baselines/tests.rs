@@ -1,0 +1,260 @@
+use super::buffalo::{Buffalo, BuffaloControl, Sizes};
+use super::cuckoo::Cuckoo;
+use super::orthogonal::Orthogonal;
+use super::sorted::Sorted;
+use super::tuple_space::{Header, Rule, TupleSpace};
+use super::*;
+use crate::keys;
+use std::collections::HashMap;
+
+/// A name without pattern.
+fn name(number: u64) -> KeyHash {
+    KeyHash::new(keys::mix(number ^ 0x5EED_0000_0000))
+}
+
+/// Names with actions below `2^bits`, unevenly shared out: lower ones have more names.
+fn population(count: u64, bits: u8) -> Vec<(KeyHash, u16)> {
+    let action = |number: u64| {
+        let (a, b) = (keys::mix(number) & 0xFFFF, keys::mix(!number) & 0xFFFF);
+        (a.min(b) >> (16 - bits)) as u16
+    };
+    (0..count).map(|number| (name(number), action(number))).collect()
+}
+
+fn counts(names: &[(KeyHash, u16)], actions: usize) -> Vec<u64> {
+    let mut counts = vec![0; actions];
+    for &(_, action) in names {
+        counts[usize::from(action)] += 1;
+    }
+    counts
+}
+
+/// The right answer for each name; returns how many were picked rightly or wrongly among several, and lines on average.
+fn check(table: &dyn Baseline, names: &[(KeyHash, u16)]) -> (usize, f64) {
+    let (mut picked, mut lines) = (0, 0);
+    for &(name, action) in names {
+        match table.look_up(name) {
+            Answer::Picked(_) => picked += 1,
+            answer => assert_eq!(answer, Answer::Action(action), "{}", table.name()),
+        }
+        lines += table.lines(name);
+    }
+    (picked, lines as f64 / names.len() as f64)
+}
+
+/// Not more than by theory, with six standard deviations of grace.
+fn assert_rare(found: usize, of: u64, rate: f64) {
+    let expected = rate * of as f64;
+    assert!(found as f64 <= expected + 6.0 * expected.sqrt() + 1.0, "{found} for {expected}");
+}
+
+#[test]
+fn exact_ones_know_every_name_and_no_other() {
+    for bits in [1, 2, 8, 16] {
+        for count in [0, 1, 2, 3, 1000] {
+            let names = population(count, bits);
+            let tables: [Box<dyn Baseline>; 2] =
+                [Box::new(Sorted::build(&names).unwrap()), Box::new(Cuckoo::build(&names).unwrap())];
+            for table in tables {
+                assert_eq!(check(&*table, &names).0, 0);
+                let aliens = 5000..7000;
+                assert!(aliens.map(name).all(|alien| table.look_up(alien) == Answer::Unknown));
+            }
+        }
+    }
+    let twice = [(name(1), 1), (name(2), 1), (name(1), 2)];
+    assert_eq!(Sorted::build(&twice).err(), Some(BaselineError::Twice(name(1))));
+    assert_eq!(Cuckoo::build(&twice).err(), Some(BaselineError::Twice(name(1))));
+}
+
+#[test]
+fn a_binary_search_reads_a_line_for_nearly_every_step() {
+    let names = population(4096, 8);
+    let table = Sorted::build(&names).unwrap();
+    let (_, lines) = check(&table, &names);
+    // 12 steps, of which the last three or so are in one line, and the action's.
+    assert!((10.0..=12.0).contains(&lines), "{lines}");
+    assert_eq!(table.table_bytes(), 40_960);
+}
+
+#[test]
+fn buffalo_finds_every_names_action_and_tells_where_others_fit() {
+    // Two to 65,536 actions; a rate that shows.
+    for (bits, count, rate) in [(1, 20_000, 0.01), (4, 20_000, 0.01), (8, 20_000, 0.01), (16, 300, 0.1)] {
+        let names = population(count, bits);
+        let sizes = Sizes::for_rate(&counts(&names, 1 << bits), rate, 3).unwrap();
+        let table = Buffalo::build(&names, &sizes).unwrap();
+        let (picked, _) = check(&table, &names);
+        assert_rare(picked, count, rate);
+        let aliens = (1_000_000..1_000_000 + count).map(name);
+        let through = aliens.filter(|&alien| table.look_up(alien) != Answer::Unknown).count();
+        assert_rare(through, count, rate);
+        assert!(bits == 16 || through > 0, "{bits}");
+    }
+}
+
+#[test]
+fn one_of_those_that_fit_is_picked_evenly() {
+    // Each name is given all three actions.
+    let names: Vec<(KeyHash, u16)> =
+        (0..3000).map(|number| (name(number / 3), (number % 3) as u16)).collect();
+    let table = Buffalo::build(&names, &Sizes::for_rate(&[1000; 3], 1e-3, 1).unwrap()).unwrap();
+    let mut shares = [0; 3];
+    for number in 0..1000 {
+        match table.look_up(name(number)) {
+            Answer::Picked(action) => shares[usize::from(action)] += 1,
+            other => unreachable!("{other:?}"),
+        }
+    }
+    assert!(shares.iter().all(|share| (250..420).contains(share)), "{shares:?}");
+}
+
+#[test]
+fn buffalo_is_changed_by_deltas_and_never_loses_a_name() {
+    let actions = 8_u16;
+    let sizes = Sizes::for_rate(&vec![100; actions.into()], 0.001, 9).unwrap();
+    let mut control = BuffaloControl::new(sizes);
+    let table = control.export();
+    let (mut held, mut before) = (HashMap::<u64, u16>::new(), HashMap::<u64, u16>::new());
+    for step in 0..4000_u64 {
+        let dice = keys::mix(step);
+        let (number, action) = (dice % 600, (dice >> 32) as u16 % actions);
+        match (held.contains_key(&number), dice >> 60) {
+            (false, _) => control.insert(name(number), action).unwrap(),
+            (true, 0..8) => control.change(name(number), action).unwrap(),
+            (true, _) => control.remove(name(number)).unwrap(),
+        }
+        if held.contains_key(&number) && dice >> 60 >= 8 {
+            held.remove(&number);
+        } else {
+            held.insert(number, action);
+        }
+        if step % 50 == 49 {
+            for (action, delta) in control.take_deltas() {
+                table.apply(action, &delta).unwrap();
+                let stays = |number: &&u64| before.contains_key(*number);
+                for &number in held.keys().filter(stays) {
+                    assert_ne!(table.look_up(name(number)), Answer::Unknown, "held before and after");
+                }
+            }
+            before.clone_from(&held);
+            let wrong = held.iter().filter(|&(&number, &action)| match table.look_up(name(number)) {
+                Answer::Action(found) => {
+                    assert_eq!(found, action);
+                    false
+                }
+                Answer::Picked(_) => true,
+                Answer::Unknown => unreachable!("a name was lost"),
+            });
+            assert!(wrong.count() < 10);
+        }
+    }
+    assert_eq!(control.len(), held.len());
+    assert_eq!(
+        control.insert(name(9999), actions).err(),
+        Some(BaselineError::Action { action: 8, actions: 8 })
+    );
+    assert_eq!(control.remove(name(9999)), Err(BaselineError::Missing(name(9999))));
+    let known = *held.keys().next().unwrap();
+    assert_eq!(control.insert(name(known), 0), Err(BaselineError::Twice(name(known))));
+    assert!(control.change(name(known), actions).is_err());
+    assert!(control.filters_have(name(known), held[&known]));
+}
+
+#[test]
+fn orthogonal_filters_tell_the_bits() {
+    for (bits, count, rate) in [(1, 20_000, 0.01), (4, 20_000, 0.01), (8, 20_000, 0.01), (16, 5000, 0.01)] {
+        let names = population(count, bits);
+        let table = Orthogonal::build(&names, bits, rate, 3).unwrap();
+        let (picked, lines) = check(&table, &names);
+        assert_rare(picked, count, rate);
+        assert!(picked > 0 || bits == 16);
+        assert!(lines > f64::from(bits), "{lines}");
+        let aliens = (1_000_000..1_000_000 + count).map(name);
+        // Of each pair one must fit: with one pair either of two filters, with more hardly ever.
+        let through = aliens.filter(|&alien| table.look_up(alien) != Answer::Unknown).count();
+        assert_rare(through, count, if bits == 1 { 2.0 * rate } else { 1e-5 });
+    }
+    let error = Orthogonal::build(&[(name(1), 4)], 2, 0.01, 1).err();
+    assert_eq!(error, Some(BaselineError::Action { action: 4, actions: 4 }));
+}
+
+/// Headers of a small world, so that rules meet them.
+fn header(number: u64) -> [u64; 4] {
+    let dice = keys::mix(number);
+    Header {
+        in_port: (dice % 4) as u16,
+        eth_dst: dice >> 4 & 7,
+        ip_dst: 0x0A00_0000 | (dice >> 8 & 0xF0F) as u32,
+        ip_protocol: if dice >> 20 & 1 == 0 { 6 } else { 17 },
+        dst_port: (dice >> 24 & 3) as u16,
+        ..Header::default()
+    }
+    .words()
+}
+
+/// Masks: any combination of port, address with two prefix lengths, protocol.
+fn mask(dice: u64) -> [u64; 4] {
+    let bit = |at: u32| dice >> at & 1 == 1;
+    Header {
+        in_port: if bit(0) { u16::MAX } else { 0 },
+        eth_dst: if bit(1) { u64::MAX } else { 0 },
+        ip_dst: if bit(2) { u32::MAX } else { 0xFFFF_FF00 },
+        ip_protocol: if bit(3) { u8::MAX } else { 0 },
+        dst_port: if bit(4) { u16::MAX } else { 0 },
+        ..Header::default()
+    }
+    .words()
+}
+
+#[test]
+fn tuple_space_search_finds_what_a_list_of_rules_does() {
+    let mut space = TupleSpace::new();
+    let mut list: Vec<Rule> = Vec::new();
+    for step in 0..3000_u64 {
+        let dice = keys::mix(step ^ 0xABCD);
+        let is_same = |rule: &Rule, other: &Rule| {
+            rule.mask == other.mask && rule.priority == other.priority && rule.fits(&other.value)
+        };
+        if dice >> 62 == 0 && !list.is_empty() {
+            let rule = list.swap_remove((dice % list.len() as u64) as usize);
+            assert!(space.remove(&rule.mask, &rule.value, rule.priority));
+            assert!(!space.remove(&rule.mask, &rule.value, rule.priority));
+        } else {
+            let priority = (dice >> 32 & 7) as u32;
+            let rule =
+                Rule { mask: mask(dice), value: header(dice >> 7), priority, action: (dice >> 40) as u16 };
+            list.retain(|other| !is_same(other, &rule));
+            list.push(rule);
+            space.insert(&rule);
+        }
+        for asked in 0..10 {
+            let header = header(keys::mix(step * 10 + asked));
+            let fitting = list.iter().filter(|rule| rule.fits(&header));
+            let best = fitting.map(|rule| (rule.priority, std::cmp::Reverse(rule.action))).max();
+            assert_eq!(space.look_up(&header), best.map(|(priority, action)| (priority, action.0)));
+        }
+    }
+    assert!(space.tuples() <= 32 && space.lines(&header(1)) >= 2);
+    assert!(space.table_bytes() >= 64 * list.len() as u64);
+}
+
+#[test]
+fn a_headers_fields_do_not_overlap() {
+    let full = Header {
+        in_port: u16::MAX,
+        eth_src: u64::MAX,
+        eth_dst: u64::MAX,
+        eth_type: u16::MAX,
+        vlan: u16::MAX,
+        vlan_priority: u8::MAX,
+        ip_src: u32::MAX,
+        ip_dst: u32::MAX,
+        ip_protocol: u8::MAX,
+        ip_tos: u8::MAX,
+        src_port: u16::MAX,
+        dst_port: u16::MAX,
+    };
+    let bits: u32 = full.words().iter().map(|word| word.count_ones()).sum();
+    assert_eq!(bits, 253);
+}

@@ -1,0 +1,175 @@
+//! Names of several kinds, each once, by linear-feedback shift registers, as the Concise paper makes its own.
+//!
+//! Names from a register need no memory and next to no time, so a table of any size can be asked for names that are in none of
+//! the caches. They are all different by construction: nobody has to keep a set of those used. How long making them takes is
+//! measured apart: a loop over an iterator here and nothing else is what the loop with lookups is compared with.
+//!
+//! | kind | bytes | names before they repeat | register |
+//! |---|---|---|---|
+//! | [`macs`] | 6 | 2^48 − 1 | the address |
+//! | [`ipv4s`] | 4 | 2^32 − 1 | the address |
+//! | [`ipv6s`] | 16 | 2^128 − 1 | the address |
+//! | [`headers`] | 32 | 2^128 − 1 | addresses and a port; the other fields come of a second one |
+//! | [`Strings`] | 16 to 63 | 2^64 − 1 | the first 16, in hexadecimal |
+//!
+//! One state is the one before shifted by a bit, so names that follow each other look alike. Whoever hashes
+//! them well does not notice; a table that took bits of names for its hash would.
+
+pub mod lfsr;
+
+use crate::baselines::tuple_space::Header;
+use lfsr::{IPV4, IPV6, Lfsr, MAC, STRING};
+use scalebricks_types::KeyHash;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher as _;
+
+/// The hash of names of any kind: SipHash-1-3 of their bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct NameHasher(SipHasher13);
+
+impl NameHasher {
+    /// Under this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(SipHasher13::new_with_keys(seed, !seed))
+    }
+
+    /// The hash of a name.
+    #[inline]
+    pub fn hash(&self, name: &[u8]) -> KeyHash {
+        let mut hasher = self.0;
+        hasher.write(name);
+        KeyHash::new(hasher.finish())
+    }
+}
+
+/// MAC addresses.
+pub fn macs(start: u128) -> impl Iterator<Item = [u8; 6]> + Clone {
+    Lfsr::<u64>::new(MAC, start).map(|state| {
+        let [_, _, address @ ..] = state.to_be_bytes();
+        address
+    })
+}
+
+/// IPv4 addresses.
+pub fn ipv4s(start: u128) -> impl Iterator<Item = [u8; 4]> + Clone {
+    Lfsr::<u32>::new(IPV4, start).map(u32::to_be_bytes)
+}
+
+/// IPv6 addresses.
+pub fn ipv6s(start: u128) -> impl Iterator<Item = [u8; 16]> + Clone {
+    Lfsr::<u128>::new(IPV6, start).map(u128::to_be_bytes)
+}
+
+/// Headers of TCP and UDP packets over IPv4, as `OpenFlow` 1.0 matches them.
+pub fn headers(start: u128) -> impl Iterator<Item = [u64; 4]> + Clone {
+    let others = Lfsr::<u64>::new(STRING, !start);
+    Lfsr::<u128>::new(IPV6, start).zip(others).map(|(state, other)| {
+        let fields = Header {
+            in_port: (other & 63) as u16,
+            eth_src: other >> 16,
+            eth_dst: (state >> 80) as u64,
+            eth_type: 0x0800,
+            ip_src: (state >> 48) as u32,
+            ip_dst: (state >> 16) as u32,
+            ip_protocol: if other & 64 == 0 { 6 } else { 17 },
+            src_port: state as u16,
+            dst_port: (other >> 8) as u16 & 0xFF,
+            ..Header::default()
+        };
+        fields.words()
+    })
+}
+
+/// The bytes of a header, as a name.
+pub fn header_bytes(words: &[u64; 4]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    bytes
+}
+
+/// Names of varying length: 16 digits that are all different, and up to 47 more.
+#[derive(Debug, Clone)]
+pub struct Strings(Lfsr<u64>);
+
+/// Most bytes of a name that [`Strings`] makes.
+pub const MAX_STRING: usize = 63;
+
+impl Strings {
+    /// Begins with a state made of any number.
+    pub fn new(start: u128) -> Self {
+        Self(Lfsr::new(STRING, start))
+    }
+
+    /// Puts the next name into memory, which is emptied before.
+    #[inline]
+    pub fn write_next(&mut self, name: &mut Vec<u8>) {
+        const DIGITS: [u8; 16] = *b"0123456789abcdef";
+        name.clear();
+        let Some(state) = self.0.next() else { return };
+        name.extend((0..16).map(|at| DIGITS[(state >> (60 - 4 * at)) as usize & 15]));
+        let more = (state.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) % 48;
+        name.extend(
+            (0..more).map(|at| if at % 8 == 0 { b'/' } else { DIGITS[(state >> (at % 60)) as usize & 15] }),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::hash::Hash;
+
+    /// More than a register of 16 bits has, so that one too short would repeat.
+    const MANY: usize = if cfg!(miri) { 300 } else { 200_000 };
+
+    fn assert_all_differ<T: Eq + Hash>(names: impl Iterator<Item = T>) {
+        assert_eq!(names.take(MANY).collect::<HashSet<T>>().len(), MANY);
+    }
+
+    #[test]
+    fn no_name_comes_twice() {
+        for start in [0, 1, 0xDEAD_BEEF_0123_4567_89AB_CDEF_1357_9BDF] {
+            assert_all_differ(macs(start));
+            assert_all_differ(ipv4s(start));
+            assert_all_differ(ipv6s(start));
+            assert_all_differ(headers(start));
+            let mut strings = Strings::new(start);
+            let mut name = Vec::new();
+            assert_all_differ(std::iter::repeat_with(|| {
+                strings.write_next(&mut name);
+                assert!((16..=MAX_STRING).contains(&name.len()) && name.is_ascii());
+                name.clone()
+            }));
+        }
+    }
+
+    #[test]
+    fn strings_have_many_lengths() {
+        let (mut strings, mut name, mut lengths) = (Strings::new(5), Vec::new(), HashSet::new());
+        for _ in 0..2000 {
+            strings.write_next(&mut name);
+            lengths.insert(name.len());
+        }
+        assert_eq!(lengths.len(), 48);
+    }
+
+    #[test]
+    fn the_register_of_a_header_can_be_read_off() {
+        for (words, state) in headers(9).zip(Lfsr::<u128>::new(IPV6, 9)).take(1000) {
+            let read =
+                u128::from(words[1] >> 16) << 80 | u128::from(words[2]) << 16 | u128::from(words[3] >> 48);
+            assert_eq!(read, state);
+        }
+    }
+
+    #[test]
+    fn hashes_differ_where_names_do() {
+        let hasher = NameHasher::new(1);
+        assert_all_differ(macs(1).map(|name| hasher.hash(&name)));
+        assert_all_differ(headers(1).map(|words| hasher.hash(&header_bytes(&words))));
+        assert_ne!(hasher.hash(b"a"), NameHasher::new(2).hash(b"a"));
+    }
+}

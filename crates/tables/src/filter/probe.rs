@@ -1,0 +1,147 @@
+//! Where the bits of a name are.
+
+use super::params::{FilterParams, Layout};
+use crate::mix::mix64;
+use scalebricks_types::KeyHash;
+
+/// Most bits a name sets.
+pub const MAX_HASHES: usize = 32;
+
+/// Bits of a place within a line.
+const FIELD_BITS: u32 = super::LINE_BITS.ilog2();
+
+/// Places within a line that one word gives.
+const FIELDS: usize = (u64::BITS / FIELD_BITS) as usize;
+
+/// The step of the sequence whose members, mixed, are a name's words (the golden ratio, as in `SplitMix64`).
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What follows from a name's hash before a filter's size is known: filters of one seed share it, so that a name asked of
+/// many of them is mixed once.
+///
+/// A word for each bit, and not multiples of two words (Kirsch and Mitzenmacher, "Less hashing, same performance", 2006): with
+/// those, a name is confused with any other whose two words agree, which small filters made for few false positives show.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    hash: KeyHash,
+    seed: u64,
+    /// How many were made.
+    made: u8,
+    mixed: [u64; MAX_HASHES],
+}
+
+impl Words {
+    /// The words of a name for filters of this seed that set at most so many bits a name. Others may be asked by them too, and mix
+    /// for themselves.
+    #[inline]
+    pub fn of(hash: KeyHash, seed: u64, hashes: u8) -> Self {
+        let mut mixed = [0; MAX_HASHES];
+        for (mixed, number) in mixed.iter_mut().take(hashes.into()).zip(0..) {
+            *mixed = word(hash, seed, number);
+        }
+        Self { hash, seed, made: hashes.min(MAX_HASHES as u8), mixed }
+    }
+
+    /// The name.
+    #[inline(always)]
+    pub(super) const fn hash(&self) -> KeyHash {
+        self.hash
+    }
+
+    /// The word of this number under a seed.
+    #[inline(always)]
+    pub(super) const fn get(&self, seed: u64, number: u8) -> u64 {
+        if number < self.made && seed == self.seed {
+            self.mixed[number as usize]
+        } else {
+            word(self.hash, seed, number as u64)
+        }
+    }
+}
+
+/// A word of a name.
+#[inline(always)]
+pub(super) const fn word(hash: KeyHash, seed: u64, number: u64) -> u64 {
+    mix64((hash.get() ^ seed).wrapping_add(STEP.wrapping_mul(number + 1)))
+}
+
+/// A word cut down to a number below `size`, evenly.
+#[inline(always)]
+pub(super) const fn below(word: u64, size: u64) -> u64 {
+    ((word as u128 * size as u128) >> 64) as u64 // less than `size`
+}
+
+/// A name's line in the blocked layout, and then the places in it that follow from one word after another.
+#[inline(always)]
+pub(super) const fn line(hash: KeyHash, seed: u64, lines: u64) -> u64 {
+    below(word(hash, seed, 0), lines)
+}
+
+/// Calls `each` with the places within its line of a name's bits in the blocked layout.
+#[inline(always)]
+pub(super) fn for_each_field(hash: KeyHash, seed: u64, hashes: u8, mut each: impl FnMut(usize)) {
+    let mut left = usize::from(hashes);
+    let mut number = 1;
+    while left > 0 {
+        let mut fields = word(hash, seed, number);
+        for _ in 0..left.min(FIELDS) {
+            each((fields & (super::LINE_BITS - 1)) as usize);
+            fields >>= FIELD_BITS;
+        }
+        left = left.saturating_sub(FIELDS);
+        number += 1;
+    }
+}
+
+impl FilterParams {
+    /// The bits of a name, ascending, each once: the definition that lookups must agree with. Two of the `k` may fall together.
+    pub(super) fn places(&self, hash: KeyHash) -> Places {
+        let mut places = Places { bits: [0; MAX_HASHES], len: 0 };
+        match self.layout() {
+            Layout::Classic => {
+                (0..u64::from(self.hashes()))
+                    .for_each(|number| places.push(below(word(hash, self.seed(), number), self.bits())));
+            }
+            Layout::Blocked => {
+                let first = line(hash, self.seed(), self.lines()) * super::LINE_BITS;
+                for_each_field(hash, self.seed(), self.hashes(), |field| places.push(first + field as u64));
+            }
+        }
+        places.sort();
+        places
+    }
+}
+
+/// Some bits of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    bits: [u64; MAX_HASHES],
+    len: usize,
+}
+
+impl Places {
+    fn push(&mut self, bit: u64) {
+        if let Some(slot) = self.bits.get_mut(self.len) {
+            *slot = bit;
+            self.len += 1;
+        }
+    }
+
+    fn sort(&mut self) {
+        let bits = &mut self.bits[..self.len];
+        bits.sort_unstable();
+        let mut kept = 0;
+        for at in 0..self.len {
+            if at == 0 || self.bits[at] != self.bits[kept - 1] {
+                self.bits[kept] = self.bits[at];
+                kept += 1;
+            }
+        }
+        self.len = kept;
+    }
+
+    /// The bits.
+    pub(super) fn bits(&self) -> &[u64] {
+        &self.bits[..self.len]
+    }
+}
