@@ -20,6 +20,10 @@ const VERSION: u16 = 1;
 /// A partition with less than this share of its room left has the table grow.
 const GROW_BELOW: u64 = 8;
 
+/// And one with less room than this for each node: nodes share what is left, and none is to be turned away for good that brings
+/// so many keys at once.
+const ROOM_PER_NODE: u64 = 128;
+
 /// What is agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -82,7 +86,9 @@ impl Shape {
         if bits > params.value_bits() {
             params = params.with_value_bits(bits).ok()?;
         }
-        if least_room < params.keys_per_partition() / GROW_BELOW {
+        let least =
+            (params.keys_per_partition() / GROW_BELOW).max(ROOM_PER_NODE * view.alive().count() as u64);
+        if least_room < least {
             // It cannot grow beyond what a delta carries.
             params = params.doubled().unwrap_or(params);
         }

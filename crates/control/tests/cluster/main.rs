@@ -155,7 +155,7 @@ fn from_two_to_sixty_four_nodes_and_back() {
         assert_eq!(world.shape().now.value_bits(), 6);
         world.is_calm = false;
         world.live(Duration::from_secs(3));
-        assert_eq!(world.shape().now.keys_per_partition(), params(seed).keys_per_partition() * 2);
+        assert!(world.shape().now.keys_per_partition() >= params(seed).keys_per_partition() * 2);
         let of = |world: &World, number| world.keys_of(node(number));
         assert!((1..64).filter(|&number| of(&world, number) > 0).count() > 16, "flows are everywhere");
         for number in (2..64).rev() {
