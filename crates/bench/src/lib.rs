@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`args`], [`options`] | what was asked for |
-//! | [`bench`], [`session`] | one benchmark, and what it is given |
+//! | [`bench`](mod@bench), [`session`] | one benchmark, and what it is given |
 //! | [`baselines`] | what the Concise paper compares Othello with |
 //! | [`benches`] | the benchmarks of the tables |
 //! | [`contestants`] | the structures they measure |
