@@ -71,6 +71,7 @@ pub(super) struct View<'a> {
     pub(super) width: u32,
     pub(super) places: Places,
     /// What is kept of a byte's number: a slot whose width divides 32 lies in one aligned word.
+    #[cfg_attr(loom, allow(dead_code, reason = "models read word by word"))]
     pub(super) keep: u32,
 }
 
@@ -102,6 +103,7 @@ impl<'a> View<'a> {
     }
 
     /// The byte of a range at which four bytes begin that hold a slot: they end where the range ends, at the latest.
+    #[cfg_attr(loom, allow(dead_code, reason = "models read word by word"))]
     #[inline(always)]
     pub(super) const fn byte_of(&self, bit: u32) -> u32 {
         let (byte, last) = ((bit / 8) & self.keep, self.stride as u32 - 4); // a partition fits a delta of 64 MiB
