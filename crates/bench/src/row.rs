@@ -131,7 +131,7 @@ pub struct Subject {
     pub bench: &'static str,
     /// The structure, or the architecture.
     pub structure: String,
-    /// The group format of SetSep.
+    /// The group format of SetSep, the sizes of Othello, or what a GPT is made of.
     pub format: Option<&'static str>,
     /// Instructions used, or mode of operation.
     pub variant: Option<String>,

@@ -4,11 +4,11 @@
 //! state; more for IPv6 five-tuples, which are not counted here). Flows are spread evenly over the nodes.
 
 use crate::architecture::Architecture;
-use crate::table_set::{TableSetError, gpt_params};
+use crate::table_set::{Layout, TableSetError};
+use scalebricks_tables::compact::{Control, Table};
 use scalebricks_tables::fib::{FibConfig, PartialFib};
-use scalebricks_tables::setsep::{SetSep, SetSepBuilder};
-use scalebricks_tables::{Fib, FibError, Gpt};
-use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyHash, KeyHasher, NodeId, Teid};
+use scalebricks_tables::{Fib, FibError};
+use scalebricks_types::{ClusterSize, FlowKey, KeyHash, KeyHasher, NodeId, Teid};
 
 /// What fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +27,11 @@ const KEYS_PER_FLOW: u64 = 2;
 /// Fills the tables of one node of a cluster within `budget_bytes`.
 ///
 /// # Errors
-/// [`TableSetError`] if SetSep could not be built at all.
-pub fn capacity(
-    architecture: Architecture,
-    size: ClusterSize,
-    budget_bytes: usize,
-    seed: HashSeed,
-) -> Result<Capacity, TableSetError> {
-    let hasher = KeyHasher::new(seed);
-    let nodes = size.get() as u64;
-    match architecture {
+/// [`TableSetError`] if the GPT could not be built at all.
+pub fn capacity(layout: &Layout, budget_bytes: usize) -> Result<Capacity, TableSetError> {
+    let hasher = KeyHasher::new(layout.seed);
+    let nodes = layout.size.get() as u64;
+    match layout.architecture {
         Architecture::FullDuplication | Architecture::Vlb => {
             let (keys, fib_bytes) = fill(hasher, budget_bytes);
             Ok(Capacity { flows: keys / KEYS_PER_FLOW, gpt_bytes: 0, fib_bytes })
@@ -46,7 +41,7 @@ pub fn capacity(
             let (keys, bytes) = fill(hasher, budget_bytes / 2);
             Ok(Capacity { flows: keys * nodes / KEYS_PER_FLOW, gpt_bytes: bytes, fib_bytes: bytes })
         }
-        Architecture::ScaleBricks => scalebricks(hasher, size, budget_bytes),
+        Architecture::ScaleBricks => scalebricks(hasher, layout, budget_bytes),
     }
 }
 
@@ -82,11 +77,11 @@ fn insert(fib: &PartialFib, hasher: KeyHasher, n: u64) -> Result<(), FibError> {
 }
 
 /// The most flows for which the GPT of all and the FIB of one node's share fit together.
-fn scalebricks(hasher: KeyHasher, size: ClusterSize, budget_bytes: usize) -> Result<Capacity, TableSetError> {
-    let nodes = size.get() as u64;
+fn scalebricks(hasher: KeyHasher, layout: &Layout, budget_bytes: usize) -> Result<Capacity, TableSetError> {
+    let nodes = layout.size.get() as u64;
     // What the FIB may hold beside a GPT for this many flows: sizes only, nothing is filled yet.
     let fits = |flows: u64| -> Result<bool, TableSetError> {
-        let gpt = SetSep::new(gpt_params(flows * KEYS_PER_FLOW, size)?);
+        let gpt = Table::new(layout.gpt_params(flows * KEYS_PER_FLOW)?);
         let Some(rest) = budget_bytes.checked_sub(gpt.table_bytes()) else { return Ok(false) };
         let share = flows.div_ceil(nodes) * KEYS_PER_FLOW;
         Ok(slots_for(share)
@@ -103,7 +98,7 @@ fn scalebricks(hasher: KeyHasher, size: ClusterSize, budget_bytes: usize) -> Res
         let keys: Vec<(KeyHash, u8)> = (0..flows * KEYS_PER_FLOW)
             .map(|n| (hasher.hash(&key(n)), NodeId::new((n / KEYS_PER_FLOW % nodes) as u8).get()))
             .collect();
-        let gpt = SetSepBuilder::new(gpt_params(keys.len() as u64, size)?).build(&keys)?.export();
+        let gpt = Control::build(layout.gpt_params(keys.len() as u64)?, &keys)?.export();
         let gpt_bytes = gpt.table_bytes();
         let rest = budget_bytes.saturating_sub(gpt_bytes);
         let fib = PartialFib::new(FibConfig::new(hasher).short_keys_within(rest));
@@ -123,11 +118,18 @@ const fn slots_for(keys: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scalebricks_tables::compact::Structure;
+    use scalebricks_types::HashSeed;
 
     const BUDGET_BYTES: usize = 1 << 20;
 
+    fn of(nodes: usize, architecture: Architecture, gpt: Structure) -> Capacity {
+        let size = ClusterSize::new(nodes).unwrap();
+        capacity(&Layout { size, architecture, gpt, seed: HashSeed::new(1, 2) }, BUDGET_BYTES).unwrap()
+    }
+
     fn at(nodes: usize, architecture: Architecture) -> Capacity {
-        capacity(architecture, ClusterSize::new(nodes).unwrap(), BUDGET_BYTES, HashSeed::new(1, 2)).unwrap()
+        of(nodes, architecture, Structure::SetSep)
     }
 
     #[test]
@@ -152,6 +154,12 @@ mod tests {
         let ratio = |nodes| at(nodes, Architecture::ScaleBricks).flows as f64 / full.flows as f64;
         assert!(ratio(4) > 3.0 && ratio(4) < 4.0, "{}", ratio(4));
         assert!(ratio(16) > ratio(4));
+        let othello = of(16, Architecture::ScaleBricks, Structure::Othello);
+        assert!(othello.gpt_bytes + othello.fib_bytes <= BUDGET_BYTES, "{othello:?}");
+        assert!(
+            othello.flows > full.flows && othello.flows < at(16, Architecture::ScaleBricks).flows,
+            "{othello:?}"
+        );
     }
 
     #[test]

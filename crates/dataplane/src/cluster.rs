@@ -7,10 +7,11 @@ use crate::fabric_mac::FabricMac;
 use crate::flow::{BaseStation, BaseStationId, FlowState};
 use crate::node::{Node, NodeConfig, NodePorts, OutsideMacs};
 use crate::policy::{MIN_MTU, Policy};
-use crate::table_set::{TableSet, TableSetError};
+use crate::table_set::{Layout, TableSet, TableSetError};
 use crate::worker;
 use scalebricks_io::switch::StatsReader;
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, SwitchPort, SwitchStats, memory_port_pair};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct ClusterConfig {
     pub size: ClusterSize,
     /// How the FIB is spread over them.
     pub architecture: Architecture,
+    /// What the GPT is made of, where the architecture has one.
+    pub gpt: Structure,
     /// What nodes decide about packets.
     pub policy: Policy,
     /// The secret of the key hash.
@@ -113,7 +116,8 @@ impl Cluster {
     pub fn new(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<Self, ClusterError> {
         check(config, flows)?;
         let size = config.size;
-        let tables = TableSet::build(config.architecture, size, config.seed, flows)?;
+        let (architecture, gpt, seed) = (config.architecture, config.gpt, config.seed);
+        let tables = TableSet::build(&Layout { size, architecture, gpt, seed }, flows)?;
         let mut switch = MemorySwitch::new(size.get() as u16);
         for node in size.nodes() {
             for mac in FabricMac::announced_by(node, size) {

@@ -65,3 +65,4 @@ pub use punt::{Punt, Why};
 pub use reason::{DropCounts, DropReason};
 pub use role::PortRole;
 pub use stats::{DropWatcher, Dropped, NodeStats};
+pub use table_set::Layout;

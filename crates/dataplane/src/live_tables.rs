@@ -8,13 +8,13 @@ use crate::architecture::Architecture;
 use crate::cluster::FlowSpec;
 use crate::flow::{FlowCount, FlowCounters, FlowState};
 use crate::node::NodeTables;
-use crate::table_set::{TableSetError, gpt_params};
+use crate::table_set::{Layout, TableSetError};
+use scalebricks_tables::compact::{Control, Op, Table, UpdateError};
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::full_copy::FullCopy;
 use scalebricks_tables::hash_partition::HashPartition;
-use scalebricks_tables::setsep::{Op, SetSep, SetSepBuilder, SetSepControl, UpdateError};
 use scalebricks_tables::{Fib, FibError, Gpt};
-use scalebricks_types::{ApplyError, ClusterSize, FlowIndex, FlowKey, HashSeed, KeyHash, KeyHasher, NodeId};
+use scalebricks_types::{ApplyError, FlowIndex, FlowKey, KeyHash, KeyHasher, NodeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub struct LiveSizes {
 #[derive(Debug)]
 enum Which {
     /// Compact, with what it takes to change it.
-    Compact { control: Box<SetSepControl>, table: Arc<SetSep> },
+    Compact { control: Control, table: Table },
     /// The FIB itself, which holds all flows.
     Full,
     /// Computed, with the locations of this node's share of the keys.
@@ -116,23 +116,22 @@ impl LiveTables {
     /// # Errors
     /// [`TableSetError::Params`] for a cluster whose GPT cannot be.
     pub fn new(
-        architecture: Architecture,
-        size: ClusterSize,
+        layout: &Layout,
         id: NodeId,
-        seed: HashSeed,
         workers: usize,
         expected_flows: usize,
     ) -> Result<Self, TableSetError> {
-        let hasher = KeyHasher::new(seed);
+        let size = layout.size;
+        let hasher = KeyHasher::new(layout.seed);
         let keys = 2 * (expected_flows + SPARE);
         let share = keys / size.get() + SPARE;
         let fib =
             |keys: usize| Arc::new(PartialFib::new(FibConfig::new(hasher).short_keys(keys).grow_when_full()));
-        let (which, fib) = match architecture {
+        let (which, fib) = match layout.architecture {
             Architecture::ScaleBricks => {
-                let control = SetSepBuilder::new(gpt_params(keys as u64, size)?).build(&[])?;
-                let table = Arc::new(control.export());
-                (Which::Compact { control: Box::new(control), table }, fib(share))
+                let control = Control::build(layout.gpt_params(keys as u64)?, &[])?;
+                let table = control.export();
+                (Which::Compact { control, table }, fib(share))
             }
             Architecture::FullDuplication | Architecture::Vlb => (Which::Full, fib(keys)),
             Architecture::HashPartition => {
@@ -161,7 +160,7 @@ impl LiveTables {
         let full =
             |fib: &Arc<PartialFib>| Arc::new(FullCopy::new(Arc::clone(fib), FlowState::node_of)).reader();
         let (gpt, lookup) = match &self.which {
-            Which::Compact { table, .. } => (Arc::<SetSep>::clone(table).reader(), None),
+            Which::Compact { table, .. } => (table.gpt_reader(), None),
             Which::Full => (full(&self.fib), None),
             Which::Partition { partition, locations } => {
                 (Arc::new(*partition).reader(), Some(full(locations)))

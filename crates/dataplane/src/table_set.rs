@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | full duplication, VLB | the FIB itself: it holds every flow, with its node | the same table |
 //! | hash partition | computed; and a table of the locations of 1/n of the flows | the node's own flows |
-//! | ScaleBricks | SetSep over all flows | the node's own flows |
+//! | ScaleBricks | SetSep or Othello over all flows | the node's own flows |
 //!
 //! A flow has two keys, one a direction: packets of both arrive anywhere. Every node has tables of its own, as nodes
 //! on machines of their own have, though they share one process here.
@@ -14,10 +14,10 @@ use crate::cluster::FlowSpec;
 use crate::flow::{FlowCounters, FlowState};
 use crate::node::NodeTables;
 use rayon::prelude::*;
+use scalebricks_tables::compact::{BuildError, Control, Params, ParamsError, Structure};
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::full_copy::FullCopy;
 use scalebricks_tables::hash_partition::HashPartition;
-use scalebricks_tables::setsep::{BuildError, Params, ParamsError, SetSepBuilder};
 use scalebricks_tables::{Fib, FibError, FibValue, Gpt};
 use scalebricks_types::{
     ClusterSize, FlowIndex, FlowKey, HashSeed, KeyHash, KeyHasher, NodeId, PartitionCount,
@@ -46,12 +46,33 @@ pub enum TableSetError {
         /// What it said.
         error: FibError,
     },
-    /// No SetSep of this size.
+    /// No GPT of this size.
     #[error("GPT: {0}")]
     Params(#[from] ParamsError),
-    /// SetSep could not be built.
+    /// The GPT could not be built.
     #[error("GPT: {0}")]
     Build(#[from] BuildError),
+}
+
+/// What a cluster's tables are made of: the same at all nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// Nodes.
+    pub size: ClusterSize,
+    /// How the FIB is spread over them.
+    pub architecture: Architecture,
+    /// What the GPT is made of, where the architecture has one.
+    pub gpt: Structure,
+    /// The secret of the key hash.
+    pub seed: HashSeed,
+}
+
+impl Layout {
+    /// The parameters of the GPT for this many keys.
+    pub(crate) fn gpt_params(&self, keys: u64) -> Result<Params, ParamsError> {
+        let partitions = PartitionCount::new(PARTITIONS).unwrap_or(PartitionCount::ONE);
+        Params::for_keys(self.gpt, keys, self.size.value_bits(), partitions)
+    }
 }
 
 /// One node's tables.
@@ -88,21 +109,17 @@ impl Entry {
 }
 
 impl TableSet {
-    /// Fills the tables of `size` nodes.
+    /// Fills the tables of all nodes.
     ///
     /// # Errors
     /// [`TableSetError`]: a flow that stands twice in the list, or what a table refused.
-    pub fn build(
-        architecture: Architecture,
-        size: ClusterSize,
-        seed: HashSeed,
-        flows: &[FlowSpec],
-    ) -> Result<Self, TableSetError> {
-        let hasher = KeyHasher::new(seed);
+    pub fn build(layout: &Layout, flows: &[FlowSpec]) -> Result<Self, TableSetError> {
+        let size = layout.size;
+        let hasher = KeyHasher::new(layout.seed);
         let (entries, counts) = entries(size, hasher, flows);
         let counters = |id: NodeId| Arc::new(FlowCounters::new(counts[id.index()]));
         let owned = |id: NodeId| move |entry: &&Entry| entry.state.node == id;
-        let nodes: Vec<NodeSet> = match architecture {
+        let nodes: Vec<NodeSet> = match layout.architecture {
             Architecture::FullDuplication | Architecture::Vlb => {
                 in_parallel(size, |id| {
                     let fib = fill(id, hasher, entries.iter())?;
@@ -126,17 +143,15 @@ impl TableSet {
             Architecture::ScaleBricks => {
                 let keys: Vec<(KeyHash, u8)> =
                     entries.iter().map(|entry| (entry.hash, entry.state.node.get())).collect();
-                let params = gpt_params(keys.len() as u64, size)?;
-                let control = SetSepBuilder::new(params).build(&keys).map_err(|error| match error {
-                    BuildError::Duplicate(hash) => {
-                        later_of(&entries, hash).map_or(error.into(), Entry::duplicate)
-                    }
-                    error => error.into(),
+                let params = layout.gpt_params(keys.len() as u64)?;
+                let control = Control::build(params, &keys).map_err(|error| {
+                    let later = error.duplicate().and_then(|hash| later_of(&entries, hash));
+                    later.map_or_else(|| error.into(), Entry::duplicate)
                 })?;
                 drop(keys);
                 in_parallel(size, |id| {
                     let fib = fill(id, hasher, entries.iter().filter(owned(id)))?;
-                    let gpt = Arc::new(control.export());
+                    let gpt = control.export().gpt();
                     let gpt_bytes = gpt.table_bytes();
                     Ok(NodeSet { gpt, lookup: None, fib, counters: counters(id), gpt_bytes })
                 })?
@@ -174,12 +189,6 @@ impl TableSet {
     pub fn fib_bytes(&self, id: NodeId) -> usize {
         self.nodes.get(id.index()).map_or(0, |set| set.fib.table_bytes())
     }
-}
-
-/// The parameters of a cluster's SetSep for this many keys.
-pub(crate) fn gpt_params(keys: u64, size: ClusterSize) -> Result<Params, ParamsError> {
-    let partitions = PartitionCount::new(PARTITIONS).unwrap_or(PartitionCount::ONE);
-    Params::for_keys(keys, size.value_bits(), partitions)
 }
 
 /// Both keys of every flow, hashed once, and the number of flows pinned to each node.

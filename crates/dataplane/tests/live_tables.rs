@@ -8,16 +8,24 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_dataplane::live_tables::Changes;
-use scalebricks_dataplane::{Architecture, BaseStationId, FlowSpec, FlowState, LiveTables};
+use scalebricks_dataplane::{Architecture, BaseStationId, FlowSpec, FlowState, Layout, LiveTables};
 use scalebricks_tables::KeyBatch;
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowKey, KeyHasher, KeyProfile, NodeHint, NodeId, Qfi, Teid};
 use std::collections::HashMap;
 
 const NODES: usize = 4;
 
-fn tables(architecture: Architecture, id: u8, expected: usize) -> LiveTables {
-    let size = ClusterSize::new(NODES).unwrap();
-    LiveTables::new(architecture, size, NodeId::new(id), SEED, 2, expected).unwrap()
+fn tables(architecture: Architecture, gpt: Structure, id: u8, expected: usize) -> LiveTables {
+    let layout = Layout { size: ClusterSize::new(NODES).unwrap(), architecture, gpt, seed: SEED };
+    LiveTables::new(&layout, NodeId::new(id), 2, expected).unwrap()
+}
+
+/// Every architecture, and the one with a GPT with both.
+fn all_kinds() -> impl Iterator<Item = (Architecture, Structure)> {
+    let with = |gpt| move |architecture| (architecture, gpt);
+    let other = [Architecture::ScaleBricks].into_iter().map(with(Structure::Othello));
+    Architecture::ALL.into_iter().map(with(Structure::SetSep)).chain(other)
 }
 
 /// Takes flows away, moves some, gives others a new tunnel, swaps uplink TEIDs between some, adds new ones, shuffles.
@@ -90,13 +98,13 @@ fn check(tables: &LiveTables, architecture: Architecture, id: u8, list: &[FlowSp
 
 #[test]
 fn list_after_list_is_answered_as_it_says() {
-    for architecture in Architecture::ALL {
+    for (architecture, gpt) in all_kinds() {
         for id in [0, 3] {
             let random = &mut StdRng::seed_from_u64(5 + u64::from(id));
             let mut fresh = flows(6_000, NODES, KeyProfile::Flow5);
             let all = fresh.clone();
             // Made for fewer than will come: it has to grow.
-            let mut tables = tables(architecture, id, 100);
+            let mut tables = tables(architecture, gpt, id, 100);
             let mut list: Vec<FlowSpec> = fresh.drain(..3_000).collect();
             for _ in 0..12 {
                 let before: HashMap<FlowKey, FlowSpec> = list.iter().map(|flow| (flow.key, *flow)).collect();
@@ -126,7 +134,7 @@ fn list_after_list_is_answered_as_it_says() {
 #[test]
 fn a_flow_that_stays_keeps_the_place_of_its_counters() {
     let list = flows(400, NODES, KeyProfile::Flow5);
-    let mut tables = tables(Architecture::ScaleBricks, 0, 400);
+    let mut tables = tables(Architecture::ScaleBricks, Structure::SetSep, 0, 400);
     tables.change_to(&list, |_| {}).unwrap();
     let index = |tables: &LiveTables, flow: &FlowSpec| tables.flow(&flow.key).unwrap().index;
     let here: Vec<FlowSpec> = list.iter().copied().filter(|flow| flow.node.get() == 0).collect();

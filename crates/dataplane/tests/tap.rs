@@ -6,7 +6,7 @@
 mod common;
 
 use common::{PEER_MAC, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
-use scalebricks_dataplane::table_set::TableSet;
+use scalebricks_dataplane::table_set::{Layout, TableSet};
 use scalebricks_dataplane::tap::{
     Capture, Direction, DropSelection, Filter, MAX_CAPTURES, Place, QUEUE_FRAMES, Selection, Taps,
     TooManyCaptures,
@@ -15,6 +15,7 @@ use scalebricks_dataplane::{
     Adjacencies, Architecture, DropReason, Node, NodeConfig, NodePorts, OutsideMacs, Policy, PortRole,
 };
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort, memory_port_pair};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, NodeId, Teid};
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::{MacAddr, ethernet};
@@ -67,7 +68,8 @@ const MACS: OutsideMacs = OutsideMacs {
 fn one(taps: &Taps, far_capacity: usize) -> One {
     let (size, policy, seed) = (ClusterSize::new(1).unwrap(), Policy::default(), HashSeed::new(7, 8));
     let flows = flows(8, 1, policy.key_profile);
-    let tables = TableSet::build(Architecture::ScaleBricks, size, seed, &flows).unwrap();
+    let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::SetSep, seed };
+    let tables = TableSet::build(&layout, &flows).unwrap();
     let (internet, far_internet) = memory_port_pair(64);
     let (base_station, far_base_station) = memory_port_pair(far_capacity);
     let (fabric, _) = memory_port_pair(64);

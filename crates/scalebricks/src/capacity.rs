@@ -11,7 +11,7 @@ use scalebricks_dataplane::table_set::TableSetError;
 /// # Errors
 /// [`TableSetError`] if the tables could not be made at all.
 pub fn measure(config: &DemoConfig, architecture: Architecture) -> Result<FlowCapacity, TableSetError> {
-    let filled = capacity(architecture, config.size, CAPACITY_BUDGET_BYTES, config.hash_seed())?;
+    let filled = capacity(&config.layout(architecture), CAPACITY_BUDGET_BYTES)?;
     let formula = capacity_by_formula(architecture, config.size, CAPACITY_BUDGET_BYTES);
     #[expect(clippy::cast_sign_loss, reason = "a count of flows is not negative")]
     Ok(FlowCapacity { measured: filled.flows, formula: formula as u64 })

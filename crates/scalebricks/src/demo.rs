@@ -2,12 +2,13 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`config`] | what was asked for, checked |
+//! | [`args`], [`config`] | what was asked for, checked |
 //! | [`mix`], [`regions`], [`population`], [`traffic`], [`frame`] | flows and packets, as functions of a seed |
 //! | [`contestant`], [`audit`], [`stopwatch`] | one architecture at work, every packet checked, time taken |
 //! | [`synthetic`] | all architectures on the same packets |
 //! | [`replayed`] | a capture in their place |
 
+pub mod args;
 pub mod audit;
 pub mod config;
 pub mod contestant;
@@ -20,9 +21,9 @@ pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
 
-use crate::cli::DemoArgs;
 use crate::report::result::Report;
 use crate::report::{svg, table};
+use args::DemoArgs;
 use replayed::ReplayedError;
 use scalebricks_console::{Console, Interrupt, OutputError, output, status};
 use scalebricks_types::IdError;

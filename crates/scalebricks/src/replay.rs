@@ -33,6 +33,7 @@ use plan::{Entrance, Plan, Planner};
 use scalebricks_dataplane::{Architecture, ClusterError, Policy};
 use scalebricks_io::capture::CaptureError;
 use scalebricks_io::{CapturedFrame, PoolError};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub struct ReplayOptions {
     pub size: ClusterSize,
     /// The architectures to replay through, one after the other.
     pub architectures: Vec<Architecture>,
+    /// What the GPT is made of.
+    pub gpt: Structure,
     /// What nodes decide about packets.
     pub policy: Policy,
     /// Threads the nodes run on.

@@ -204,6 +204,8 @@ fn the_control_plane() {
     let of = |metric: &'static str| rows.iter().filter(move |row| row["metric"] == metric);
     let callers: BTreeSet<_> = of("latency_p99").map(|row| row["callers"].as_u64().unwrap()).collect();
     assert_eq!(callers, [1, 8, 64, 1024, 8192].into());
+    let made_of: BTreeSet<_> = of("delta_bytes").map(|row| row["format"].as_str().unwrap()).collect();
+    assert_eq!(made_of, ["othello", "setsep"].into());
     // Nobody is given up before a second has passed without a sign of life.
     assert!(of("detection_time").all(|row| row["min"].as_f64().unwrap() > 0.7e9));
 }

@@ -14,6 +14,7 @@ use crate::stats::Summary;
 use crate::timing::Clock;
 use scalebricks_dataplane::{Architecture, Cluster, ClusterConfig, FlowSpec, Policy};
 use scalebricks_io::{PacketBuf, Pool, Tag};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowIndex};
 use std::time::Duration;
 
@@ -66,6 +67,7 @@ impl Contestant {
         let config = ClusterConfig {
             size,
             architecture,
+            gpt: Structure::SetSep,
             policy: Policy::default(),
             seed: flows::SEED,
             base_stations: flows::base_stations(),

@@ -12,6 +12,7 @@ use scalebricks_dataplane::{
     Architecture, BaseStation, BaseStationId, Cluster, ClusterConfig, Dropped, FlowSpec, OutputPort, Policy,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool, Tag};
+use scalebricks_tables::compact::Structure;
 use scalebricks_tables::setsep::{Params, SetSepBuilder};
 use scalebricks_types::{
     ClusterSize, Delta, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile, NodeId, PartitionCount, Qfi, Teid,
@@ -88,6 +89,7 @@ pub fn bench_with(flow_count: u32, architecture: Architecture, nodes: usize, pol
     let config = ClusterConfig {
         size: ClusterSize::new(nodes).unwrap(),
         architecture,
+        gpt: Structure::default(),
         policy,
         seed: SEED,
         base_stations: (0..4).map(station).collect(),

@@ -12,7 +12,7 @@ use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::{self, JetStream};
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
-use scalebricks_tables::compact::{Params, ParamsError};
+use scalebricks_tables::compact::{Params, ParamsError, Structure};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
@@ -120,9 +120,9 @@ impl Readable for SharedTables {
 ///
 /// # Errors
 /// [`ParamsError`] for more flows than a table can be made for.
-pub fn params(control: &ControlFile, size: ClusterSize) -> Result<Params, ParamsError> {
+pub fn params(control: &ControlFile, gpt: Structure, size: ClusterSize) -> Result<Params, ParamsError> {
     let value_bits = (size.get() as u32).next_power_of_two().trailing_zeros().max(1) as u8; // 8 at most
-    Params::for_keys(control.gpt, 2 * control.flows, value_bits, control.partitions)
+    Params::for_keys(gpt, 2 * control.flows, value_bits, control.partitions)
 }
 
 /// What a daemon is made of.
@@ -131,8 +131,8 @@ pub struct Setting<'a> {
     pub control: &'a ControlFile,
     /// The node.
     pub node: NodeId,
-    /// Of so many.
-    pub size: ClusterSize,
+    /// The shape of the GPT at the beginning.
+    pub params: Params,
     /// The secret of the key hash.
     pub seed: HashSeed,
     /// The key file.
@@ -160,11 +160,11 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError`].
     pub fn start(setting: &Setting<'_>, tables: SharedTables) -> Result<Self, DaemonError> {
-        let Setting { control, node, size, seed, key } = *setting;
+        let Setting { control, node, params, seed, key } = *setting;
         let config = PlaneConfig {
             node,
             partitions: control.partitions,
-            params: params(control, size)?,
+            params,
             hasher: KeyHasher::new(seed),
             grace: GRACE,
             version: control.version,

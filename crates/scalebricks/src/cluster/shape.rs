@@ -26,7 +26,7 @@ pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision
             }
             let (there, here) = (shape.first.structure(), first.structure());
             if there != here {
-                let what = format!("the cluster's table is of {there}, not of {here}: say so in control.gpt");
+                let what = format!("the cluster's table is of {there}, not of {here}: say so in cluster.gpt");
                 return Err(EngineError::Refused(what));
             }
             return Ok((record.revision, shape));

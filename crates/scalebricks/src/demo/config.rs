@@ -1,6 +1,7 @@
 //! What a run was asked for, checked.
 
-use scalebricks_dataplane::{Architecture, Policy};
+use scalebricks_dataplane::{Architecture, Layout, Policy};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, IdError};
 use std::net::Ipv4Addr;
 
@@ -34,6 +35,8 @@ pub struct DemoConfig {
     pub size: ClusterSize,
     /// The architectures to run, each once, in the order of the figure.
     pub architectures: Vec<Architecture>,
+    /// What the GPT is made of.
+    pub gpt: Structure,
     /// What nodes decide about packets, the key profile included.
     pub policy: Policy,
     /// Threads the nodes run on.
@@ -60,6 +63,7 @@ impl DemoConfig {
         Ok(Self {
             size: ClusterSize::new(usize::from(NODES))?,
             architectures: Architecture::ALL.to_vec(),
+            gpt: Structure::default(),
             policy: Policy { gateway_address: GATEWAY, ..Policy::default() },
             threads,
             seed: 1,
@@ -67,6 +71,11 @@ impl DemoConfig {
             flows: flows as u32, // at most MAX_FLOWS
             packets,
         })
+    }
+
+    /// What the tables are made of in an architecture.
+    pub const fn layout(&self, architecture: Architecture) -> Layout {
+        Layout { size: self.size, architecture, gpt: self.gpt, seed: self.hash_seed() }
     }
 
     /// The seed of the cluster's key hash.

@@ -82,6 +82,7 @@ impl Contestant {
         let cluster_config = ClusterConfig {
             size: config.size,
             architecture,
+            gpt: config.gpt,
             policy: config.policy,
             seed: config.hash_seed(),
             base_stations: base_stations.clone(),

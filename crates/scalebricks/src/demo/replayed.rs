@@ -50,6 +50,7 @@ pub fn run(
         out: out.map(Path::to_owned),
         size: config.size,
         architectures: config.architectures.clone(),
+        gpt: config.gpt,
         policy: config.policy,
         threads: config.threads,
         seed: config.seed,

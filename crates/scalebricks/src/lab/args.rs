@@ -1,7 +1,7 @@
 //! The command line of `scalebricks lab`.
 
 use super::plan::{Driver, MAX_FLOWS, Plan};
-use crate::cli::ArchChoice;
+use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
 use scalebricks_console::quantity;
 use scalebricks_dataplane::Architecture;
@@ -116,8 +116,8 @@ pub struct ShapeArgs {
     #[arg(long)]
     pub control: bool,
 
-    /// What the GPT of nodes with a control plane is made of: setsep or othello
-    #[arg(long, value_name = "NAME", default_value_t, requires = "control", value_parser = parse_gpt)]
+    /// What the GPT of ScaleBricks is made of: setsep or othello
+    #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
     /// Three NATS servers keep the log, each beside a node and dying with it: this program, nats-server 2.15 or newer
@@ -273,11 +273,6 @@ pub struct FramesArgs {
 
 fn parse_file(text: &str) -> Result<u64, quantity::QuantityError> {
     quantity::parse(text, 1..=MAX_FILE)
-}
-
-fn parse_gpt(name: &str) -> Result<Structure, String> {
-    Structure::from_name(name)
-        .ok_or_else(|| format!("not {}", Structure::ALL.map(Structure::name).join(" or ")))
 }
 
 fn parse_flows(text: &str) -> Result<u32, quantity::QuantityError> {

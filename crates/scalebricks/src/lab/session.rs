@@ -11,7 +11,6 @@ use super::state::{self, Lock};
 use super::tools;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_dataplane::Architecture;
-use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -312,7 +311,7 @@ impl Standing {
             driver: self.driver,
             architecture: self.architecture.parse().ok()?,
             is_controlled: self.is_controlled,
-            gpt: Structure::from_name(&self.gpt).unwrap_or_default(),
+            gpt: self.gpt.parse().unwrap_or_default(),
             nats: self.nats.clone(),
             flows: self.flows,
         })

@@ -57,8 +57,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         None => {
             let expected = flows.len();
             let mut tables =
-                LiveTables::new(file.architecture, file.size, file.id, file.seed, workers, expected)
-                    .map_err(NodeError::Tables)?;
+                LiveTables::new(&file.layout(), file.id, workers, expected).map_err(NodeError::Tables)?;
             tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
             tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
             Source::List(Mutex::new(tables))
@@ -141,14 +140,14 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
 /// The control plane, with empty tables.
 fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result<Daemon, NodeError> {
     let file = &configuration.node;
-    let params = daemon::params(control, file.size).map_err(DaemonError::from)?;
+    let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
     let keys_here = 2 * control.flows as usize / file.size.get();
     let hasher = KeyHasher::new(file.seed);
     let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
     let key = configuration.beside(&control.key);
     let engine = control.engine.clone().with_files(|file| configuration.beside(file));
     let control = &ControlFile { engine, ..control.clone() };
-    let setting = daemon::Setting { control, node: file.id, size: file.size, seed: file.seed, key: &key };
+    let setting = daemon::Setting { control, node: file.id, params, seed: file.seed, key: &key };
     Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }
 

@@ -61,6 +61,7 @@ impl<'a> Drive<'a> {
         let config = ClusterConfig {
             size: options.size,
             architecture,
+            gpt: options.gpt,
             policy: options.policy,
             seed: HashSeed::from_u64(options.seed),
             base_stations: pinning.base_stations.clone(),

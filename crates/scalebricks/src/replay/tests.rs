@@ -7,6 +7,7 @@ use super::*;
 pub(super) use sample::udp_both_ways;
 use scalebricks_dataplane::Oversize;
 use scalebricks_io::{CaptureReader, CaptureWriter};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::KeyProfile;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub(super) fn options(file: &Path) -> ReplayOptions {
         out: None,
         size: ClusterSize::new(4).unwrap(),
         architectures: Architecture::ALL.to_vec(),
+        gpt: Structure::default(),
         policy: Policy::default(),
         threads: 2,
         seed: 7,

@@ -9,13 +9,14 @@ use scalebricks::admin::model::{
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
 use scalebricks_dataplane::flow::BaseStationId;
-use scalebricks_dataplane::table_set::TableSet;
+use scalebricks_dataplane::table_set::{Layout, TableSet};
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{
     Adjacencies, Architecture, BaseStation, FlowSpec, Node, NodeConfig, NodePorts, NodeStats, OutsideMacs,
     Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr};
@@ -228,7 +229,8 @@ impl Running {
         let size = ClusterSize::new(2).unwrap();
         let flows: Vec<FlowSpec> = (0..FLOWS).map(flow).collect();
         let (seed, id) = (HashSeed::new(3, 4), NodeId::new(0));
-        let tables = TableSet::build(Architecture::ScaleBricks, size, seed, &flows).unwrap();
+        let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::SetSep, seed };
+        let tables = TableSet::build(&layout, &flows).unwrap();
         let config = NodeConfig {
             id,
             size,

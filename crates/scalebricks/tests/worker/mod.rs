@@ -13,10 +13,11 @@ use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Control, Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, LiveTables, Node, NodeConfig, NodePorts, NodeStats, OutputPort,
-    OutsideMacs, Policy,
+    Architecture, BaseStationId, FlowSpec, Layout, LiveTables, Node, NodeConfig, NodePorts, NodeStats,
+    OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyProfile, NodeId, Teid};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -73,7 +74,9 @@ impl Rig {
     pub fn new(flows: &[FlowSpec], buffers: usize) -> Self {
         let size = ClusterSize::new(2).unwrap();
         let id = NodeId::new(0);
-        let mut tables = LiveTables::new(Architecture::ScaleBricks, size, id, SEED, 1, flows.len()).unwrap();
+        let layout =
+            Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::Othello, seed: SEED };
+        let mut tables = LiveTables::new(&layout, id, 1, flows.len()).unwrap();
         tables.change_to(flows, |_| {}).unwrap();
         let start = Instant::now();
         let config = LocalConfig {

@@ -2,8 +2,8 @@
 
 use super::params::{Params, Structure};
 use super::{Op, Table};
-use crate::othello::{self, Othello, OthelloControl};
-use crate::setsep::{self, SetSepControl};
+use crate::othello::{self, Othello, OthelloBuilder, OthelloControl};
+use crate::setsep::{self, SetSepBuilder, SetSepControl};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -26,6 +26,36 @@ pub enum UpdateError {
     /// By Othello.
     #[error(transparent)]
     Othello(#[from] othello::UpdateError),
+    /// The table that was to change along is no copy of this one.
+    #[error("a control structure of {control} cannot change a table of {table}")]
+    Structure {
+        /// What holds the keys.
+        control: Structure,
+        /// What the table is.
+        table: Structure,
+    },
+}
+
+/// Why a table could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// By SetSep.
+    #[error(transparent)]
+    SetSep(#[from] setsep::BuildError),
+    /// By Othello.
+    #[error(transparent)]
+    Othello(#[from] othello::BuildError),
+}
+
+impl BuildError {
+    /// The hash that two keys have, if that is why.
+    pub const fn duplicate(&self) -> Option<KeyHash> {
+        match self {
+            Self::SetSep(setsep::BuildError::Duplicate(hash))
+            | Self::Othello(othello::BuildError::Duplicate(hash)) => Some(*hash),
+            Self::SetSep(_) | Self::Othello(_) => None,
+        }
+    }
 }
 
 /// Why a partition does not get another shape. It is as it was.
@@ -74,6 +104,22 @@ impl Control {
     /// An empty one for all partitions, each at position 0.
     pub fn new(params: Params) -> Self {
         Self::for_partitions(params, (0..params.partitions().get()).map(|at| PartitionId(at as u16))) // at most 2^16
+    }
+
+    /// Builds from keys and nodes, on one thread. Every partition is then at position 1. An Othello takes more ranges where
+    /// the keys do not fit those of the parameters.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build(params: Params, keys: &[(KeyHash, u8)]) -> Result<Self, BuildError> {
+        Ok(match params {
+            Params::SetSep(params) => Self::SetSep(Box::new(SetSepBuilder::new(params).build(keys)?)),
+            Params::Othello(params) => {
+                let names: Vec<(KeyHash, u16)> =
+                    keys.iter().map(|&(hash, node)| (hash, node.into())).collect();
+                Self::Othello(Box::new(OthelloBuilder::new(params).may_grow().build(&names)?))
+            }
+        })
     }
 
     /// The shape it has.
@@ -148,6 +194,45 @@ impl Control {
                 control.batch(&ops)?
             }
         })
+    }
+
+    /// Applies operations, all or none, to the table of the same bits as well: a batch of changes costs less than the deltas
+    /// it is in.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn batch_with(&mut self, table: &Table, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
+        match (self, table) {
+            (Self::SetSep(control), Table::SetSep(table)) => Ok(control.batch_with(table, ops)?),
+            (Self::Othello(control), Table::Othello(table)) => {
+                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
+                Ok(control.batch_with(table, &ops)?)
+            }
+            (control, table) => Err(UpdateError::Structure {
+                control: control.params().structure(),
+                table: table.params().structure(),
+            }),
+        }
+    }
+
+    /// Keeps the table in shape for the keys it holds: a step of growing, as a delta, if one is due. To be called until there
+    /// is none, after a few updates. For control structures that hold all partitions.
+    ///
+    /// # Errors
+    /// [`UpdateError`] when the table cannot grow.
+    pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
+        Ok(match self {
+            Self::SetSep(control) => control.maintain()?,
+            Self::Othello(control) => control.maintain()?,
+        })
+    }
+
+    /// Bytes of memory held.
+    pub fn control_bytes(&self) -> usize {
+        match self {
+            Self::SetSep(control) => control.control_bytes(),
+            Self::Othello(control) => control.control_bytes(),
+        }
     }
 
     /// Gives the one partition held another shape at once, by a delta that leads to this position.

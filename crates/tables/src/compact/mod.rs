@@ -37,7 +37,7 @@ mod table;
 mod tests;
 
 pub use crate::setsep::Op;
-pub use control::{Control, ReshapeError, SnapshotError, UpdateError};
-pub use params::{Params, ParamsError, Structure};
+pub use control::{BuildError, Control, ReshapeError, SnapshotError, UpdateError};
+pub use params::{Params, ParamsError, Structure, UnknownStructure};
 pub use reader::Reader;
 pub use table::Table;

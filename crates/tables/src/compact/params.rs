@@ -3,6 +3,7 @@
 use crate::{othello, setsep};
 use scalebricks_types::PartitionCount;
 use std::fmt;
+use std::str::FromStr;
 
 /// First octet of the parameters of an Othello table in a record: no group format of SetSep, which is what begins those of the
 /// other, has this number.
@@ -29,10 +30,19 @@ impl Structure {
             Self::Othello => "othello",
         }
     }
+}
 
-    /// The one of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|structure| structure.name() == name)
+/// A name that no structure has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not setsep or othello")]
+pub struct UnknownStructure(pub String);
+
+impl FromStr for Structure {
+    type Err = UnknownStructure;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStructure> {
+        let is_named = |structure: &Self| structure.name() == name;
+        Self::ALL.into_iter().find(is_named).ok_or_else(|| UnknownStructure(name.to_owned()))
     }
 }
 

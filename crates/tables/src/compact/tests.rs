@@ -100,7 +100,8 @@ fn a_table_stays_what_it_is() {
         assert!(!Table::new(from).restart(to) && Table::new(from).restart(from));
     }
     for structure in Structure::ALL {
-        assert_eq!(Structure::from_name(structure.name()), Some(structure));
+        assert_eq!(structure.name().parse(), Ok(structure));
     }
-    assert_eq!(Structure::from_name("bloom"), None);
+    let refused = "bloom".parse::<Structure>().unwrap_err();
+    assert_eq!(refused.to_string(), "\"bloom\" is not setsep or othello");
 }

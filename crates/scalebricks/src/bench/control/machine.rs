@@ -91,9 +91,14 @@ pub(super) struct Fed {
 
 impl Fed {
     /// A partition that holds these flows; with `nodes`, its owner, and so many nodes that follow it.
-    pub(super) fn new(flows: Vec<Flow>, value_bits: u8, nodes: Option<usize>) -> Result<Self, BenchError> {
+    pub(super) fn new(
+        flows: Vec<Flow>,
+        gpt: Structure,
+        value_bits: u8,
+        nodes: Option<usize>,
+    ) -> Result<Self, BenchError> {
         let name = if nodes.is_some() { "owner" } else { "partition" };
-        let params = Params::for_keys(Structure::SetSep, flows.len() as u64, value_bits, PartitionCount::ONE)
+        let params = Params::for_keys(gpt, flows.len() as u64, value_bits, PartitionCount::ONE)
             .map_err(|error| BenchError::of(name, error))?;
         let partition = Partition::new(PartitionId(0), params, HASHER);
         let machine = match nodes {

@@ -1,6 +1,7 @@
 //! Changes a second that a partition and its owner apply on one core, by changes an entry.
 
 use super::flows::{Flow, changed, flows, moved};
+use super::gpts;
 use super::machine::Fed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -8,6 +9,7 @@ use scalebricks_bench::rounds::{Found, Turn, alternate};
 use scalebricks_bench::row::Subject;
 use scalebricks_bench::{BenchError, Metric, Session, timing};
 use scalebricks_control::record::Change;
+use scalebricks_tables::compact::Structure;
 
 /// Nodes that flows are at, and that follow the owner.
 const NODES: usize = 4;
@@ -32,21 +34,25 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
     for keys in options.pick(&[16_384][..], &[16_384, 250_000]) {
         for value_bits in options.value_bits(&[2], &[2]) {
-            if session.fits(*keys, BYTES_PER_KEY)? {
-                one(session, *keys, value_bits)?;
+            for gpt in gpts(session.options(), &Structure::ALL) {
+                if session.fits(*keys, BYTES_PER_KEY)? {
+                    one(session, *keys, value_bits, gpt)?;
+                }
             }
         }
     }
     Ok(())
 }
 
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, gpt: Structure) -> Result<(), BenchError> {
     let options = session.options();
     let nodes = NODES.min(1 << value_bits);
     let busy = session.busy("filling partitions");
     let flows = flows(keys, nodes);
-    let mut both =
-        Both([Fed::new(flows.clone(), value_bits, None)?, Fed::new(flows, value_bits, Some(nodes))?]);
+    let mut both = Both([
+        Fed::new(flows.clone(), gpt, value_bits, None)?,
+        Fed::new(flows, gpt, value_bits, Some(nodes))?,
+    ]);
     drop(busy);
     let changes = options.pick(1 << 15, 1 << 18);
     let mut rng = SmallRng::seed_from_u64(keys);
@@ -56,6 +62,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
             for which in [0, 1] {
                 let nodes_told = (which == 1).then_some(nodes);
                 let subject = Subject {
+                    format: Some(gpt.name()),
                     variant: Some(variant.to_owned()),
                     value_bits: Some(value_bits),
                     threads: Some(1),

@@ -2,6 +2,7 @@
 //! how long until it has caught up.
 
 use super::flows::{Flow, HASHER, node};
+use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, name};
 use scalebricks::cluster::local::LocalCluster;
 use scalebricks_bench::row::Subject;
@@ -9,7 +10,7 @@ use scalebricks_bench::stats::Summary;
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
 use scalebricks_control::record::Heirs;
-use scalebricks_tables::compact::Reader;
+use scalebricks_tables::compact::{Reader, Structure};
 use scalebricks_types::{KeyHash, NodeId};
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,10 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
     for nodes in nodes.into_iter().filter(|nodes| *nodes > 1) {
         for flows in options.keys(&[10_000, 100_000], &[10_000, 100_000, 1_000_000]) {
             for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-                if session.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
-                    one(session, flows, nodes, threads)?;
+                for gpt in gpts(session.options(), &[Structure::SetSep]) {
+                    if session.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
+                        one(session, flows, nodes, threads, gpt)?;
+                    }
                 }
             }
         }
@@ -35,13 +38,19 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn one(session: &mut Session<'_>, flows: u64, nodes: usize, threads: usize) -> Result<(), BenchError> {
+fn one(
+    session: &mut Session<'_>,
+    flows: u64,
+    nodes: usize,
+    threads: usize,
+    gpt: Structure,
+) -> Result<(), BenchError> {
     let metrics = [Metric::DetectionTime, Metric::RepinTime, Metric::RecoveryTime, Metric::JoinTime];
     let mut figures: [Vec<f64>; 4] = Default::default();
     for _ in 0..session.options().runs() {
         session.check()?;
         // A cluster for each run: who died has no flows after it.
-        let rig = Rig::new(session, nodes, threads, flows)?;
+        let rig = Rig::new(session, nodes, threads, flows, gpt)?;
         let _busy = session.busy("killing a node, and starting it anew");
         let times = run(rig, nodes)?;
         for (figures, time) in figures.iter_mut().zip(times) {
@@ -49,8 +58,12 @@ fn one(session: &mut Session<'_>, flows: u64, nodes: usize, threads: usize) -> R
         }
     }
     for (metric, figures) in metrics.into_iter().zip(figures) {
-        let subject =
-            Subject { threads: Some(threads), nodes: Some(nodes), ..session.subject(name(session), flows) };
+        let subject = Subject {
+            format: Some(gpt.name()),
+            threads: Some(threads),
+            nodes: Some(nodes),
+            ..session.subject(name(session), flows)
+        };
         session.add(subject, metric, Summary::of(&figures));
     }
     Ok(())

@@ -56,6 +56,7 @@ impl Rig {
         nodes: usize,
         threads: usize,
         count: u64,
+        gpt: Structure,
     ) -> Result<Self, BenchError> {
         let _busy = session.busy("starting a cluster and bringing flows");
         let failed = |error: std::io::Error| BenchError::of(NAME, error);
@@ -63,7 +64,7 @@ impl Rig {
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime = runtime.map_err(|error| BenchError::Threads(error.to_string()))?;
         let log = open(session, &directory.path().join("log"), &runtime)?;
-        let mut cluster = LocalCluster::new(shape(nodes, count)?, log);
+        let mut cluster = LocalCluster::new(shape(nodes, count, gpt)?, log);
         let flows = flows(count, nodes);
         runtime.block_on(async {
             for number in 0..nodes {
@@ -124,13 +125,13 @@ async fn fill(plane: &ControlPlane, flows: &[Flow]) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn shape(nodes: usize, count: u64) -> Result<Shape, BenchError> {
+fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<Shape, BenchError> {
     let of = |error: &dyn std::error::Error| BenchError::check(NAME, error.to_string());
     let partitions = PartitionCount::new(PARTITIONS).map_err(|error| of(&error))?;
     let bits = ClusterSize::new(nodes).map_err(|error| of(&error))?.value_bits();
     // Twice as many as there are: each node has its share of what is free.
-    let params = Params::for_keys(Structure::SetSep, (count * 2).max(LEAST_KEYS), bits, partitions)
-        .map_err(|error| of(&error))?;
+    let params =
+        Params::for_keys(gpt, (count * 2).max(LEAST_KEYS), bits, partitions).map_err(|error| of(&error))?;
     Ok(Shape { partitions, params, hasher: HASHER, grace: GRACE })
 }
 

@@ -1,6 +1,7 @@
 //! Calls of the API, each of which waits for the log, or for the tables of all nodes; by nodes, callers, and changes a call.
 
 use super::flows::{Flow, moved};
+use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, accept, name, plane};
 use scalebricks::cluster::ControlPlane;
 use scalebricks_bench::rounds::{Found, Turn, alternate};
@@ -9,6 +10,7 @@ use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
 use scalebricks_control::record::Change;
 use scalebricks_engine::embedded::storage::{Directory, sync_rate};
+use scalebricks_tables::compact::Structure;
 use std::time::{Duration, Instant};
 
 /// Bytes of memory that a flow takes at each node, and once more for its owner, about.
@@ -36,8 +38,10 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
     for flows in options.keys(&[16_384], &[131_072]) {
         for nodes in options.nodes(&[1, 4], &[1, 2, 4]) {
             for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-                if session.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
-                    one(session, flows, nodes, threads)?;
+                for gpt in gpts(session.options(), &[Structure::SetSep]) {
+                    if session.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
+                        one(session, flows, nodes, threads, gpt)?;
+                    }
                 }
             }
         }
@@ -45,8 +49,14 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn one(session: &mut Session<'_>, flows: u64, nodes: usize, threads: usize) -> Result<(), BenchError> {
-    let mut rig = Rig::new(session, nodes, threads, flows)?;
+fn one(
+    session: &mut Session<'_>,
+    flows: u64,
+    nodes: usize,
+    threads: usize,
+    gpt: Structure,
+) -> Result<(), BenchError> {
+    let mut rig = Rig::new(session, nodes, threads, flows, gpt)?;
     let epoch = rig.epoch()?;
     let time = session.options().run_time();
     let disk = Subject { batch: Some(SYNC_BYTES), nodes: Some(nodes), ..session.subject("disk", flows) };
@@ -54,6 +64,7 @@ fn one(session: &mut Session<'_>, flows: u64, nodes: usize, threads: usize) -> R
     for (callers, batch) in CALLS {
         for to_tables in [false, true] {
             let subject = Subject {
+                format: Some(gpt.name()),
                 variant: Some(if to_tables { "to all tables" } else { "to the log" }.to_owned()),
                 threads: Some(threads),
                 batch: Some(batch),

@@ -1,6 +1,7 @@
 //! What nodes and base station are told.
 
 use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
+use scalebricks_dataplane::Architecture;
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -31,9 +32,11 @@ impl Plan {
     /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine's, if there is one.
     pub fn node_toml(&self, node: NodeId, admin: &str, engine: &str) -> String {
         let flows = if self.is_controlled { "" } else { "flows = \"flows.csv\"\n" };
+        let has_gpt = self.architecture == Architecture::ScaleBricks;
+        let gpt = if has_gpt { format!("gpt = \"{}\"\n", self.gpt) } else { String::new() };
         let mut text = format!(
             "# Written by the lab.\n\
-             [cluster]\nnodes = {}\narchitecture = \"{}\"\nsecret = \"00112233445566778899aabbccddeeff\"\n\
+             [cluster]\nnodes = {}\narchitecture = \"{}\"\n{gpt}secret = \"00112233445566778899aabbccddeeff\"\n\
              gateway = \"{GATEWAY}\"\ngateway_v6 = \"fd00:5b::1\"\nkey = \"ue\"\n\
              base_station_mtu = {TUNNEL_MTU}\nverify_ipv4_checksum = true\n\n\
              [node]\nid = {}\n{flows}admin = \"{admin}\"\ndrain_ms = 100\n\n\
@@ -76,11 +79,10 @@ impl Plan {
         let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
         let mut text = format!(
             "\n[control]\nengine = \"{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
-             key = \"cluster.key\"\nflows = {}\npartitions = 16\ngpt = \"{}\"\n",
+             key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
             self.name,
             listen(node),
             FLOWS + 2 * self.flows, // nodes share what room is left: the last of it is hard to use
-            self.gpt
         );
         for peer in self.size.nodes().filter(|peer| *peer != node) {
             let [v4, v6] = Family::ALL.map(|family| Self::internet_address(peer, family));
@@ -161,12 +163,12 @@ mod tests {
             };
             for node in plan.size.nodes() {
                 let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock", "/x/engine.sock")).unwrap();
+                assert_eq!(file.gpt, gpt);
                 let Some(control) = file.control else {
                     assert!(!is_controlled);
                     continue;
                 };
                 assert!(is_controlled);
-                assert_eq!(control.gpt, gpt);
                 match (nats, control.engine) {
                     (None, engine) => {
                         assert_eq!(engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));

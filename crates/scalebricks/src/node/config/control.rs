@@ -4,7 +4,6 @@ use super::takeover::{self, TakeoverFile};
 use super::{Port, Problems, sections};
 use scalebricks_control::version::Version;
 use scalebricks_engine::remote::Endpoint;
-use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,8 +27,6 @@ pub struct ControlFile {
     pub flows: u64,
     /// Shares of the key space, each with a log of its own: the same at all nodes, for ever.
     pub partitions: PartitionCount,
-    /// What the GPT is made of, if the cluster begins with this node.
-    pub gpt: Structure,
     /// The newest version of the protocol to use.
     pub version: Version,
     /// Where the other nodes listen.
@@ -121,14 +118,6 @@ pub(super) fn control(
             format!("this software knows versions {first} to {newest}"),
         );
     }
-    let gpt = section
-        .gpt
-        .as_ref()
-        .map_or(Some(Structure::default()), |given| Structure::from_name(given.get_ref()));
-    if let (None, Some(given)) = (gpt, &section.gpt) {
-        let names = Structure::ALL.map(Structure::name).join(" or ");
-        problems.add(given.span(), "control.gpt", format!("{:?} is not {names}", given.get_ref()));
-    }
     let mut peers = BTreeMap::new();
     for peer in &section.peer {
         let node = *peer.node.get_ref();
@@ -151,7 +140,6 @@ pub(super) fn control(
         key: section.key,
         flows: *section.flows.get_ref(),
         partitions: count?,
-        gpt: gpt?,
         version: version?,
         peers,
         takeover,

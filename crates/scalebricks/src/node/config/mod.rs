@@ -1,7 +1,8 @@
 //! The configuration of a node: a TOML file, checked whole before anything starts.
 
 use scalebricks_dataplane::policy::MIN_MTU;
-use scalebricks_dataplane::{Architecture, Oversize};
+use scalebricks_dataplane::{Architecture, Layout as TableLayout, Oversize};
+use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, KeyProfile, MAX_NODES, NodeId};
 use scalebricks_wire::MacAddr;
 use sections::{ArchitectureName, File, KeyName, OversizeName};
@@ -28,6 +29,8 @@ pub struct NodeFile {
     pub size: ClusterSize,
     /// Its architecture.
     pub architecture: Architecture,
+    /// What the GPT is made of.
+    pub gpt: Structure,
     /// The secret of its key hash.
     pub seed: HashSeed,
     /// What of a downstream packet is its key.
@@ -64,6 +67,13 @@ pub struct NodeFile {
     pub ports: [Port; 3],
     /// Routes, default ones included.
     pub routes: Vec<Route>,
+}
+
+impl NodeFile {
+    /// What the tables of all nodes are made of.
+    pub const fn layout(&self) -> TableLayout {
+        TableLayout { size: self.size, architecture: self.architecture, gpt: self.gpt, seed: self.seed }
+    }
 }
 
 /// A base station.
@@ -245,6 +255,7 @@ impl File {
             let what = "the control plane feeds the architecture scalebricks only";
             problems.add(self.cluster.nodes.span(), "cluster.architecture", what);
         }
+        let gpt = gpt(self.cluster.gpt.as_ref(), is_scalebricks, problems);
         let ports = ports::ports(self.port, mtu, problems);
         let control = match self.control {
             None => None,
@@ -264,6 +275,7 @@ impl File {
                 ArchitectureName::FullDuplication => Architecture::FullDuplication,
                 ArchitectureName::Vlb => Architecture::Vlb,
             },
+            gpt: gpt?,
             seed: seed?,
             profile: match cluster.key {
                 KeyName::Flow5 => KeyProfile::Flow5,
@@ -290,6 +302,20 @@ impl File {
             routes: routes?,
         })
     }
+}
+
+/// What the GPT is to be made of.
+fn gpt(
+    given: Option<&toml::Spanned<String>>,
+    is_scalebricks: bool,
+    problems: &mut Problems<'_>,
+) -> Option<Structure> {
+    let Some(given) = given else { return Some(Structure::default()) };
+    if !is_scalebricks {
+        problems.add(given.span(), "cluster.gpt", "only the architecture scalebricks has a GPT".to_owned());
+    }
+    let parsed = given.get_ref().parse::<Structure>();
+    parsed.map_err(|error| problems.add(given.span(), "cluster.gpt", error.to_string())).ok()
 }
 
 fn seed(text: &str) -> Option<HashSeed> {

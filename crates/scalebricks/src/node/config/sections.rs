@@ -32,6 +32,7 @@ pub(super) struct Cluster {
     pub nodes: Spanned<usize>,
     #[serde(default)]
     pub architecture: ArchitectureName,
+    pub gpt: Option<Spanned<String>>,
     pub secret: Spanned<String>,
     pub gateway: Ipv4Addr,
     pub gateway_v6: Ipv6Addr,
@@ -146,7 +147,6 @@ pub(super) struct Control {
     pub credentials: Option<PathBuf>,
     pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
-    pub gpt: Option<Spanned<String>>,
     pub version: Option<Spanned<u16>>,
     pub takeover: Option<Spanned<bool>>,
     #[serde(default)]

@@ -265,10 +265,11 @@ fn problems_of_the_control_plane_are_named() {
         ("unix:/run/x/engine.sock", "somewhere", "directory:PATH for a node that is alone"),
         ("flows = 1_000_000", "flows = 0", "for how many flows"),
         ("flows = 1_000_000", "flows = 9\npartitions = 3", "control.partitions: 3 is not a power of two"),
+        ("nodes = 4", "nodes = 4\ngpt = \"bloom\"", "cluster.gpt: \"bloom\" is not setsep or othello"),
         (
-            "flows = 1_000_000",
-            "flows = 9\ngpt = \"bloom\"",
-            "control.gpt: \"bloom\" is not setsep or othello",
+            "nodes = 4",
+            "nodes = 4\narchitecture = \"vlb\"\ngpt = \"othello\"",
+            "only the architecture scalebricks",
         ),
         (
             "flows = 1_000_000",
