@@ -58,6 +58,7 @@ impl<L: Link> Graph<'_, L> {
                             return false;
                         }
                         contents[other as usize] = contents[slot as usize] ^ differences[name];
+                        self.names[name].hang(1 - array);
                         open.push((other, name));
                     }
                     next = self.names[name].next(array);

@@ -3,7 +3,11 @@
 //! The graph has no cycle, so the slots of every tree can be given contents such that both ends of each name differ in
 //! what they must: given one slot, all others of its tree follow. Which contents that slot has is free; here the
 //! lowest slot of a tree is 0, so that the bits of a range are a function of its names and its seed, whatever the
-//! history. A tree has a few slots on average, and that is what changes cost.
+//! history.
+//!
+//! That slot is the root of its tree, and every name knows which of its ends is farther from it. So a change follows the
+//! few slots below a name and not the whole tree, which has seven around a slot on average when a table is full; and
+//! whether two slots are of one tree is known by walking up from both.
 
 use super::image::Layout;
 use super::store::Head;
@@ -52,6 +56,8 @@ pub(super) struct Name<L> {
     /// The next name at its slot of the first array, and at that of the second.
     next: [L; 2],
     value: u16,
+    /// The array of the slot that is farther from the root.
+    below: u8,
 }
 
 #[allow(unsafe_code, reason = "one promise about one type")]
@@ -69,6 +75,14 @@ impl<L: Link> Name<L> {
 
     pub(super) const fn link(&mut self, next: [L; 2]) {
         self.next = next;
+    }
+
+    pub(super) const fn hang(&mut self, below: usize) {
+        self.below = below as u8; // 0 or 1
+    }
+
+    const fn below(&self) -> usize {
+        (self.below & 1) as usize
     }
 
     pub(super) fn next(&self, side: usize) -> Option<usize> {
@@ -90,8 +104,8 @@ pub(super) enum Refused {
 /// Slots on their way, kept to not allocate for each operation; and the slots that changed.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// The slots of the trees, or parts of trees, on both sides of a name.
-    sides: [Vec<u32>; 2],
+    /// The slots of a tree, or of a part of one.
+    side: Vec<u32>,
     /// For each slot of the side at work, the name it was reached by.
     via: Vec<usize>,
     pub(super) colouring: super::colour::Colouring,
@@ -111,7 +125,7 @@ pub(super) struct Graph<'a, L> {
     pub(super) words: &'a mut [u64],
 }
 
-/// No name: what the first slot of a side was reached by.
+/// No name: what a root is reached by.
 const NO_NAME: usize = usize::MAX;
 
 impl<L: Link> Graph<'_, L> {
@@ -144,7 +158,7 @@ impl<L: Link> Graph<'_, L> {
         let (mut lowest, mut at) = (from, 0);
         while at < side.len() {
             let (slot, by) = (side[at], via[at]);
-            let array = usize::from(slot >= self.layout.places.slots[0]);
+            let array = self.array(slot);
             let mut next = self.firsts[slot as usize].index();
             while let Some(name) = next {
                 if name != by {
@@ -160,6 +174,45 @@ impl<L: Link> Graph<'_, L> {
         lowest
     }
 
+    /// The array of a slot.
+    #[inline(always)]
+    fn array(&self, slot: u32) -> usize {
+        usize::from(slot >= self.layout.places.slots[0])
+    }
+
+    /// The name above a slot, towards the root, and the slot at its other end. `None` for a root.
+    #[inline]
+    fn above(&self, slot: u32) -> Option<(usize, u32)> {
+        let array = self.array(slot);
+        let mut at = self.firsts[slot as usize].index();
+        while let Some(name) = at {
+            if self.names[name].below() == array {
+                return Some((name, self.slots_of(self.names[name].hash)[1 - array]));
+            }
+            at = self.names[name].next(array);
+        }
+        None
+    }
+
+    /// The root of a slot's tree: its lowest slot.
+    #[inline]
+    fn root(&self, mut slot: u32) -> u32 {
+        while let Some((_, above)) = self.above(slot) {
+            slot = above;
+        }
+        slot
+    }
+
+    /// Makes a slot the root of its tree: the names from there to the root turn round.
+    fn make_root(&mut self, slot: u32) {
+        let mut next = self.above(slot);
+        while let Some((name, above)) = next {
+            // Before the name turns, or there would be two above the slot.
+            next = self.above(above);
+            self.names[name].hang(self.array(above));
+        }
+    }
+
     /// Flips bits of all slots of a side.
     #[inline]
     fn flip(&mut self, side: &[u32], difference: u32, changed: &mut Vec<u32>) {
@@ -171,17 +224,14 @@ impl<L: Link> Graph<'_, L> {
         }
     }
 
-    /// Changes a name's value; the old one. Flips the side of it that has not the lowest slot of the tree.
+    /// Changes a name's value; the old one. Flips what is below it.
     pub(super) fn set(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<u16, Refused> {
-        let (name, [a, b]) = self.find(hash).ok_or(Refused::Missing)?;
+        let (name, slots) = self.find(hash).ok_or(Refused::Missing)?;
         let old = std::mem::replace(&mut self.names[name].value, value);
         let difference = u32::from(old ^ value);
         if difference != 0 {
-            let [side_a, side_b] = &mut work.sides;
-            let lowest_a = self.reach(a, name, side_a, &mut work.via);
-            let lowest_b = self.reach(b, name, side_b, &mut work.via);
-            let side = if lowest_a < lowest_b { side_b } else { side_a };
-            self.flip(side, difference, &mut work.changed);
+            self.reach(slots[self.names[name].below()], name, &mut work.side, &mut work.via);
+            self.flip(&work.side, difference, &mut work.changed);
         }
         Ok(old)
     }
@@ -196,26 +246,28 @@ impl<L: Link> Graph<'_, L> {
             return Err(Refused::Names);
         }
         let slots = self.slots_of(hash);
-        let [side_a, side_b] = &mut work.sides;
-        let lowest_a = self.reach(slots[0], NO_NAME, side_a, &mut work.via);
-        if side_a.contains(&slots[1]) {
+        let roots = slots.map(|slot| self.root(slot));
+        if roots[0] == roots[1] {
             return self.reseed(hash, value, work).map(Some);
         }
-        let lowest_b = self.reach(slots[1], NO_NAME, side_b, &mut work.via);
         let contents = slots.map(|slot| self.layout.get(self.words, slot));
         let difference = contents[0] ^ contents[1] ^ self.layout.places.difference(hash, value);
-        let side = if lowest_a < lowest_b { side_b } else { side_a };
-        self.flip(side, difference, &mut work.changed);
-        self.append(hash, value, slots);
+        let below = usize::from(roots[0] < roots[1]);
+        if difference != 0 {
+            self.reach(slots[below], NO_NAME, &mut work.side, &mut work.via);
+            self.flip(&work.side, difference, &mut work.changed);
+        }
+        self.make_root(slots[below]);
+        self.append(hash, value, slots, below);
         Ok(None)
     }
 
     /// Adds a name behind the others, and to the lists of its slots.
     #[inline]
-    pub(super) fn append(&mut self, hash: u64, value: u16, [a, b]: [u32; 2]) {
+    fn append(&mut self, hash: u64, value: u16, [a, b]: [u32; 2], below: usize) {
         let at = self.head.names as usize;
         let next = [self.firsts[a as usize], self.firsts[b as usize]];
-        self.names[at] = Name { hash, next, value };
+        self.names[at] = Name { hash, next, value, below: below as u8 }; // 0 or 1
         self.firsts[a as usize] = L::to(Some(at));
         self.firsts[b as usize] = L::to(Some(at));
         self.head.names += 1;
@@ -225,7 +277,7 @@ impl<L: Link> Graph<'_, L> {
     #[cold]
     fn reseed(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<u8, Refused> {
         let old = self.head.seed;
-        self.names[self.head.names as usize] = Name { hash, next: [L::default(); 2], value };
+        self.names[self.head.names as usize] = Name { hash, value, ..Name::default() };
         self.head.names += 1;
         let mut seeds = (1..=u8::MAX).map(|step| old.wrapping_add(step));
         if seeds.any(|seed| self.colour(seed, &mut work.colouring)) {
@@ -240,15 +292,12 @@ impl<L: Link> Graph<'_, L> {
 
     /// Takes a name out, and a tree apart: the part without its lowest slot becomes a tree of its own. Its value.
     pub(super) fn take(&mut self, hash: u64, work: &mut Work) -> Result<u16, Refused> {
-        let (name, [a, b]) = self.find(hash).ok_or(Refused::Missing)?;
-        let [side_a, side_b] = &mut work.sides;
-        let lowest_a = self.reach(a, name, side_a, &mut work.via);
-        let lowest_b = self.reach(b, name, side_b, &mut work.via);
-        let (side, lowest) = if lowest_a < lowest_b { (side_b, lowest_b) } else { (side_a, lowest_a) };
+        let (name, slots) = self.find(hash).ok_or(Refused::Missing)?;
+        let lowest = self.reach(slots[self.names[name].below()], name, &mut work.side, &mut work.via);
         let difference = self.layout.get(self.words, lowest);
-        self.flip(side, difference, &mut work.changed);
+        self.flip(&work.side, difference, &mut work.changed);
         let value = self.names[name].value;
-        for (array, slot) in [a, b].into_iter().enumerate() {
+        for (array, slot) in slots.into_iter().enumerate() {
             let next = self.names[name].next[array];
             self.relink(array, slot, name, next);
         }
@@ -262,6 +311,7 @@ impl<L: Link> Graph<'_, L> {
             self.names[name] = self.names[last];
         }
         self.head.names -= 1;
+        self.make_root(lowest);
         Ok(value)
     }
 
@@ -290,7 +340,7 @@ impl<L: Link> Graph<'_, L> {
     pub(super) fn add(&mut self, hash: u64, value: u16) -> Result<(), Refused> {
         let at = self.head.names as usize;
         let name = self.names.get_mut(at).ok_or(Refused::Names)?;
-        *name = Name { hash, next: [L::default(); 2], value };
+        *name = Name { hash, value, ..Name::default() };
         self.head.names += 1;
         Ok(())
     }
