@@ -9,15 +9,14 @@ use super::graph::{Link, Refused, Work};
 use super::ops::{Op, UpdateError};
 use super::payload::PayloadWriter;
 use super::query::Own;
-use super::store::{Ranges, Store, with};
+use super::store::{Ranges, Step, Store, with};
 use crate::huge::Zeroable;
 use crate::order::{Entry, sort};
 use crate::prefetch::prefetch_read;
 use scalebricks_types::{PartitionCount, PartitionId};
 use std::ops::Range;
 
-/// How far ahead of the operation at work memory is asked for: what says where its slots are, the slots, and the names
-/// there.
+/// How far ahead of the operation at work memory is asked for, step by step.
 const AHEAD: [usize; 3] = [24, 16, 8];
 
 /// A step back.
@@ -86,16 +85,22 @@ impl Batch {
         let order = std::mem::take(&mut self.order);
         let mut limit = (limit, None);
         let mut at = 0;
-        if let [entry] = &order[..] {
+        let of_first = order.first().and_then(|entry| {
+            let partition = partitions.of(scalebricks_types::KeyHash::new(entry.hash));
+            parts[usize::from(partition.0)].as_ref()
+        });
+        if let (Some(store), [entry]) = (of_first, &order[..]) {
             // Alone: all at once.
-            let partition = partitions.of(ops[0].hash());
-            if let Some(store) = &parts[usize::from(partition.0)] {
-                let range = store.layout().params.locate(ops[0].hash()).1;
-                (1..=2).for_each(|depth| store.prefetch(range, entry.hash, depth));
-            }
+            let range = store.layout().params.locate(ops[0].hash()).1;
+            store.prefetch(range, entry.hash, Step::Slots);
+            store.prefetch(range, entry.hash, Step::AllNames);
         }
+        // Where many share a range, one fetches what the others need.
+        let are_many = of_first.is_some_and(|store| order.len() > store.layout().params.ranges() as usize);
+        let names = if are_many { Step::AllNames } else { Step::Names };
+        let steps = [Step::Head, Step::Slots, names];
         for ahead in (1..=AHEAD[0]).skip(if order.len() > 1 { 0 } else { AHEAD[0] }) {
-            ask_ahead(parts, partitions, &order, ops, at, |distance| {
+            ask_ahead(parts, partitions, steps, &order, ops, at, |distance| {
                 (ahead + distance).checked_sub(AHEAD[0])
             });
         }
@@ -103,7 +108,7 @@ impl Batch {
             let hash = ops[run[0].op as usize].hash();
             let partition = partitions.of(hash);
             for step in 0..run.len() {
-                ask_ahead(parts, partitions, &order, ops, at + step, Some);
+                ask_ahead(parts, partitions, steps, &order, ops, at + step, Some);
             }
             at += run.len();
             let Some(store) = &mut parts[usize::from(partition.0)] else {
@@ -235,19 +240,20 @@ impl Batch {
 fn ask_ahead(
     parts: &[Option<Store>],
     partitions: PartitionCount,
+    steps: [Step; 3],
     order: &[Entry],
     ops: &[Op],
     at: usize,
     place: impl Fn(usize) -> Option<usize>,
 ) {
-    for (depth, distance) in (0..).zip(AHEAD) {
+    for (step, distance) in steps.into_iter().zip(AHEAD) {
         let Some(entry) = place(distance).and_then(|ahead| order.get(at + ahead)) else { continue };
-        if depth == 0 {
+        if let Step::Head = step {
             prefetch_read(&ops[entry.op as usize]);
         }
         let hash = scalebricks_types::KeyHash::new(entry.hash);
         if let Some(store) = &parts[usize::from(partitions.of(hash).0)] {
-            store.prefetch(store.layout().params.locate(hash).1, entry.hash, depth);
+            store.prefetch(store.layout().params.locate(hash).1, entry.hash, step);
         }
     }
 }

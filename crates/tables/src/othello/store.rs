@@ -21,6 +21,21 @@ pub(super) enum Store {
     Wide(Ranges<Wide>),
 }
 
+/// What is asked for ahead of an operation.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    /// What says where the name's slots are.
+    Head,
+    /// The slots.
+    Slots,
+    /// The names at them.
+    Names,
+    /// All names of a range that is not large: what a tree leads to is not known before it is there, and waiting for one line
+    /// after the other takes longer than fetching them all; unless so many other operations wait as well that what counts is
+    /// lines.
+    AllNames,
+}
+
 /// Runs something with the ranges, whatever their links.
 macro_rules! with {
     ($store:expr, $ranges:ident => $act:expr) => {
@@ -110,8 +125,9 @@ impl Store {
     }
 
     /// Asks for what leads to a name, and then to its neighbours: to be called three times, further ahead first.
-    pub(super) fn prefetch(&self, range: u32, hash: u64, depth: u32) {
-        with!(self, ranges => ranges.prefetch(range, hash, depth));
+    #[inline]
+    pub(super) fn prefetch(&self, range: u32, hash: u64, step: Step) {
+        with!(self, ranges => ranges.prefetch(range, hash, step));
     }
 
     /// Puts a name into its range, for [`settle`](Self::settle) to find it there.
@@ -227,45 +243,38 @@ impl<L: Link + Zeroable> Ranges<L> {
     }
 
     #[inline]
-    fn prefetch(&self, range: u32, hash: u64, depth: u32) {
-        if depth == 0 {
-            return prefetch_item(&self.of, range as usize);
-        }
-        if self.capacity > LARGE {
-            return self.prefetch_slots(range, hash, depth);
-        }
-        // All of a small range: what a tree leads to is not known before it is there, and waiting for one line after the
-        // other takes longer than fetching them all.
+    fn prefetch(&self, range: u32, hash: u64, step: Step) {
+        let at = range as usize;
         let slots = self.layout.params.slots_per_range() as usize;
+        let is_large = self.capacity > LARGE;
         let all = |lines: usize, of: usize| (0..lines).map(move |line| line * 64 / of);
-        if depth == 1 {
-            let first = range as usize * slots;
-            for at in all((slots * size_of::<L>()).div_ceil(64), size_of::<L>()) {
-                prefetch_item(&self.heads, first + at);
+        match step {
+            Step::Head => prefetch_item(&self.of, at),
+            Step::Slots if !is_large => {
+                for item in all((slots * size_of::<L>()).div_ceil(64), size_of::<L>()) {
+                    prefetch_item(&self.heads, at * slots + item);
+                }
+                for item in all(self.layout.words / 8, 8) {
+                    prefetch_item(&self.words, at * self.layout.words + item);
+                }
             }
-            for at in all(self.layout.words / 8, 8) {
-                prefetch_item(&self.words, range as usize * self.layout.words + at);
+            Step::AllNames if !is_large => {
+                let names = self.of[at].names as usize + 1;
+                for item in all((names * size_of::<Name<L>>()).div_ceil(64), size_of::<Name<L>>()) {
+                    prefetch_item(&self.names, at * self.capacity + item);
+                }
             }
-        } else {
-            let (first, names) = (range as usize * self.capacity, self.of[range as usize].names as usize + 1);
-            for at in all((names * size_of::<Name<L>>()).div_ceil(64), size_of::<Name<L>>()) {
-                prefetch_item(&self.names, first + at);
-            }
-        }
-    }
-
-    /// The same of a range that is not small: only what is known to be read.
-    fn prefetch_slots(&self, range: u32, hash: u64, depth: u32) {
-        let seed = self.of[range as usize].seed;
-        let slots = range as usize * self.layout.params.slots_per_range() as usize;
-        for slot in self.layout.places.pair(hash, seed) {
-            let first = &self.heads[slots + slot as usize];
-            if depth == 1 {
-                prefetch_read(first);
-                let bit = slot as usize * self.layout.width as usize;
-                prefetch_item(&self.words, range as usize * self.layout.words + bit / 64);
-            } else if let Some(name) = first.index() {
-                prefetch_item(&self.names, range as usize * self.capacity + name);
+            Step::Slots | Step::Names | Step::AllNames => {
+                for slot in self.layout.places.pair(hash, self.of[at].seed) {
+                    let first = &self.heads[at * slots + slot as usize];
+                    if let Step::Slots = step {
+                        prefetch_read(first);
+                        let bit = slot as usize * self.layout.width as usize;
+                        prefetch_item(&self.words, at * self.layout.words + bit / 64);
+                    } else if let Some(name) = first.index() {
+                        prefetch_item(&self.names, at * self.capacity + name);
+                    }
+                }
             }
         }
     }
