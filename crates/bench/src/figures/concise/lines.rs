@@ -1,27 +1,24 @@
-//! `concise`: Table II of the Concise paper, memory and cache lines a query of MAC addresses, with its baselines run and not computed.
+//! Table II: memory and cache lines a query of MAC addresses, with the baselines run and not computed.
 
-use super::build::{build, check};
+use super::fibs::{self, Fib};
+use super::{megabytes, paper};
 use crate::baselines::buffalo::{Buffalo, Sizes};
 use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
 use crate::baselines::{Answer, Baseline, BaselineError, RATE};
-use crate::bench::Bench;
-use crate::contestants::{Make, Structure};
+use crate::contestants::Structure;
 use crate::error::BenchError;
-use crate::keys::{KeySet, mix};
-use crate::names::{NameHasher, macs};
+use crate::figures::exhibit::Sheet;
+use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use rayon::prelude::*;
+use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::Sizing;
 use scalebricks_types::KeyHash;
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct Concise;
 
 /// Bytes a name that building takes at the worst: orthogonal filters of eight pairs take 24.
 const NAME_BYTES: u64 = 80 + 64;
@@ -29,78 +26,98 @@ const NAME_BYTES: u64 = 80 + 64;
 /// Names of which the lines of a query are counted.
 const COUNTED: usize = 10_000;
 
-impl Bench for Concise {
-    fn name(&self) -> &'static str {
-        "concise"
-    }
+/// Filters that are asked at the most, in all: of some thousands, not every name can be.
+pub(super) const MOST_FILTERS: usize = 1 << 30;
 
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        for names in options.keys(&[100_000], &[500_000, 1_000_000, 5_000_000]) {
-            if !session.fits(names, NAME_BYTES)? {
-                continue;
-            }
-            for value_bits in options.value_bits(&[1, 8], &[1, 4, 6, 8]) {
-                let busy = session.busy("making names");
-                let set = population(names as usize, value_bits); // fits the memory
-                drop(busy);
-                ours(session, &set)?;
-                // Other structures were asked for by name.
-                if options.structures.is_none() {
-                    baselines(session, &set)?;
-                }
+/// Builds, asks, counts.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let heads =
+        ["names", "value bits", "structure", "paper, MB", "MB", "bits a name", "lines a query", "ambiguous"];
+    let mut sheet = Sheet::new("concise-table-2", &heads);
+    for names in options.keys(&[100_000], &[500_000, 5_000_000]) {
+        if !session.fits(names, NAME_BYTES)? {
+            continue;
+        }
+        for value_bits in options.value_bits(&[1, 8], &[1, 4, 8]) {
+            let busy = session.busy("making names");
+            let names = Population::of(Kind::Mac, names, value_bits);
+            drop(busy);
+            ours(session, &mut sheet, &names)?;
+            // Other structures were asked for by name.
+            if options.structures.is_none() {
+                baselines(session, &mut sheet, &names)?;
             }
         }
-        Ok(())
     }
+    session.tabulate(sheet);
+    Ok(())
 }
 
-/// MAC addresses, with an action for each.
-fn population(names: usize, value_bits: u8) -> KeySet {
-    let hasher = NameHasher::new(1);
-    let hashes: Vec<KeyHash> = macs(1).take(names).map(|name| hasher.hash(&name)).collect();
-    let values: Vec<u8> = (0..names as u64).map(|n| (mix(n) >> (64 - u32::from(value_bits))) as u8).collect(); // so many bits
-    KeySet { value_bits, questions: hashes.clone(), answers: values.clone(), hashes, values }
-}
-
-fn subject(session: &Session<'_>, structure: &str, set: &KeySet, table_bytes: u64) -> Subject {
+fn subject(session: &Session<'_>, structure: &str, names: &Population, table_bytes: u64) -> Subject {
     Subject {
-        value_bits: Some(set.value_bits),
+        value_bits: Some(names.value_bits),
         table_bytes: Some(table_bytes),
-        ..session.subject(structure, set.len() as u64)
+        variant: Some("MAC".to_owned()),
+        ..session.subject(structure, names.len() as u64)
     }
 }
 
-fn add(session: &mut Session<'_>, subject: &Subject, lines: f64) {
-    let bits = subject.table_bytes.unwrap_or(0) as f64 * 8.0 / subject.keys.max(1) as f64;
+fn add(session: &mut Session<'_>, sheet: &mut Sheet, subject: Subject, lines: f64, ambiguous: Option<usize>) {
+    let bytes = subject.table_bytes.unwrap_or(0);
+    let bits = bytes as f64 * 8.0 / subject.keys.max(1) as f64;
+    let value_bits = subject.value_bits.unwrap_or(0);
+    let known = paper::megabytes(&subject.structure, subject.keys, value_bits);
+    // The paper's table is of its option 1 or 2; those of our own sizings have nothing beside them.
+    let is_paper = subject.format.is_none_or(|format| format == Sizing::Option2.name());
+    sheet.rows.push(vec![
+        short_count(subject.keys),
+        value_bits.to_string(),
+        [Some(subject.structure.as_str()), subject.format]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" "),
+        known
+            .filter(|_| is_paper)
+            .map_or_else(|| paper::NOT_GIVEN.to_owned(), |megabytes| megabytes.to_string()),
+        megabytes(bytes),
+        format!("{bits:.2}"),
+        format!("{lines:.1}"),
+        ambiguous.map_or_else(String::new, |names| names.to_string()),
+    ]);
     session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(bits));
     session.add(subject.clone(), Metric::CacheLines, Summary::exact(lines));
+    if let Some(ambiguous) = ambiguous {
+        session.add(subject, Metric::AmbiguousNames, Summary::exact(ambiguous as f64));
+    }
 }
 
 /// `SetSep` and Othello: lines by their own account, as every query reads the same number.
-fn ours(session: &mut Session<'_>, set: &KeySet) -> Result<(), BenchError> {
+fn ours(session: &mut Session<'_>, sheet: &mut Sheet, names: &Population) -> Result<(), BenchError> {
     // Either finds a line by a line of its directory, which is small and stays in the cache: 4 bytes for 1024 or 220 names.
-    let with_directory = |lines: u8| f64::from(1 + lines);
-    let mut makes = vec![(Structure::SetSep, Make::table(), with_directory(2))];
+    let mut all = vec![(Structure::SetSep, Fib::SetSep, 3.0)];
     for sizing in Sizing::ALL {
         // A range of 512 bits is one line.
-        let slots = if sizing == Sizing::Sharded && set.value_bits == 1 { 1 } else { 2 };
-        makes.push((Structure::Othello, Make { sizing, ..Make::table() }, with_directory(slots)));
+        let slots = if sizing == Sizing::Sharded && names.value_bits == 1 { 1.0 } else { 2.0 };
+        all.push((Structure::Othello, Fib::Othello(sizing, 0), 1.0 + slots));
     }
-    for structure in session.options().structures(&[Structure::SetSep, Structure::Othello]) {
-        for &(_, make, lines) in makes.iter().filter(|(of, _, _)| *of == structure) {
-            session.check()?;
-            let busy = session.busy("building");
-            let threads = pin::cores();
-            let mut prepared = structure.prepare(set, Make { threads, ..make })?;
-            let (table, _) = build(&mut *prepared, threads)?;
-            check(structure, &*table, set)?;
-            drop(busy);
-            let is_othello = structure == Structure::Othello;
-            let format = Some(if is_othello { make.sizing.name() } else { make.format.name() });
-            let subject = Subject { format, ..subject(session, structure.name(), set, table.table_bytes()) };
-            add(session, &subject, lines);
-        }
+    let wanted = session.options().structures(&[Structure::SetSep, Structure::Othello]);
+    let takes = |fib: Fib| fib != Fib::SetSep || names.value_bits <= 8;
+    for (_, fib, lines) in all.into_iter().filter(|(of, fib, _)| wanted.contains(of) && takes(*fib)) {
+        session.check()?;
+        let busy = session.busy("building");
+        let table = fib.build(names, pin::cores())?;
+        let mut answers = vec![fibs::UNKNOWN; names.len()];
+        table.asker().ask(&names.hashes, &mut answers);
+        fibs::check(fib.name(), &*table, &names.hashes, (&names.actions, &answers))?;
+        drop(busy);
+        let subject =
+            Subject { format: fib.format(), ..subject(session, fib.name(), names, table.table_bytes()) };
+        add(session, sheet, subject, lines, None);
     }
     Ok(())
 }
@@ -122,27 +139,28 @@ const BASELINES: [(&str, BuildOne); 4] = [
     ("orthogonal", |names, value_bits| Ok(Box::new(Orthogonal::build(names, value_bits, RATE, 1)?))),
 ];
 
-fn baselines(session: &mut Session<'_>, set: &KeySet) -> Result<(), BenchError> {
-    let actions = set.values.iter().map(|&value| u16::from(value));
-    let names: Vec<(KeyHash, u16)> = set.hashes.iter().copied().zip(actions).collect();
+fn baselines(session: &mut Session<'_>, sheet: &mut Sheet, names: &Population) -> Result<(), BenchError> {
+    let pairs = names.pairs();
     for (name, build) in BASELINES {
         session.check()?;
         let busy = session.busy("building");
-        let table = build(&names, set.value_bits).map_err(|error| BenchError::of(name, error))?;
-        let ambiguous = ask(name, &*table, &names)?;
+        let table = build(&pairs, names.value_bits).map_err(|error| BenchError::of(name, error))?;
+        let asked = if name == "buffalo" { MOST_FILTERS >> names.value_bits } else { pairs.len() };
+        let ambiguous = ask(name, &*table, &pairs[..asked.min(pairs.len())])?;
         drop(busy);
-        let step = names.len().div_ceil(COUNTED).max(1);
+        // Of a filter an action, lines are many and names few enough for a minute.
+        let step = names.len().div_ceil(COUNTED >> (names.value_bits / 4)).max(1);
         let counted: Vec<f64> =
-            names.iter().step_by(step).map(|&(name, _)| table.lines(name) as f64).collect();
-        let subject = subject(session, name, set, table.table_bytes());
-        add(session, &subject, counted.iter().sum::<f64>() / counted.len().max(1) as f64);
-        session.add(subject, Metric::AmbiguousNames, Summary::exact(ambiguous as f64));
+            pairs.iter().step_by(step).map(|&(name, _)| table.lines(name) as f64).collect();
+        let subject = subject(session, name, names, table.table_bytes());
+        let lines = counted.iter().sum::<f64>() / counted.len().max(1) as f64;
+        add(session, sheet, subject, lines, Some(ambiguous));
     }
     Ok(())
 }
 
-/// Asks for every name, on all cores: how many have several actions that fit. Any other answer must be right.
-fn ask(
+/// Asks for these names, on all cores: how many have several actions that fit. Any other answer must be right.
+pub(super) fn ask(
     structure: &str,
     table: &(dyn Baseline + Sync),
     names: &[(KeyHash, u16)],
@@ -173,7 +191,7 @@ mod tests {
         };
         let (console, interrupt) = (Console::new(true), Interrupt::default());
         let mut session = Session::new("concise", &options, &console, &interrupt);
-        Concise.run(&mut session).unwrap();
+        run(&mut session).unwrap();
         let rows = session.rows();
         for structure in ["setsep", "othello", "cuckoo", "binary-search", "buffalo", "orthogonal"] {
             let of = rows.iter().filter(|row| row.subject.structure == structure);
