@@ -4,9 +4,13 @@ use crate::error::BenchError;
 use scalebricks_io::CaptureReader;
 use scalebricks_io::capture::CaptureError;
 use std::path::Path;
+use std::time::Duration;
 
 /// The gap of the capture that `crates/io/examples/sample_capture.rs` makes: that of all its packets.
 const SAMPLE_GAP_NS: f64 = 1003.0;
+
+/// A gap so long is no gap between packets of a busy link, but where captures were joined.
+const SEAM: Duration = Duration::from_secs(1);
 
 /// Gaps between packets, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +29,7 @@ impl Gaps {
     /// Those of a capture file; one that is cut short ends where it is cut.
     ///
     /// # Errors
-    /// [`BenchError::Usage`] for a file that cannot be read, or has fewer than two packets.
+    /// [`BenchError::Usage`] for a file that cannot be read, or has no two packets within a second.
     pub fn of_capture(path: &Path) -> Result<Self, BenchError> {
         let usage = |error: CaptureError| BenchError::Usage(error.to_string());
         let mut times = Vec::new();
@@ -38,10 +42,10 @@ impl Gaps {
             }
         }
         // Packets of several cores may be noted in a wrong order: they came at once.
-        let gaps: Vec<f64> =
-            times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).as_nanos() as f64).collect();
+        let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let gaps: Vec<f64> = gaps.filter(|&gap| gap < SEAM).map(|gap| gap.as_nanos() as f64).collect();
         if gaps.is_empty() {
-            return Err(BenchError::Usage(format!("{} has fewer than two packets", path.display())));
+            return Err(BenchError::Usage(format!("{} has no two packets within a second", path.display())));
         }
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(Self { name, gaps })
@@ -68,14 +72,13 @@ impl Gaps {
 mod tests {
     use super::*;
     use scalebricks_io::CaptureWriter;
-    use std::time::Duration;
 
     #[test]
     fn gaps_of_a_capture_come_back_faster() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("three.pcap");
         let mut writer = CaptureWriter::create(&path).unwrap();
-        for at in [1_000_000, 1_000_400, 1_000_300, 1_001_300] {
+        for at in [1_000_000, 1_000_400, 1_000_300, 1_001_300, 9_000_000_000] {
             writer.write_frame(Duration::from_nanos(at), &[0; 60]).unwrap();
         }
         writer.finish().unwrap();

@@ -144,6 +144,11 @@ pub trait NameFib: Send + Sync {
     /// Bytes of memory it holds, all included.
     fn table_bytes(&self) -> u64;
 
+    /// Bytes of slots alone, as papers count, of those that have slots.
+    fn slot_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Someone who asks it: one a thread.
     fn asker(&self) -> Box<dyn Asker + '_>;
 
@@ -170,6 +175,10 @@ impl NameFib for OthelloFib {
     fn table_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, BloomFilter::table_bytes);
         (self.table.stats().table_bytes + filter) as u64
+    }
+
+    fn slot_bytes(&self) -> Option<u64> {
+        Some(self.table.stats().range_bytes as u64)
     }
 
     fn asker(&self) -> Box<dyn Asker + '_> {

@@ -4,12 +4,12 @@
 //! Packets lie in memory and go round: the port that takes one makes it the next one of another name and puts it behind all
 //! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.
 
-use super::fibs::{Asker, Fib, UNKNOWN};
+use super::fibs::{Asker, Fib, NameFib, UNKNOWN};
 use super::{add_point, millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::gateway::ring::ROTATION;
-use crate::gateway::slab::{Slab, SlabPacket};
+use crate::gateway::slab::Slab;
 use crate::names::population::{Kind, Population, SEED};
 use crate::names::{NameHasher, macs};
 use crate::rounds::{Found, Turn, alternate};
@@ -58,8 +58,8 @@ fn next_hop(action: u16) -> MacAddr {
 }
 
 /// All packets there are, and who is sent to.
-struct Rotation<'a> {
-    packets: VecDeque<SlabPacket>,
+struct Rotation<'a, P> {
+    packets: VecDeque<P>,
     names: &'a [[u8; 6]],
     actions: &'a [u16],
     octets: usize,
@@ -71,16 +71,17 @@ struct Rotation<'a> {
     right: usize,
 }
 
-impl<'a> Rotation<'a> {
-    fn new(names: &'a [[u8; 6]], actions: &'a [u16], octets: usize) -> Self {
-        let mut packets: VecDeque<SlabPacket> = Slab::new(ROTATION).packets.into();
+impl<'a, P: PacketBuf> Rotation<'a, P> {
+    /// These packets, which must be empty.
+    fn new(packets: Vec<P>, names: &'a [[u8; 6]], actions: &'a [u16], octets: usize) -> Self {
+        let mut packets: VecDeque<P> = packets.into();
         for packet in &mut packets {
             // A buffer has the room.
             let _ = packet.append(&[0xAB; 2000][..octets]);
         }
         let mut rotation =
             Self { packets, names, actions, octets, next: 0, is_judged: false, wrong: 0, right: 0 };
-        for _ in 0..ROTATION {
+        for _ in 0..rotation.packets.len() {
             if let Some(packet) = rotation.packets.pop_front() {
                 rotation.renew(packet);
             }
@@ -90,7 +91,7 @@ impl<'a> Rotation<'a> {
 
     /// Makes a packet the next one, behind all others.
     #[inline]
-    fn renew(&mut self, mut packet: SlabPacket) {
+    fn renew(&mut self, mut packet: P) {
         let name = self.next;
         self.next = if name + 1 < self.names.len() { name + 1 } else { 0 };
         // Frames are longer than a header.
@@ -100,7 +101,7 @@ impl<'a> Rotation<'a> {
     }
 
     /// Takes what was sent to a port.
-    fn take(&mut self, port: usize, burst: &mut Burst<SlabPacket>) {
+    fn take(&mut self, port: usize, burst: &mut Burst<P>) {
         for packet in burst.drain(..) {
             if self.is_judged {
                 let action = self.actions[packet.tag().id as usize];
@@ -116,8 +117,8 @@ impl<'a> Rotation<'a> {
 }
 
 /// The port that packets come from.
-impl RxPort<SlabPacket> for Rotation<'_> {
-    fn rx_burst(&mut self, burst: &mut Burst<SlabPacket>) -> usize {
+impl<P: PacketBuf> RxPort<P> for Rotation<'_, P> {
+    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let room = burst.remaining_capacity().min(self.packets.len());
         burst.extend(self.packets.drain(..room));
         room
@@ -125,10 +126,10 @@ impl RxPort<SlabPacket> for Rotation<'_> {
 }
 
 /// A port that packets leave by.
-struct Exit<'a, 'b>(&'a mut Rotation<'b>, usize);
+struct Exit<'a, 'b, P>(&'a mut Rotation<'b, P>, usize);
 
-impl TxPort<SlabPacket> for Exit<'_, '_> {
-    fn tx_burst(&mut self, burst: &mut Burst<SlabPacket>) -> usize {
+impl<P: PacketBuf> TxPort<P> for Exit<'_, '_, P> {
+    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let sent = burst.len();
         self.0.take(self.1, burst);
         sent
@@ -136,10 +137,10 @@ impl TxPort<SlabPacket> for Exit<'_, '_> {
 }
 
 /// Forwards so many packets, whole bursts at a time.
-fn forward(rotation: &mut Rotation<'_>, asker: &mut dyn Asker, packets: usize) {
+fn forward<P: PacketBuf>(rotation: &mut Rotation<'_, P>, asker: &mut dyn Asker, packets: usize) {
     let hasher = NameHasher::new(SEED);
     let mut burst = Burst::new();
-    let mut exits: [Burst<SlabPacket>; PORTS] = std::array::from_fn(|_| Burst::new());
+    let mut exits: [Burst<P>; PORTS] = std::array::from_fn(|_| Burst::new());
     let (mut hashes, mut actions) = ([KeyHash::new(0); BURST], [UNKNOWN; BURST]);
     for _ in 0..packets / BURST {
         let taken = rotation.rx_burst(&mut burst);
@@ -159,7 +160,7 @@ fn forward(rotation: &mut Rotation<'_>, asker: &mut dyn Asker, packets: usize) {
 }
 
 /// Generator and sink: each burst is sent as it came.
-fn idle(rotation: &mut Rotation<'_>, packets: usize) {
+fn idle<P: PacketBuf>(rotation: &mut Rotation<'_, P>, packets: usize) {
     let mut burst = Burst::new();
     for number in 0..packets / BURST {
         rotation.rx_burst(&mut burst);
@@ -177,45 +178,76 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
         tables.push((fib, fib.build(&set, pin::cores())?));
     }
     drop(busy);
-    let packets = session.options().pick(200_000, 4_000_000);
+    let scene = Scene { addresses: &addresses, set: &set, tables: &tables };
     for octets in FRAMES {
-        let mut rotation = Rotation::new(&addresses, &set.actions, octets);
+        // Packets of their own for each length: those of DPDK come one after the other in their memory, too.
+        scene.measure(session, Slab::new(ROTATION).packets, octets, "")?;
+        #[cfg(feature = "dpdk")]
+        {
+            crate::gateway::dpdk::start(0)?;
+            scene.measure(session, crate::gateway::dpdk::packets(ROTATION)?, octets, ", mbufs")?;
+        }
+    }
+    Ok(())
+}
+
+/// What packets of one size of tables are made from.
+struct Scene<'a> {
+    addresses: &'a [[u8; 6]],
+    set: &'a Population,
+    tables: &'a [(Fib, Box<dyn NameFib>)],
+}
+
+impl Scene<'_> {
+    /// Measures all tables with these packets.
+    fn measure<P: PacketBuf>(
+        &self,
+        session: &mut Session<'_>,
+        packets: Vec<P>,
+        octets: usize,
+        whose: &str,
+    ) -> Result<(), BenchError> {
+        let mut rotation = Rotation::new(packets, self.addresses, &self.set.actions, octets);
+        let packets = session.options().pick(200_000, 4_000_000);
         let subject = |structure: &str, fib: Option<Fib>| Subject {
             format: fib.and_then(Fib::format),
-            variant: Some(format!("{VARIANT}{octets} bytes")),
-            value_bits: Some(value_bits),
+            variant: Some(format!("{VARIANT}{octets} bytes{whose}")),
+            value_bits: Some(self.set.value_bits),
             threads: Some(1),
             batch: Some(BURST),
-            ..session.subject(structure, names)
+            ..session.subject(structure, self.set.len() as u64)
         };
         // What the last round of this took is what is subtracted in the round.
         let bare = std::cell::Cell::new(0.0);
         let bare = &bare;
         let time = |seconds: f64| seconds * 1e9 / (packets / BURST * BURST) as f64;
         let alone = (subject("generator and sink", None), Metric::PacketTime);
-        let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Rotation<'_>| {
+        let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Rotation<'_, P>| {
             let ((), seconds) = timing::pinned(|| idle(rotation, packets))?;
             bare.set(time(seconds));
             Ok(bare.get().into())
         })];
-        for (fib, table) in &tables {
+        for (fib, table) in self.tables {
             judge(*fib, &mut *table.asker(), &mut rotation)?;
             let subject =
                 Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
             let rows = vec![(subject.clone(), Metric::PacketTime), (subject, Metric::PacketRate)];
-            turns.push(Turn::several(rows, move |rotation: &mut Rotation<'_>| {
+            turns.push(Turn::several(rows, move |rotation: &mut Rotation<'_, P>| {
                 let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.asker(), packets))?;
                 let net = (time(seconds) - bare.get()).max(0.1);
                 Ok(Found { figures: vec![net, 1e9 / net], table_bytes: None })
             }));
         }
-        alternate(session, &mut rotation, turns)?;
+        alternate(session, &mut rotation, turns)
     }
-    Ok(())
 }
 
 /// Sends every name once, and the rotation, and looks at each packet.
-fn judge(fib: Fib, asker: &mut dyn Asker, rotation: &mut Rotation<'_>) -> Result<(), BenchError> {
+fn judge<P: PacketBuf>(
+    fib: Fib,
+    asker: &mut dyn Asker,
+    rotation: &mut Rotation<'_, P>,
+) -> Result<(), BenchError> {
     rotation.is_judged = true;
     (rotation.wrong, rotation.right) = (0, 0);
     let packets = (rotation.names.len() + ROTATION).next_multiple_of(BURST);
@@ -249,7 +281,7 @@ fn show(session: &mut Session<'_>) {
         if (time.metric, rate.metric) != (Metric::PacketTime, Metric::PacketRate) {
             continue;
         }
-        let octets: f64 = frames.trim_end_matches(" bytes").parse().unwrap_or(0.0);
+        let octets: f64 = frames.split(' ').next().and_then(|octets| octets.parse().ok()).unwrap_or(0.0);
         sheet.rows.push(vec![
             short_count(rate.subject.keys),
             frames.to_owned(),
@@ -288,7 +320,7 @@ mod tests {
         let names = Population::of(Kind::Mac, 1000, 5);
         let addresses: Vec<[u8; 6]> = macs(1).take(1000).collect();
         for octets in FRAMES {
-            let mut rotation = Rotation::new(&addresses, &names.actions, octets);
+            let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &addresses, &names.actions, octets);
             for fib in STRUCTURES {
                 judge(fib, &mut *fib.build(&names, 1).unwrap().asker(), &mut rotation).unwrap();
             }

@@ -71,7 +71,7 @@ const GOALS: [Goal; 7] = [
 /// # Errors
 /// None; the other parts have theirs.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let heads = ["what", "names", "how", "paper", "here", "least to most in brackets"];
+    let heads = ["what", "names", "how", "paper", "here", ""];
     let mut sheet = Sheet::new("concise-goals", &heads);
     for goal in GOALS {
         let is_default = |row: &&Row| {

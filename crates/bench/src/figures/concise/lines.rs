@@ -35,8 +35,17 @@ pub(super) const MOST_FILTERS: usize = 1 << 30;
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let heads =
-        ["names", "value bits", "structure", "paper, MB", "MB", "bits a name", "lines a query", "ambiguous"];
+    let heads = [
+        "names",
+        "value bits",
+        "structure",
+        "paper, MB",
+        "MB",
+        "slots alone, MB",
+        "bits a name",
+        "lines a query",
+        "ambiguous",
+    ];
     let mut sheet = Sheet::new("concise-table-2", &heads);
     for names in options.keys(&[100_000], &[500_000, 5_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
@@ -66,7 +75,16 @@ fn subject(session: &Session<'_>, structure: &str, names: &Population, table_byt
     }
 }
 
-fn add(session: &mut Session<'_>, sheet: &mut Sheet, subject: Subject, lines: f64, ambiguous: Option<usize>) {
+/// What was found of a structure.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    slot_bytes: Option<u64>,
+    lines: f64,
+    ambiguous: Option<usize>,
+}
+
+fn add(session: &mut Session<'_>, sheet: &mut Sheet, subject: Subject, found: Found) {
+    let Found { slot_bytes, lines, ambiguous } = found;
     let bytes = subject.table_bytes.unwrap_or(0);
     let bits = bytes as f64 * 8.0 / subject.keys.max(1) as f64;
     let value_bits = subject.value_bits.unwrap_or(0);
@@ -85,6 +103,7 @@ fn add(session: &mut Session<'_>, sheet: &mut Sheet, subject: Subject, lines: f6
             .filter(|_| is_paper)
             .map_or_else(|| paper::NOT_GIVEN.to_owned(), |megabytes| megabytes.to_string()),
         megabytes(bytes),
+        slot_bytes.map_or_else(String::new, megabytes),
         format!("{bits:.2}"),
         format!("{lines:.1}"),
         ambiguous.map_or_else(String::new, |names| names.to_string()),
@@ -117,7 +136,8 @@ fn ours(session: &mut Session<'_>, sheet: &mut Sheet, names: &Population) -> Res
         drop(busy);
         let subject =
             Subject { format: fib.format(), ..subject(session, fib.name(), names, table.table_bytes()) };
-        add(session, sheet, subject, lines, None);
+        let found = Found { slot_bytes: table.slot_bytes(), lines, ambiguous: None };
+        add(session, sheet, subject, found);
     }
     Ok(())
 }
@@ -154,7 +174,7 @@ fn baselines(session: &mut Session<'_>, sheet: &mut Sheet, names: &Population) -
             pairs.iter().step_by(step).map(|&(name, _)| table.lines(name) as f64).collect();
         let subject = subject(session, name, names, table.table_bytes());
         let lines = counted.iter().sum::<f64>() / counted.len().max(1) as f64;
-        add(session, sheet, subject, lines, Some(ambiguous));
+        add(session, sheet, subject, Found { slot_bytes: None, lines, ambiguous: Some(ambiguous) });
     }
     Ok(())
 }

@@ -243,8 +243,7 @@ fn show(session: &mut Session<'_>, bits: &[u8]) {
         let variant = row.subject.variant.as_deref().unwrap_or_default();
         row.metric == Metric::LookupRate && [HASHED, MADE, SKEWED].iter().any(|how| variant.starts_with(how))
     };
-    let heads =
-        ["value bits", "names", "structure", "how", "paper, M/s", "M/s", "least to most in brackets, table"];
+    let heads = ["value bits", "names", "structure", "how", "paper, M/s", "M/s", "table"];
     let mut sheet = Sheet::new("concise-figure-3", &heads);
     for row in rows.iter().filter(is_ours) {
         let of = &row.subject;
@@ -285,7 +284,8 @@ fn show(session: &mut Session<'_>, bits: &[u8]) {
 }
 
 fn label(subject: &Subject) -> String {
-    [Some(subject.structure.as_str()), subject.format].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let sizing = subject.format.filter(|&format| format != Sizing::Sharded.name());
+    [Some(subject.structure.as_str()), sizing].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// What names cost by themselves.
