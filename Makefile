@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test check bench figures figures-gateway fuzz sim miri clean
+.PHONY: help demo lab lab-down test check bench figures figures-gateway figures-concise fuzz sim miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ figures: ## the paper's figures and tables: docs/figures.md and docs/figures (AR
 figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; needs DPDK (ARGS="--keys 1M")
 	@scripts/bench.sh --dpdk gateway --keys 1K,32K,1M,8M --json out/figures-gateway.json --svg docs/figures \
 		--page docs/gateway-figures.md $(ARGS)
+
+figures-concise: ## the Concise paper's tables and figures: docs/concise-figures.md (ARGS="--quick", ARGS="--capture FILE")
+	@scripts/bench.sh concise --json out/figures-concise.json --svg docs/figures --page docs/concise-figures.md $(ARGS)
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

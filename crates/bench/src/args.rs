@@ -2,6 +2,7 @@
 
 use crate::contestants::Structure;
 use crate::error::BenchError;
+use crate::figures::concise::Part;
 use crate::options::Options;
 use crate::timing::Clock;
 use clap::Args;
@@ -48,6 +49,12 @@ const MAX_NODES: u64 = 256;
 /// Longest run.
 const MAX_SECONDS: u64 = 3600;
 
+/// Most bits of a value, of all benchmarks but one.
+const MAX_VALUE_BITS: u8 = 8;
+
+/// The one that takes as many as Othello.
+const CONCISE: &str = "concise";
+
 /// The command, in a few sentences.
 pub const ABOUT: &str = "\
 Measures the tables of ScaleBricks and the structures one might use in their place, in one process and in turn, on huge \
@@ -60,7 +67,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   setsep-space    bits a key, fallback keys, fullest group
   fib             the exact table: lookups and inserts at 95 % load
   othello-update  the same of Othello, in four sizings, with bits a key
-  concise         memory and cache lines a query, beside BUFFALO and orthogonal Bloom filters
+  concise         the figures and tables of the Concise paper, run again; --part chooses
   setsep-figures  the SetSep figures and tables of the paper, run again
   capacity        flows that fit in a cluster, by nodes
   gateway         one node alone by stage, latencies by load, packets a second through a cluster
@@ -82,6 +89,8 @@ Examples:
       Two formats, one and two threads, without the others.
   scalebricks bench setsep-update --keys 16M --svg out
       With a picture for each kind of rate.
+  scalebricks bench concise --part figure-3,figure-8 --keys 1M,16M --value-bits 2
+      Two figures of the Concise paper, for these sizes.
   scalebricks bench control --flows 100k --nodes 1,4 --seconds 5 --directory /var/lib/scalebricks
       Nodes in one process over a log on that disk.
   scalebricks bench control --quick --nats nats://127.0.0.1:4222
@@ -102,8 +111,8 @@ pub struct BenchArgs {
     #[arg(long, visible_alias = "flows", value_name = "N", value_delimiter = ',', value_parser = parse_keys)]
     pub keys: Vec<u64>,
 
-    /// Bits of a value, 1 to 8 [default: by benchmark]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8))]
+    /// Bits of a value, 1 to 8, of concise 1 to 16 [default: by benchmark]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
     pub value_bits: Vec<u8>,
 
     /// Group format of SetSep [default: all]
@@ -151,6 +160,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
     pub clock: String,
 
+    /// Part of concise: table-1 to table-3, figure-3 to figure-9, figure-12, balancer or goals [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_part)]
+    pub part: Vec<Part>,
+
+    /// Capture whose gaps between packets concise simulates queues with [default: a packet each 1,003 ns, as in the sample capture]
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+
     /// Small tables and three runs
     #[arg(long)]
     pub quick: bool,
@@ -163,7 +180,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 
-    /// Page whose tables are written anew: docs/figures.md, by setsep-figures and capacity
+    /// Page whose tables are written anew: docs/figures.md by setsep-figures and capacity, docs/concise-figures.md by concise
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 
@@ -188,6 +205,8 @@ impl BenchArgs {
             seconds: self.seconds,
             directory: self.directory.clone(),
             nats: self.nats.clone(),
+            parts: some(&self.part),
+            capture: self.capture.clone(),
             quick: self.quick,
         }
     }
@@ -212,6 +231,13 @@ impl BenchArgs {
             return Err(BenchError::Usage(format!(
                 "this processor lacks {isa}; it has {}",
                 there.join(", ")
+            )));
+        }
+        if let Some(bits) = self.value_bits.iter().find(|&&bits| bits > MAX_VALUE_BITS)
+            && self.names.iter().any(|name| name != CONCISE)
+        {
+            return Err(BenchError::Usage(format!(
+                "--value-bits: {bits} is not in 1..={MAX_VALUE_BITS}, which all but {CONCISE} take"
             )));
         }
         if let Some(structure) = self.structure.iter().find(|structure| !structure.is_built_in()) {
@@ -258,6 +284,13 @@ fn parse_structure(text: &str) -> Result<Structure, String> {
     Structure::from_name(text).ok_or_else(|| {
         let names: Vec<_> = Structure::ALL.into_iter().map(Structure::name).collect();
         format!("there is no such structure: choose {}", names.join(", "))
+    })
+}
+
+fn parse_part(text: &str) -> Result<Part, String> {
+    Part::from_name(text).ok_or_else(|| {
+        let names: Vec<_> = Part::ALL.into_iter().map(Part::name).collect();
+        format!("there is no such part: choose {}", names.join(", "))
     })
 }
 

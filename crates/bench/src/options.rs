@@ -1,6 +1,7 @@
 //! What was asked for, checked, with what each benchmark takes where nothing was said.
 
 use crate::contestants::Structure;
+use crate::figures::concise::Part;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
 use std::path::PathBuf;
@@ -33,6 +34,10 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// NATS servers that keep the log, in place of a file.
     pub nats: Vec<String>,
+    /// Parts of the Concise paper's evaluation.
+    pub parts: Option<Vec<Part>>,
+    /// Capture whose gaps between packets queues are simulated with.
+    pub capture: Option<PathBuf>,
     /// Small tables and few runs.
     pub quick: bool,
 }
@@ -91,6 +96,11 @@ impl Options {
     /// The instructions asked for, else the best there are.
     pub fn isas(&self) -> Vec<Isa> {
         self.isas.clone().unwrap_or_else(|| vec![Isa::best()])
+    }
+
+    /// Whether a part of the Concise paper's evaluation is wanted: all are if nothing was said.
+    pub fn wants(&self, part: Part) -> bool {
+        self.parts.as_ref().is_none_or(|parts| parts.contains(&part))
     }
 
     /// Those of `there` that were asked for; all of them if nothing was said.

@@ -47,6 +47,16 @@ pub enum Metric {
     JoinTime,
     /// Bytes of GPT deltas for a changed key.
     DeltaBytes,
+    /// Bits of what such a delta must tell, by the entropy of what it changes.
+    DeltaEntropy,
+    /// How much slower lookups are beside something else, in percent.
+    Loss,
+    /// The share of unknown names that are taken for known ones.
+    AlienShare,
+    /// Time that making a name takes.
+    NameTime,
+    /// Ranges that were given another seed.
+    Reseeded,
     /// Bits of memory a key takes.
     BitsPerKey,
     /// Cache lines that a query reads.
@@ -85,6 +95,11 @@ impl Metric {
             Self::RecoveryTime => "recovery_time",
             Self::JoinTime => "join_time",
             Self::DeltaBytes => "delta_bytes",
+            Self::DeltaEntropy => "delta_entropy",
+            Self::Loss => "loss",
+            Self::AlienShare => "alien_share",
+            Self::NameTime => "name_time",
+            Self::Reseeded => "reseeded",
             Self::BitsPerKey => "bits_per_key",
             Self::CacheLines => "cache_lines",
             Self::AmbiguousNames => "ambiguous_names",
@@ -98,12 +113,16 @@ impl Metric {
     /// Its unit.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::BitsPerKey => "bits",
+            Self::BitsPerKey | Self::DeltaEntropy => "bits",
+            Self::Loss => "percent",
+            Self::AlienShare => "share",
+            Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",
             Self::Iterations => "functions",
             Self::Flows => "flows",
             Self::PacketTime
+            | Self::NameTime
             | Self::WorkTime
             | Self::LatencyMean
             | Self::LatencyP50
@@ -178,6 +197,11 @@ impl Row {
     pub const fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
         let Summary { median, min, max, runs } = figures;
         Self { subject, metric, unit: metric.unit(), median, min, max, runs }
+    }
+
+    /// The figures alone.
+    pub const fn summary(&self) -> Summary {
+        Summary { median: self.median, min: self.min, max: self.max, runs: self.runs }
     }
 }
 

@@ -54,14 +54,22 @@ pub fn render(bench: &str, rows: &[Row]) -> String {
 pub fn figure(row: &Row, figure: f64) -> String {
     match row.metric {
         Metric::BitsPerKey => format!("{figure:.3}"),
-        Metric::FallbackKeys | Metric::MaxGroupLoad | Metric::AmbiguousNames => format!("{figure:.0}"),
+        Metric::FallbackKeys | Metric::MaxGroupLoad | Metric::AmbiguousNames | Metric::Reseeded => {
+            format!("{figure:.0}")
+        }
+        Metric::Loss => format!("{figure:.1} %"),
+        Metric::AlienShare => format!("{figure:.2e}"),
+        Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
-        Metric::PacketTime | Metric::WorkTime => format!("{figure:.1} ns"),
+        Metric::PacketTime | Metric::WorkTime | Metric::NameTime => format!("{figure:.1} ns"),
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
             format!("{:.0} ms", figure / 1e6)
         }
         Metric::DeltaBytes => format!("{figure:.1} bytes"),
+        Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 if figure < 1e4 => {
+            format!("{figure:.0} ns")
+        }
         Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 => format!("{:.1} µs", figure / 1e3),
         Metric::Ratio => format!("{figure:.2} x"),
         _ => format!("{}/s", rate(figure)),

@@ -48,11 +48,14 @@ fn check(row: &Value) {
     let unit = match row["metric"].as_str().unwrap() {
         "build_rate" | "lookup_rate" | "update_rate" | "insert_rate" | "delete_rate" | "packet_rate"
         | "fsync_rate" => "1/s",
-        "bits_per_key" => "bits",
+        "bits_per_key" | "delta_entropy" => "bits",
+        "loss" => "percent",
+        "alien_share" => "share",
+        "reseeded" => "ranges",
         "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
         "cache_lines" => "lines",
-        "packet_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99" | "detection_time"
-        | "repin_time" | "recovery_time" | "join_time" => "ns",
+        "packet_time" | "name_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99"
+        | "detection_time" | "repin_time" | "recovery_time" | "join_time" => "ns",
         "delta_bytes" => "bytes",
         "ratio" => "times",
         other => panic!("unknown metric {other}"),
@@ -142,8 +145,8 @@ fn space_and_fib() {
 }
 
 #[test]
-fn the_table_of_the_concise_paper() {
-    let rows = rows(&["concise", "--quick", "--keys", "5k", "--value-bits", "1,4"]);
+fn the_memory_tables_of_the_concise_paper() {
+    let rows = rows(&["concise", "--part", "table-2", "--quick", "--keys", "5k", "--value-bits", "1,4"]);
     let mut want = BTreeSet::new();
     for structure in ["setsep", "othello", "cuckoo", "binary-search", "buffalo", "orthogonal"] {
         want.extend(set(&["bits_per_key", "cache_lines"].map(|metric| (structure, metric))));
@@ -151,6 +154,33 @@ fn the_table_of_the_concise_paper() {
     let told = ["cuckoo", "binary-search", "buffalo", "orthogonal"];
     want.extend(set(&told.map(|structure| (structure, "ambiguous_names"))));
     assert_eq!(pairs(&rows), want);
+}
+
+#[test]
+fn every_part_of_the_concise_paper() {
+    let rows = rows(&["concise", "--quick", "--runs", "1", "--keys", "6k"]);
+    let there = pairs(&rows);
+    let metrics = [
+        "bits_per_key",
+        "cache_lines",
+        "delta_bytes",
+        "delta_entropy",
+        "lookup_rate",
+        "loss",
+        "latency_p50",
+        "build_rate",
+        "insert_rate",
+        "update_rate",
+        "delete_rate",
+        "reseeded",
+        "packet_rate",
+        "alien_share",
+    ];
+    for metric in metrics {
+        assert!(there.contains(&("othello".to_owned(), metric.to_owned())), "{metric}");
+    }
+    assert!(there.contains(&("names alone".to_owned(), "name_time".to_owned())));
+    assert!(there.contains(&("tuple-space".to_owned(), "bits_per_key".to_owned())));
 }
 
 #[test]
@@ -219,6 +249,10 @@ fn wishes_that_cannot_be_are_refused_with_a_reason() {
         (&["fib", "--keys", "many"], "not a number"),
         (&["fib", "--keys", "0"], "must be 1 to"),
         (&["fib", "--value-bits", "9"], "9 is not in 1..=8"),
+        (&["concise", "fib", "--value-bits", "9"], "9 is not in 1..=8"),
+        (&["concise", "--value-bits", "17"], "17 is not in 1..=16"),
+        (&["concise", "--part", "figure-99"], "choose table-1"),
+        (&["concise", "--part", "figure-6", "--keys", "1k", "--capture", "missing.pcap"], "missing.pcap"),
         (&["fib", "--format", "cubic"], "choose linear"),
         (&["fib", "--structure", "btree"], "choose setsep"),
         (&["fib", "--isa", "mmx"], "choose portable"),

@@ -12,6 +12,7 @@
 //! | [`huge`], [`isa`] | memory on huge pages; which instructions kernels use |
 //! | [`othello`] | the second compact table: larger than SetSep, and much faster to change |
 //! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
+//! | [`weighted`] | what unknown names get, as a weighted choice: a balancer of new flows |
 
 #![deny(unsafe_code)]
 
@@ -36,9 +37,11 @@ pub mod setsep;
 mod stream;
 mod summed;
 mod threads;
+pub mod weighted;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};
+pub use weighted::{WeightError, WeightedActions};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -30,6 +30,23 @@ impl Cuckoo {
         drop(writer);
         Ok(Self(table))
     }
+
+    /// [`Baseline::look_up`] of a batch of names, whose lines are asked for before the first is read; answers are put
+    /// behind those in `answers`.
+    pub fn look_up_batch(&self, names: &[KeyHash], answers: &mut Vec<Answer>) {
+        const UNIT: usize = 64;
+        for names in names.chunks(UNIT) {
+            let mut keys = [[0]; UNIT];
+            keys.iter_mut().zip(names).for_each(|(key, name)| *key = [name.get()]);
+            let mut found = [None; UNIT];
+            self.0.get_batch(&keys[..names.len()], names, &mut found[..names.len()]);
+            let told = |found: &Option<[u64; 1]>| match found {
+                Some([action]) => Answer::Action(*action as u16), // as they were put in
+                None => Answer::Unknown,
+            };
+            answers.extend(found[..names.len()].iter().map(told));
+        }
+    }
 }
 
 impl Baseline for Cuckoo {

@@ -9,12 +9,14 @@
 //! | [`cluster`] | how many flows fit, in closed form |
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
 //! | [`gateway`] | Figures 8 to 10, from rows of the benchmark of that name |
+//! | [`concise`] | the figures and tables of the Concise paper |
 //! | [`exhibit`], [`chart`], [`page`] | series and tables as CSV, pictures, and parts of `docs/figures.md` |
 
 pub mod batches;
 pub mod capacity;
 pub mod chart;
 pub mod cluster;
+pub mod concise;
 pub mod construction;
 pub mod exhibit;
 pub mod gateway;

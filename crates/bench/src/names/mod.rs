@@ -16,6 +16,8 @@
 //! them well does not notice; a table that took bits of names for its hash would.
 
 pub mod lfsr;
+pub mod population;
+pub mod zipf;
 
 use crate::baselines::tuple_space::Header;
 use lfsr::{IPV4, IPV6, Lfsr, MAC, STRING};

@@ -1,0 +1,275 @@
+//! Figure 5: lookups on one core while another alters actions at a given rate, and without; how much is lost.
+
+use super::fibs::BATCH;
+use super::{add_point, millions, paper};
+use crate::contestants::{Make, othello_params};
+use crate::error::BenchError;
+use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::names::population::{Kind, Population};
+use crate::pin;
+use crate::rounds::{Found, Turn, alternate};
+use crate::row::{Metric, Row, Subject};
+use crate::session::Session;
+use crate::timing::Clock;
+use scalebricks_console::quantity::short_count;
+use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader};
+use scalebricks_types::KeyHash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Updates a second; `None` is as many as can be.
+const RATES: [Option<u32>; 4] = [Some(100_000), Some(250_000), Some(500_000), None];
+/// Most updates at once, where several are due.
+const AT_ONCE: usize = 64;
+/// Of all names, those that are altered: one in so many, all over the table.
+const ALTERED: usize = 16;
+/// Names asked for between two looks at the clock and at the answers.
+const PASS: usize = 1 << 15;
+/// Bytes a name: names, actions, table, control structure.
+const NAME_BYTES: u64 = 80;
+const NAME: &str = "othello";
+/// What rows begin with.
+const VARIANT: &str = "beside ";
+
+/// Measures and draws.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let time = options.pick(Duration::from_millis(60), Duration::from_secs(1));
+    let time = options.seconds.map_or(time, Duration::from_secs);
+    let bits = options.value_bits(&[2], &[2]);
+    for names in options.keys(&[262_144], &[1_000_000, 16_000_000]) {
+        if session.fits(names, NAME_BYTES)? {
+            for &value_bits in &bits {
+                one(session, names, value_bits, time)?;
+            }
+        }
+    }
+    show(session);
+    Ok(())
+}
+
+/// A table in use.
+struct Live {
+    control: OthelloControl,
+    table: Arc<Othello>,
+    /// Actions are those of the beginning; those altered have one of two.
+    names: Population,
+    /// How often each of the altered ones was, modulo 2.
+    flipped: Vec<bool>,
+    cursor: usize,
+}
+
+impl Live {
+    fn new(names: Population) -> Result<Self, BenchError> {
+        let make = Make { threads: pin::cores(), ..Make::table() };
+        let params = othello_params(names.len() as u64, names.value_bits, make)?;
+        let builder = OthelloBuilder::new(params).threads(make.threads);
+        let control = builder.build(&names.pairs()).map_err(|error| BenchError::of(NAME, error))?;
+        let table = Arc::new(control.export());
+        let flipped = vec![false; names.len().div_ceil(ALTERED)];
+        Ok(Self { control, table, names, flipped, cursor: 0 })
+    }
+
+    /// Asks for names for so long, beside so many updates a second: lookups and updates a second.
+    fn measure(&mut self, rate: f64, time: Duration) -> Result<(f64, f64), BenchError> {
+        let Self { control, table, names, flipped, cursor } = self;
+        let stop = AtomicBool::new(false);
+        let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
+        let (asked, updated) = std::thread::scope(|scope| {
+            let (stop, names, table) = (&stop, &*names, &*table);
+            let updater = (rate > 0.0).then(|| {
+                scope.spawn(move || {
+                    pin::to_core(1);
+                    let done = update(control, table, (names, flipped, cursor), rate, stop);
+                    // Whoever reads would wait for ever for an updater that failed.
+                    done.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+                })
+            });
+            let reader = scope.spawn(move || {
+                pin::to_core(0);
+                let asked = ask(table, names, time, stop);
+                stop.store(true, Ordering::Relaxed);
+                asked
+            });
+            let asked = reader.join().map_err(panicked);
+            let updated = updater.map_or(Ok(Ok(0.0)), |thread| thread.join().map_err(panicked));
+            (asked, updated)
+        });
+        Ok((asked??, updated??))
+    }
+
+    /// Asks for every name, whose action is known now that nobody alters any.
+    fn check(&self) -> Result<(), BenchError> {
+        let mut answers = vec![0; self.names.len()];
+        OthelloReader::new(Arc::clone(&self.table)).lookup_batch(&self.names.hashes, &mut answers);
+        for (place, (&answer, &action)) in answers.iter().zip(&self.names.actions).enumerate() {
+            let is_flipped = place % ALTERED == 0 && self.flipped[place / ALTERED];
+            if answer != action ^ u16::from(is_flipped) {
+                return Err(BenchError::check(NAME, format!("{answer} for name {place} after all updates")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Alters one name after the other until told to stop, no faster than so many a second; updates a second.
+fn update(
+    control: &mut OthelloControl,
+    table: &Othello,
+    (names, flipped, cursor): (&Population, &mut [bool], &mut usize),
+    rate: f64,
+    stop: &AtomicBool,
+) -> Result<f64, BenchError> {
+    let start = Instant::now();
+    let (mut done, mut ops) = (0_usize, Vec::with_capacity(AT_ONCE));
+    while !stop.load(Ordering::Relaxed) {
+        let due = (start.elapsed().as_secs_f64() * rate - done as f64).min(AT_ONCE as f64);
+        ops.clear();
+        while (ops.len() as f64) < due {
+            let place = *cursor;
+            *cursor = if place + 1 < flipped.len() { place + 1 } else { 0 };
+            flipped[place] = !flipped[place];
+            let action = names.actions[place * ALTERED] ^ u16::from(flipped[place]);
+            ops.push(Op::Update(names.hashes[place * ALTERED], action));
+        }
+        if ops.is_empty() {
+            std::hint::spin_loop();
+            continue;
+        }
+        for delta in control.batch(&ops).map_err(|error| BenchError::of(NAME, error))? {
+            let _ = table.apply(&delta).map_err(|error| BenchError::of(NAME, error))?;
+        }
+        done += ops.len();
+    }
+    Ok(done as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Asks for names, round and round, for so long; lookups a second. Answers are looked at between two passes: an altered name
+/// has its action or the other one, any other name its own.
+fn ask(
+    table: &Arc<Othello>,
+    names: &Population,
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<f64, BenchError> {
+    let (mut reader, clock) = (OthelloReader::new(Arc::clone(table)), Clock::chosen());
+    let pass = names.len().min(PASS);
+    let (mut answers, mut first, mut asked) = (vec![0; pass], 0, 0);
+    let (start, mut spent) = (Instant::now(), Duration::ZERO);
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        let places = first..first + pass;
+        let hashes: &[KeyHash] = &names.hashes[places.clone()];
+        let begin = clock.now();
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            reader.lookup_batch(hashes, answers);
+        }
+        spent += clock.now().saturating_sub(begin);
+        asked += pass;
+        for ((&answer, &action), place) in answers.iter().zip(&names.actions[places]).zip(first..) {
+            let other = u16::from(place % ALTERED == 0);
+            if (answer ^ action) & !other != 0 {
+                return Err(BenchError::check(NAME, format!("{answer} for name {place} beside updates")));
+            }
+        }
+        first = if first + 2 * pass <= names.len() { first + pass } else { 0 };
+    }
+    Ok(asked as f64 / spent.as_secs_f64().max(1e-9))
+}
+
+fn one(session: &mut Session<'_>, names: u64, value_bits: u8, time: Duration) -> Result<(), BenchError> {
+    let busy = session.busy("building");
+    let mut live = Live::new(Population::of(Kind::Mac, names, value_bits))?;
+    drop(busy);
+    let turns = RATES.map(|rate| {
+        let beside = match rate {
+            Some(rate) => format!("{VARIANT}{} updates a second", short_count(rate.into())),
+            None => format!("{VARIANT}as many updates as can be"),
+        };
+        let rate = rate.map_or(f64::INFINITY, f64::from);
+        let subject = Subject {
+            format: Some("sharded"),
+            variant: Some(beside),
+            value_bits: Some(value_bits),
+            threads: Some(1),
+            batch: Some(BATCH),
+            table_bytes: Some(live.table.stats().table_bytes as u64),
+            ..session.subject(NAME, names)
+        };
+        let alone = Subject { variant: Some("alone, in turn with updates".to_owned()), ..subject.clone() };
+        let rows = vec![
+            (alone, Metric::LookupRate),
+            (subject.clone(), Metric::LookupRate),
+            (subject.clone(), Metric::UpdateRate),
+            (subject, Metric::Loss),
+        ];
+        Turn::several(rows, move |live: &mut Live| {
+            let (alone, _) = live.measure(0.0, time)?;
+            let (beside, updates) = live.measure(rate, time)?;
+            live.check()?;
+            let figures = vec![alone, beside, updates, 100.0 * (1.0 - beside / alone)];
+            Ok(Found { figures, table_bytes: None })
+        })
+    });
+    alternate(session, &mut live, turns.into())
+}
+
+fn show(session: &mut Session<'_>) {
+    let heads =
+        ["names", "updates", "paper", "updates, M/s", "lookups alone, M/s", "beside them, M/s", "lost, %"];
+    let mut sheet = Sheet::new("concise-figure-5", &heads);
+    let across = ("million updates a second", Scale::Linear);
+    let title = "Lookups on one core beside updates on another";
+    let mut chart =
+        Chart::new("concise-figure-5", title, across, ("million lookups a second", Scale::Linear));
+    let rows: Vec<Row> = session.rows().to_vec();
+    for four in rows.windows(4) {
+        let [alone, beside, updates, loss] = four else { continue };
+        let variant = beside.subject.variant.as_deref().unwrap_or_default();
+        let Some(variant) = variant.strip_prefix(VARIANT) else { continue };
+        if loss.metric != Metric::Loss || beside.metric != Metric::LookupRate {
+            continue;
+        }
+        sheet.rows.push(vec![
+            short_count(beside.subject.keys),
+            variant.to_owned(),
+            paper::NOT_GIVEN.to_owned(),
+            millions(&updates.summary()),
+            millions(&alone.summary()),
+            millions(&beside.summary()),
+            format!("{:.1} ({:.1} to {:.1})", loss.median, loss.min, loss.max),
+        ]);
+        let names = short_count(beside.subject.keys);
+        add_point(&mut chart, &format!("{names} names, updates"), updates.median / 1e6, beside, 1e6);
+        add_point(&mut chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);
+    }
+    session.tabulate(sheet);
+    session.show(chart);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_arrive_while_names_are_asked_for() {
+        let mut live = Live::new(Population::of(Kind::Mac, 5000, 3)).unwrap();
+        let (asked, updates) = live.measure(f64::INFINITY, Duration::from_millis(40)).unwrap();
+        assert!(asked > 0.0 && updates > 0.0);
+        live.check().unwrap();
+        let (_, updates) = live.measure(0.0, Duration::from_millis(5)).unwrap();
+        assert!(updates < 1e-9);
+        live.flipped[3] = !live.flipped[3];
+        assert!(live.check().is_err(), "an update that was lost is noticed");
+    }
+
+    #[test]
+    fn updates_are_paced() {
+        let mut live = Live::new(Population::of(Kind::Mac, 2000, 1)).unwrap();
+        let (_, updates) = live.measure(1000.0, Duration::from_millis(200)).unwrap();
+        assert!(updates < 1100.0, "no more than asked for: {updates}");
+    }
+}

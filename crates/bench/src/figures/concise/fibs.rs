@@ -1,0 +1,408 @@
+//! The structures behind one interface: names in batches in, actions out.
+
+use crate::baselines::buffalo::{Buffalo, Sizes};
+use crate::baselines::cuckoo::Cuckoo;
+use crate::baselines::orthogonal::Orthogonal;
+use crate::baselines::sorted::Sorted;
+use crate::baselines::{Answer, Baseline, BaselineError, RATE};
+use crate::contestants::{Make, othello_params, params as setsep_params};
+use crate::error::BenchError;
+use crate::names::population::Population;
+use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
+use scalebricks_tables::othello::{Othello, OthelloBuilder, OthelloReader, Sizing};
+use scalebricks_tables::setsep::{SetSep, SetSepBuilder, SetSepReader};
+use scalebricks_types::KeyHash;
+use std::sync::Arc;
+
+/// What is said of a name that is not known. Tables that know none say anything.
+pub const UNKNOWN: u16 = u16::MAX;
+
+/// Names asked at once where nothing else was said.
+pub const BATCH: usize = 64;
+
+/// A structure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fib {
+    /// Othello of some sizing, with checksums of so many bits, of which 0 are none.
+    Othello(Sizing, u8),
+    /// Othello behind a Bloom filter of one line a query, which lets through one unknown name in a hundred.
+    Filtered,
+    /// `SetSep` in its default format.
+    SetSep,
+    /// Our exact table.
+    Cuckoo,
+    /// A Bloom filter an action.
+    Buffalo,
+    /// Two Bloom filters a value bit.
+    Orthogonal,
+    /// Sorted hashes.
+    Sorted,
+}
+
+impl Fib {
+    /// Othello as it is by default.
+    pub const OTHELLO: Self = Self::Othello(Sizing::Sharded, 0);
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Othello(..) | Self::Filtered => "othello",
+            Self::SetSep => "setsep",
+            Self::Cuckoo => "cuckoo",
+            Self::Buffalo => "buffalo",
+            Self::Orthogonal => "orthogonal",
+            Self::Sorted => "binary-search",
+        }
+    }
+
+    /// Its sizing, where there are several.
+    pub const fn format(self) -> Option<&'static str> {
+        match self {
+            Self::Othello(sizing, _) => Some(sizing.name()),
+            Self::Filtered => Some(Sizing::Sharded.name()),
+            _ => None,
+        }
+    }
+
+    /// How it finds out unknown names, where that is a choice.
+    pub fn checks(self) -> Option<String> {
+        match self {
+            Self::Othello(_, bits) if bits > 0 => Some(format!("{bits}-bit checksums")),
+            Self::Filtered => Some("Bloom filter, 1 %".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Name, sizing and checks as one text.
+    pub fn label(self) -> String {
+        let parts = [Some(self.name().to_owned()), self.format().map(str::to_owned), self.checks()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Builds it from names with their actions, with so many threads where it can use them.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] with what the structure says; [`BenchError::Usage`] for values it does not take.
+    pub fn build(self, names: &Population, threads: usize) -> Result<Box<dyn NameFib>, BenchError> {
+        let of = |error: BaselineError| BenchError::of(self.name(), error);
+        Ok(match self {
+            Self::Othello(sizing, check_bits) => Box::new(OthelloFib {
+                table: Arc::new(othello(names, sizing, check_bits, threads)?),
+                is_checked: check_bits > 0,
+                filter: None,
+            }),
+            Self::Filtered => {
+                let params = FilterParams::for_names(names.len() as u64, 0.01, Layout::Blocked);
+                let filter = BloomFilter::new(params.map_err(|error| BenchError::of(self.name(), error))?);
+                names.hashes.iter().for_each(|&name| filter.insert(name));
+                Box::new(OthelloFib {
+                    table: Arc::new(othello(names, Sizing::Sharded, 0, threads)?),
+                    is_checked: false,
+                    filter: Some(filter),
+                })
+            }
+            Self::SetSep => Box::new(SetSepFib(Arc::new(setsep(names, threads)?))),
+            Self::Cuckoo => Box::new(Cuckoo::build(&names.pairs()).map_err(of)?),
+            Self::Buffalo => {
+                let mut counts = vec![0; 1 << names.value_bits];
+                names.actions.iter().for_each(|&action| counts[usize::from(action)] += 1);
+                let sizes = Sizes::for_rate(&counts, RATE, 1).map_err(of)?;
+                Box::new(Buffalo::build(&names.pairs(), &sizes).map_err(of)?)
+            }
+            Self::Orthogonal => {
+                Box::new(Orthogonal::build(&names.pairs(), names.value_bits, RATE, 1).map_err(of)?)
+            }
+            Self::Sorted => Box::new(Sorted::build(&names.pairs()).map_err(of)?),
+        })
+    }
+}
+
+fn othello(
+    names: &Population,
+    sizing: Sizing,
+    check_bits: u8,
+    threads: usize,
+) -> Result<Othello, BenchError> {
+    let make = Make { sizing, ..Make::table() };
+    let params = othello_params(names.len() as u64, names.value_bits, make)?.with_check_bits(check_bits);
+    let params = params.map_err(|error| BenchError::Usage(error.to_string()))?;
+    let built = OthelloBuilder::new(params).threads(threads).build_table(&names.hashes, &names.actions);
+    built.map_err(|error| BenchError::of("othello", error))
+}
+
+fn setsep(names: &Population, threads: usize) -> Result<SetSep, BenchError> {
+    let Some(set) = names.narrow() else {
+        return Err(BenchError::Usage(format!("setsep takes no values of {} bits", names.value_bits)));
+    };
+    let params = setsep_params(set.len() as u64, set.value_bits, Make::table())?;
+    let built = SetSepBuilder::new(params).threads(threads).build_table(&set.hashes, &set.values);
+    built.map_err(|error| BenchError::of("setsep", error))
+}
+
+/// A structure that is there.
+pub trait NameFib: Send + Sync {
+    /// Bytes of memory it holds, all included.
+    fn table_bytes(&self) -> u64;
+
+    /// Bytes of slots alone, as papers count, of those that have slots.
+    fn slot_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Someone who asks it: one a thread.
+    fn asker(&self) -> Box<dyn Asker + '_>;
+
+    /// Whether it may give a known name a wrong action, as several fit.
+    fn is_ambiguous(&self, name: KeyHash) -> bool {
+        let _ = name;
+        false
+    }
+}
+
+/// Asks for batches of names.
+pub trait Asker {
+    /// Puts the action of each name beside it.
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]);
+}
+
+struct OthelloFib {
+    table: Arc<Othello>,
+    is_checked: bool,
+    filter: Option<BloomFilter>,
+}
+
+impl NameFib for OthelloFib {
+    fn table_bytes(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, BloomFilter::table_bytes);
+        (self.table.stats().table_bytes + filter) as u64
+    }
+
+    fn slot_bytes(&self) -> Option<u64> {
+        Some(self.table.stats().range_bytes as u64)
+    }
+
+    fn asker(&self) -> Box<dyn Asker + '_> {
+        let reader = OthelloReader::new(Arc::clone(&self.table));
+        if let Some(filter) = &self.filter {
+            Box::new(FilteredAsker { reader, filter, known: Vec::new() })
+        } else if self.is_checked {
+            Box::new(CheckedAsker { reader, found: Vec::new() })
+        } else {
+            Box::new(OthelloAsker(reader))
+        }
+    }
+}
+
+struct OthelloAsker(OthelloReader);
+
+impl Asker for OthelloAsker {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        if let ([name], [action]) = (names, &mut *actions) {
+            *action = self.0.pin().get(*name);
+        } else {
+            self.0.lookup_batch(names, actions);
+        }
+    }
+}
+
+struct CheckedAsker {
+    reader: OthelloReader,
+    found: Vec<Option<u16>>,
+}
+
+impl Asker for CheckedAsker {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        self.found.resize(names.len(), None);
+        self.reader.check_batch(names, &mut self.found);
+        for (action, found) in actions.iter_mut().zip(&self.found) {
+            *action = found.unwrap_or(UNKNOWN);
+        }
+    }
+}
+
+struct FilteredAsker<'a> {
+    reader: OthelloReader,
+    filter: &'a BloomFilter,
+    known: Vec<bool>,
+}
+
+impl Asker for FilteredAsker<'_> {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        self.known.resize(names.len(), false);
+        self.filter.contains_batch(names, &mut self.known);
+        self.reader.lookup_batch(names, actions);
+        for (action, &is_known) in actions.iter_mut().zip(&self.known) {
+            *action |= u16::from(is_known).wrapping_sub(1); // UNKNOWN is all ones
+        }
+    }
+}
+
+struct SetSepFib(Arc<SetSep>);
+
+impl NameFib for SetSepFib {
+    fn table_bytes(&self) -> u64 {
+        self.0.stats().table_bytes as u64
+    }
+
+    fn asker(&self) -> Box<dyn Asker + '_> {
+        Box::new(SetSepAsker { reader: SetSepReader::new(Arc::clone(&self.0)), values: Vec::new() })
+    }
+}
+
+struct SetSepAsker {
+    reader: SetSepReader,
+    values: Vec<u8>,
+}
+
+impl Asker for SetSepAsker {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        if let ([name], [action]) = (names, &mut *actions) {
+            *action = self.reader.pin().get(*name).into();
+            return;
+        }
+        self.values.resize(names.len(), 0);
+        self.reader.lookup_batch(names, &mut self.values);
+        for (action, &value) in actions.iter_mut().zip(&self.values) {
+            *action = value.into();
+        }
+    }
+}
+
+impl NameFib for Cuckoo {
+    fn table_bytes(&self) -> u64 {
+        Baseline::table_bytes(self)
+    }
+
+    fn asker(&self) -> Box<dyn Asker + '_> {
+        Box::new(CuckooAsker { table: self, found: Vec::new() })
+    }
+}
+
+struct CuckooAsker<'a> {
+    table: &'a Cuckoo,
+    found: Vec<Answer>,
+}
+
+impl Asker for CuckooAsker<'_> {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        self.found.clear();
+        self.table.look_up_batch(names, &mut self.found);
+        for (action, found) in actions.iter_mut().zip(&self.found) {
+            *action = found.action().unwrap_or(UNKNOWN);
+        }
+    }
+}
+
+/// Asks a baseline name by name: it has no batches.
+struct Loop<'a, B>(&'a B);
+
+impl<B: Baseline> Asker for Loop<'_, B> {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        for (action, &name) in actions.iter_mut().zip(names) {
+            *action = self.0.look_up(name).action().unwrap_or(UNKNOWN);
+        }
+    }
+}
+
+macro_rules! by_name {
+    ($baseline:ty) => {
+        impl NameFib for $baseline {
+            fn table_bytes(&self) -> u64 {
+                Baseline::table_bytes(self)
+            }
+
+            fn asker(&self) -> Box<dyn Asker + '_> {
+                Box::new(Loop(self))
+            }
+
+            fn is_ambiguous(&self, name: KeyHash) -> bool {
+                matches!(self.look_up(name), Answer::Picked(_))
+            }
+        }
+    };
+}
+
+by_name!(Buffalo);
+by_name!(Orthogonal);
+by_name!(Sorted);
+
+/// Compares answers with the right ones. How many names had several actions that fit.
+///
+/// # Errors
+/// [`BenchError::Check`] for the first that is wrong.
+pub fn check(
+    structure: &str,
+    fib: &dyn NameFib,
+    names: &[KeyHash],
+    (right, answers): (&[u16], &[u16]),
+) -> Result<usize, BenchError> {
+    let mut ambiguous = 0;
+    for ((&name, right), answer) in names.iter().zip(right).zip(answers) {
+        if right != answer {
+            if !fib.is_ambiguous(name) {
+                let problem = format!("{answer} for {name:?}, whose action is {right}");
+                return Err(BenchError::check(structure, problem));
+            }
+            ambiguous += 1;
+        }
+    }
+    Ok(ambiguous)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::population::Kind;
+    use std::collections::HashMap;
+
+    const ALL: [Fib; 9] = [
+        Fib::OTHELLO,
+        Fib::Othello(Sizing::Option2, 0),
+        Fib::Othello(Sizing::Sharded, 7),
+        Fib::Filtered,
+        Fib::SetSep,
+        Fib::Cuckoo,
+        Fib::Buffalo,
+        Fib::Orthogonal,
+        Fib::Sorted,
+    ];
+
+    #[test]
+    fn every_structure_answers_what_a_map_does() {
+        let names = Population::of(Kind::Mac, 3000, 3);
+        let map: HashMap<KeyHash, u16> = names.pairs().into_iter().collect();
+        for fib in ALL {
+            let table = fib.build(&names, 1).unwrap();
+            for batch in [1, 7, BATCH] {
+                let (mut asker, mut answers) = (table.asker(), vec![0; names.len()]);
+                for (names, answers) in names.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
+                    asker.ask(names, answers);
+                }
+                let right: Vec<u16> = names.hashes.iter().map(|name| map[name]).collect();
+                let wrong = check(fib.name(), &*table, &names.hashes, (&right, &answers)).unwrap();
+                assert!(wrong < 10, "{}", fib.label());
+            }
+        }
+    }
+
+    #[test]
+    fn sixteen_bits_are_taken_by_all_but_setsep() {
+        let names = Population::of(Kind::Ipv4, 500, 16);
+        for fib in [Fib::OTHELLO, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted] {
+            let table = fib.build(&names, 1).unwrap();
+            let mut answers = vec![0; names.len()];
+            table.asker().ask(&names.hashes, &mut answers);
+            check(fib.name(), &*table, &names.hashes, (&names.actions, &answers)).unwrap();
+        }
+        assert!(Fib::SetSep.build(&names, 1).is_err());
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told() {
+        let names = Population::of(Kind::Mac, 100, 2);
+        let table = Fib::Sorted.build(&names, 1).unwrap();
+        let mut answers = names.actions.clone();
+        answers[57] ^= 1;
+        assert!(check("sorted", &*table, &names.hashes, (&names.actions, &answers)).is_err());
+    }
+}

@@ -1,0 +1,199 @@
+//! The evaluation of "A Concise Forwarding Information Base for Scalable and Fast Name Lookups", run again.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`paper`] | what the paper reports, as far as we know it: the only place where its numbers stand |
+//! | [`fibs`] | the structures behind one interface, names in and actions out |
+//! | [`memory`], [`lines`], [`messages`] over [`mirror`] | Tables I, II and III |
+//! | [`queries`], [`lengths`], [`beside`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
+//! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
+//! | [`building`], [`changes`] | Figures 7 and 8: construction, updates |
+//! | [`forwarding`] | Figures 9 and 11: packets from port to port |
+//! | [`aliens`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
+//! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
+
+pub mod aliens;
+pub mod arrivals;
+pub mod balancer;
+pub mod beside;
+pub mod building;
+pub mod changes;
+pub mod delays;
+pub mod fibs;
+pub mod forwarding;
+pub mod goals;
+pub mod lengths;
+pub mod lines;
+pub mod memory;
+pub mod messages;
+pub mod mirror;
+pub mod paper;
+pub mod queries;
+pub mod queue;
+
+use crate::error::BenchError;
+use crate::figures::exhibit::{Chart, Mark, Point, Series};
+use crate::row::Row;
+use crate::session::Session;
+use crate::stats::Summary;
+
+/// Something of the paper that can be run alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Memory of FIBs.
+    Table1,
+    /// Memory and cache lines a query.
+    Table2,
+    /// Sizes of update messages.
+    Table3,
+    /// Queries against names.
+    Figure3,
+    /// Queries against lengths of names and threads.
+    Figure4,
+    /// Queries beside updates.
+    Figure5,
+    /// Delays.
+    Figure6,
+    /// Construction.
+    Figure7,
+    /// Updates.
+    Figure8,
+    /// Forwarding: Figures 9 and 11.
+    Figure9,
+    /// Unknown names.
+    Figure12,
+    /// Unknown names as new flows.
+    Balancer,
+    /// What we ask of the table ourselves.
+    Goals,
+}
+
+/// Runs a part.
+type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
+
+impl Part {
+    /// All of them, in the order in which they run.
+    pub const ALL: [Self; 13] = [
+        Self::Table1,
+        Self::Table2,
+        Self::Table3,
+        Self::Figure3,
+        Self::Figure4,
+        Self::Figure5,
+        Self::Figure6,
+        Self::Figure7,
+        Self::Figure8,
+        Self::Figure9,
+        Self::Figure12,
+        Self::Balancer,
+        Self::Goals,
+    ];
+
+    /// Its name in the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table1 => "table-1",
+            Self::Table2 => "table-2",
+            Self::Table3 => "table-3",
+            Self::Figure3 => "figure-3",
+            Self::Figure4 => "figure-4",
+            Self::Figure5 => "figure-5",
+            Self::Figure6 => "figure-6",
+            Self::Figure7 => "figure-7",
+            Self::Figure8 => "figure-8",
+            Self::Figure9 => "figure-9",
+            Self::Figure12 => "figure-12",
+            Self::Balancer => "balancer",
+            Self::Goals => "goals",
+        }
+    }
+
+    /// The one of this name; Figure 11 is measured with Figure 9.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = if name == "figure-11" { "figure-9" } else { name };
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    const fn run(self) -> Run {
+        match self {
+            Self::Table1 => memory::run,
+            Self::Table2 => lines::run,
+            Self::Table3 => messages::run,
+            Self::Figure3 => queries::run,
+            Self::Figure4 => lengths::run,
+            Self::Figure5 => beside::run,
+            Self::Figure6 => delays::run,
+            Self::Figure7 => building::run,
+            Self::Figure8 => changes::run,
+            Self::Figure9 => forwarding::run,
+            Self::Figure12 => aliens::run,
+            Self::Balancer => balancer::run,
+            Self::Goals => goals::run,
+        }
+    }
+}
+
+/// Runs the parts that were asked for.
+///
+/// # Errors
+/// [`BenchError`] of the first that fails.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let wanted = session.options();
+    for part in Part::ALL.into_iter().filter(|&part| wanted.wants(part)) {
+        session.check()?;
+        session.console().note(&format!("concise: {}", part.name()));
+        part.run()(session)?;
+    }
+    Ok(())
+}
+
+/// A rate in millions with its least and most, as the page has them.
+fn millions(rate: &Summary) -> String {
+    let digits = |rate: f64| {
+        let millions = rate / 1e6;
+        if millions < 9.95 { format!("{millions:.2}") } else { format!("{millions:.0}") }
+    };
+    if rate.runs > 1 {
+        format!("{} ({}–{})", digits(rate.median), digits(rate.min), digits(rate.max))
+    } else {
+        digits(rate.median)
+    }
+}
+
+/// Adds a row to the series of this name, which is begun if it is not there.
+fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
+    let point = Point { x, y: row.median / unit, spread: Some((row.min / unit, row.max / unit)) };
+    if let Some(series) = chart.series.iter_mut().find(|series| series.name == name) {
+        series.points.push(point);
+        return;
+    }
+    let colour = chart.series.len();
+    chart.series.push(Series::new(name, Mark::Dotted, colour, vec![point]));
+}
+
+/// Megabytes, as the paper counts them.
+fn megabytes(bytes: u64) -> String {
+    let megabytes = bytes as f64 / 1e6;
+    if megabytes < 9.95 { format!("{megabytes:.2}") } else { format!("{megabytes:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_names() {
+        for part in Part::ALL {
+            assert_eq!(Part::from_name(part.name()), Some(part));
+        }
+        assert_eq!(Part::from_name("figure-11"), Some(Part::Figure9));
+        assert_eq!(Part::from_name("figure-10"), None);
+    }
+
+    #[test]
+    fn rates_have_their_spread() {
+        assert_eq!(millions(&Summary::of(&[1e6, 2.5e6, 12e6])), "2.50 (1.00–12)");
+        assert_eq!(millions(&Summary::exact(123.4e6)), "123");
+        assert_eq!(megabytes(16_000_000), "16.0");
+    }
+}

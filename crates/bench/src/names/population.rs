@@ -1,0 +1,140 @@
+//! Names of one kind with an action each: what the FIBs of the Concise paper's evaluation are made from.
+
+use super::{NameHasher, Strings, header_bytes, headers, ipv4s, ipv6s, macs};
+use crate::keys::{KeySet, mix};
+use scalebricks_types::KeyHash;
+
+/// The hash of all names here.
+pub const SEED: u64 = 1;
+
+/// What names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Ethernet addresses, 6 bytes.
+    Mac,
+    /// 4 bytes.
+    Ipv4,
+    /// 16 bytes.
+    Ipv6,
+    /// All fields of an `OpenFlow` 1.0 match, 32 bytes.
+    Header,
+    /// Texts of 16 to 63 bytes.
+    Text,
+}
+
+impl Kind {
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mac => "MAC",
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+            Self::Header => "OpenFlow",
+            Self::Text => "text",
+        }
+    }
+
+    /// The hashes of so many names, from the `skipped`th on.
+    pub fn hashes(self, skipped: usize, names: usize) -> Vec<KeyHash> {
+        let hasher = NameHasher::new(SEED);
+        match self {
+            Self::Mac => macs(1).skip(skipped).take(names).map(|name| hasher.hash(&name)).collect(),
+            Self::Ipv4 => ipv4s(1).skip(skipped).take(names).map(|name| hasher.hash(&name)).collect(),
+            Self::Ipv6 => ipv6s(1).skip(skipped).take(names).map(|name| hasher.hash(&name)).collect(),
+            Self::Header => {
+                let words = headers(1).skip(skipped).take(names);
+                words.map(|words| hasher.hash(&header_bytes(&words))).collect()
+            }
+            Self::Text => {
+                let (mut strings, mut name) = (Strings::new(1), Vec::new());
+                let next = || {
+                    strings.write_next(&mut name);
+                    hasher.hash(&name)
+                };
+                std::iter::repeat_with(next).skip(skipped).take(names).collect()
+            }
+        }
+    }
+}
+
+/// The action of the name of this number, of so many bits.
+pub const fn action(number: u64, value_bits: u8) -> u16 {
+    (mix(number ^ 0x5A5A_0000_A5A5_0000) >> (64 - value_bits as u32)) as u16 // at most 16 bits
+}
+
+/// Names with their actions, in the order of the register. As every table takes their hashes, the order in which
+/// they are asked for decides nothing about which lines are read.
+#[derive(Debug, Clone)]
+pub struct Population {
+    /// Bits of an action.
+    pub value_bits: u8,
+    /// The names, hashed.
+    pub hashes: Vec<KeyHash>,
+    /// What belongs to each.
+    pub actions: Vec<u16>,
+}
+
+impl Population {
+    /// The first names of a kind.
+    pub fn of(kind: Kind, names: u64, value_bits: u8) -> Self {
+        let hashes = kind.hashes(0, names as usize); // as many as fit the memory
+        let actions = (0..names).map(|number| action(number, value_bits)).collect();
+        Self { value_bits, hashes, actions }
+    }
+
+    /// How many.
+    pub const fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Names with their actions.
+    pub fn pairs(&self) -> Vec<(KeyHash, u16)> {
+        self.hashes.iter().copied().zip(self.actions.iter().copied()).collect()
+    }
+
+    /// The same for what takes values of at most 8 bits; `None` if these have more.
+    pub fn narrow(&self) -> Option<KeySet> {
+        if self.value_bits > 8 {
+            return None;
+        }
+        let values: Vec<u8> = self.actions.iter().map(|&action| action as u8).collect(); // at most 8 bits
+        Some(KeySet {
+            value_bits: self.value_bits,
+            questions: self.hashes.clone(),
+            answers: values.clone(),
+            hashes: self.hashes.clone(),
+            values,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_of_all_kinds_differ_and_can_be_skipped() {
+        for kind in [Kind::Mac, Kind::Ipv4, Kind::Ipv6, Kind::Header, Kind::Text] {
+            let all = kind.hashes(0, 3000);
+            assert_eq!(all.iter().collect::<HashSet<_>>().len(), 3000, "{}", kind.name());
+            assert_eq!(kind.hashes(1000, 2000), all[1000..], "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn actions_have_so_many_bits_and_all_values() {
+        for bits in [1, 8, 16] {
+            let set = Population::of(Kind::Mac, 3000, bits);
+            assert!(set.actions.iter().all(|&action| u32::from(action) >> bits == 0));
+            let different = set.actions.iter().collect::<HashSet<_>>().len();
+            assert!(different == 1 << bits || bits == 16 && different > 2800, "{different}");
+            assert_eq!(set.narrow().is_some(), bits <= 8);
+        }
+    }
+}
