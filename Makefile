@@ -30,6 +30,9 @@ bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup 
 figures: ## the paper's figures and tables: docs/figures.md and docs/figures (ARGS=--quick)
 	@scripts/bench.sh setsep-figures capacity --json out/figures.json --svg docs/figures --page docs/figures.md $(ARGS)
 
+choosing: ## SetSep, Othello or a full copy: docs/choosing.md, measured anew (ARGS=--quick)
+	@scripts/bench.sh choice --json out/choosing.json --svg docs/figures --page docs/choosing.md $(ARGS)
+
 figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; needs DPDK (ARGS="--keys 1M")
 	@scripts/bench.sh --dpdk gateway --keys 1K,32K,1M,8M --json out/figures-gateway.json --svg docs/figures \
 		--page docs/gateway-figures.md $(ARGS)

@@ -16,12 +16,13 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks there are, in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
     "othello-update",
     "concise",
+    "choice",
     "setsep-space",
     "fib",
     "setsep-figures",
@@ -68,6 +69,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   fib             the exact table: lookups and inserts at 95 % load
   othello-update  the same of Othello, in four sizings, with bits a key
   concise         the figures and tables of the Concise paper, run again; --part chooses
+  choice          SetSep, Othello or a full copy: memory, lookups, changes, by flows and nodes
   setsep-figures  the SetSep figures and tables of the paper, run again
   capacity        flows that fit in a cluster, by nodes
   gateway         one node alone by stage, latencies by load, packets a second through a cluster

@@ -59,6 +59,8 @@ pub enum Metric {
     Reseeded,
     /// Bits of memory a key takes.
     BitsPerKey,
+    /// Bytes of memory that a key takes at the owner of the table.
+    ControlBytes,
     /// Cache lines that a query reads.
     CacheLines,
     /// Keys for which several values fit.
@@ -101,6 +103,7 @@ impl Metric {
             Self::NameTime => "name_time",
             Self::Reseeded => "reseeded",
             Self::BitsPerKey => "bits_per_key",
+            Self::ControlBytes => "control_bytes",
             Self::CacheLines => "cache_lines",
             Self::AmbiguousNames => "ambiguous_names",
             Self::FallbackKeys => "fallback_keys",
@@ -131,7 +134,7 @@ impl Metric {
             | Self::RepinTime
             | Self::RecoveryTime
             | Self::JoinTime => "ns",
-            Self::DeltaBytes => "bytes",
+            Self::DeltaBytes | Self::ControlBytes => "bytes",
             Self::Ratio => "times",
             _ => "1/s",
         }

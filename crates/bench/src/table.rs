@@ -66,7 +66,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
             format!("{:.0} ms", figure / 1e6)
         }
-        Metric::DeltaBytes => format!("{figure:.1} bytes"),
+        Metric::DeltaBytes | Metric::ControlBytes => format!("{figure:.1} bytes"),
         Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 if figure < 1e4 => {
             format!("{figure:.0} ns")
         }

@@ -56,7 +56,7 @@ fn check(row: &Value) {
         "cache_lines" => "lines",
         "packet_time" | "name_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99"
         | "detection_time" | "repin_time" | "recovery_time" | "join_time" => "ns",
-        "delta_bytes" => "bytes",
+        "delta_bytes" | "control_bytes" => "bytes",
         "ratio" => "times",
         other => panic!("unknown metric {other}"),
     };
@@ -181,6 +181,19 @@ fn every_part_of_the_concise_paper() {
     }
     assert!(there.contains(&("names alone".to_owned(), "name_time".to_owned())));
     assert!(there.contains(&("tuple-space".to_owned(), "bits_per_key".to_owned())));
+}
+
+#[test]
+fn what_there_is_to_choose_from() {
+    let rows = rows(&["choice", "--quick", "--runs", "1", "--keys", "1k,20k", "--nodes", "4,256"]);
+    let mut want = set(&[("setsep", "delta_bytes"), ("othello", "delta_bytes")]);
+    for structure in ["setsep", "othello", "full-copy"] {
+        let metrics = ["build_rate", "bits_per_key", "control_bytes", "lookup_rate", "update_rate"];
+        want.extend(set(&metrics.map(|metric| (structure, metric))));
+    }
+    assert_eq!(pairs(&rows), want);
+    let copies = rows.iter().filter(|row| row["structure"] == "full-copy" && row["metric"] == "build_rate");
+    assert_eq!(copies.count(), 2, "once for each number of keys");
 }
 
 #[test]

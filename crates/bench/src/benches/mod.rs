@@ -1,6 +1,7 @@
 //! The benchmarks of the tables. A new one implements [`Bench`], is listed here, and named in [`crate::args::NAMES`].
 
 pub(crate) mod build;
+mod choice;
 mod concise;
 mod fib;
 mod figures;
@@ -15,12 +16,13 @@ mod update;
 use crate::bench::Bench;
 
 /// All of them, in the order in which they run.
-pub const ALL: [&dyn Bench; 9] = [
+pub const ALL: [&dyn Bench; 10] = [
     &build::SetSepBuild,
     &lookup::SetSepLookup,
     &update::SetSepUpdate,
     &othello::OthelloUpdate,
     &concise::Concise,
+    &choice::Choice,
     &space::SetSepSpace,
     &fib::Fib,
     &figures::SetSepFigures,
