@@ -9,6 +9,8 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx512;
 mod portable;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod sites;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
@@ -78,10 +80,21 @@ impl Lookup {
             let far = reach == Reach::Far;
             match isa {
                 Isa::Portable => {}
-                _ if far => return Self { reach, values: avx2::far, differences: avx2::far },
-                Isa::Avx512 | Isa::Avx512Gfni => {
-                    return Self { reach, values: avx512::near, differences: avx512::near };
+                Isa::Avx512 | Isa::Avx512Gfni if far => {
+                    return Self {
+                        reach,
+                        values: avx512::batch::<_, true>,
+                        differences: avx512::batch::<_, true>,
+                    };
                 }
+                Isa::Avx512 | Isa::Avx512Gfni => {
+                    return Self {
+                        reach,
+                        values: avx512::batch::<_, false>,
+                        differences: avx512::batch::<_, false>,
+                    };
+                }
+                Isa::Avx2 if far => return Self { reach, values: avx2::far, differences: avx2::far },
                 Isa::Avx2 => return Self { reach, values: avx2::near, differences: avx2::near },
             }
         }

@@ -117,6 +117,17 @@ impl<'a> View<'a> {
         self.lines.as_ptr().cast()
     }
 
+    /// The four bytes from this one on.
+    ///
+    /// # Safety
+    /// They must be those of a range that was reached under the pin.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(super) unsafe fn four(&self, byte: u32) -> u32 {
+        // SAFETY: the caller's word; they are not being written, as told above.
+        unsafe { self.bytes().add(byte as usize).cast::<u32>().read_unaligned() }
+    }
+
     /// The bits of a slot from this bit of a range on, and others above them.
     ///
     /// # Safety
