@@ -114,10 +114,10 @@ impl Actions {
         }
     }
 
-    /// One of the actions in use, the same for the same value; `None` if there are none.
+    /// One of the actions in use, the same for the same bits; `None` if there are none.
     #[inline]
-    pub(super) fn any(&self, value: u16) -> Option<Action> {
-        let id = self.live.get(usize::from(value).checked_rem(self.live.len())?)?;
+    pub(super) fn any(&self, bits: u16) -> Option<Action> {
+        let id = self.live.get((usize::from(bits) * self.live.len()) >> 16)?;
         self.numbered.get(usize::from(id.0)).map(|numbered| numbered.action)
     }
 }

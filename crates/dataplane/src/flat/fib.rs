@@ -37,6 +37,39 @@ pub(super) struct Generation {
     pub(super) filter: ArcSwapOption<BloomFilter>,
     /// Whether slots have checksums.
     pub(super) is_checked: bool,
+    /// What spreads the values of aliens.
+    pub(super) spread: Spread,
+}
+
+/// How values are stored so that those of aliens are spread evenly.
+///
+/// Slots that no name needs are 0, so most names that are not in a table that is far from full find the value 0. Where each
+/// name's value is masked by bits of its own hash, they find those bits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    mask: u16,
+}
+
+impl Spread {
+    /// Values as they are.
+    pub(super) const NONE: Self = Self { mask: 0 };
+
+    /// Values of so many bits, masked. All names have to be given new values when the bits become more.
+    pub(super) const fn over(value_bits: u8) -> Self {
+        Self { mask: ((1_u32 << value_bits) - 1) as u16 } // at most 16 bits
+    }
+
+    /// What is stored for a value, and the value of what is stored.
+    #[inline(always)]
+    pub(super) const fn mask(self, hash: KeyHash, value: u16) -> u16 {
+        value ^ (spread_bits(hash) & self.mask)
+    }
+}
+
+/// Bits of a hash for which no table uses it.
+#[inline(always)]
+const fn spread_bits(hash: KeyHash) -> u16 {
+    (hash.get().wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as u16
 }
 
 /// The FIB of a switch, shared by all its workers.
@@ -120,10 +153,11 @@ impl FibReader {
         if self.unknown == Unknown::Answer {
             let mut values = [0; BURST];
             self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
-            for (answer, &value) in answers.iter_mut().zip(&values) {
+            for ((answer, &hash), &value) in answers.iter_mut().zip(hashes).zip(&values) {
+                let value = self.generation.spread.mask(hash, value);
                 *answer = match actions.meaning(value, &self.generation.actions.0) {
                     Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
-                    Meaning::Nothing => Answer { action: actions.any(value), is_alien: true },
+                    Meaning::Nothing => Answer { action: actions.any(spread_bits(hash)), is_alien: true },
                 };
             }
             return;
@@ -142,10 +176,12 @@ impl FibReader {
         if let Some(filter) = &*self.generation.filter.load() {
             filter.contains_batch(hashes, &mut is_known[..hashes.len()]);
         }
-        for ((answer, found), is_known) in answers.iter_mut().zip(&found).zip(&is_known) {
-            let meaning = found
-                .filter(|_| *is_known)
-                .map_or(Meaning::Nothing, |value| actions.meaning(value, &self.generation.actions.0));
+        let found = found.iter().zip(&is_known);
+        for ((answer, &hash), (found, is_known)) in answers.iter_mut().zip(hashes).zip(found) {
+            let meaning = found.filter(|_| *is_known).map_or(Meaning::Nothing, |value| {
+                let value = self.generation.spread.mask(hash, value);
+                actions.meaning(value, &self.generation.actions.0)
+            });
             *answer = match meaning {
                 Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
                 Meaning::Nothing => Answer::ALIEN,

@@ -62,7 +62,7 @@ fn the_storm_guard_lets_a_burst_and_a_rate_through_port_by_port() {
     let mut rig = Rig::new(&setting);
     rig.names(&[(macs(1), Action::Forward(port(1)))]);
     let (all, known) = (Spec { mac: 0, ..SPEC }.frame(), SPEC.frame());
-    let mut flooded = |rig: &mut Rig, from: usize, ms: u64| {
+    let flooded = |rig: &mut Rig, from: usize, ms: u64| {
         (0..20)
             .map(|_| rig.push(&[(from, &all)], Duration::from_millis(ms))[3 - from].len())
             .sum::<usize>()

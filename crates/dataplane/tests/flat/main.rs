@@ -9,4 +9,5 @@ mod hostile;
 mod kinds;
 mod reference;
 mod rig;
+mod text;
 mod updates;

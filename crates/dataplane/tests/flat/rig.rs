@@ -42,6 +42,7 @@ impl Setting {
             expected: self.expected,
             check_bits: CheckBits::new(self.check_bits).unwrap(),
             filter_rate: self.filter_rate,
+            spreads_aliens: self.unknown == Unknown::Answer,
         })
         .unwrap()
     }

@@ -141,6 +141,7 @@ fn a_table_grows_far_beyond_what_it_was_made_for() {
         expected: 1,
         check_bits: CheckBits::new(8).unwrap(),
         filter_rate: Some(0.001),
+        spreads_aliens: false,
     };
     let mut table = NameTable::new(config).unwrap();
     let mut reader = table.fib().reader(Unknown::Drop);

@@ -3,7 +3,7 @@
 use super::SwitchError;
 use super::config::SwitchFile;
 use scalebricks_dataplane::flat::file::{NameList, parse_names};
-use scalebricks_dataplane::flat::{NameConfig, NameTable, StormGuard, SwitchPolicy};
+use scalebricks_dataplane::flat::{NameConfig, NameTable, StormGuard, SwitchPolicy, Unknown};
 use scalebricks_types::KeyHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,6 +66,7 @@ impl Configuration {
             expected: names.expected,
             check_bits: names.check_bits,
             filter_rate: names.filter_rate,
+            spreads_aliens: names.unknown == Unknown::Answer,
         };
         Ok(NameTable::new(config)?)
     }

@@ -4,9 +4,10 @@
 //! then that actions are out of use (`Actions::meaning`).
 
 use super::super::action::{ActionId, MAX_ACTIONS};
+use super::super::fib::Spread;
 use super::interner::Interner;
 use super::plan::{Plan, Step};
-use super::{Changes, NameError, NameTable, filter_params, generation, params};
+use super::{Changes, NameError, NameTable, filter_params, generation, params, spread};
 use scalebricks_tables::filter::CountingFilter;
 use scalebricks_tables::othello::{Op, OthelloBuilder, Params};
 use scalebricks_types::{KeyHash, PartitionId};
@@ -55,7 +56,8 @@ impl NameTable {
         let Some(ids) = acquire(&mut self.interner, &plan.steps) else { return false };
         let generation = self.fib.generation.load_full();
         generation.actions.0.store(Arc::new(self.interner.export()));
-        let ops: Vec<Op> = plan.steps.iter().zip(&ids).filter_map(|(step, id)| op(step, *id)).collect();
+        let spread = generation.spread;
+        let ops: Vec<Op> = plan.steps.iter().zip(&ids).filter_map(|(step, id)| op(step, *id, spread)).collect();
         if self.control.batch_with(&generation.othello, &ops).is_err() {
             ids.into_iter().flatten().for_each(|id| self.interner.release(id));
             generation.actions.0.store(Arc::new(self.interner.export()));
@@ -93,6 +95,9 @@ impl NameTable {
         let needed_bits = params(&self.config, names, ids).map_or(u8::MAX, |params| params.value_bits());
         if !is_tight && needed_bits <= now.value_bits() {
             return true;
+        }
+        if self.config.spreads_aliens && needed_bits > now.value_bits() {
+            return false;
         }
         let wanted = if is_tight { names + names / 4 } else { 0 };
         let ranges = params(&self.config, wanted, ids).map_or(0, |params| params.ranges_per_partition());
@@ -135,6 +140,10 @@ impl NameTable {
         }
         let wanted = (entries.len() as u64 + entries.len() as u64 / SLACK).max(self.config.expected);
         let shape = params(&self.config, wanted, interner.given())?;
+        let masks = spread(&self.config, &shape);
+        for (hash, value) in &mut entries {
+            *value = masks.mask(*hash, *value);
+        }
         let control = OthelloBuilder::new(shape).threads(BUILD_THREADS).may_grow().build(&entries)?;
         let filter = self.config.filter_rate.map(|rate| filter_params(rate, wanted)).transpose()?;
         let filter = filter.map(|params| filter_of(CountingFilter::new(params), &entries));
@@ -188,10 +197,10 @@ fn acquire(interner: &mut Interner, steps: &[Step]) -> Option<Vec<Option<ActionI
     Some(ids)
 }
 
-fn op(step: &Step, id: Option<ActionId>) -> Option<Op> {
-    match (step.before, id) {
-        (None, Some(id)) => Some(Op::Insert(step.hash, id.0)),
-        (Some(_), Some(id)) => Some(Op::Update(step.hash, id.0)),
+fn op(step: &Step, id: Option<ActionId>, spread: Spread) -> Option<Op> {
+    match (step.before, id.map(|id| spread.mask(step.hash, id.0))) {
+        (None, Some(value)) => Some(Op::Insert(step.hash, value)),
+        (Some(_), Some(value)) => Some(Op::Update(step.hash, value)),
         (Some(_), None) => Some(Op::Remove(step.hash)),
         (None, None) => None,
     }

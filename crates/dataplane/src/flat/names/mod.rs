@@ -10,7 +10,7 @@ mod plan;
 mod tests;
 
 use super::action::{Action, ActionId, LiveActions, PortNo};
-use super::fib::{FlatFib, Generation};
+use super::fib::{FlatFib, Generation, Spread};
 use super::name::{FlatName, NameKind};
 use arc_swap::ArcSwapOption;
 use interner::Interner;
@@ -57,6 +57,9 @@ pub struct NameConfig {
     pub check_bits: CheckBits,
     /// Share of names not in the table that a Bloom filter beside it may let through; `None`: no filter.
     pub filter_rate: Option<f64>,
+    /// Whether names not in the table are to be spread evenly over the actions in use: for
+    /// [`Unknown::Answer`](super::Unknown::Answer). Then the table is made anew whenever actions need wider numbers.
+    pub spreads_aliens: bool,
 }
 
 /// One change, as an operator asks for it. In Concise's words: add, alter and delete.
@@ -266,6 +269,11 @@ fn params(config: &NameConfig, names: u64, ids: usize) -> Result<Params, NameErr
     Ok(Params::for_keys(names.max(1), value_bits, partitions)?.with_check_bits(config.check_bits.get())?)
 }
 
+/// How values of a table of this shape are stored.
+const fn spread(config: &NameConfig, params: &Params) -> Spread {
+    if config.spreads_aliens { Spread::over(params.value_bits()) } else { Spread::NONE }
+}
+
 fn filter_params(rate: f64, names: u64) -> Result<FilterParams, FilterParamsError> {
     FilterParams::for_names(names.max(1), rate, Layout::Blocked)
 }
@@ -281,5 +289,6 @@ fn generation(
         actions: LiveActions::new(interner.export()),
         filter: ArcSwapOption::new(filter.map(|filter| Arc::new(filter.export()))),
         is_checked: config.check_bits.get() > 0,
+        spread: spread(config, control.params()),
     }
 }
