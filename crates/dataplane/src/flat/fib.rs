@@ -107,6 +107,7 @@ impl FlatFib {
 }
 
 /// One worker's reader of a [`FlatFib`].
+#[derive(Debug)]
 pub struct FibReader {
     generations: Cache<Arc<ArcSwap<Generation>>, Arc<Generation>>,
     /// The one that `othello` reads.

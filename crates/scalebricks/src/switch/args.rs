@@ -1,5 +1,6 @@
 //! The command line of a switch.
 
+use super::admin::args::{NAMES_EXAMPLES, NamesCommand, StatusArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -69,6 +70,13 @@ pub enum SwitchCommand {
     /// Push captures through the switch, and write one a port of what leaves
     #[command(after_long_help = REPLAY_EXAMPLES, after_help = "See --help for examples.")]
     Replay(ReplayArgs),
+
+    /// What a running switch is, and how it is
+    Status(StatusArgs),
+
+    /// The names of a running switch
+    #[command(subcommand, after_long_help = NAMES_EXAMPLES, after_help = "See --help for examples.")]
+    Names(NamesCommand),
 }
 
 /// What a switch is told.

@@ -5,13 +5,29 @@
 //! | [`config`], [`load`] | the configuration, and reading it and the names |
 //! | [`args`] | the command line |
 //! | [`replay`] | captures through the switch, in this process |
-//! | [`view`] | what a switch says of itself |
+//! | [`running`], [`view`] | a switch that runs: its names and counters, and what it says of itself |
+//! | [`worker`] | a thread that turns a switch |
+//! | [`admin`] | the window into a running switch |
+//! | [`log`] | names by a log that several switches follow |
+//! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
 
+pub mod admin;
 pub mod args;
 pub mod config;
+#[cfg(feature = "dpdk")]
+mod links;
 pub mod load;
+pub mod log;
+mod ports_table;
 pub mod replay;
+#[cfg(feature = "dpdk")]
+mod run;
+pub mod running;
 pub mod view;
+pub mod worker;
+
+#[cfg(feature = "dpdk")]
+pub use run::run;
 
 use crate::node::config::Problem;
 use load::Configuration;
@@ -78,9 +94,30 @@ pub enum SwitchError {
     /// A switch whose names are in a log, where there is none to be followed.
     #[error("names come from the log of [control]: name a file of them in a configuration of its own")]
     NamesInLog,
+    /// Signals that cannot be listened to.
+    #[error("listening to signals: {0}")]
+    Signals(io::Error),
+    /// A thread that cannot be started.
+    #[error("starting a thread: {0}")]
+    Thread(io::Error),
+    /// Workers that ended by themselves.
+    #[error("{0} workers ended before they were asked to; their last words are above")]
+    Worker(usize),
+    /// The log of names.
+    #[error("names: {0}")]
+    Log(#[from] log::LogError),
+    /// The admin interface.
+    #[error("admin interface: {0}")]
+    Admin(#[from] crate::admin::server::ServerError),
+    /// DPDK, or a port.
+    #[error("ports: {0}")]
+    Ports(String),
     /// A program without DPDK.
     #[error("this program was built without DPDK, which a switch's ports need: build it with --features dpdk")]
     NoDpdk,
+    /// A command that asks a running switch.
+    #[error(transparent)]
+    Command(#[from] crate::admin::commands::CommandError),
     /// The user did not want to wait.
     #[error("interrupted")]
     Interrupted(#[from] Interrupted),
@@ -94,6 +131,7 @@ impl SwitchError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => status::USAGE,
+            Self::Command(error) => error.exit_code(),
             Self::Interrupted(_) => status::INTERRUPTED,
             _ => status::FAILURE,
         }

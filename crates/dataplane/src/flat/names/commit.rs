@@ -4,7 +4,7 @@
 //! then that actions are out of use (`Actions::meaning`).
 
 use super::super::action::{ActionId, MAX_ACTIONS};
-use super::super::fib::Spread;
+use super::super::fib::{Generation, Spread};
 use super::interner::Interner;
 use super::plan::{Plan, Step};
 use super::{Changes, NameError, NameTable, filter_params, generation, params, spread};
@@ -55,12 +55,12 @@ impl NameTable {
     fn change(&mut self, plan: &Plan) -> bool {
         let Some(ids) = acquire(&mut self.interner, &plan.steps) else { return false };
         let generation = self.fib.generation.load_full();
-        generation.actions.0.store(Arc::new(self.interner.export()));
+        self.tell_actions(&generation);
         let spread = generation.spread;
         let ops: Vec<Op> = plan.steps.iter().zip(&ids).filter_map(|(step, id)| op(step, *id, spread)).collect();
         if self.control.batch_with(&generation.othello, &ops).is_err() {
             ids.into_iter().flatten().for_each(|id| self.interner.release(id));
-            generation.actions.0.store(Arc::new(self.interner.export()));
+            self.tell_actions(&generation);
             return false;
         }
         if let Some(filter) = &mut self.filter {
@@ -72,8 +72,15 @@ impl NameTable {
             }
         }
         self.settle(&plan.steps, &ids);
-        generation.actions.0.store(Arc::new(self.interner.export()));
+        self.tell_actions(&generation);
         true
+    }
+
+    /// Shows readers which actions there are.
+    fn tell_actions(&mut self, generation: &Generation) {
+        if let Some(actions) = self.interner.news() {
+            generation.actions.0.store(Arc::new(actions));
+        }
     }
 
     /// Notes the ids of names, and lets go of those they had.

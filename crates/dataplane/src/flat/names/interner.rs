@@ -8,6 +8,8 @@ use std::collections::HashMap;
 pub(super) struct Interner {
     ids: HashMap<Action, ActionId>,
     slots: Vec<Slot>,
+    /// Whether a number was given, or came out of use, since readers were told last.
+    is_changed: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +54,7 @@ impl Interner {
         }
         let id = ActionId(self.slots.len() as u16); // below MAX_ACTIONS
         self.slots.push(Slot { action, names: 1 });
+        self.is_changed = true;
         self.ids.insert(action, id);
         Some(id)
     }
@@ -62,7 +65,13 @@ impl Interner {
         slot.names = slot.names.saturating_sub(1);
         if slot.names == 0 && self.ids.get(&slot.action) == Some(&id) {
             self.ids.remove(&slot.action);
+            self.is_changed = true;
         }
+    }
+
+    /// What readers need, if that has changed since it was asked for last.
+    pub(super) fn news(&mut self) -> Option<Actions> {
+        std::mem::take(&mut self.is_changed).then(|| self.export())
     }
 
     /// What readers need.

@@ -86,19 +86,19 @@ impl NameOp {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NameError {
     /// Added twice.
-    #[error("operation {op}: the name is already there")]
+    #[error("the name is already there")]
     Exists {
         /// Place among the operations.
         op: usize,
     },
     /// Altered or removed without being there.
-    #[error("operation {op}: the name is not there")]
+    #[error("the name is not there")]
     Missing {
         /// Place among the operations.
         op: usize,
     },
     /// A name that no frame of this switch can have.
-    #[error("operation {op}: not a name of this switch, whose names are of the kind {kind}")]
+    #[error("not a name of this switch, whose names are of the kind {kind}")]
     Kind {
         /// Place among the operations.
         op: usize,
@@ -106,7 +106,7 @@ pub enum NameError {
         kind: &'static str,
     },
     /// An action with a port that the switch does not have.
-    #[error("operation {op}: {port} is none of the switch's {ports}")]
+    #[error("{port} is none of the switch's {ports}")]
     NoSuchPort {
         /// Place among the operations.
         op: usize,
@@ -119,7 +119,7 @@ pub enum NameError {
     #[error("{0} different actions are more than {max}", max = super::action::MAX_ACTIONS)]
     TooManyActions(usize),
     /// Two names of one hash: by chance once in 2^64 pairs. Another secret sets them apart.
-    #[error("operation {op}: its hash is that of another name; choose another secret")]
+    #[error("its hash is that of another name; choose another secret")]
     Collision {
         /// Place among the operations.
         op: usize,
@@ -133,6 +133,20 @@ pub enum NameError {
     /// Names that fit no table.
     #[error("table: {0}")]
     Build(#[from] BuildError),
+}
+
+impl NameError {
+    /// The place among operations of the one that was refused, if it was one.
+    pub const fn op(&self) -> Option<usize> {
+        match *self {
+            Self::Exists { op }
+            | Self::Missing { op }
+            | Self::Kind { op, .. }
+            | Self::NoSuchPort { op, .. }
+            | Self::Collision { op } => Some(op),
+            Self::TooManyActions(_) | Self::Params(_) | Self::Filter(_) | Self::Build(_) => None,
+        }
+    }
 }
 
 /// What a change did.

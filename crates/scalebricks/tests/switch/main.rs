@@ -1,0 +1,9 @@
+//! The switch as its users have it: configurations, replays, a switch that runs, and several by one log.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod admin;
+mod config;
+mod log;
+mod program;
+mod replay;
