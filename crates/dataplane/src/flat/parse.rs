@@ -107,9 +107,7 @@ fn bytes_at(at: BytesAt, frame: &[u8]) -> Result<&[u8], SwitchDrop> {
     let (length, rest) = match (at.length(), rest) {
         (Length::Fixed(length), rest) => (usize::from(length), rest),
         (Length::Prefix8, [length, rest @ ..]) => (usize::from(*length), rest),
-        (Length::Prefix16, [high, low, rest @ ..]) => {
-            (usize::from(u16::from_be_bytes([*high, *low])), rest)
-        }
+        (Length::Prefix16, [high, low, rest @ ..]) => (usize::from(u16::from_be_bytes([*high, *low])), rest),
         (Length::Prefix8 | Length::Prefix16, _) => return Err(SwitchDrop::Truncated),
     };
     if length == 0 || length > super::name::MAX_NAME_BYTES {

@@ -189,9 +189,8 @@ fn parse_tuple(text: &str, with_port: bool, ports: &PortNames) -> Result<FlatTup
     let end = |text: &str, at: usize| -> Result<(IpAddr, u16), TextError> {
         if !protocol::has_ports(number) {
             let address = text.parse().map(|address| (address, 0));
-            return address.or_else(|_| {
-                wrong(at, format!("'{text}' is not an IP address; {protocol} has no ports"))
-            });
+            return address
+                .or_else(|_| wrong(at, format!("'{text}' is not an IP address; {protocol} has no ports")));
         }
         match text.parse::<SocketAddr>() {
             Ok(SocketAddr::V6(v6)) if v6.scope_id() != 0 => wrong(at, "an address with a zone"),
@@ -245,7 +244,9 @@ pub fn parse_action(text: &str, ports: &PortNames) -> Result<Action, TextError> 
         }),
         _ => wrong(
             words.first().map_or(0, |word| place(word)),
-            format!("'{text}' is not 'forward PORT', 'route PORT NEXT-HOP-MAC SOURCE-MAC', 'drop' or 'flood'"),
+            format!(
+                "'{text}' is not 'forward PORT', 'route PORT NEXT-HOP-MAC SOURCE-MAC', 'drop' or 'flood'"
+            ),
         ),
     }
 }

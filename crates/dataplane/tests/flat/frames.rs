@@ -51,8 +51,8 @@ pub fn specs() -> impl Strategy<Value = Spec> {
     let protocols = prop_oneof![Just(Protocol::Udp), Just(Protocol::Tcp), Just(Protocol::Other)];
     let vlans = prop_oneof![3 => Just(None), 1 => (1..4095_u16).prop_map(Some)];
     let ttls = prop_oneof![Just(0_u8), Just(1), Just(2), Just(64), Just(255)];
-    (0..WORLD, vlans, any::<bool>(), 0..3_u8, 0..WORLD, protocols, 0..2_u16, 0..3_u16, ttls, 0..WORLD).prop_map(
-        |(mac, vlan, is_v6, src, dst, protocol, src_port, dst_port, ttl, label)| Spec {
+    (0..WORLD, vlans, any::<bool>(), 0..3_u8, 0..WORLD, protocols, 0..2_u16, 0..3_u16, ttls, 0..WORLD)
+        .prop_map(|(mac, vlan, is_v6, src, dst, protocol, src_port, dst_port, ttl, label)| Spec {
             mac,
             vlan,
             is_v6,
@@ -63,8 +63,7 @@ pub fn specs() -> impl Strategy<Value = Spec> {
             dst_port: 80 + dst_port,
             ttl,
             label,
-        },
-    )
+        })
 }
 
 impl Spec {

@@ -63,15 +63,17 @@ fn the_storm_guard_lets_a_burst_and_a_rate_through_port_by_port() {
     rig.names(&[(macs(1), Action::Forward(port(1)))]);
     let (all, known) = (Spec { mac: 0, ..SPEC }.frame(), SPEC.frame());
     let flooded = |rig: &mut Rig, from: usize, ms: u64| {
-        (0..20)
-            .map(|_| rig.push(&[(from, &all)], Duration::from_millis(ms))[3 - from].len())
-            .sum::<usize>()
+        (0..20).map(|_| rig.push(&[(from, &all)], Duration::from_millis(ms))[3 - from].len()).sum::<usize>()
     };
     assert_eq!(flooded(&mut rig, 0, 0), 5);
     assert_eq!(flooded(&mut rig, 1, 0), 5, "a bucket a port");
     assert_eq!(flooded(&mut rig, 0, 100), 5, "ten tokens, of which five fit");
     assert_eq!(flooded(&mut rig, 0, 110), 1);
-    assert_eq!(lengths(&rig.push(&[(0, &known)], Duration::from_millis(110))), [0, 1, 0, 0], "known names pass");
+    assert_eq!(
+        lengths(&rig.push(&[(0, &known)], Duration::from_millis(110))),
+        [0, 1, 0, 0],
+        "known names pass"
+    );
     assert_eq!(rig.dropped(0, SwitchDrop::Storm), 60 - 11);
     assert_eq!(rig.counts(0).flooded, 11);
 }

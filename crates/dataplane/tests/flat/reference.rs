@@ -63,9 +63,7 @@ impl Reference<'_> {
     }
 
     fn flood(&self, from: usize, frame: &[u8], left: &mut [Left]) {
-        (0..self.groups.len())
-            .filter(|&to| self.may(from, to))
-            .for_each(|to| left[to].push(frame.to_vec()));
+        (0..self.groups.len()).filter(|&to| self.may(from, to)).for_each(|to| left[to].push(frame.to_vec()));
     }
 
     fn may(&self, from: usize, to: usize) -> bool {

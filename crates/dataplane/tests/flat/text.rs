@@ -119,10 +119,7 @@ fn names_are_there_once() {
                 02:00:00:00:00:01,drop\n 02:00:00:00:00:02,flood\n";
     let errors = parse_names(file.as_bytes(), NameKind::Mac, &ports()).unwrap_err();
     let told: Vec<String> = errors.lines.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        told,
-        ["4:1: the name is in line 2", "5:2: the name is in line 3 with another action"]
-    );
+    assert_eq!(told, ["4:1: the name is in line 2", "5:2: the name is in line 3 with another action"]);
     // A heading is one in the first line only.
     let late = parse_names(b"02:00:00:00:00:01,drop\nname,action", NameKind::Mac, &ports()).unwrap_err();
     assert_eq!(late.lines[0].line, 2);
@@ -150,5 +147,9 @@ fn ports_have_names_of_their_own() {
     assert_eq!(PortNames::new(vec!["x".to_owned(); 300]), Err(PortNamesError::Many(300)));
     let mac = |text: &str| scalebricks_dataplane::flat::text::parse_mac(text);
     assert_eq!(mac("02:00:00:00:00:fF"), Some(MacAddr([2, 0, 0, 0, 0, 255])));
-    assert!(["", "2:0:0:0:0:0", "02:00:00:00:00:00:00", "02-00-00-00-00-00"].iter().all(|text| mac(text).is_none()));
+    assert!(
+        ["", "2:0:0:0:0:0", "02:00:00:00:00:00:00", "02-00-00-00-00-00"]
+            .iter()
+            .all(|text| mac(text).is_none())
+    );
 }

@@ -155,7 +155,6 @@ fn a_table_grows_far_beyond_what_it_was_made_for() {
     }
     let stats = table.stats();
     assert_eq!((stats.names, stats.actions, stats.value_bits), (60_000, 20_000, 15));
-    let missed =
-        (0..50_000).filter(|n| !reader.lookup(address(1 << 30 | n).hash(&hasher)).is_alien).count();
+    let missed = (0..50_000).filter(|n| !reader.lookup(address(1 << 30 | n).hash(&hasher)).is_alien).count();
     assert!(missed < 10, "the filter grew with it: {missed}");
 }

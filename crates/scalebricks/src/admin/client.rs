@@ -206,7 +206,12 @@ impl Client {
         serde_json::to_vec(request).map(Bytes::from).map_err(|error| self.protocol(&error))
     }
 
-    pub(crate) fn json<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, ClientError> {
+    pub(crate) fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
         let bytes = self.answer(method, path, body)?;
         serde_json::from_slice(&bytes).map_err(|error| self.protocol(&error))
     }

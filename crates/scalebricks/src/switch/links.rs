@@ -58,11 +58,8 @@ pub(super) fn open(file: &SwitchFile, devices: &[String]) -> Result<Links, DpdkE
 }
 
 fn eal_config(file: &SwitchFile, devices: &[String]) -> EalConfig {
-    let memory = if file.dpdk.huge_pages {
-        Memory::HugePages
-    } else {
-        Memory::Ordinary { mib: file.dpdk.memory_mib }
-    };
+    let memory =
+        if file.dpdk.huge_pages { Memory::HugePages } else { Memory::Ordinary { mib: file.dpdk.memory_mib } };
     let quiet = "--log-level=lib.eal:warning".to_owned();
     let pci = devices.iter().any(|device| is_physical(device));
     EalConfig { memory, pci, extra: [&[quiet], &file.dpdk.arguments[..]].concat() }

@@ -43,8 +43,7 @@ impl Configuration {
         let Some(path) = self.file.names.file.as_deref().map(|file| self.beside(file)) else {
             return Ok(NameList::new());
         };
-        let bytes =
-            std::fs::read(&path).map_err(|error| SwitchError::Read { path: path.clone(), error })?;
+        let bytes = std::fs::read(&path).map_err(|error| SwitchError::Read { path: path.clone(), error })?;
         parse_names(&bytes, self.file.names.kind, &self.file.port_names)
             .map_err(|errors| SwitchError::Names { path, errors })
     }

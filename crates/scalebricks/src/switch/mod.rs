@@ -113,7 +113,9 @@ pub enum SwitchError {
     #[error("ports: {0}")]
     Ports(String),
     /// A program without DPDK.
-    #[error("this program was built without DPDK, which a switch's ports need: build it with --features dpdk")]
+    #[error(
+        "this program was built without DPDK, which a switch's ports need: build it with --features dpdk"
+    )]
     NoDpdk,
     /// A command that asks a running switch.
     #[error(transparent)]
@@ -172,11 +174,8 @@ pub fn check(config: &Path, console: &Console) -> Result<u8, SwitchError> {
             quantity::bytes(stats.table_bytes as u64),
         )
     };
-    let summary = format!(
-        "switch by {}: {names}; ports {}",
-        file.names.kind.word(),
-        file.port_names.all().join(", ")
-    );
+    let summary =
+        format!("switch by {}: {names}; ports {}", file.names.kind.word(), file.port_names.all().join(", "));
     console.result(&summary)?;
     Ok(status::SUCCESS)
 }

@@ -10,7 +10,8 @@ pub(super) fn ports_table(ports: &[PortView]) -> String {
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["port", "rx frames", "tx frames", "flooded", "unknown", "dropped"]);
     for port in ports {
-        let numbers = [port.rx_frames, port.tx_frames, port.flooded, port.unknown, port.dropped.values().sum()];
+        let numbers =
+            [port.rx_frames, port.tx_frames, port.flooded, port.unknown, port.dropped.values().sum()];
         table.add_row(std::iter::once(port.name.clone()).chain(numbers.map(quantity::count)));
     }
     for column in table.column_iter_mut().skip(1) {

@@ -23,7 +23,7 @@ use signal_hook::iterator::Signals;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs a switch until it is asked to stop.
 ///
@@ -59,7 +59,9 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
         admin = %admin.socket().display(),
         "ready"
     );
-    tell(&[sd_notify::NotifyState::Ready]);
+    if caught_up(&mut signals, &switch) {
+        tell(&[sd_notify::NotifyState::Ready]);
+    }
     wait(&mut signals, &switch);
     switch.set_state(NodeState::Draining);
     tell(&[sd_notify::NotifyState::Stopping]);
@@ -79,7 +81,9 @@ fn devices(configuration: &Configuration) -> Result<Vec<String>, SwitchError> {
     let ports = file.ports.iter().zip(file.port_names.all());
     ports
         .map(|(port, name)| {
-            let missing = || SwitchError::Usage(format!("port '{name}' has no device, which a replay only can do without"));
+            let missing = || {
+                SwitchError::Usage(format!("port '{name}' has no device, which a replay only can do without"))
+            };
             port.device.clone().ok_or_else(missing)
         })
         .collect()
@@ -90,6 +94,20 @@ fn tell(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
         tracing::debug!(%error, "no service manager was told");
     }
+}
+
+/// Waits until the table has all names that the log has: whoever started the switch counts on it from then on. False: it was asked
+/// to stop meanwhile, which whoever comes next hears.
+fn caught_up(signals: &mut Signals, switch: &Running) -> bool {
+    while !switch.has_all_names() {
+        if signals.pending().any(|signal| signal != SIGHUP) {
+            // The wait for signals sees the next one only, so it is sent once more.
+            let _to_itself = signal_hook::low_level::raise(SIGTERM);
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 /// Until a signal asks to stop; others have names read again.

@@ -223,8 +223,7 @@ pub(super) fn op(change: &ChangeView, file: &super::config::SwitchFile) -> Resul
     let wrong = |what: String| format!("'{}': {what}", change.name);
     let name = parse_name(&change.name, file.names.kind, &file.port_names)
         .map_err(|error| wrong(error.to_string()))?;
-    let action =
-        || parse_action(change.action.as_deref().unwrap_or_default(), &file.port_names);
+    let action = || parse_action(change.action.as_deref().unwrap_or_default(), &file.port_names);
     Ok(match change.op {
         Change::Add => NameOp::Add(name, action().map_err(|error| wrong(error.to_string()))?),
         Change::Alter => NameOp::Alter(name, action().map_err(|error| wrong(error.to_string()))?),

@@ -50,6 +50,77 @@ fn ask(folder: &Path, args: &[&str]) -> String {
     said(folder, &[args, &["--socket", "switch.sock"]].concat())
 }
 
+/// Changes by the program, good ones and bad ones, and by the file.
+fn change_names(folder: &Path, switch: &Running) {
+    assert_eq!(
+        ask(folder, &["names", "add", "02:00:00:00:07:01", "forward", "uplink-b"]).trim(),
+        "1 added, 0 altered, 0 removed"
+    );
+    let found = ask(folder, &["names", "lookup", "02:00:00:00:07:01"]);
+    assert!(found.contains("forward uplink-b"), "{found}");
+    let socket = ["--socket", "switch.sock"];
+    let refused = |args: &[&str]| refused(folder, &[args, &socket].concat());
+    let (status, error) = refused(&["names", "add", "02:00:00:00:07:01", "drop"]);
+    assert!(status == Some(1) && error.contains("'02:00:00:00:07:01': the name is already there"), "{error}");
+    let (status, error) = refused(&["names", "alter", "02:00:00:00:07:02", "drop"]);
+    assert!(status == Some(1) && error.contains("the name is not there"), "{error}");
+    let (_, error) = refused(&["names", "add", "02:00:00:00:07:03", "forward", "nowhere"]);
+    assert!(error.contains("no port is named 'nowhere'"), "{error}");
+    ask(folder, &["names", "alter", "02:00:00:00:07:01", "drop"]);
+    for n in 0..20 {
+        ask(
+            folder,
+            &[
+                "names",
+                "add",
+                &format!("02:00:00:00:08:{n:02x}"),
+                &format!("route rack2 02:00:00:01:08:{n:02x} 02:00:00:00:00:01"),
+            ],
+        );
+    }
+    let (_, error) = refused(&["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:00"]);
+    assert!(error.contains("not there"), "all or none: {error}");
+    ask(folder, &["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:01"]);
+    let listed = ask(folder, &["names", "list"]);
+    assert_eq!(listed.lines().count(), 7 + 1 + 18, "{listed}");
+    assert!(listed.contains("02:00:00:00:07:01,drop\n"), "{listed}");
+    read_again(folder, switch, &listed);
+}
+
+/// The file is read again: as it was listed, bad, and short.
+fn read_again(folder: &Path, switch: &Running, listed: &str) {
+    // What was listed is a file of names.
+    fs::write(folder.join("names.csv"), listed).unwrap();
+    let done = switch.reload().unwrap().unwrap();
+    assert_eq!((done.added, done.altered, done.removed, done.kept), (0, 0, 0, 26));
+    // A bad file changes nothing.
+    fs::write(folder.join("names.csv"), "nonsense\n").unwrap();
+    assert!(switch.reload().is_err());
+    assert_eq!(ask(folder, &["names", "list"]), listed);
+    // The file is the base: what is not in it goes.
+    fs::write(folder.join("names.csv"), "02:00:00:00:02:01,forward rack2\n").unwrap();
+    switch.reload().unwrap();
+    assert_eq!(ask(folder, &["names", "list"]), "02:00:00:00:02:01,forward rack2\n");
+}
+
+fn check_metrics(folder: &Path, count: u64) {
+    let metrics = scalebricks::admin::client::Client::new(
+        scalebricks::admin::client::Target::Unix(folder.join("switch.sock")),
+        Duration::from_secs(10),
+    );
+    let metrics = metrics.unwrap().text("/metrics").unwrap();
+    for line in [
+        "scalebricks_switch_names 1".to_owned(),
+        "scalebricks_switch_ready 1".to_owned(),
+        format!("scalebricks_switch_frames_total{{port=\"rack1\",direction=\"in\"}} {}", count + 1),
+        "scalebricks_switch_unknown_frames_total{port=\"rack1\"} 1".to_owned(),
+        "scalebricks_switch_flooded_frames_total{port=\"rack1\"} 1".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|other| other == line), "{line} is not in\n{metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"));
+}
+
 #[test]
 fn names_are_changed_while_frames_pass() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,39 +154,7 @@ fn names_are_changed_while_frames_pass() {
             (from, to, count)
         })
     };
-    assert_eq!(ask(folder, &["names", "add", "02:00:00:00:07:01", "forward", "uplink-b"]).trim(), "1 added, 0 altered, 0 removed");
-    let found = ask(folder, &["names", "lookup", "02:00:00:00:07:01"]);
-    assert!(found.contains("forward uplink-b"), "{found}");
-    let socket = ["--socket", "switch.sock"];
-    let refused = |args: &[&str]| refused(folder, &[args, &socket].concat());
-    let (status, error) = refused(&["names", "add", "02:00:00:00:07:01", "drop"]);
-    assert!(status == Some(1) && error.contains("'02:00:00:00:07:01': the name is already there"), "{error}");
-    let (status, error) = refused(&["names", "alter", "02:00:00:00:07:02", "drop"]);
-    assert!(status == Some(1) && error.contains("the name is not there"), "{error}");
-    let (_, error) = refused(&["names", "add", "02:00:00:00:07:03", "forward", "nowhere"]);
-    assert!(error.contains("no port is named 'nowhere'"), "{error}");
-    ask(folder, &["names", "alter", "02:00:00:00:07:01", "drop"]);
-    for n in 0..20 {
-        ask(folder, &["names", "add", &format!("02:00:00:00:08:{n:02x}"), &format!("route rack2 02:00:00:01:08:{n:02x} 02:00:00:00:00:01")]);
-    }
-    let (_, error) = refused(&["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:00"]);
-    assert!(error.contains("not there"), "all or none: {error}");
-    ask(folder, &["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:01"]);
-    let listed = ask(folder, &["names", "list"]);
-    assert_eq!(listed.lines().count(), 7 + 1 + 18, "{listed}");
-    assert!(listed.contains("02:00:00:00:07:01,drop\n"), "{listed}");
-    // What was listed is a file of names.
-    fs::write(folder.join("names.csv"), &listed).unwrap();
-    let done = switch.reload().unwrap().unwrap();
-    assert_eq!((done.added, done.altered, done.removed, done.kept), (0, 0, 0, 26));
-    // A bad file changes nothing.
-    fs::write(folder.join("names.csv"), "nonsense\n").unwrap();
-    assert!(switch.reload().is_err());
-    assert_eq!(ask(folder, &["names", "list"]), listed);
-    // The file is the base: what is not in it goes.
-    fs::write(folder.join("names.csv"), "02:00:00:00:02:01,forward rack2\n").unwrap();
-    switch.reload().unwrap();
-    assert_eq!(ask(folder, &["names", "list"]), "02:00:00:00:02:01,forward rack2\n");
+    change_names(folder, &switch);
     is_done.store(true, Ordering::Relaxed);
     let (mut from, _to, count) = steady.join().unwrap();
     assert!(count > 0);
@@ -133,25 +172,14 @@ fn names_are_changed_while_frames_pass() {
     };
     assert_eq!(status["ports"][0]["rx_frames"], count + 1);
     assert_eq!(status["ports"][1]["tx_frames"], count + 1);
-    assert_eq!((&status["is_ready"], &status["names"], &status["source"]), (&true.into(), &1.into(), &"file".into()));
+    assert_eq!(
+        (&status["is_ready"], &status["names"], &status["source"]),
+        (&true.into(), &1.into(), &"file".into())
+    );
     let words = ask(folder, &["status"]);
     assert!(words.contains("names from a file") && words.contains("uplink-b"), "{words}");
 
-    let metrics = scalebricks::admin::client::Client::new(
-        scalebricks::admin::client::Target::Unix(folder.join("switch.sock")),
-        Duration::from_secs(10),
-    );
-    let metrics = metrics.unwrap().text("/metrics").unwrap();
-    for line in [
-        "scalebricks_switch_names 1".to_owned(),
-        "scalebricks_switch_ready 1".to_owned(),
-        format!("scalebricks_switch_frames_total{{port=\"rack1\",direction=\"in\"}} {}", count + 1),
-        "scalebricks_switch_unknown_frames_total{port=\"rack1\"} 1".to_owned(),
-        "scalebricks_switch_flooded_frames_total{port=\"rack1\"} 1".to_owned(),
-    ] {
-        assert!(metrics.lines().any(|other| other == line), "{line} is not in\n{metrics}");
-    }
-    assert!(metrics.ends_with("# EOF\n"));
+    check_metrics(folder, count);
 
     control.stop();
     thread.join().unwrap();

@@ -22,7 +22,11 @@ fn each_problem_has_its_line() {
         ("000102030405060708090a0b0c0d0e0f", "secret", "line 4: switch.secret: not 32 hexadecimal digits"),
         ("kind = \"mac\"", "kind = \"macs\"", "line 8: unknown variant `macs`"),
         ("kind = \"mac\"", "kind = \"ipv4\"", "line 10: names.unknown: only MAC addresses"),
-        ("kind = \"mac\"", "kind = \"mac\"\nwith_port = true", "line 9: names.with_port: only names of the kind 'tuple'"),
+        (
+            "kind = \"mac\"",
+            "kind = \"mac\"\nwith_port = true",
+            "line 9: names.with_port: only names of the kind 'tuple'",
+        ),
         ("kind = \"mac\"", "kind = \"bytes\"", "line 8: names.at: where are the bytes?"),
         ("kind = \"mac\"", "kind = \"bytes\"\nat = { offset = 3 }", "line 9: names.at: say length"),
         ("check_bits = 8", "check_bits = 9", "line 11: names.check_bits: 9 is not 0 to 8"),

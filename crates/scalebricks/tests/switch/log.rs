@@ -32,8 +32,7 @@ fn follow(configuration: &Configuration, engine: &Arc<dyn Engine>) -> Arc<Runnin
     let table = configuration.table().unwrap();
     let switch = Arc::new(Running::new(configuration.clone(), table, Instant::now()));
     let engine = Arc::clone(engine);
-    let log =
-        LogHandle::start_on(async move { engine }, &configuration.file, switch.names.clone()).unwrap();
+    let log = LogHandle::start_on(async move { engine }, &configuration.file, switch.names.clone()).unwrap();
     assert!(switch.log.set(log).is_ok());
     switch
 }
@@ -70,7 +69,9 @@ fn all_switches_come_to_the_same_names_and_a_new_one_recovers_them() {
             .zip(["forward rack1", "forward rack2"])
             .map(|(switch, action)| {
                 scope.spawn(move || {
-                    let add = |n| ask(switch, &[change(Change::Add, n, action), change(Change::Add, 1_000 + n, action)]);
+                    let add = |n| {
+                        ask(switch, &[change(Change::Add, n, action), change(Change::Add, 1_000 + n, action)])
+                    };
                     let answers = (0..50).map(add).map(|answer| match answer {
                         Ok(_) => 1,
                         Err(ChangeError::Refused(NameError::Exists { op: 0 }, _)) => 0,
@@ -90,7 +91,10 @@ fn all_switches_come_to_the_same_names_and_a_new_one_recovers_them() {
     assert!(names.contains(&"02:00:00:00:00:08,drop\n".to_owned()));
     // All or none, here too.
     let refused = ask(&switches[1], &[change(Change::Remove, 9, ""), change(Change::Remove, 7, "")]);
-    assert!(matches!(refused, Err(ChangeError::Refused(NameError::Missing { op: 1 }, Some(_)))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ChangeError::Refused(NameError::Missing { op: 1 }, Some(_)))),
+        "{refused:?}"
+    );
     drop(switches);
     let again = follow(&configuration, &engine);
     wait("it recovers", || again.has_all_names());
@@ -135,10 +139,8 @@ fn a_log_of_something_else_is_left_alone() {
     let configuration = configure(folder.path(), KIND);
     let engine: Arc<dyn Engine> =
         Arc::new(EmbeddedLog::open(&folder.path().join("log"), Options::default()).unwrap());
-    let batch = Batch {
-        id: BatchId { writer: WriterId(1), number: 1 },
-        payload: b"a cluster's".as_slice().into(),
-    };
+    let batch =
+        Batch { id: BatchId { writer: WriterId(1), number: 1 }, payload: b"a cluster's".as_slice().into() };
     pollster::block_on(engine.append(PartitionId(0), batch)).unwrap();
     let switch = follow(&configuration, &engine);
     std::thread::sleep(Duration::from_millis(300));

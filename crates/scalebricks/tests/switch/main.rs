@@ -4,6 +4,8 @@
 
 mod admin;
 mod config;
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod log;
 mod program;
 mod replay;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Frames with times in microseconds.
-type Frames = Vec<(u64, Vec<u8>)>;
+pub type Frames = Vec<(u64, Vec<u8>)>;
 
-fn write(path: &Path, frames: &Frames) {
+pub fn write(path: &Path, frames: &Frames) {
     let mut writer = CaptureWriter::create(path).unwrap();
     for (at, frame) in frames {
         writer.write_frame(Duration::from_micros(*at), frame).unwrap();
@@ -18,7 +18,7 @@ fn write(path: &Path, frames: &Frames) {
 }
 
 /// A pcap file, byte by byte as the format's description has it.
-fn read(path: &Path) -> Frames {
+pub fn read(path: &Path) -> Frames {
     let bytes = std::fs::read(path).unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let per_us = match u32_at(0) {
@@ -47,18 +47,19 @@ fn each_port_gets_what_is_for_it_and_the_summary_adds_up() {
     let routed = frame(mac(0xff, 0xfe), 9, b"route me");
     let rack1: Frames = vec![
         (100, to(2, 1, 1)),
-        (150, to(1, 2, 2)),        // back to where it came from
-        (300, broadcast.clone()),  // to all others
-        (301, to(7, 7, 3)),        // not known: to all others
-        (900, to(2, 2, 4)),        // told to drop
-        (901, routed.clone()),     // one hop on
+        (150, to(1, 2, 2)),       // back to where it came from
+        (300, broadcast.clone()), // to all others
+        (301, to(7, 7, 3)),       // not known: to all others
+        (900, to(2, 2, 4)),       // told to drop
+        (901, routed.clone()),    // one hop on
         (902, frame(mac(0xff, 0xfe), 1, b"expired")),
-        (903, vec![1, 2, 3]),      // not a frame
+        (903, vec![1, 2, 3]), // not a frame
     ];
     let uplink: Frames = vec![(120, to(1, 1, 5)), (310, to(0xff, 2, 6)), (320, broadcast.clone())];
     write(&folder.join("rack1.pcap"), &rack1);
     write(&folder.join("up.pcapng.gz"), &uplink);
-    let args = ["replay", "--config", "switch.toml", "--in", "rack1=rack1.pcap", "--in", "uplink-a=up.pcapng.gz"];
+    let args =
+        ["replay", "--config", "switch.toml", "--in", "rack1=rack1.pcap", "--in", "uplink-a=up.pcapng.gz"];
     let text = said(folder, &[&args[..], &["--out", "out", "--json", "out/summary.json"]].concat());
     assert!(text.contains("switch by mac: 7 names"), "{text}");
 
@@ -80,12 +81,10 @@ fn each_port_gets_what_is_for_it_and_the_summary_adds_up() {
     let summary: Value =
         serde_json::from_str(&std::fs::read_to_string(folder.join("out/summary.json")).unwrap()).unwrap();
     let port = &summary["ports"][0];
-    assert_eq!((&port["rx_frames"], &port["tx_frames"], &port["flooded"], &port["unknown"]), (
-        &8.into(),
-        &2.into(),
-        &2.into(),
-        &1.into()
-    ));
+    assert_eq!(
+        (&port["rx_frames"], &port["tx_frames"], &port["flooded"], &port["unknown"]),
+        (&8.into(), &2.into(), &2.into(), &1.into())
+    );
     let dropped = serde_json::json!({"by_action": 1, "expired": 1, "split_horizon": 1, "truncated": 1});
     assert_eq!(port["dropped"], dropped);
     assert_eq!(summary["ports"][2]["dropped"], serde_json::json!({"split_horizon": 1}));
@@ -112,7 +111,11 @@ fn the_clock_of_the_storm_guard_is_that_of_the_captures() {
     let left = read(&folder.join("out/rack2.pcap"));
     let (slow, fast) = left.split_at(left.iter().position(|(at, _)| *at >= 5_000_000).unwrap());
     assert_eq!(slow.len(), 2_000);
-    assert!((195..=205).contains(&fast.len()), "a burst of 100, and 100 in a tenth of a second: {}", fast.len());
+    assert!(
+        (195..=205).contains(&fast.len()),
+        "a burst of 100, and 100 in a tenth of a second: {}",
+        fast.len()
+    );
 }
 
 #[test]
@@ -121,9 +124,8 @@ fn what_cannot_be_replayed_is_told_and_leaves_nothing() {
     let folder = folder.path();
     example(folder);
     write(&folder.join("good.pcap"), &vec![(0, frame(mac(1, 1), 9, b"x"))]);
-    let replay = |input: &str| {
-        refused(folder, &["replay", "--config", "switch.toml", "--in", input, "--out", "out"])
-    };
+    let replay =
+        |input: &str| refused(folder, &["replay", "--config", "switch.toml", "--in", input, "--out", "out"]);
     assert_eq!(replay("rack9=good.pcap").0, Some(2));
     assert!(replay("rack9=good.pcap").1.contains("no port is named 'rack9'; there are rack1, rack2"));
     assert_eq!(replay("good.pcap").0, Some(2));

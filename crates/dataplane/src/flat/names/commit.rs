@@ -57,7 +57,8 @@ impl NameTable {
         let generation = self.fib.generation.load_full();
         self.tell_actions(&generation);
         let spread = generation.spread;
-        let ops: Vec<Op> = plan.steps.iter().zip(&ids).filter_map(|(step, id)| op(step, *id, spread)).collect();
+        let ops: Vec<Op> =
+            plan.steps.iter().zip(&ids).filter_map(|(step, id)| op(step, *id, spread)).collect();
         if self.control.batch_with(&generation.othello, &ops).is_err() {
             ids.into_iter().flatten().for_each(|id| self.interner.release(id));
             self.tell_actions(&generation);

@@ -76,7 +76,8 @@ impl Interner {
 
     /// What readers need.
     pub(super) fn export(&self) -> Actions {
-        let numbered = self.slots.iter().map(|slot| Numbered { action: slot.action, is_live: slot.names > 0 });
+        let numbered =
+            self.slots.iter().map(|slot| Numbered { action: slot.action, is_live: slot.names > 0 });
         let live = (0..=u16::MAX).zip(&self.slots).filter(|(_, slot)| slot.names > 0);
         Actions { numbered: numbered.collect(), live: live.map(|(id, _)| ActionId(id)).collect() }
     }

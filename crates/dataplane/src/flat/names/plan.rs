@@ -101,7 +101,11 @@ fn finish(table: &NameTable, steps: Vec<(usize, Step)>) -> Result<Plan, NameErro
             *uses.entry(id).or_default() += 1;
         }
         if let Some(action) = step.after {
-            if table.interner.has(&action) { kept.insert(action) } else { new.insert(action) };
+            if table.interner.has(&action) {
+                kept.insert(action)
+            } else {
+                new.insert(action)
+            };
         }
     }
     let gone = uses.iter().filter(|&(&id, &names)| {

@@ -12,11 +12,8 @@ use std::fmt;
 /// None in practice: memory takes everything.
 pub fn render(view: &SwitchView) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
-    let labels = vec![
-        ("version", view.version.clone()),
-        ("kind", view.kind.clone()),
-        ("source", view.source.clone()),
-    ];
+    let labels =
+        vec![("version", view.version.clone()), ("kind", view.kind.clone()), ("source", view.source.clone())];
     snapshot.add(MetricType::Info, "switch", "What the switch is.", [(labels, Value::Whole(1))]);
     snapshot.gauge("uptime_seconds", "Time since the switch started.", one(view.uptime_s));
     let states = NodeState::ALL

@@ -17,8 +17,8 @@ mod runtime;
 pub(crate) mod sections;
 mod takeover;
 
-pub(crate) use control::{EngineSection, engine};
 pub use control::{ControlFile, EngineAt, NatsAt, NatsTls};
+pub(crate) use control::{EngineSection, engine};
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 pub(crate) use runtime::{dpdk, workers};
 pub use takeover::TakeoverFile;

@@ -95,7 +95,15 @@ fn render(view: &SwitchView) -> String {
         ("state", view.state.name().to_owned()),
         ("up for", format!("{:.0} s", view.uptime_s)),
         ("names", count(view.names)),
-        ("actions", format!("{}, {} value bits, {} check bits", count(view.actions), view.value_bits, view.check_bits)),
+        (
+            "actions",
+            format!(
+                "{}, {} value bits, {} check bits",
+                count(view.actions),
+                view.value_bits,
+                view.check_bits
+            ),
+        ),
         (
             "memory",
             format!("{} for lookups, {} beside it", bytes(view.table_bytes), bytes(view.control_bytes)),

@@ -3,8 +3,6 @@
 mod names;
 mod ports;
 mod sections;
-#[cfg(test)]
-mod tests;
 
 use crate::node::config::{self, Dpdk, EngineAt, EngineSection, Layout, Problem, Problems, Workers};
 use scalebricks_dataplane::flat::text::PortNames;
@@ -147,12 +145,8 @@ fn storm(given: Option<&sections::Storm>, problems: &mut Problems<'_>) -> Option
 
 fn control(section: &sections::Control, problems: &mut Problems<'_>) -> Option<ControlFile> {
     let sections::Control { engine, replicas, credentials, tls, .. } = section;
-    let asked = EngineSection {
-        engine,
-        replicas: *replicas,
-        credentials: credentials.as_ref(),
-        tls: tls.as_ref(),
-    };
+    let asked =
+        EngineSection { engine, replicas: *replicas, credentials: credentials.as_ref(), tls: tls.as_ref() };
     if !PortNames::is_name(&section.name) {
         let what = format!("'{}' is not a name of 1 to 32 letters, digits, '-' and '_'", section.name);
         problems.add(engine.span(), "control.name", what);

@@ -25,11 +25,7 @@ pub(super) fn names(given: sections::Names, problems: &mut Problems<'_>) -> Opti
     }
     let filter_rate = given.filter_rate.as_ref().map(|rate| *rate.get_ref());
     if let Some(given) = given.filter_rate.as_ref().filter(|rate| !FILTER_RATES.contains(rate.get_ref())) {
-        problems.add(
-            given.span(),
-            "names.filter_rate",
-            format!("{} is not 1e-9 to 0.5", given.get_ref()),
-        );
+        problems.add(given.span(), "names.filter_rate", format!("{} is not 1e-9 to 0.5", given.get_ref()));
     }
     let check_bits = check_bits(&given, unknown, problems);
     Some(NamesFile {
@@ -63,7 +59,8 @@ fn check_bits(given: &sections::Names, unknown: Unknown, problems: &mut Problems
     let is_told_apart = unknown != Unknown::Answer;
     let asked = given.check_bits.as_ref().map(|bits| *bits.get_ref());
     if !is_told_apart && (asked.unwrap_or(0) > 0 || given.filter_rate.is_some()) {
-        let what = "with unknown = 'answer' nobody asks whether a name is known: neither check_bits nor filter_rate";
+        let what =
+            "with unknown = 'answer' nobody asks whether a name is known: neither check_bits nor filter_rate";
         problems.add(span, "names.check_bits", what);
     } else if is_told_apart && asked == Some(0) && given.filter_rate.is_none() {
         let what =

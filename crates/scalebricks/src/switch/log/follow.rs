@@ -127,8 +127,7 @@ impl Follower {
                 return None;
             }
         };
-        let ops: Result<Vec<NameOp>, String> =
-            changes.iter().map(|change| op(change, &self.file)).collect();
+        let ops: Result<Vec<NameOp>, String> = changes.iter().map(|change| op(change, &self.file)).collect();
         ops.map_err(|error| tracing::error!(position, %error, "an entry of the log is passed over")).ok()
     }
 }

@@ -69,8 +69,7 @@ impl Rig {
         let (near, far): (Vec<_>, Vec<_>) = ports.iter().map(|_| memory_port_pair(2 * BURST)).unzip();
         let near = near.into_iter().zip(ports);
         let near = near.map(|(near, port)| SwitchPort { port: Box::new(near), group: port.group });
-        let switch =
-            FlatSwitch::new(configuration.policy(), reader, near.collect(), Box::new(pool.clone()));
+        let switch = FlatSwitch::new(configuration.policy(), reader, near.collect(), Box::new(pool.clone()));
         Ok(Self { switch, far, pool })
     }
 }

@@ -36,7 +36,12 @@ impl Captures {
     }
 
     /// Adds what became of a frame. What was cut off of it is cut off still.
-    pub(super) fn write(&mut self, port: usize, came: &CapturedFrame, data: &[u8]) -> Result<(), SwitchError> {
+    pub(super) fn write(
+        &mut self,
+        port: usize,
+        came: &CapturedFrame,
+        data: &[u8],
+    ) -> Result<(), SwitchError> {
         let Some(file) = self.files.get_mut(port) else { return Ok(()) };
         let Some(writer) = &mut file.writer else { return Ok(()) };
         let written = writer.write_cut_frame(came.timestamp, data, came.original_len);
