@@ -109,7 +109,7 @@ seeds() {
         ;;
     flat_frame)
         # The kind of names and what to do, a port, how long the frame is, the frame.
-        bytes mac "0101""00""002f${mac}0800$inner"
+        bytes mac "0001""00""002f${mac}0800$inner"
         bytes v4 "0101""00""002f${mac}0800$inner"
         bytes route "4101""00""002f${mac}0800$inner""01""002f${mac}0800$inner"
         bytes v6 "4200""00""0053${mac}86dd$v6ext"

@@ -16,7 +16,7 @@ use std::time::Duration;
 const KINDS: [(NameKind, &str); 8] = [
     (NameKind::Mac, "02:00:00:00:00:02"),
     (NameKind::Ipv4, "10.45.0.2"),
-    (NameKind::Ipv6, "2001:db8::1"),
+    (NameKind::Ipv6, "2001:db8::2"),
     (NameKind::Tuple { with_port: false }, "8.8.8.8:53>10.45.0.2:4000/udp"),
     (NameKind::Tuple { with_port: true }, "b@8.8.8.8:53>10.45.0.2:4000/udp"),
     (place(Base::Frame, 0, Length::Fixed(6)), "0x020000000002"),

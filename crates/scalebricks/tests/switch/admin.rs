@@ -185,6 +185,6 @@ fn names_are_changed_while_frames_pass() {
     thread.join().unwrap();
     drop(admin);
     assert!(!folder.join("switch.sock").exists());
-    let (status, error) = super::program::refused(folder, &["status", "--socket", "switch.sock"]);
+    let (status, error) = refused(folder, &["status", "--socket", "switch.sock"]);
     assert!(status == Some(1) && error.contains("no such socket"), "{error}");
 }
