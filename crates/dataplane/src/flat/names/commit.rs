@@ -40,7 +40,7 @@ impl NameTable {
                 self.names.remove(&step.name);
             }
         }
-        self.grow_filter()?;
+        self.grow_filter();
         Ok(done)
     }
 
@@ -162,20 +162,21 @@ impl NameTable {
         Ok(())
     }
 
-    /// Makes a larger filter once there are so many names that it lets too many others through.
-    fn grow_filter(&mut self) -> Result<(), NameError> {
-        let (Some(filter), Some(rate)) = (&self.filter, self.config.filter_rate) else { return Ok(()) };
+    /// Makes a larger filter once there are so many names that it lets too many others through. One that cannot be made larger goes
+    /// on as it is: it never refuses a name.
+    fn grow_filter(&mut self) {
+        let (Some(filter), Some(rate)) = (&self.filter, self.config.filter_rate) else { return };
         let names = self.names.len() as u64;
         if filter.params().false_positive_rate(names) <= rate * 1.25 {
-            return Ok(());
+            return;
         }
-        let mut larger = CountingFilter::new(filter_params(rate, names + names / 2)?);
+        let Ok(params) = filter_params(rate, names + names / 2) else { return };
+        let mut larger = CountingFilter::new(params);
         self.names.keys().for_each(|name| larger.insert(name.hash(&self.config.hasher)));
         let _all_of_it = larger.take_delta();
         self.fib.generation.load().filter.store(Some(Arc::new(larger.export())));
         self.filter = Some(larger);
         self.reshaped += 1;
-        Ok(())
     }
 }
 
