@@ -107,6 +107,23 @@ seeds() {
         bytes down "00${mac}0800$inner"
         bytes up "04${mac}0800$v4"
         ;;
+    flat_frame)
+        # The kind of names and what to do, a port, how long the frame is, the frame.
+        bytes mac "0001""00""002f${mac}0800$inner"
+        bytes v4 "0101""00""002f${mac}0800$inner"
+        bytes route "4101""00""002f${mac}0800$inner""01""002f${mac}0800$inner"
+        bytes v6 "4200""00""0053${mac}86dd$v6ext"
+        bytes tuple "4300""00""002f${mac}0800$inner"
+        bytes all "0002""02""002a${lan}0806000108000604000102000000000bc63364630000000000""00c633640a"
+        bytes label "0600""01""0014${mac}88b505""68656c6c6f"
+        ;;
+    flat_names)
+        # The kind of names, and the file.
+        bytes mac "00""30323a30303a30303a30303a30303a30312c666f7277617264206c6566740a"
+        bytes v4 "01""3139322e302e322e312c64726f700a"
+        bytes tuple "03""312e312e312e313a353e322e322e322e323a38302f7463702c666c6f6f640a"
+        bytes label "06""766964656f2c64726f700a"
+        ;;
     local)
         # What to do, how much later, how long the frame is, the frame.
         bytes arp "05002a${lan}0806000108000604000102000000000bc63364630000000000""00c633640a"

@@ -122,7 +122,8 @@ stage_dpdk() {
         { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
     cargo clippy -p scalebricks-dpdk -p scalebricks-bench -p scalebricks --features scalebricks/dpdk --all-targets --locked -- -D warnings &&
         cargo test --locked -p scalebricks-dpdk --features dpdk --no-run &&
-        with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk
+        with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk &&
+        cargo test --locked -p scalebricks --features dpdk --test switch dpdk
 }
 
 # A cluster over real interfaces, in all architectures.

@@ -19,6 +19,7 @@
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
 //! | [`pinned`] | the same as the control plane feeds them, key by key; counters that move with flows |
+//! | [`flat`] | the switch for flat names, beside the gateway |
 //! | [`capacity`] | how many flows fit in a given memory |
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod capacity;
 mod classify;
 pub mod cluster;
 pub mod fabric_mac;
+pub mod flat;
 pub mod flow;
 pub mod fragment_cache;
 mod handling;

@@ -7,6 +7,7 @@ use crate::demo::args as demo;
 use crate::lab::args as lab;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks::engine;
+use scalebricks::switch::args as switch;
 use scalebricks_bench::{BenchArgs, args};
 use scalebricks_engine::remote::Endpoint;
 use std::path::PathBuf;
@@ -43,6 +44,10 @@ pub enum Command {
     /// The process that keeps the control plane's log on this machine
     #[command(long_about = engine::ABOUT, after_long_help = engine::EXAMPLES, after_help = "See --help for examples.")]
     Engine(EngineCall),
+
+    /// A switch that forwards by flat names: MAC or IP addresses, tuples, bytes
+    #[command(long_about = switch::ABOUT, after_long_help = switch::EXAMPLES, after_help = "See --help for examples.")]
+    Switch(switch::SwitchCall),
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]

@@ -1,4 +1,4 @@
-//! A gateway node, the window into it, and the process that keeps a log, as a library: the command line is built over it, and tests reach it without.
+//! A gateway node, a switch, the window into them, and the process that keeps a log, as a library: the command line is built over it, and tests reach it without.
 
 #![forbid(unsafe_code)]
 
@@ -6,3 +6,4 @@ pub mod admin;
 pub mod cluster;
 pub mod engine;
 pub mod node;
+pub mod switch;

@@ -14,7 +14,8 @@ mod report;
 use admin::commands;
 use clap::Parser;
 use cli::{Cli, Command, EngineCommand, LogFormat, NodeCommand};
-use scalebricks::{admin, engine, node};
+use scalebricks::switch::args::SwitchCommand;
+use scalebricks::{admin, engine, node, switch};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::io::IsTerminal;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
         Command::Flow(command) => command.is_quiet(),
+        Command::Switch(call) => call.is_quiet(),
         Command::Engine(_)
         | Command::Status(_)
         | Command::Stats(_)
@@ -82,6 +84,17 @@ fn main() -> ExitCode {
             }
         }
         .map_err(|error| (error.to_string(), status::FAILURE)),
+        Command::Switch(call) => match call.command() {
+            SwitchCommand::Check(args) => switch::check(&args.config, &console),
+            SwitchCommand::Run(args) => {
+                log(LogFormat::Text);
+                switch::run(&args.config)
+            }
+            SwitchCommand::Replay(args) => switch::replay::run(&args, &console, &interrupt),
+            SwitchCommand::Status(args) => switch::admin::status(&args, &console).map_err(Into::into),
+            SwitchCommand::Names(command) => switch::admin::names(&command, &console).map_err(Into::into),
+        }
+        .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Lab(command) => {
             lab::run(&command, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }

@@ -176,7 +176,7 @@ impl Client {
     }
 
     /// Hands over an answer as it comes, as for [`Self::capture`]. Whether it came to its end.
-    fn stream(
+    pub(crate) fn stream(
         &self,
         method: Method,
         path: &str,
@@ -202,11 +202,16 @@ impl Client {
         })
     }
 
-    fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
+    pub(crate) fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
         serde_json::to_vec(request).map(Bytes::from).map_err(|error| self.protocol(&error))
     }
 
-    fn json<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, ClientError> {
+    pub(crate) fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
         let bytes = self.answer(method, path, body)?;
         serde_json::from_slice(&bytes).map_err(|error| self.protocol(&error))
     }

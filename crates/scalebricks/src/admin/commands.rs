@@ -69,7 +69,7 @@ impl CommandError {
 }
 
 impl NodeArgs {
-    fn client(&self) -> Result<Client, CommandError> {
+    pub(crate) fn client(&self) -> Result<Client, CommandError> {
         Ok(Client::new(self.target(), Duration::from_secs(u64::from(self.timeout)))?)
     }
 }
@@ -127,7 +127,7 @@ pub fn capture(args: &CaptureArgs, console: &Console, interrupt: &Interrupt) -> 
 }
 
 /// Prints an answer, as JSON or in words.
-fn tell<T: Serialize>(
+pub(crate) fn tell<T: Serialize>(
     console: &Console,
     json: bool,
     answer: &T,
@@ -167,7 +167,7 @@ fn table(header: &[&str]) -> Table {
 }
 
 /// Names and what they are, without lines.
-fn list(rows: &[(&str, String)]) -> String {
+pub(crate) fn list(rows: &[(&str, String)]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     for (name, what) in rows {

@@ -4,6 +4,7 @@
 //! docs/admin.md, and a test holds it against what is written here.
 
 mod control;
+mod switch;
 
 use super::model::{FlowSums, NodeCounters, NodeState, PortCounters, Stats, Status};
 use prometheus_client::collector::Collector;
@@ -16,6 +17,8 @@ use std::fmt;
 
 /// What the text is: the `OpenMetrics` format, which Prometheus asks for first.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub use switch::render as render_switch;
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -68,14 +71,19 @@ pub fn render(status: &Status, stats: &Stats, is_ready: bool) -> Result<String, 
     if let Some(control) = &stats.control {
         snapshot.control(control);
     }
-    let mut registry = Registry::with_prefix("scalebricks");
-    registry.register_collector(Box::new(snapshot));
-    let mut out = String::new();
-    text::encode(&mut out, &registry)?;
-    Ok(out)
+    snapshot.encode_all("scalebricks")
 }
 
 impl Snapshot {
+    /// All metrics, their names behind this prefix.
+    fn encode_all(self, prefix: &str) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix(prefix);
+        registry.register_collector(Box::new(self));
+        let mut out = String::new();
+        text::encode(&mut out, &registry)?;
+        Ok(out)
+    }
+
     fn add(
         &mut self,
         kind: MetricType,

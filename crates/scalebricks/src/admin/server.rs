@@ -8,7 +8,7 @@ mod body;
 mod capture;
 mod cluster;
 mod flows;
-mod routes;
+pub(crate) mod routes;
 mod socket;
 mod stall;
 mod tls;
@@ -18,6 +18,7 @@ pub use routes::openapi;
 use super::flows::Flows;
 use super::inspect::Inspect;
 use accept::Shared;
+use axum::Router;
 use socket::SocketFile;
 use std::fmt;
 use std::io;
@@ -157,6 +158,15 @@ impl AdminServer {
         node: Arc<dyn Inspect>,
         flows: Option<Arc<dyn Flows>>,
     ) -> Result<Self, ServerError> {
+        let limits = listen.limits;
+        Self::serve(listen, move || routes::router(Arc::clone(&node), flows.clone(), limits))
+    }
+
+    /// The same for whatever answers.
+    pub(crate) fn serve(
+        listen: &Listen,
+        router: impl Fn() -> Router + Send + 'static,
+    ) -> Result<Self, ServerError> {
         let acceptor = listen.tcp.as_ref().map(Acceptor::new).transpose()?;
         let tcp = listen.tcp.as_ref().map(|tcp| bind(tcp.address)).transpose()?;
         let tcp_address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
@@ -171,11 +181,11 @@ impl AdminServer {
         // Made on its own thread: connections are tasks of the runtime, and end when it is dropped.
         let serve = move || async move {
             let shared = |router| Shared::new(router, limits);
-            let unix = accept::unix(unix, shared(routes::router(Arc::clone(&node), flows.clone(), limits)));
+            let unix = accept::unix(unix, shared(router()));
             let tls = async {
                 match tcp.zip(acceptor) {
                     Some((tcp, acceptor)) => {
-                        let router = tls::guard(routes::router(node, flows, limits), acceptor.token());
+                        let router = tls::guard(router(), acceptor.token());
                         accept::tls(tcp, acceptor, shared(router)).await;
                     }
                     None => std::future::pending().await,

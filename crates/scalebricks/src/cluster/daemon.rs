@@ -262,7 +262,7 @@ impl Drop for Daemon {
 }
 
 /// What can be said of an engine before it is reached.
-fn check(engine: &EngineAt) -> Result<(), DaemonError> {
+pub(crate) fn check(engine: &EngineAt) -> Result<(), DaemonError> {
     match engine {
         EngineAt::Process(endpoint) => {
             endpoint.check().map_err(|error| DaemonError::Engine(error.to_string()))
@@ -272,7 +272,7 @@ fn check(engine: &EngineAt) -> Result<(), DaemonError> {
 }
 
 /// Opens an engine; not before it can be had.
-async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
+pub(crate) async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
     loop {
         match try_open(engine, cluster).await {
             Ok(engine) => return engine,

@@ -50,4 +50,6 @@ mod waiting;
 pub mod wire;
 mod write;
 
+pub(crate) use daemon::{check as check_engine, open as open_engine};
+pub(crate) use plane::draw_writer;
 pub use plane::{ControlPlane, PlaneConfig};

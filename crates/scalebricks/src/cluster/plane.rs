@@ -375,7 +375,7 @@ impl ControlPlane {
 }
 
 /// A number for this process's batches, higher than all before.
-async fn draw_writer(engine: &dyn Engine) -> Result<WriterId, EngineError> {
+pub(crate) async fn draw_writer(engine: &dyn Engine) -> Result<WriterId, EngineError> {
     const KEY: &str = "cluster.writer";
     loop {
         let record = engine.record(KEY).await?;

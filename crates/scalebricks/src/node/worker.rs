@@ -32,7 +32,7 @@ impl Control {
         self.0.store(STOP, Ordering::Relaxed); // nothing is published with it
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.0.load(Ordering::Relaxed) == STOP
     }
 }
@@ -209,7 +209,8 @@ impl<P: PacketBuf> Worker<P> {
     }
 }
 
-fn stay_on(core: u16) -> rustix::io::Result<()> {
+/// Binds this thread to a core.
+pub(crate) fn stay_on(core: u16) -> rustix::io::Result<()> {
     let mut one = CpuSet::new();
     if usize::from(core) >= CpuSet::MAX_CPU {
         return Err(rustix::io::Errno::INVAL);

@@ -71,7 +71,7 @@ pub fn openapi() -> Result<String, serde_json::Error> {
 
 /// Everything the server answers.
 pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, limits: Limits) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/stats", get(stats))
         .route("/v1/trace", post(trace))
@@ -81,6 +81,13 @@ pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, li
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
         .merge(flows::router(pinning, limits))
+        .with_state(node);
+    bounded(router, limits)
+}
+
+/// What every router of the interface has: an answer to all questions, and an end to each.
+pub(crate) fn bounded(router: Router, limits: Limits) -> Router {
+    router
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "nothing is answered there: see /openapi.json") })
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "not by this method: see /openapi.json")
@@ -91,15 +98,15 @@ pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, li
             let answer = tokio::time::timeout(limits.request_time, next.run(request)).await;
             answer.unwrap_or_else(|_| problem(StatusCode::REQUEST_TIMEOUT, "the request took too long"))
         }))
-        .with_state(node)
 }
 
-fn problem(code: StatusCode, error: impl Into<String>) -> Response {
+/// What went wrong, as every answer says it.
+pub(crate) fn problem(code: StatusCode, error: impl Into<String>) -> Response {
     (code, Json(Problem { error: error.into() })).into_response()
 }
 
 /// A body that is not what was asked for.
-fn rejected(rejection: &JsonRejection) -> Response {
+pub(crate) fn rejected(rejection: &JsonRejection) -> Response {
     problem(rejection.status(), rejection.body_text())
 }
 

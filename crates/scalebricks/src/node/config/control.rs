@@ -8,6 +8,7 @@ use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
 
 /// Default of `control.partitions`.
 const PARTITIONS: u32 = 64;
@@ -95,7 +96,7 @@ pub(super) fn control(
     ports: Option<&[Port; 3]>,
     problems: &mut Problems<'_>,
 ) -> Option<ControlFile> {
-    let engine = engine(&section, problems);
+    let engine = engine(&EngineSection::from(&section), problems);
     let partitions = section.partitions.as_ref().map_or(PARTITIONS, |given| *given.get_ref());
     let count = PartitionCount::new(partitions).ok();
     if let (None, Some(given)) = (count, &section.partitions) {
@@ -146,8 +147,28 @@ pub(super) fn control(
     })
 }
 
-fn engine(section: &sections::Control, problems: &mut Problems<'_>) -> Option<EngineAt> {
-    let given = &section.engine;
+/// What a section says of the engine.
+pub(crate) struct EngineSection<'a> {
+    /// Where it is.
+    pub engine: &'a Spanned<String>,
+    /// Servers that keep each log.
+    pub replicas: Option<u8>,
+    /// The file with a NATS user's credentials.
+    pub credentials: Option<&'a PathBuf>,
+    /// TLS to NATS servers.
+    pub tls: Option<&'a sections::NatsTls>,
+}
+
+impl<'a> From<&'a sections::Control> for EngineSection<'a> {
+    fn from(section: &'a sections::Control) -> Self {
+        let sections::Control { engine, replicas, credentials, tls, .. } = section;
+        Self { engine, replicas: *replicas, credentials: credentials.as_ref(), tls: tls.as_ref() }
+    }
+}
+
+/// The engine that a section names; `None` if there is a problem with it.
+pub(crate) fn engine(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> Option<EngineAt> {
+    let given = section.engine;
     let text = given.get_ref();
     if text.starts_with("nats://") || text.starts_with("tls://") {
         return Some(EngineAt::Nats(nats(section, problems)));
@@ -175,13 +196,13 @@ fn engine(section: &sections::Control, problems: &mut Problems<'_>) -> Option<En
 /// Servers that keep each log, unless told otherwise.
 const REPLICAS: u8 = 3;
 
-fn nats(section: &sections::Control, problems: &mut Problems<'_>) -> NatsAt {
+fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {
     let span = || section.engine.span();
     let replicas = section.replicas.unwrap_or(REPLICAS);
     if ![1, 3, 5].contains(&replicas) {
         problems.add(span(), "control.replicas", format!("{replicas} is not 1, 3 or 5"));
     }
-    let tls = section.tls.as_ref().map(|tls| {
+    let tls = section.tls.map(|tls| {
         let identity = tls.certificate.clone().zip(tls.key.clone());
         if identity.is_none() && (tls.certificate.is_some() || tls.key.is_some()) {
             problems.add(span(), "control.tls", "a certificate and its key go together");
@@ -191,7 +212,7 @@ fn nats(section: &sections::Control, problems: &mut Problems<'_>) -> NatsAt {
     NatsAt {
         servers: section.engine.get_ref().split(',').map(|server| server.trim().to_owned()).collect(),
         replicas,
-        credentials: section.credentials.clone(),
+        credentials: section.credentials.cloned(),
         tls,
     }
 }

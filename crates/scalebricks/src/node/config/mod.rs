@@ -15,11 +15,13 @@ use std::path::PathBuf;
 mod control;
 mod ports;
 mod runtime;
-mod sections;
+pub(crate) mod sections;
 mod takeover;
 
 pub use control::{ControlFile, EngineAt, NatsAt, NatsTls};
+pub(crate) use control::{EngineSection, engine};
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
+pub(crate) use runtime::{dpdk, workers};
 pub use takeover::TakeoverFile;
 
 /// Everything a node is told.
@@ -166,17 +168,44 @@ const BASE_STATION_MTU: u16 = 1_600;
 const DRAIN_MS: u32 = 500;
 
 /// What was wrong so far.
-struct Problems<'a> {
+pub(crate) struct Problems<'a> {
     text: &'a str,
     found: Vec<Problem>,
 }
 
-impl Problems<'_> {
+impl<'a> Problems<'a> {
+    /// Nothing was, so far.
+    pub(crate) const fn new(text: &'a str) -> Self {
+        Self { text, found: Vec::new() }
+    }
+
+    /// Why a text is not TOML with the keys that are known.
+    pub(crate) fn of_toml(text: &'a str, error: &toml::de::Error) -> Vec<Problem> {
+        let line = Self::new(text).line(error.span().map_or(0, |span| span.start));
+        vec![Problem { line, key: String::new(), what: error.message().trim().replace('\n', ", ") }]
+    }
+
+    /// What was made, if nothing was wrong; else all that was, by line.
+    pub(crate) fn settle<T>(mut self, made: Option<T>) -> Result<T, Vec<Problem>> {
+        match made {
+            Some(made) if self.found.is_empty() => Ok(made),
+            _ => {
+                self.found.sort_by_key(|problem| problem.line);
+                Err(self.found)
+            }
+        }
+    }
+
+    /// The end of the text.
+    pub(crate) const fn end(&self) -> Range<usize> {
+        self.text.len()..self.text.len()
+    }
+
     fn line(&self, at: usize) -> usize {
         self.text.bytes().take(at).fold(1, |line, byte| line + usize::from(byte == b'\n'))
     }
 
-    fn add(&mut self, span: Range<usize>, key: &str, what: impl Into<String>) {
+    pub(crate) fn add(&mut self, span: Range<usize>, key: &str, what: impl Into<String>) {
         let line = self.line(span.start);
         self.found.push(Problem { line, key: key.to_owned(), what: what.into() });
     }
@@ -188,20 +217,10 @@ impl NodeFile {
     /// # Errors
     /// All [`Problem`]s, or the first if the file cannot be understood as TOML with these keys.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        let file: File = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = Problems { text, found: Vec::new() }.line(at);
-            vec![Problem { line, key: String::new(), what: error.message().trim().replace('\n', ", ") }]
-        })?;
-        let mut problems = Problems { text, found: Vec::new() };
+        let file: File = toml::from_str(text).map_err(|error| Problems::of_toml(text, &error))?;
+        let mut problems = Problems::new(text);
         let made = file.make(&mut problems);
-        match made {
-            Some(made) if problems.found.is_empty() => Ok(made),
-            _ => {
-                problems.found.sort_by_key(|problem| problem.line);
-                Err(problems.found)
-            }
-        }
+        problems.settle(made)
     }
 }
 
@@ -262,8 +281,8 @@ impl File {
             Some(section) => Some(control::control(section, *id, size, ports.as_ref(), problems)?),
         };
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
-        let workers = runtime::workers(self.worker, problems);
-        let dpdk = runtime::dpdk(self.dpdk, problems);
+        let workers = workers(self.worker, problems);
+        let dpdk = dpdk(self.dpdk, problems);
         let default_socket = || PathBuf::from(format!("/run/scalebricks/node{id}.sock"));
         let admin = self.node.admin.unwrap_or_else(default_socket);
         let cluster = self.cluster;
@@ -318,7 +337,8 @@ fn gpt(
     parsed.map_err(|error| problems.add(given.span(), "cluster.gpt", error.to_string())).ok()
 }
 
-fn seed(text: &str) -> Option<HashSeed> {
+/// The seed of a secret: 32 hexadecimal digits.
+pub(crate) fn seed(text: &str) -> Option<HashSeed> {
     let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let word = |at: usize| u64::from_str_radix(text.get(at..at + 16)?, 16).ok();
     is_hex.then(|| Some(HashSeed::new(word(0)?, word(16)?)))?

@@ -83,7 +83,7 @@ pub enum Idle {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum IdleKind {
+pub(crate) enum IdleKind {
     #[default]
     Sleep,
     Spin,
@@ -104,13 +104,14 @@ pub struct Dpdk {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum PageKind {
+pub(crate) enum PageKind {
     #[default]
     Ordinary,
     HugePages,
 }
 
-pub(super) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> Workers {
+/// The workers of a section.
+pub(crate) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> Workers {
     let sleep_us = given.sleep_us.as_ref().map_or(SLEEP_US, |us| *us.get_ref());
     if let Some(given) = given.sleep_us.as_ref().filter(|us| !(1..=MAX_SLEEP_US).contains(us.get_ref())) {
         let what = format!("{sleep_us} is not 1 to {MAX_SLEEP_US}");
@@ -142,7 +143,8 @@ pub(super) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> W
     Workers { cores, layout, idle }
 }
 
-pub(super) fn dpdk(given: sections::Dpdk, problems: &mut Problems<'_>) -> Dpdk {
+/// What a section says of DPDK.
+pub(crate) fn dpdk(given: sections::Dpdk, problems: &mut Problems<'_>) -> Dpdk {
     let huge_pages = given.memory == PageKind::HugePages;
     let packets = given.packets.as_ref().map_or(PACKETS, |packets| *packets.get_ref());
     if let Some(given) = given.packets.as_ref().filter(|packets| *packets.get_ref() < 2_048) {

@@ -86,7 +86,7 @@ pub(super) struct Node {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Worker {
+pub(crate) struct Worker {
     #[serde(default)]
     pub cores: Option<Spanned<Vec<u16>>>,
     #[serde(default)]
@@ -98,7 +98,7 @@ pub(super) struct Worker {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Dpdk {
+pub(crate) struct Dpdk {
     #[serde(default)]
     pub memory: PageKind,
     pub memory_mib: Option<Spanned<u32>>,
@@ -166,7 +166,7 @@ pub(super) struct Peer {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NatsTls {
+pub(crate) struct NatsTls {
     pub authorities: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,

@@ -1,0 +1,133 @@
+//! What a switch does with a frame, and the table in which a name's value finds it.
+
+use arc_swap::ArcSwap;
+use scalebricks_wire::MacAddr;
+use std::fmt;
+use std::sync::Arc;
+
+/// Most ports of a switch.
+pub const MAX_PORTS: usize = 256;
+
+/// Most different actions of a switch: an id has 16 bits.
+pub const MAX_ACTIONS: usize = 1 << 16;
+
+/// A port of a switch, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortNo(u16);
+
+impl PortNo {
+    /// The port of this number, below [`MAX_PORTS`].
+    pub const fn new(number: usize) -> Option<Self> {
+        if number < MAX_PORTS { Some(Self(number as u16)) } else { None }
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// Its number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for PortNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {}", self.0)
+    }
+}
+
+/// What is done with the frames of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// They leave by a port, unchanged.
+    Forward(PortNo),
+    /// They are routed: one hop less to live, new MAC addresses, out by a port.
+    Route {
+        /// The port.
+        port: PortNo,
+        /// The MAC address of the next hop.
+        next_hop: MacAddr,
+        /// The MAC address that they come from.
+        source: MacAddr,
+    },
+    /// They are dropped.
+    Drop,
+    /// They leave by all ports but those of the group they came by.
+    Flood,
+}
+
+impl Action {
+    /// The one port it needs.
+    pub const fn port(&self) -> Option<PortNo> {
+        match *self {
+            Self::Forward(port) | Self::Route { port, .. } => Some(port),
+            Self::Drop | Self::Flood => None,
+        }
+    }
+}
+
+/// The number of an action: the value of names in Othello.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ActionId(pub(super) u16);
+
+/// An action that was given a number. A number means one action for good: first it is in use, some day it is not any more, and it
+/// is never given again in the same generation of the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbered {
+    pub(super) action: Action,
+    pub(super) is_live: bool,
+}
+
+/// All actions at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Actions {
+    pub(super) numbered: Box<[Numbered]>,
+    /// Those in use.
+    pub(super) live: Box<[ActionId]>,
+}
+
+/// What a value that Othello gave means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// This action.
+    Is(Action),
+    /// Nothing: no name has this value, so the one that was asked for is none of the table's.
+    Nothing,
+}
+
+impl Actions {
+    /// The meaning of a value that was looked up *after* these actions were loaded. `newest` has those of now.
+    ///
+    /// A number that was out of use before the lookup is no name's, as it is never given again. One that was not given yet
+    /// came to be in between, if it is any name's, and the newest actions have it: in use or not, it was when it was looked up.
+    #[inline]
+    pub(super) fn meaning(&self, value: u16, newest: &ArcSwap<Self>) -> Meaning {
+        match self.numbered.get(usize::from(value)) {
+            Some(Numbered { action, is_live: true }) => Meaning::Is(*action),
+            Some(_) => Meaning::Nothing,
+            None => match newest.load().numbered.get(usize::from(value)) {
+                Some(numbered) => Meaning::Is(numbered.action),
+                None => Meaning::Nothing,
+            },
+        }
+    }
+
+    /// One of the actions in use, the same for the same bits; `None` if there are none.
+    #[inline]
+    pub(super) fn any(&self, bits: u16) -> Option<Action> {
+        let id = self.live.get((usize::from(bits) * self.live.len()) >> 16)?;
+        self.numbered.get(usize::from(id.0)).map(|numbered| numbered.action)
+    }
+}
+
+/// The actions of a table's generation, as its readers see them.
+#[derive(Debug, Default)]
+pub(super) struct LiveActions(pub(super) ArcSwap<Actions>);
+
+impl LiveActions {
+    pub(super) fn new(actions: Actions) -> Self {
+        Self(ArcSwap::from(Arc::new(actions)))
+    }
+}

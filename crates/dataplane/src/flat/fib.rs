@@ -1,0 +1,205 @@
+//! The FIB of a switch: what workers look names up in, and what a name table changes beneath them.
+//!
+//! ```text
+//! name ─▶ hash ─▶ [filter: known at all?] ─▶ Othello ─▶ value ─▶ actions ─▶ action
+//! ```
+//!
+//! For a name that is in the table before and after a change, every lookup beside the change gives the action before or after
+//! it, never a third: a value means one action for as long as a generation lasts (`Actions::meaning`). When all values have been
+//! used up, a whole new generation takes the place of the old by one store.
+
+use super::action::{Action, ActionId, LiveActions, Meaning};
+use arc_swap::{ArcSwap, ArcSwapOption, Cache};
+use scalebricks_io::BURST;
+use scalebricks_tables::filter::BloomFilter;
+use scalebricks_tables::othello::{Othello, OthelloReader};
+use scalebricks_types::KeyHash;
+use std::sync::Arc;
+
+/// What becomes of frames whose name is not in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unknown {
+    /// They are dropped.
+    Drop,
+    /// They are flooded, as MAC bridges do.
+    Flood,
+    /// Whatever Othello answers is taken: each name gets some action of those in use, always the same while the table stays as
+    /// it is. So a load balancer spreads names over its servers that nobody has told it of.
+    Answer,
+}
+
+/// One Othello table with the actions that its values mean.
+#[derive(Debug)]
+pub(super) struct Generation {
+    pub(super) othello: Arc<Othello>,
+    pub(super) actions: LiveActions,
+    /// Asked first, if there is one; replaced whole when it grows.
+    pub(super) filter: ArcSwapOption<BloomFilter>,
+    /// Whether slots have checksums.
+    pub(super) is_checked: bool,
+    /// What spreads the values of aliens.
+    pub(super) spread: Spread,
+}
+
+/// How values are stored so that those of aliens are spread evenly.
+///
+/// Slots that no name needs are 0, so most names that are not in a table that is far from full find the value 0. Where each
+/// name's value is masked by bits of its own hash, they find those bits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    mask: u16,
+}
+
+impl Spread {
+    /// Values as they are.
+    pub(super) const NONE: Self = Self { mask: 0 };
+
+    /// Values of so many bits, masked. All names have to be given new values when the bits become more.
+    pub(super) const fn over(value_bits: u8) -> Self {
+        Self { mask: ((1_u32 << value_bits) - 1) as u16 } // at most 16 bits
+    }
+
+    /// What is stored for a value, and the value of what is stored.
+    #[inline(always)]
+    pub(super) const fn mask(self, hash: KeyHash, value: u16) -> u16 {
+        value ^ (spread_bits(hash) & self.mask)
+    }
+}
+
+/// Bits of a hash for which no table uses it.
+#[inline(always)]
+const fn spread_bits(hash: KeyHash) -> u16 {
+    (hash.get().wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as u16
+}
+
+/// The FIB of a switch, shared by all its workers.
+#[derive(Debug)]
+pub struct FlatFib {
+    pub(super) generation: Arc<ArcSwap<Generation>>,
+}
+
+impl FlatFib {
+    pub(super) fn new(generation: Generation) -> Self {
+        Self { generation: Arc::new(ArcSwap::from_pointee(generation)) }
+    }
+
+    /// A reader for one worker.
+    pub fn reader(&self, unknown: Unknown) -> FibReader {
+        let generation = self.generation.load_full();
+        FibReader {
+            generations: Cache::new(Arc::clone(&self.generation)),
+            othello: OthelloReader::new(Arc::clone(&generation.othello)),
+            generation,
+            unknown,
+        }
+    }
+
+    /// Bytes of memory that lookups may touch: Othello, filter, actions.
+    pub fn table_bytes(&self) -> usize {
+        let generation = self.generation.load();
+        let actions = generation.actions.0.load();
+        let filter = generation.filter.load().as_ref().map_or(0, |filter| filter.table_bytes());
+        generation.othello.stats().table_bytes
+            + filter
+            + size_of_val(&*actions.numbered)
+            + size_of::<ActionId>() * actions.live.len()
+    }
+}
+
+/// One worker's reader of a [`FlatFib`].
+#[derive(Debug)]
+pub struct FibReader {
+    generations: Cache<Arc<ArcSwap<Generation>>, Arc<Generation>>,
+    /// The one that `othello` reads.
+    generation: Arc<Generation>,
+    othello: OthelloReader,
+    unknown: Unknown,
+}
+
+/// What the table says of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// What is to be done; `None` if the name is not known, or seems not to be, or there is nothing to do.
+    pub action: Option<Action>,
+    /// Whether the name was found to be none of the table's. Not every name that is none is found out.
+    pub is_alien: bool,
+}
+
+impl Answer {
+    const ALIEN: Self = Self { action: None, is_alien: true };
+}
+
+impl FibReader {
+    /// What becomes of names that are not known.
+    pub const fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+
+    /// The answers for a burst of names.
+    ///
+    /// Cost: as of [`OthelloReader::check_batch`], with a filter one line of it a name before; then the action, 16 bytes
+    /// in a table of all of them.
+    ///
+    /// # Panics
+    /// If there are more than [`BURST`], or `answers` is shorter.
+    pub fn lookup_batch(&mut self, hashes: &[KeyHash], answers: &mut [Answer]) {
+        let answers = &mut answers[..hashes.len()];
+        let newest = self.generations.load();
+        if !Arc::ptr_eq(newest, &self.generation) {
+            self.generation = Arc::clone(newest);
+            self.othello = OthelloReader::new(Arc::clone(&self.generation.othello));
+        }
+        // Before the lookup: see `Actions::meaning`.
+        let actions = self.generation.actions.0.load();
+        if self.unknown == Unknown::Answer {
+            let mut values = [0; BURST];
+            self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
+            for ((answer, &hash), &value) in answers.iter_mut().zip(hashes).zip(&values) {
+                let value = self.generation.spread.mask(hash, value);
+                *answer = match actions.meaning(value, &self.generation.actions.0) {
+                    Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
+                    Meaning::Nothing => Answer { action: actions.any(spread_bits(hash)), is_alien: true },
+                };
+            }
+            return;
+        }
+        let mut found = [None; BURST];
+        if self.generation.is_checked {
+            self.othello.check_batch(hashes, &mut found[..hashes.len()]);
+        } else {
+            let mut values = [0; BURST];
+            self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
+            for (found, &value) in found.iter_mut().zip(&values).take(hashes.len()) {
+                *found = Some(value);
+            }
+        }
+        let mut is_known = [true; BURST];
+        if let Some(filter) = &*self.generation.filter.load() {
+            filter.contains_batch(hashes, &mut is_known[..hashes.len()]);
+        }
+        let found = found.iter().zip(&is_known);
+        for ((answer, &hash), (found, is_known)) in answers.iter_mut().zip(hashes).zip(found) {
+            let meaning = found.filter(|_| *is_known).map_or(Meaning::Nothing, |value| {
+                let value = self.generation.spread.mask(hash, value);
+                actions.meaning(value, &self.generation.actions.0)
+            });
+            *answer = match meaning {
+                Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
+                Meaning::Nothing => Answer::ALIEN,
+            };
+        }
+    }
+
+    /// The answer for one name.
+    pub fn lookup(&mut self, hash: KeyHash) -> Answer {
+        let mut answer = [Answer::ALIEN];
+        self.lookup_batch(&[hash], &mut answer);
+        answer[0]
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self::ALIEN
+    }
+}

@@ -1,0 +1,63 @@
+//! One hop of a packet that is routed: time to live, header checksum, MAC addresses.
+
+use super::reason::SwitchDrop;
+use scalebricks_wire::MacAddr;
+use scalebricks_wire::checksum::update_u16;
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, parse_frame};
+use scalebricks_wire::ipv4::{Ipv4, header_checksum_ok};
+use scalebricks_wire::ipv6::Ipv6;
+
+/// Where the time to live of IPv4 is, and the checksum behind it.
+const IPV4_TTL: usize = 8;
+/// Where the hop limit of IPv6 is.
+const IPV6_HOP_LIMIT: usize = 7;
+
+/// Makes a frame one of the next link. A frame that is refused may have been changed in nothing.
+///
+/// # Errors
+/// What it is dropped for.
+pub(super) fn route(
+    frame: &mut [u8],
+    next_hop: MacAddr,
+    source: MacAddr,
+    verify_ipv4_checksum: bool,
+) -> Result<(), SwitchDrop> {
+    let Ok(header) = parse_frame(frame) else { return Err(SwitchDrop::NotRoutable) };
+    let packet = frame.get_mut(header.l3_offset..).ok_or(SwitchDrop::Truncated)?;
+    match header.ethertype {
+        ETHERTYPE_IPV4 => {
+            let ttl = Ipv4::parse_header(packet).map_err(|_| SwitchDrop::NotRoutable)?.ttl();
+            // RFC 1812 §5.2.2: before anything else, the checksum.
+            if verify_ipv4_checksum && !header_checksum_ok(packet) {
+                return Err(SwitchDrop::BadIpv4Checksum);
+            }
+            one_hop_v4(packet, ttl)?;
+        }
+        ETHERTYPE_IPV6 => {
+            let hops = Ipv6::parse_header(packet).map_err(|_| SwitchDrop::NotRoutable)?.hop_limit();
+            // RFC 8200 §3: discarded when it was received with 0, or is decremented to it.
+            let left = hops.checked_sub(1).filter(|&left| left > 0).ok_or(SwitchDrop::Expired)?;
+            packet[IPV6_HOP_LIMIT] = left;
+        }
+        _ => return Err(SwitchDrop::NotRoutable),
+    }
+    if let Some(addresses) = frame.first_chunk_mut::<12>() {
+        addresses[..6].copy_from_slice(&next_hop.octets());
+        addresses[6..].copy_from_slice(&source.octets());
+    }
+    Ok(())
+}
+
+fn one_hop_v4(packet: &mut [u8], ttl: u8) -> Result<(), SwitchDrop> {
+    // RFC 1812 §5.3.1: not forwarded with what would be 0.
+    let left = ttl.checked_sub(1).filter(|&left| left > 0).ok_or(SwitchDrop::Expired)?;
+    let Some([was, protocol, high, low]) = packet[IPV4_TTL..].first_chunk_mut::<4>() else {
+        return Err(SwitchDrop::Truncated);
+    };
+    let checksum = u16::from_be_bytes([*high, *low]);
+    let updated =
+        update_u16(checksum, u16::from_be_bytes([*was, *protocol]), u16::from_be_bytes([left, *protocol]));
+    *was = left;
+    [*high, *low] = updated.to_be_bytes();
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! The flat-name switch against a slow reference, beside changes, and under hostile frames.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod answers;
+mod frames;
+mod guards;
+mod hostile;
+mod kinds;
+mod reference;
+mod rig;
+mod text;
+mod updates;

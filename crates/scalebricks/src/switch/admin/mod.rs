@@ -1,0 +1,27 @@
+//! The window into a running switch: HTTP over its unix socket, and the commands that ask it.
+
+pub mod args;
+mod client;
+mod commands;
+mod routes;
+
+pub use commands::{names, status};
+
+use super::running::Running;
+use crate::admin::server::{AdminServer, Limits, Listen, ServerError};
+use std::sync::Arc;
+
+/// Bytes of a request: some thousands of changes.
+const BODY_BYTES: usize = 1 << 20;
+
+/// Starts to answer on the switch's socket.
+///
+/// # Errors
+/// [`ServerError`].
+pub fn serve(switch: &Arc<Running>) -> Result<AdminServer, ServerError> {
+    let configuration = &switch.configuration;
+    let limits = Limits { body_bytes: BODY_BYTES, ..Limits::default() };
+    let listen = Listen { limits, ..Listen::on(configuration.beside(&configuration.file.admin)) };
+    let switch = Arc::clone(switch);
+    AdminServer::serve(&listen, move || routes::router(Arc::clone(&switch), limits))
+}

@@ -1,0 +1,67 @@
+//! Ports and their groups.
+
+use super::{Port, sections};
+use crate::node::config::Problems;
+use scalebricks_dataplane::flat::text::PortNames;
+use scalebricks_dataplane::flat::{MAX_PORTS, PortGroup};
+use toml::Spanned;
+
+/// MTU of a port that does not say.
+const MTU: u16 = 1_500;
+
+/// Smallest MTU of a port: the least payload of an Ethernet frame is 46 bytes, that of an IPv4 host 576 (RFC 791).
+const MIN_MTU: u16 = 576;
+
+pub(super) fn ports(
+    given: Vec<Spanned<sections::Port>>,
+    problems: &mut Problems<'_>,
+) -> Option<(Vec<Port>, PortNames)> {
+    if !(2..=MAX_PORTS).contains(&given.len()) {
+        let what = format!("{} ports; a switch has 2 to {MAX_PORTS}: [[port]] sections", given.len());
+        problems.add(problems.end(), "port", what);
+    }
+    let (mut ports, mut names, mut groups): (Vec<Port>, Vec<String>, Vec<String>) = Default::default();
+    for section in given {
+        let section = section.into_inner();
+        let (span, name) = (section.name.span(), section.name.into_inner());
+        if !PortNames::is_name(&name) {
+            let what = format!("'{name}' is not a name of 1 to 32 letters, digits, '-' and '_'");
+            problems.add(span, "port.name", what);
+        } else if names.contains(&name) {
+            problems.add(span, "port.name", format!("'{name}' is there twice"));
+        }
+        names.push(name);
+        ports.push(Port {
+            device: section.device.and_then(|given| device(&given, &ports, problems)),
+            group: section.group.map(|group| self::group(group.into_inner(), &mut groups)),
+            mtu: section.mtu.as_ref().map_or(MTU, |mtu| *mtu.get_ref()),
+        });
+        if let Some(mtu) = section.mtu.as_ref().filter(|mtu| *mtu.get_ref() < MIN_MTU) {
+            problems.add(mtu.span(), "port.mtu", format!("{} is not {MIN_MTU} to 65535", mtu.get_ref()));
+        }
+    }
+    Some((ports, PortNames::new(names).ok()?))
+}
+
+fn device(given: &Spanned<String>, ports: &[Port], problems: &mut Problems<'_>) -> Option<String> {
+    let name = |device: &str| device.split(',').next().unwrap_or_default().to_owned();
+    let text = given.get_ref();
+    if text.trim().is_empty() {
+        let what = "empty; a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
+        problems.add(given.span(), "port.device", what);
+        return None;
+    }
+    if ports.iter().filter_map(|port| port.device.as_deref()).any(|other| name(other) == name(text)) {
+        problems.add(given.span(), "port.device", format!("'{}' is used twice", name(text)));
+    }
+    Some(text.clone())
+}
+
+/// The number of a group, as they come.
+fn group(name: String, groups: &mut Vec<String>) -> PortGroup {
+    let at = groups.iter().position(|other| *other == name).unwrap_or_else(|| {
+        groups.push(name);
+        groups.len() - 1
+    });
+    PortGroup(at as u16) // not more than ports
+}

@@ -1,0 +1,71 @@
+//! The captures that are pushed in: one or several a port, merged by time.
+
+use super::super::SwitchError;
+use super::super::args::Input;
+use scalebricks_dataplane::flat::text::PortNames;
+use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame};
+use std::path::PathBuf;
+
+/// A frame that comes by a port.
+pub(super) struct Came {
+    pub(super) port: usize,
+    pub(super) frame: CapturedFrame,
+}
+
+/// All captures.
+pub(super) struct Inputs {
+    sources: Vec<Source>,
+}
+
+struct Source {
+    port: usize,
+    path: PathBuf,
+    reader: CaptureReader,
+    head: Option<CapturedFrame>,
+}
+
+impl Source {
+    /// The frame that comes next, and the one behind it in its place.
+    fn take(&mut self) -> Result<Option<CapturedFrame>, SwitchError> {
+        let next = match self.reader.next() {
+            None => None,
+            Some(Ok(frame)) => Some(frame),
+            Some(Err(error)) => return Err(self.failed(error)),
+        };
+        Ok(std::mem::replace(&mut self.head, next))
+    }
+
+    fn failed(&self, error: CaptureError) -> SwitchError {
+        SwitchError::Capture { path: self.path.clone(), error }
+    }
+}
+
+impl Inputs {
+    /// Opens all captures.
+    pub(super) fn open(inputs: &[Input], ports: &PortNames) -> Result<Self, SwitchError> {
+        let mut sources = Vec::with_capacity(inputs.len());
+        for Input { port, path } in inputs {
+            let Some(number) = ports.port(port) else {
+                let there = ports.all().join(", ");
+                return Err(SwitchError::Usage(format!("no port is named '{port}'; there are {there}")));
+            };
+            let reader = CaptureReader::open(path)
+                .map_err(|error| SwitchError::Capture { path: path.clone(), error })?;
+            let mut source = Source { port: number.index(), path: path.clone(), reader, head: None };
+            source.take()?;
+            sources.push(source);
+        }
+        Ok(Self { sources })
+    }
+
+    /// The oldest of the frames that are next in each capture; of equally old ones that of the capture named first.
+    pub(super) fn next(&mut self) -> Result<Option<Came>, SwitchError> {
+        let heads = self.sources.iter_mut().filter_map(|source| {
+            let at = source.head.as_ref()?.timestamp;
+            Some((at, source))
+        });
+        let Some((_, source)) = heads.min_by_key(|(at, _)| *at) else { return Ok(None) };
+        let port = source.port;
+        Ok(source.take()?.map(|frame| Came { port, frame }))
+    }
+}

@@ -1,0 +1,134 @@
+//! `scalebricks switch replay`: captures through the switch, in this process, as its ports would have brought them.
+//!
+//! ```text
+//! a capture a port ─▶ merge, by time ─▶ bursts ─▶ FlatSwitch::turn ─▶ a capture a port
+//! ```
+//!
+//! The clock is that of the captures, so the storm guard lets through what it would have let through then.
+
+mod input;
+mod output;
+mod report;
+
+use super::SwitchError;
+use super::args::ReplayArgs;
+use super::load::Configuration;
+use input::{Came, Inputs};
+use output::Captures;
+use report::Report;
+use scalebricks_console::{Console, Interrupt, status};
+use scalebricks_dataplane::flat::{FlatSwitch, PortCounts, SwitchPort};
+use scalebricks_io::pool::MAX_PACKET_BYTES;
+use scalebricks_io::{BURST, MemoryPort, Packet, PacketBuf, Pool, Tag, memory_port_pair};
+use std::time::Duration;
+
+/// Frames of one port that come so shortly after each other are a burst.
+const BURST_TIME: Duration = Duration::from_micros(100);
+
+/// The switch, and the far ends of its ports.
+struct Rig {
+    switch: FlatSwitch<Packet>,
+    far: Vec<MemoryPort<Packet>>,
+    pool: Pool,
+}
+
+/// Runs a replay.
+///
+/// # Errors
+/// [`SwitchError`]. Nothing is left of captures that are not complete.
+pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, SwitchError> {
+    let configuration = Configuration::read(&args.config)?;
+    if configuration.file.control.is_some() {
+        return Err(SwitchError::NamesInLog);
+    }
+    let mut table = configuration.table()?;
+    table.change_to(&configuration.names()?)?;
+    let inputs = Inputs::open(&args.inputs, &configuration.file.port_names)?;
+    let mut captures = Captures::create(&args.out, &configuration.file.port_names)?;
+    let reader = table.fib().reader(configuration.file.names.unknown);
+    let mut rig = Rig::new(&configuration, reader)?;
+    let skipped = drive(inputs, &mut rig, &mut captures, interrupt)?;
+    let counts: Vec<PortCounts> = rig.switch.counts().collect();
+    let files = captures.finish()?;
+    let report = Report::new(&configuration, &table.stats(), &counts, &files, skipped);
+    if let Some(path) = &args.json {
+        console.keep(path, &scalebricks_console::output::json(&report)?)?;
+    }
+    console.result(&report.render())?;
+    Ok(status::SUCCESS)
+}
+
+impl Rig {
+    fn new(
+        configuration: &Configuration,
+        reader: scalebricks_dataplane::flat::FibReader,
+    ) -> Result<Self, SwitchError> {
+        let ports = &configuration.file.ports;
+        // A turn floods a whole burst at the most.
+        let pool = Pool::new((ports.len() + 1) * BURST, MAX_PACKET_BYTES)?;
+        let (near, far): (Vec<_>, Vec<_>) = ports.iter().map(|_| memory_port_pair(2 * BURST)).unzip();
+        let near = near.into_iter().zip(ports);
+        let near = near.map(|(near, port)| SwitchPort { port: Box::new(near), group: port.group });
+        let switch = FlatSwitch::new(configuration.policy(), reader, near.collect(), Box::new(pool.clone()));
+        Ok(Self { switch, far, pool })
+    }
+}
+
+/// Pushes all frames through; how many were too long for a switch.
+fn drive(
+    mut inputs: Inputs,
+    rig: &mut Rig,
+    captures: &mut Captures,
+    interrupt: &Interrupt,
+) -> Result<u64, SwitchError> {
+    let mut burst: Vec<Came> = Vec::with_capacity(BURST);
+    let (mut start, mut skipped) = (None, 0);
+    while let Some(came) = inputs.next()? {
+        if came.frame.data.len() > MAX_PACKET_BYTES {
+            skipped += 1;
+            continue;
+        }
+        start.get_or_insert(came.frame.timestamp);
+        let is_other = burst.first().is_some_and(|first| {
+            first.port != came.port
+                || came.frame.timestamp > first.frame.timestamp + BURST_TIME
+                || burst.len() == BURST
+        });
+        if is_other {
+            interrupt.check()?;
+            turn(&mut burst, start.unwrap_or_default(), rig, captures)?;
+        }
+        burst.push(came);
+    }
+    turn(&mut burst, start.unwrap_or_default(), rig, captures)?;
+    Ok(skipped)
+}
+
+/// One burst through the switch.
+fn turn(
+    burst: &mut Vec<Came>,
+    start: Duration,
+    rig: &mut Rig,
+    captures: &mut Captures,
+) -> Result<(), SwitchError> {
+    let Some(first) = burst.first() else { return Ok(()) };
+    let now = first.frame.timestamp.saturating_sub(start);
+    for (id, came) in (0..).zip(burst.iter()) {
+        let Some(mut packet) = rig.pool.packet(&came.frame.data) else { unreachable!("the pool is whole") };
+        packet.set_tag(Tag { id, ..Tag::default() });
+        if rig.far[came.port].send(packet).is_err() {
+            unreachable!("a port holds two bursts, and the last turn emptied it");
+        }
+    }
+    rig.switch.turn(now);
+    for (port, far) in rig.far.iter_mut().enumerate() {
+        while let Some(packet) = far.receive() {
+            // A packet's number says which frame it was, a copy's too.
+            if let Some(came) = burst.get(packet.tag().id as usize) {
+                captures.write(port, &came.frame, packet.data())?;
+            }
+        }
+    }
+    burst.clear();
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! A switch that runs: its names, who changes them, what its workers count.
+
+use super::SwitchError;
+use super::load::Configuration;
+use super::log::{LogError, LogHandle};
+use super::view::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
+use crate::admin::model::NodeState;
+use scalebricks_dataplane::flat::text::{action_text, name_text, parse_action, parse_name};
+use scalebricks_dataplane::flat::{Changes, FibReader, NameError, NameOp, NameTable, PortCounts};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// The names of a switch, shared by all that change them or ask for them.
+#[derive(Debug, Clone)]
+pub struct SharedNames(Arc<Mutex<NameTable>>);
+
+impl SharedNames {
+    /// Shares a table.
+    pub fn new(table: NameTable) -> Self {
+        Self(Arc::new(Mutex::new(table)))
+    }
+
+    /// The table, held.
+    pub fn lock(&self) -> MutexGuard<'_, NameTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // changed all or nothing
+    }
+}
+
+/// What a worker has counted, a moment ago.
+#[derive(Debug, Default)]
+pub struct Told(Mutex<Vec<PortCounts>>);
+
+impl Told {
+    /// A worker says what each port has counted.
+    pub fn tell(&self, counts: impl Iterator<Item = PortCounts>) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner); // replaced whole
+        told.clear();
+        told.extend(counts);
+    }
+
+    fn add_to(&self, sums: &mut [PortCounts]) {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.iter_mut().zip(&*told).for_each(|(sum, counts)| *sum += counts);
+    }
+}
+
+/// Why names were not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// A change that is none; nothing was done.
+    #[error("{0}")]
+    Bad(String),
+    /// The table refused it; nothing was done.
+    #[error("{}", refused(.0, .1.as_deref()))]
+    Refused(NameError, Option<String>),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Names cannot be changed yet.
+    #[error("the switch still reads the log")]
+    NotReady,
+}
+
+fn refused(error: &NameError, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("'{name}': {error}"),
+        None => error.to_string(),
+    }
+}
+
+/// A switch that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// What it was told.
+    pub configuration: Configuration,
+    /// Its names.
+    pub names: SharedNames,
+    /// Where they come from, if not from a file.
+    pub log: OnceLock<LogHandle>,
+    told: Vec<Arc<Told>>,
+    state: AtomicU8,
+    started: Instant,
+    /// What `lookup` asks.
+    reader: Mutex<FibReader>,
+}
+
+impl Running {
+    /// A switch that loads.
+    pub fn new(configuration: Configuration, table: NameTable, started: Instant) -> Self {
+        let told = (0..configuration.file.workers.count()).map(|_| Arc::default()).collect();
+        let reader = Mutex::new(table.fib().reader(configuration.file.names.unknown));
+        let (names, state) = (SharedNames::new(table), AtomicU8::new(0));
+        Self { configuration, names, log: OnceLock::new(), told, state, started, reader }
+    }
+
+    /// Where a worker tells what it counts.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn told(&self, worker: usize) -> Arc<Told> {
+        Arc::clone(&self.told[worker])
+    }
+
+    /// What it is at.
+    pub fn state(&self) -> NodeState {
+        let at = usize::from(self.state.load(Ordering::Relaxed)); // nothing is published with it
+        NodeState::ALL.get(at).copied().unwrap_or(NodeState::Draining)
+    }
+
+    /// It is at something else now.
+    pub fn set_state(&self, state: NodeState) {
+        let at = NodeState::ALL.iter().position(|&other| other == state).unwrap_or_default();
+        self.state.store(at as u8, Ordering::Relaxed); // one of three
+    }
+
+    /// Whether it forwards, and by all its names.
+    pub fn is_ready(&self) -> bool {
+        self.state() == NodeState::Ready && self.has_all_names()
+    }
+
+    /// Whether all names are there that are to be there at the start.
+    pub fn has_all_names(&self) -> bool {
+        self.configuration.file.control.is_none() || self.log.get().is_some_and(LogHandle::has_caught_up)
+    }
+
+    /// Reads the file of names again and changes what changed; `None` if names come from a log.
+    ///
+    /// # Errors
+    /// [`SwitchError`]; names then stay as they were.
+    pub fn reload(&self) -> Result<Option<Changes>, SwitchError> {
+        if self.configuration.file.control.is_some() {
+            return Ok(None);
+        }
+        let list = self.configuration.names()?;
+        Ok(Some(self.names.lock().change_to(&list)?))
+    }
+
+    /// Changes names one after another: all, or none.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub async fn change(&self, changes: &[ChangeView]) -> Result<ChangedView, ChangeError> {
+        let ops = self.ops(changes)?;
+        if self.configuration.file.control.is_none() {
+            let done = self.names.lock().apply(&ops);
+            return done.map(|done| changed(done, None)).map_err(|error| of_name(error, changes));
+        }
+        let log = self.log.get().filter(|log| log.has_caught_up()).ok_or(ChangeError::NotReady)?;
+        // As the switch writes them: names in the log have one form.
+        let ports = &self.configuration.file.port_names;
+        let written: Vec<ChangeView> = ops.iter().map(|op| view(op, ports)).collect();
+        let (position, outcome) = log.change(&written).await?;
+        outcome.map(|done| changed(done, Some(position))).map_err(|error| of_name(error, changes))
+    }
+
+    fn ops(&self, changes: &[ChangeView]) -> Result<Vec<NameOp>, ChangeError> {
+        let file = &self.configuration.file;
+        changes.iter().map(|change| op(change, file).map_err(ChangeError::Bad)).collect()
+    }
+
+    /// What becomes of frames with a name.
+    ///
+    /// # Errors
+    /// [`ChangeError::Bad`] for what is no name.
+    pub fn lookup(&self, text: &str) -> Result<FoundView, ChangeError> {
+        let file = &self.configuration.file;
+        let name = parse_name(text, file.names.kind, &file.port_names)
+            .map_err(|error| ChangeError::Bad(error.to_string()))?;
+        let (action, hash) = {
+            let table = self.names.lock();
+            (table.get(&name), name.hash(&table.config().hasher))
+        };
+        let answer = self.reader.lock().unwrap_or_else(PoisonError::into_inner).lookup(hash);
+        let text = |action| action_text(&action, &file.port_names);
+        Ok(FoundView {
+            name: name_text(&name, &file.port_names),
+            action: action.map(text),
+            answer: answer.action.map(text),
+            is_alien: answer.is_alien,
+        })
+    }
+
+    /// All names, sorted, as a file has them.
+    pub fn list(&self) -> Vec<String> {
+        let ports = &self.configuration.file.port_names;
+        let mut names: Vec<_> =
+            self.names.lock().iter().map(|(name, action)| (name.clone(), action)).collect();
+        names.sort_unstable();
+        let line = |(name, action)| format!("{},{}\n", name_text(name, ports), action_text(action, ports));
+        names.iter().map(|(name, action)| line((name, action))).collect()
+    }
+
+    /// What it is, and how it is.
+    pub fn view(&self) -> SwitchView {
+        let file = &self.configuration.file;
+        let stats = self.names.lock().stats();
+        let mut counts = vec![PortCounts::default(); file.ports.len()];
+        self.told.iter().for_each(|told| told.add_to(&mut counts));
+        let ports = file.port_names.all().iter().zip(&counts);
+        SwitchView {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kind: file.names.kind.word().to_owned(),
+            state: self.state(),
+            is_ready: self.is_ready(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
+            position: self.log.get().map(LogHandle::position),
+            names: stats.names as u64,
+            actions: stats.actions as u64,
+            value_bits: stats.value_bits,
+            check_bits: stats.check_bits,
+            table_bytes: stats.table_bytes as u64,
+            control_bytes: stats.control_bytes as u64,
+            reshaped: stats.reshaped,
+            ports: ports.map(|(name, counts)| PortView::new(name, counts)).collect(),
+        }
+    }
+}
+
+/// The operation that a change asks for; else what is wrong with it.
+pub(super) fn op(change: &ChangeView, file: &super::config::SwitchFile) -> Result<NameOp, String> {
+    let wrong = |what: String| format!("'{}': {what}", change.name);
+    let name = parse_name(&change.name, file.names.kind, &file.port_names)
+        .map_err(|error| wrong(error.to_string()))?;
+    let action = || parse_action(change.action.as_deref().unwrap_or_default(), &file.port_names);
+    Ok(match change.op {
+        Change::Add => NameOp::Add(name, action().map_err(|error| wrong(error.to_string()))?),
+        Change::Alter => NameOp::Alter(name, action().map_err(|error| wrong(error.to_string()))?),
+        Change::Remove => NameOp::Remove(name),
+    })
+}
+
+fn view(op: &NameOp, ports: &scalebricks_dataplane::flat::text::PortNames) -> ChangeView {
+    let (change, action) = match op {
+        NameOp::Add(_, action) => (Change::Add, Some(action)),
+        NameOp::Alter(_, action) => (Change::Alter, Some(action)),
+        NameOp::Remove(_) => (Change::Remove, None),
+    };
+    ChangeView {
+        op: change,
+        name: name_text(op.name(), ports),
+        action: action.map(|action| action_text(action, ports)),
+    }
+}
+
+fn changed(done: Changes, position: Option<u64>) -> ChangedView {
+    ChangedView {
+        added: done.added as u64,
+        altered: done.altered as u64,
+        removed: done.removed as u64,
+        position,
+    }
+}
+
+fn of_name(error: NameError, changes: &[ChangeView]) -> ChangeError {
+    let name = error.op().and_then(|op| changes.get(op)).map(|change| change.name.clone());
+    ChangeError::Refused(error, name)
+}

@@ -1,0 +1,138 @@
+//! What a switch says of itself, as JSON.
+
+use crate::admin::model::NodeState;
+use scalebricks_dataplane::flat::PortCounts;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Counters of a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortView {
+    /// Its name.
+    pub name: String,
+    /// Frames that came.
+    pub rx_frames: u64,
+    /// Bytes in them.
+    pub rx_bytes: u64,
+    /// Frames that left.
+    pub tx_frames: u64,
+    /// Bytes in them.
+    pub tx_bytes: u64,
+    /// Frames that came and were flooded.
+    pub flooded: u64,
+    /// Frames that came and whose name was not known.
+    pub unknown: u64,
+    /// Frames dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+impl PortView {
+    /// The counters of a port of this name.
+    pub fn new(name: &str, counts: &PortCounts) -> Self {
+        Self {
+            name: name.to_owned(),
+            rx_frames: counts.rx_frames,
+            rx_bytes: counts.rx_bytes,
+            tx_frames: counts.tx_frames,
+            tx_bytes: counts.tx_bytes,
+            flooded: counts.flooded,
+            unknown: counts.unknown,
+            dropped: counts.drops.iter().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
+        }
+    }
+}
+
+/// What a switch is, and how it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SwitchView {
+    /// The program's version.
+    pub version: String,
+    /// What names are.
+    pub kind: String,
+    /// What it is at.
+    pub state: NodeState,
+    /// Whether it forwards by all its names.
+    pub is_ready: bool,
+    /// Time since it started.
+    pub uptime_s: f64,
+    /// Where names come from: `file` or `log`.
+    pub source: String,
+    /// The log's entry that was applied last, if names come from a log.
+    pub position: Option<u64>,
+    /// Names.
+    pub names: u64,
+    /// Different actions of names.
+    pub actions: u64,
+    /// Bits of an action's number in a slot.
+    pub value_bits: u8,
+    /// Bits of a checksum in a slot.
+    pub check_bits: u8,
+    /// Memory that lookups may touch.
+    pub table_bytes: u64,
+    /// Memory of the control side, names apart.
+    pub control_bytes: u64,
+    /// How often the table was given another shape.
+    pub reshaped: u64,
+    /// Counters of its ports.
+    pub ports: Vec<PortView>,
+}
+
+/// What is done with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It is added.
+    Add,
+    /// It gets another action.
+    Alter,
+    /// It is taken out.
+    Remove,
+}
+
+/// A change, as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeView {
+    /// What is done.
+    pub op: Change,
+    /// With which name.
+    pub name: String,
+    /// The action, unless it is taken out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+}
+
+/// What changes did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedView {
+    /// Names that were not there.
+    pub added: u64,
+    /// Names with another action than before.
+    pub altered: u64,
+    /// Names that are gone.
+    pub removed: u64,
+    /// Where in the log, if names come from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+}
+
+/// A name that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LookupView {
+    /// The name.
+    pub name: String,
+}
+
+/// What becomes of frames with a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundView {
+    /// The name, as the switch writes it.
+    pub name: String,
+    /// Its action, if it is a name of the switch.
+    pub action: Option<String>,
+    /// What the table answers, by which frames are forwarded.
+    pub answer: Option<String>,
+    /// Whether the table knows that it is none of its names.
+    pub is_alien: bool,
+}

@@ -1,0 +1,190 @@
+//! A switch that runs, its ports in the test's hands, asked and changed by the program.
+
+use super::program::{example, frame, mac, refused, said};
+use scalebricks::admin::model::NodeState;
+use scalebricks::node::worker::Control;
+use scalebricks::switch::admin::serve;
+use scalebricks::switch::load::Configuration;
+use scalebricks::switch::running::Running;
+use scalebricks::switch::worker::Worker;
+use scalebricks_dataplane::flat::{FlatSwitch, SwitchPort};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A worker of a switch, and the far ends of its ports.
+fn worker(switch: &Running) -> (Worker<Packet>, Vec<MemoryPort<Packet>>, Pool) {
+    let file = &switch.configuration.file;
+    let pool = Pool::new(10_000, 2_000).unwrap();
+    let (near, far): (Vec<_>, Vec<_>) = file.ports.iter().map(|_| memory_port_pair(512)).unzip();
+    let near = near.into_iter().zip(&file.ports);
+    let ports = near.map(|(near, port)| SwitchPort { port: Box::new(near), group: port.group }).collect();
+    let reader = switch.names.lock().fib().reader(file.names.unknown);
+    let worker = Worker {
+        switch: FlatSwitch::new(switch.configuration.policy(), reader, ports, Box::new(pool.clone())),
+        told: switch.told(0),
+        idle: file.workers.idle,
+        core: None,
+        start: Instant::now(),
+    };
+    (worker, far, pool)
+}
+
+fn receive(port: &mut MemoryPort<Packet>) -> Option<Packet> {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        if let Some(packet) = port.receive() {
+            return Some(packet);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
+}
+
+/// What the program says of a switch in this folder.
+fn ask(folder: &Path, args: &[&str]) -> String {
+    said(folder, &[args, &["--socket", "switch.sock"]].concat())
+}
+
+/// Changes by the program, good ones and bad ones, and by the file.
+fn change_names(folder: &Path, switch: &Running) {
+    assert_eq!(
+        ask(folder, &["names", "add", "02:00:00:00:07:01", "forward", "uplink-b"]).trim(),
+        "1 added, 0 altered, 0 removed"
+    );
+    let found = ask(folder, &["names", "lookup", "02:00:00:00:07:01"]);
+    assert!(found.contains("forward uplink-b"), "{found}");
+    let socket = ["--socket", "switch.sock"];
+    let refused = |args: &[&str]| refused(folder, &[args, &socket].concat());
+    let (status, error) = refused(&["names", "add", "02:00:00:00:07:01", "drop"]);
+    assert!(status == Some(1) && error.contains("'02:00:00:00:07:01': the name is already there"), "{error}");
+    let (status, error) = refused(&["names", "alter", "02:00:00:00:07:02", "drop"]);
+    assert!(status == Some(1) && error.contains("the name is not there"), "{error}");
+    let (_, error) = refused(&["names", "add", "02:00:00:00:07:03", "forward", "nowhere"]);
+    assert!(error.contains("no port is named 'nowhere'"), "{error}");
+    ask(folder, &["names", "alter", "02:00:00:00:07:01", "drop"]);
+    for n in 0..20 {
+        ask(
+            folder,
+            &[
+                "names",
+                "add",
+                &format!("02:00:00:00:08:{n:02x}"),
+                &format!("route rack2 02:00:00:01:08:{n:02x} 02:00:00:00:00:01"),
+            ],
+        );
+    }
+    let (_, error) = refused(&["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:00"]);
+    assert!(error.contains("not there"), "all or none: {error}");
+    ask(folder, &["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:01"]);
+    let listed = ask(folder, &["names", "list"]);
+    assert_eq!(listed.lines().count(), 7 + 1 + 18, "{listed}");
+    assert!(listed.contains("02:00:00:00:07:01,drop\n"), "{listed}");
+    read_again(folder, switch, &listed);
+}
+
+/// The file is read again: as it was listed, bad, and short.
+fn read_again(folder: &Path, switch: &Running, listed: &str) {
+    // What was listed is a file of names.
+    fs::write(folder.join("names.csv"), listed).unwrap();
+    let done = switch.reload().unwrap().unwrap();
+    assert_eq!((done.added, done.altered, done.removed, done.kept), (0, 0, 0, 26));
+    // A bad file changes nothing.
+    fs::write(folder.join("names.csv"), "nonsense\n").unwrap();
+    assert!(switch.reload().is_err());
+    assert_eq!(ask(folder, &["names", "list"]), listed);
+    // The file is the base: what is not in it goes.
+    fs::write(folder.join("names.csv"), "02:00:00:00:02:01,forward rack2\n").unwrap();
+    switch.reload().unwrap();
+    assert_eq!(ask(folder, &["names", "list"]), "02:00:00:00:02:01,forward rack2\n");
+}
+
+fn check_metrics(folder: &Path, count: u64) {
+    let metrics = scalebricks::admin::client::Client::new(
+        scalebricks::admin::client::Target::Unix(folder.join("switch.sock")),
+        Duration::from_secs(10),
+    );
+    let metrics = metrics.unwrap().text("/metrics").unwrap();
+    for line in [
+        "scalebricks_switch_names 1".to_owned(),
+        "scalebricks_switch_ready 1".to_owned(),
+        format!("scalebricks_switch_frames_total{{port=\"rack1\",direction=\"in\"}} {}", count + 1),
+        "scalebricks_switch_unknown_frames_total{port=\"rack1\"} 1".to_owned(),
+        "scalebricks_switch_flooded_frames_total{port=\"rack1\"} 1".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|other| other == line), "{line} is not in\n{metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn names_are_changed_while_frames_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    example(folder);
+    let configuration = Configuration::read(&folder.join("switch.toml")).unwrap();
+    let table = configuration.table().unwrap();
+    let switch = Arc::new(Running::new(configuration, table, Instant::now()));
+    switch.reload().unwrap();
+    let admin = serve(&switch).unwrap();
+    let (mut turning, mut far, mut pool) = worker(&switch);
+    let control = Arc::new(Control::default());
+    let stopping = Arc::clone(&control);
+    let thread = std::thread::spawn(move || turning.run(&stopping));
+    switch.set_state(NodeState::Ready);
+
+    // Names that nobody changes go right all the while.
+    let is_done = Arc::new(AtomicBool::new(false));
+    let (mut from, mut to) = (far.remove(0), far.remove(0));
+    let steady = {
+        let is_done = Arc::clone(&is_done);
+        let mut pool = pool.clone();
+        std::thread::spawn(move || {
+            let known = frame(mac(2, 1), 64, b"known");
+            let mut count = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                assert!(from.send(pool.packet(&known).unwrap()).is_ok());
+                assert_eq!(receive(&mut to).unwrap().data(), known);
+                count += 1;
+            }
+            (from, to, count)
+        })
+    };
+    change_names(folder, &switch);
+    is_done.store(true, Ordering::Relaxed);
+    let (mut from, _to, count) = steady.join().unwrap();
+    assert!(count > 0);
+
+    // One that is not known goes to all others, and is counted.
+    assert!(from.send(pool.packet(&frame(mac(7, 1), 64, b"unknown")).unwrap()).is_ok());
+    assert!(far.iter_mut().all(|port| receive(port).is_some()));
+    let until = Instant::now() + Duration::from_secs(10);
+    let status = loop {
+        let status: Value = serde_json::from_str(&ask(folder, &["status", "--json"])).unwrap();
+        if status["ports"][0]["unknown"] == 1 {
+            break status;
+        }
+        assert!(Instant::now() < until, "{status}");
+    };
+    assert_eq!(status["ports"][0]["rx_frames"], count + 1);
+    assert_eq!(status["ports"][1]["tx_frames"], count + 1);
+    assert_eq!(
+        (&status["is_ready"], &status["names"], &status["source"]),
+        (&true.into(), &1.into(), &"file".into())
+    );
+    let words = ask(folder, &["status"]);
+    assert!(words.contains("names from a file") && words.contains("uplink-b"), "{words}");
+
+    check_metrics(folder, count);
+
+    control.stop();
+    thread.join().unwrap();
+    drop(admin);
+    assert!(!folder.join("switch.sock").exists());
+    let (status, error) = refused(folder, &["status", "--socket", "switch.sock"]);
+    assert!(status == Some(1) && error.contains("no such socket"), "{error}");
+}

@@ -1,0 +1,119 @@
+//! The daemon over DPDK's virtual devices, which read and write captures.
+
+use super::program::{frame, mac, said};
+use super::replay::{Frames, read, write};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// A daemon, which does not outlive its test.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Daemon {
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+fn status(folder: &Path, is_so: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let asked = super::program::switch(folder, &["status", "--json", "--socket", "switch.sock"]);
+        let answer = serde_json::from_slice(&asked.stdout).unwrap_or(Value::Null);
+        if is_so(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < until, "{answer}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_daemon_switches_between_devices_and_reads_its_names_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let device = |n: u8| {
+        let at = folder.display();
+        format!(
+            "[[port]]\nname = \"p{n}\"\ndevice = \"net_pcap{n},rx_pcap={at}/in{n}.pcap,tx_pcap={at}/out{n}.pcap\"\n"
+        )
+    };
+    let config = format!(
+        "[switch]\nsecret = \"000102030405060708090a0b0c0d0e0f\"\nadmin = \"switch.sock\"\n\
+         [names]\nkind = \"mac\"\nfile = \"names.csv\"\nunknown = \"drop\"\n{}{}{}",
+        device(0),
+        device(1),
+        device(2)
+    );
+    fs::write(folder.join("switch.toml"), config).unwrap();
+    fs::write(folder.join("names.csv"), "02:00:00:00:01:01,forward p1\n02:00:00:00:01:02,drop\n").unwrap();
+    let frames = |n: u8| -> Frames {
+        (0..40)
+            .map(|at| {
+                let to = match at % 4 {
+                    0 => [0xff; 6],
+                    1 => mac(1, 1),
+                    2 => mac(1, 2),
+                    _ => mac(9, 9),
+                };
+                (u64::from(at), frame(to, 64, &[n, at]))
+            })
+            .collect()
+    };
+    for n in 0..3 {
+        write(&folder.join(format!("in{n}.pcap")), &frames(n));
+    }
+    let program = env!("CARGO_BIN_EXE_scalebricks");
+    let daemon =
+        Command::new(program).args(["switch", "--config", "switch.toml"]).current_dir(folder).spawn();
+    let mut daemon = Daemon(daemon.unwrap());
+    let came = |view: &Value| (0..3).all(|n| view["ports"][n]["rx_frames"] == 40);
+    let view = status(folder, |view| view["state"] == "ready" && came(view));
+    let dropped = serde_json::json!({"by_action": 10, "unknown_name": 10});
+    assert_eq!(view["ports"][0]["dropped"], dropped);
+    let at_home = serde_json::json!({"by_action": 10, "split_horizon": 10, "unknown_name": 10});
+    assert_eq!(view["ports"][1]["dropped"], at_home);
+
+    // By the socket, by the file again, and by a file that is none.
+    let ask = |args: &[&str]| said(folder, &[&["names"], args, &["--socket", "switch.sock"]].concat());
+    ask(&["add", "02:00:00:00:03:03", "flood"]);
+    fs::write(folder.join("names.csv"), "02:00:00:00:01:01,forward p2\n").unwrap();
+    daemon.signal("-HUP");
+    status(folder, |view| view["names"] == 1);
+    assert_eq!(ask(&["list"]), "02:00:00:00:01:01,forward p2\n");
+    fs::write(folder.join("names.csv"), "nonsense\n").unwrap();
+    daemon.signal("-HUP");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(ask(&["list"]), "02:00:00:00:01:01,forward p2\n");
+
+    daemon.signal("-TERM");
+    assert!(daemon.0.wait().unwrap().success());
+    assert!(!folder.join("switch.sock").exists());
+    let left = |n: u8| {
+        let mut left: Vec<Vec<u8>> =
+            read(&folder.join(format!("out{n}.pcap"))).into_iter().map(|(_, frame)| frame).collect();
+        left.sort();
+        left
+    };
+    let of = |n: u8, kind: u64| {
+        frames(n).into_iter().filter(move |(at, _)| at % 4 == kind).map(|(_, frame)| frame)
+    };
+    let sorted = |frames: &mut dyn Iterator<Item = Vec<u8>>| {
+        let mut frames: Vec<_> = frames.collect();
+        frames.sort();
+        frames
+    };
+    assert_eq!(left(0), sorted(&mut of(1, 0).chain(of(2, 0))));
+    assert_eq!(left(1), sorted(&mut of(0, 0).chain(of(2, 0)).chain(of(0, 1)).chain(of(2, 1))));
+    assert_eq!(left(2), sorted(&mut of(0, 0).chain(of(1, 0))));
+}

@@ -1,0 +1,163 @@
+//! Several switches by one log.
+
+use super::program::example;
+use scalebricks::switch::load::Configuration;
+use scalebricks::switch::log::LogHandle;
+use scalebricks::switch::running::{ChangeError, Running};
+use scalebricks::switch::view::{Change, ChangeView};
+use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
+use scalebricks_dataplane::flat::NameError;
+use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_types::PartitionId;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const KIND: &str = "kind = \"mac\"";
+
+fn configure(folder: &Path, kind: &str) -> Configuration {
+    example(folder);
+    let text = fs::read_to_string(folder.join("switch.toml")).unwrap();
+    let file = "file = \"names.csv\"      # beside this file";
+    assert!(text.contains(file) && text.contains(KIND));
+    let text = text.replace(file, "").replace(KIND, kind);
+    let text = if kind == KIND { text } else { text.replace("unknown = \"flood\"", "") };
+    let control = "\n[control]\nengine = \"directory:log\"\nname = \"names\"\n";
+    fs::write(folder.join("switch.toml"), text + control).unwrap();
+    Configuration::read(&folder.join("switch.toml")).unwrap()
+}
+
+fn follow(configuration: &Configuration, engine: &Arc<dyn Engine>) -> Arc<Running> {
+    let table = configuration.table().unwrap();
+    let switch = Arc::new(Running::new(configuration.clone(), table, Instant::now()));
+    let engine = Arc::clone(engine);
+    let log = LogHandle::start_on(async move { engine }, &configuration.file, switch.names.clone()).unwrap();
+    assert!(switch.log.set(log).is_ok());
+    switch
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn change(op: Change, n: u32, action: &str) -> ChangeView {
+    let name = format!("02:00:00:00:{:02x}:{:02x}", n / 256, n % 256);
+    ChangeView { op, name, action: (op != Change::Remove).then(|| action.to_owned()) }
+}
+
+fn ask(switch: &Running, changes: &[ChangeView]) -> Result<u64, ChangeError> {
+    pollster::block_on(switch.change(changes)).map(|done| done.position.unwrap())
+}
+
+#[test]
+fn all_switches_come_to_the_same_names_and_a_new_one_recovers_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = configure(folder.path(), KIND);
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedLog::open(&folder.path().join("log"), Options::default()).unwrap());
+    let switches = [follow(&configuration, &engine), follow(&configuration, &engine)];
+    wait("both follow", || switches.iter().all(|switch| switch.has_all_names()));
+    // Both add the same names at once: of each, one is accepted.
+    let accepted: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = switches
+            .iter()
+            .zip(["forward rack1", "forward rack2"])
+            .map(|(switch, action)| {
+                scope.spawn(move || {
+                    let add = |n| {
+                        ask(switch, &[change(Change::Add, n, action), change(Change::Add, 1_000 + n, action)])
+                    };
+                    let answers = (0..50).map(add).map(|answer| match answer {
+                        Ok(_) => 1,
+                        Err(ChangeError::Refused(NameError::Exists { op: 0 }, _)) => 0,
+                        Err(error) => panic!("{error}"),
+                    });
+                    answers.sum::<usize>()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(accepted, 50);
+    let last = ask(&switches[0], &[change(Change::Remove, 7, ""), change(Change::Alter, 8, "drop")]).unwrap();
+    wait("both are there", || switches.iter().all(|switch| switch.view().position == Some(last)));
+    let names = switches[0].list();
+    assert_eq!((names.len(), switches[1].list()), (99, names.clone()));
+    assert!(names.contains(&"02:00:00:00:00:08,drop\n".to_owned()));
+    // All or none, here too.
+    let refused = ask(&switches[1], &[change(Change::Remove, 9, ""), change(Change::Remove, 7, "")]);
+    assert!(
+        matches!(refused, Err(ChangeError::Refused(NameError::Missing { op: 1 }, Some(_)))),
+        "{refused:?}"
+    );
+    drop(switches);
+    let again = follow(&configuration, &engine);
+    wait("it recovers", || again.has_all_names());
+    assert_eq!(again.list(), names);
+    assert_eq!(again.view().source, "log");
+}
+
+#[test]
+fn an_entry_that_was_logged_twice_is_void_the_second_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = configure(folder.path(), KIND);
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedLog::open(&folder.path().join("log"), Options::default()).unwrap());
+    let switch = follow(&configuration, &engine);
+    wait("it follows", || switch.has_all_names());
+    ask(&switch, &[change(Change::Add, 1, "drop")]).unwrap();
+    // Another writer's batch, which an engine that has forgotten it logs again: here under an older number of the same writer.
+    let payload = |action: &str| -> Arc<[u8]> {
+        let changes = serde_json::json!([{"op": "alter", "name": "02:00:00:00:00:01", "action": action}]);
+        let record = serde_json::json!({"version": 1, "kind": "mac", "changes": changes});
+        serde_json::to_vec(&record).unwrap().into()
+    };
+    let append = |number, action| {
+        let id = BatchId { writer: WriterId(1 << 40), number };
+        pollster::block_on(engine.append(PartitionId(0), Batch { id, payload: payload(action) })).unwrap()
+    };
+    append(2, "forward rack2");
+    let last = append(1, "forward rack1");
+    wait("it is there", || switch.view().position == Some(last.0));
+    assert_eq!(switch.list(), ["02:00:00:00:00:01,forward rack2\n"]);
+    // What it does not understand it passes over, and goes on behind it.
+    let id = BatchId { writer: WriterId(1 << 40), number: 3 };
+    let nonsense = Batch { id, payload: b"nonsense".as_slice().into() };
+    pollster::block_on(engine.append(PartitionId(0), nonsense)).unwrap();
+    ask(&switch, &[change(Change::Alter, 1, "flood")]).unwrap();
+    assert_eq!(switch.list(), ["02:00:00:00:00:01,flood\n"]);
+}
+
+#[test]
+fn a_log_of_something_else_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = configure(folder.path(), KIND);
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedLog::open(&folder.path().join("log"), Options::default()).unwrap());
+    let batch =
+        Batch { id: BatchId { writer: WriterId(1), number: 1 }, payload: b"a cluster's".as_slice().into() };
+    pollster::block_on(engine.append(PartitionId(0), batch)).unwrap();
+    let switch = follow(&configuration, &engine);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!switch.has_all_names());
+    let answer = ask(&switch, &[change(Change::Add, 1, "drop")]);
+    assert!(matches!(answer, Err(ChangeError::NotReady)), "{answer:?}");
+    assert_eq!(pollster::block_on(engine.last(PartitionId(0))).unwrap().0, 1);
+    // Nor do switches of different kinds share one.
+    let other = tempfile::tempdir().unwrap();
+    let macs = configure(other.path(), KIND);
+    let addresses = tempfile::tempdir().unwrap();
+    let addresses = configure(addresses.path(), "kind = \"ipv4\"");
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedLog::open(&other.path().join("log"), Options::default()).unwrap());
+    let first = follow(&macs, &engine);
+    wait("it follows", || first.has_all_names());
+    let second = follow(&addresses, &engine);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!second.has_all_names());
+}

@@ -1,0 +1,11 @@
+//! The switch as its users have it: configurations, replays, a switch that runs, and several by one log.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod admin;
+mod config;
+#[cfg(feature = "dpdk")]
+mod dpdk;
+mod log;
+mod program;
+mod replay;
