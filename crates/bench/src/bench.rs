@@ -62,7 +62,7 @@ pub fn run(
     let report = Report::here(rows);
     keep(args, &report, &exhibits, &bars, console)?;
     if let Some(path) = &args.page {
-        exhibits.sheets.push(report.sheet(options.quick));
+        exhibits.sheets.push(report.sheet(options.runs(), options.quick));
         let failed = |problem: String| BenchError::Page { path: path.clone(), problem };
         let filled = page::fill(&read(path)?, &exhibits.sheets);
         let filled = filled.map_err(|name| failed(format!("it has no place for {name}")))?;

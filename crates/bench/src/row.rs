@@ -230,14 +230,19 @@ impl Report {
     }
 
     /// Where and how it was measured, as a table.
-    pub fn sheet(&self, is_quick: bool) -> Sheet {
+    pub fn sheet(&self, runs: usize, is_quick: bool) -> Sheet {
         let mut sheet = Sheet::new("run", &["", ""]);
-        let runs = if is_quick { "three, small tables" } else { "five" };
+        let number = match runs {
+            3 => "three".to_owned(),
+            5 => "five".to_owned(),
+            other => other.to_string(),
+        };
+        let runs = number + if is_quick { ", small tables" } else { "" };
         let told = [
             ("processor", self.cpu.as_str()),
             ("machine", &self.machine),
             ("commit", &self.commit),
-            ("runs", runs),
+            ("runs", &runs),
         ];
         sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
         sheet

@@ -1,17 +1,20 @@
 //! The structures behind one interface: names in batches in, actions out.
 
+#[cfg(test)]
+mod tests;
+
 use crate::baselines::buffalo::{Buffalo, Sizes};
 use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
 use crate::baselines::{Answer, Baseline, BaselineError, RATE};
-use crate::contestants::{Make, othello_params, params as setsep_params};
+use crate::contestants::{Make, params as setsep_params};
 use crate::error::BenchError;
 use crate::names::population::Population;
 use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
-use scalebricks_tables::othello::{Othello, OthelloBuilder, OthelloReader, Sizing};
+use scalebricks_tables::othello::{Othello, OthelloBuilder, OthelloReader, Params, Sizing};
 use scalebricks_tables::setsep::{SetSep, SetSepBuilder, SetSepReader};
-use scalebricks_types::KeyHash;
+use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
 
 /// What is said of a name that is not known. Tables that know none say anything.
@@ -123,11 +126,20 @@ fn othello(
     check_bits: u8,
     threads: usize,
 ) -> Result<Othello, BenchError> {
-    let make = Make { sizing, ..Make::table() };
-    let params = othello_params(names.len() as u64, names.value_bits, make)?.with_check_bits(check_bits);
-    let params = params.map_err(|error| BenchError::Usage(error.to_string()))?;
+    let params = params(names.len() as u64, sizing, (names.value_bits, check_bits))?;
     let built = OthelloBuilder::new(params).threads(threads).build_table(&names.hashes, &names.actions);
     built.map_err(|error| BenchError::of("othello", error))
+}
+
+/// The parameters of a table of so many names, value bits and check bits, in as few partitions as its deltas allow.
+fn params(names: u64, sizing: Sizing, (value_bits, check_bits): (u8, u8)) -> Result<Params, BenchError> {
+    let of = |shift: u32| {
+        let partitions = PartitionCount::new(1 << shift).map_err(|error| error.to_string())?;
+        let params = Params::sized(sizing, names, value_bits, partitions);
+        let params = params.and_then(|params| params.with_check_bits(check_bits));
+        params.map(|params| params.with_seed(1)).map_err(|error| error.to_string())
+    };
+    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
 }
 
 fn setsep(names: &Population, threads: usize) -> Result<SetSep, BenchError> {
@@ -347,62 +359,4 @@ pub fn check(
         }
     }
     Ok(ambiguous)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::names::population::Kind;
-    use std::collections::HashMap;
-
-    const ALL: [Fib; 9] = [
-        Fib::OTHELLO,
-        Fib::Othello(Sizing::Option2, 0),
-        Fib::Othello(Sizing::Sharded, 7),
-        Fib::Filtered,
-        Fib::SetSep,
-        Fib::Cuckoo,
-        Fib::Buffalo,
-        Fib::Orthogonal,
-        Fib::Sorted,
-    ];
-
-    #[test]
-    fn every_structure_answers_what_a_map_does() {
-        let names = Population::of(Kind::Mac, 3000, 3);
-        let map: HashMap<KeyHash, u16> = names.pairs().into_iter().collect();
-        for fib in ALL {
-            let table = fib.build(&names, 1).unwrap();
-            for batch in [1, 7, BATCH] {
-                let (mut asker, mut answers) = (table.asker(), vec![0; names.len()]);
-                for (names, answers) in names.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
-                    asker.ask(names, answers);
-                }
-                let right: Vec<u16> = names.hashes.iter().map(|name| map[name]).collect();
-                let wrong = check(fib.name(), &*table, &names.hashes, (&right, &answers)).unwrap();
-                assert!(wrong < 10, "{}", fib.label());
-            }
-        }
-    }
-
-    #[test]
-    fn sixteen_bits_are_taken_by_all_but_setsep() {
-        let names = Population::of(Kind::Ipv4, 500, 16);
-        for fib in [Fib::OTHELLO, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted] {
-            let table = fib.build(&names, 1).unwrap();
-            let mut answers = vec![0; names.len()];
-            table.asker().ask(&names.hashes, &mut answers);
-            check(fib.name(), &*table, &names.hashes, (&names.actions, &answers)).unwrap();
-        }
-        assert!(Fib::SetSep.build(&names, 1).is_err());
-    }
-
-    #[test]
-    fn a_wrong_answer_is_told() {
-        let names = Population::of(Kind::Mac, 100, 2);
-        let table = Fib::Sorted.build(&names, 1).unwrap();
-        let mut answers = names.actions.clone();
-        answers[57] ^= 1;
-        assert!(check("sorted", &*table, &names.hashes, (&names.actions, &answers)).is_err());
-    }
 }

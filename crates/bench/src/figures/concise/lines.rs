@@ -26,8 +26,8 @@ const NAME_BYTES: u64 = 80 + 64;
 /// Names of which the lines of a query are counted.
 const COUNTED: usize = 10_000;
 
-/// Filters that are asked at the most, in all: of some thousands, not every name can be.
-pub(super) const MOST_FILTERS: usize = 1 << 30;
+/// Filters that are asked at the most, in all, each of them a miss: where there are hundreds, not every name can be.
+pub(super) const MOST_FILTERS: usize = 1 << 26;
 
 /// Builds, asks, counts.
 ///

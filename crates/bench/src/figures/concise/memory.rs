@@ -41,7 +41,7 @@ const STRUCTURES: [Fib; 7] = [
 const NAME_BYTES: u64 = 2 * 192 + 64;
 
 /// Least names of which every structure is asked; a filter an action is asked of no more, if actions are many.
-const ASKED: usize = 1 << 12;
+const ASKED: usize = 1 << 10;
 
 /// Builds, asks, weighs.
 ///

@@ -37,10 +37,8 @@ const SKEWED: &str = "few asked often";
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let sizes = options.keys(
-        &[65_536, 1_000_000],
-        &[65_536, 262_144, 1_000_000, 1_400_000, 4_000_000, 16_000_000, 64_000_000],
-    );
+    let sizes = options
+        .keys(&[65_536, 1_000_000], &[65_536, 1_000_000, 1_400_000, 4_000_000, 16_000_000, 64_000_000]);
     let bits = options.value_bits(&[2], &[2, 8]);
     for &value_bits in &bits {
         for &names in &sizes {

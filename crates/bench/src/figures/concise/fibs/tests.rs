@@ -1,0 +1,67 @@
+//! All structures against plain maps.
+
+use super::*;
+use crate::names::population::Kind;
+use std::collections::HashMap;
+
+const ALL: [Fib; 9] = [
+    Fib::OTHELLO,
+    Fib::Othello(Sizing::Option2, 0),
+    Fib::Othello(Sizing::Sharded, 7),
+    Fib::Filtered,
+    Fib::SetSep,
+    Fib::Cuckoo,
+    Fib::Buffalo,
+    Fib::Orthogonal,
+    Fib::Sorted,
+];
+
+#[test]
+fn every_structure_answers_what_a_map_does() {
+    let names = Population::of(Kind::Mac, 3000, 3);
+    let map: HashMap<KeyHash, u16> = names.pairs().into_iter().collect();
+    for fib in ALL {
+        let table = fib.build(&names, 1).unwrap();
+        for batch in [1, 7, BATCH] {
+            let (mut asker, mut answers) = (table.asker(), vec![0; names.len()]);
+            for (names, answers) in names.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
+                asker.ask(names, answers);
+            }
+            let right: Vec<u16> = names.hashes.iter().map(|name| map[name]).collect();
+            let wrong = check(fib.name(), &*table, &names.hashes, (&right, &answers)).unwrap();
+            assert!(wrong < 10, "{}", fib.label());
+        }
+    }
+}
+
+#[test]
+fn sixteen_bits_are_taken_by_all_but_setsep() {
+    let names = Population::of(Kind::Ipv4, 500, 16);
+    for fib in [Fib::OTHELLO, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted] {
+        let table = fib.build(&names, 1).unwrap();
+        let mut answers = vec![0; names.len()];
+        table.asker().ask(&names.hashes, &mut answers);
+        check(fib.name(), &*table, &names.hashes, (&names.actions, &answers)).unwrap();
+    }
+    assert!(Fib::SetSep.build(&names, 1).is_err());
+}
+
+#[test]
+fn wide_tables_are_cut_into_partitions() {
+    let bytes = |check_bits| {
+        let params = params(16_000_000, Sizing::Sharded, (8, check_bits)).unwrap();
+        (params.partitions().get(), params.width())
+    };
+    assert_eq!(bytes(0), (1, 8));
+    assert_eq!(bytes(8), (2, 16));
+    assert!(params(1000, Sizing::Sharded, (16, 9)).is_err(), "no table has 25 bits");
+}
+
+#[test]
+fn a_wrong_answer_is_told() {
+    let names = Population::of(Kind::Mac, 100, 2);
+    let table = Fib::Sorted.build(&names, 1).unwrap();
+    let mut answers = names.actions.clone();
+    answers[57] ^= 1;
+    assert!(check("sorted", &*table, &names.hashes, (&names.actions, &answers)).is_err());
+}
