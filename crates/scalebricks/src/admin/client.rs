@@ -79,10 +79,10 @@ pub enum ClientError {
         error: io::Error,
     },
     /// It said no.
-    #[error("the node says: {0}")]
+    #[error("refused: {0}")]
     Said(String),
     /// It said what is wrong with flows.
-    #[error("the node says: {}", .0.error)]
+    #[error("refused: {}", .0.error)]
     Flows(FlowsProblem),
     /// It is not ready.
     #[error("the node is not ready: {0}")]

@@ -267,7 +267,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     assert!(cluster.says(&["flow", "show", "--ue", "2001:db8::7"]).contains("0x12"));
     cluster.says(&["flow", "del", "--ue", "2001:db8::7", "--wait"]);
     let said = cluster.refuses(&["flow", "move", "--ue", "10.45.0.1", "--node", "3"]);
-    assert_eq!(said, "error: the node says: node 3 is not alive: pin the flow to another\n");
+    assert_eq!(said, "error: refused: node 3 is not alive: pin the flow to another\n");
     let said = cluster.refuses(&["flow", "move", "--ue", "10.45.0.2", "--node", "1"]);
     assert!(said.contains("flows that are not there"), "{said}");
     let said = cluster.refuses(&[&ADD[..], &["--node", "7", "--uplink-teid", "0x11"]].concat());
