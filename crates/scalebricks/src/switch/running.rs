@@ -5,7 +5,7 @@ use super::load::Configuration;
 use super::log::{LogError, LogHandle};
 use super::view::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
 use crate::admin::model::NodeState;
-use scalebricks_dataplane::flat::text::{action_text, name_text, parse_action, parse_name};
+use scalebricks_dataplane::flat::text::{PortNames, action_text, name_text, parse_action, parse_name};
 use scalebricks_dataplane::flat::{Changes, FibReader, NameError, NameOp, NameTable, PortCounts};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -183,12 +183,7 @@ impl Running {
 
     /// All names, sorted, as a file has them.
     pub fn list(&self) -> Vec<String> {
-        let ports = &self.configuration.file.port_names;
-        let mut names: Vec<_> =
-            self.names.lock().iter().map(|(name, action)| (name.clone(), action)).collect();
-        names.sort_unstable();
-        let line = |(name, action)| format!("{},{}\n", name_text(name, ports), action_text(action, ports));
-        names.iter().map(|(name, action)| line((name, action))).collect()
+        listed(&self.names, &self.configuration.file.port_names)
     }
 
     /// What it is, and how it is.
@@ -218,6 +213,14 @@ impl Running {
     }
 }
 
+/// All names, sorted, as a file has them.
+pub(super) fn listed(names: &SharedNames, ports: &PortNames) -> Vec<String> {
+    let mut names: Vec<_> = names.lock().iter().map(|(name, action)| (name.clone(), action)).collect();
+    names.sort_unstable();
+    let line = |(name, action)| format!("{},{}\n", name_text(name, ports), action_text(action, ports));
+    names.iter().map(|(name, action)| line((name, action))).collect()
+}
+
 /// The operation that a change asks for; else what is wrong with it.
 pub(super) fn op(change: &ChangeView, file: &super::config::SwitchFile) -> Result<NameOp, String> {
     let wrong = |what: String| format!("'{}': {what}", change.name);
@@ -231,7 +234,7 @@ pub(super) fn op(change: &ChangeView, file: &super::config::SwitchFile) -> Resul
     })
 }
 
-fn view(op: &NameOp, ports: &scalebricks_dataplane::flat::text::PortNames) -> ChangeView {
+fn view(op: &NameOp, ports: &PortNames) -> ChangeView {
     let (change, action) = match op {
         NameOp::Add(_, action) => (Change::Add, Some(action)),
         NameOp::Alter(_, action) => (Change::Alter, Some(action)),

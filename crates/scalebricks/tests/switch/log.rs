@@ -5,10 +5,10 @@ use scalebricks::switch::load::Configuration;
 use scalebricks::switch::log::LogHandle;
 use scalebricks::switch::running::{ChangeError, Running};
 use scalebricks::switch::view::{Change, ChangeView};
-use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
+use scalebricks_control::engine::{Batch, BatchId, Engine, ReadError, WriterId};
 use scalebricks_dataplane::flat::NameError;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_types::PartitionId;
+use scalebricks_types::{PartitionId, Position};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -131,6 +131,50 @@ fn an_entry_that_was_logged_twice_is_void_the_second_time() {
     pollster::block_on(engine.append(PartitionId(0), nonsense)).unwrap();
     ask(&switch, &[change(Change::Alter, 1, "flood")]).unwrap();
     assert_eq!(switch.list(), ["02:00:00:00:00:01,flood\n"]);
+}
+
+/// More changes than a snapshot waits for, one an entry.
+#[test]
+fn the_log_is_trimmed_and_a_new_switch_begins_with_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = configure(folder.path(), KIND);
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedLog::open(&folder.path().join("log"), Options::default()).unwrap());
+    let switch = follow(&configuration, &engine);
+    wait("it follows", || switch.has_all_names());
+    for n in 0..1_100 {
+        let action =
+            if n % 2 == 0 { "forward rack1" } else { "route uplink-a 02:00:00:00:ff:01 02:00:00:00:ff:fe" };
+        ask(&switch, &[change(Change::Add, n, action)]).unwrap();
+    }
+    let kept = || pollster::block_on(engine.snapshot(PartitionId(0))).unwrap();
+    wait("a snapshot is kept", || kept().is_some());
+    assert_eq!(kept().unwrap().position.0, 1_024);
+    let begins = || pollster::block_on(engine.read(PartitionId(0), Position(1), 1_000));
+    wait("the log is trimmed", || matches!(begins(), Err(ReadError::Trimmed { .. })));
+    ask(&switch, &[change(Change::Remove, 3, "")]).unwrap();
+    let last = ask(&switch, &[change(Change::Alter, 4, "drop")]).unwrap();
+    let names = switch.list();
+    assert_eq!(names.len(), 1_099);
+    drop(switch);
+    let again = follow(&configuration, &engine);
+    wait("it recovers", || again.has_all_names());
+    assert_eq!(again.view().position, Some(last));
+    assert!(again.list() == names, "other names"); // a thousand lines
+    // It goes on from there.
+    ask(&again, &[change(Change::Add, 3, "flood")]).unwrap();
+    assert_eq!(again.list().len(), 1_100);
+    // A switch that lacks a port has all names but those that lead there, and says so.
+    let other = tempfile::tempdir().unwrap();
+    let mut fewer = configure(other.path(), KIND);
+    let text = fs::read_to_string(other.path().join("switch.toml")).unwrap();
+    fs::write(other.path().join("switch.toml"), text.replace("\"uplink-a\"", "\"uplink-c\"")).unwrap();
+    fewer = Configuration::read(&other.path().join("switch.toml")).unwrap_or(fewer);
+    let lacking = follow(&fewer, &engine);
+    wait("it follows", || lacking.has_all_names());
+    let wanted: Vec<String> = again.list().into_iter().filter(|line| !line.contains("uplink-a")).collect();
+    assert_eq!(wanted.len(), 551);
+    assert!(lacking.list() == wanted, "other names"); // a thousand lines
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! Applies the log's entries, in order.
+//! Applies the log's entries, in order, from the newest snapshot on; and makes snapshots.
 
 use super::super::config::SwitchFile;
-use super::super::running::{SharedNames, op};
-use super::record::decode;
-use super::{Answer, PARTITION, PATIENCE, Progress, Wanted};
+use super::super::running::{SharedNames, listed, op};
+use super::record::{RecordError, decode};
+use super::snapshot;
+use super::{Answer, LogError, PARTITION, PATIENCE, Progress, Wanted};
 use futures_util::StreamExt;
-use scalebricks_control::engine::{BatchId, Engine, Entry, WriterId};
+use scalebricks_control::engine::{BatchId, Engine, Entry, ReadError, Snapshot, WriterId};
 use scalebricks_dataplane::flat::{Changes, NameError, NameOp};
 use scalebricks_types::Position;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -19,6 +20,13 @@ pub(in super::super) type Outcome = Result<Changes, NameError>;
 /// Entries whose outcome is remembered for who asks after them a moment too late.
 const REMEMBERED: usize = 1_024;
 
+/// Entries, or bytes of them, after which a switch makes a snapshot.
+const SNAPSHOT_ENTRIES: u64 = 1_024;
+const SNAPSHOT_BYTES: usize = 16 << 20;
+
+/// Entries below a snapshot that are kept, for switches that are a little behind.
+const KEPT_ENTRIES: u64 = 256;
+
 /// What is known of the log.
 pub(super) struct Follower {
     file: SwitchFile,
@@ -27,6 +35,10 @@ pub(super) struct Follower {
     position: Position,
     /// The newest batch of each writer: each appends one after another.
     newest: BTreeMap<WriterId, u64>,
+    /// Entries, and bytes of them, since the last snapshot that this switch made or read.
+    since: (u64, usize),
+    /// Whether nothing was passed over that other switches may have done: who lacks a part makes no snapshots.
+    is_whole: bool,
     done: VecDeque<(BatchId, Position, Outcome)>,
     waiting: HashMap<BatchId, Answer>,
 }
@@ -39,6 +51,8 @@ impl Follower {
             progress,
             position: Position(0),
             newest: BTreeMap::new(),
+            since: (0, 0),
+            is_whole: true,
             done: VecDeque::new(),
             waiting: HashMap::new(),
         }
@@ -49,8 +63,13 @@ impl Follower {
         self.file.names.kind.word()
     }
 
-    /// Follows the log for ever.
-    pub(super) async fn run(mut self, engine: Arc<dyn Engine>, mut wanted: mpsc::UnboundedReceiver<Wanted>) {
+    /// Follows the log for ever. `writer` is who appends for this switch.
+    pub(super) async fn run(
+        mut self,
+        engine: Arc<dyn Engine>,
+        writer: WriterId,
+        mut wanted: mpsc::UnboundedReceiver<Wanted>,
+    ) {
         let goal = loop {
             match engine.last(PARTITION).await {
                 Ok(last) => break last,
@@ -58,7 +77,14 @@ impl Follower {
             }
             tokio::time::sleep(PATIENCE).await;
         };
+        let mut is_behind = true;
         loop {
+            if is_behind && let Err(error) = self.restore(&*engine).await {
+                tracing::error!(error, "the snapshot of the names cannot be read");
+                tokio::time::sleep(PATIENCE).await;
+                continue;
+            }
+            is_behind = false;
             self.tell(goal);
             let mut entries = engine.watch(PARTITION, Position(self.position.0 + 1));
             let error = loop {
@@ -67,11 +93,18 @@ impl Follower {
                         Some(Ok(entry)) if entry.position.0 == self.position.0 + 1 => {
                             self.apply(&entry);
                             self.tell(goal);
+                            // Of those who follow, the one that wrote the entry.
+                            if entry.batch.id.writer == writer && self.is_due() {
+                                self.keep(&*engine).await;
+                            }
                         }
                         Some(Ok(entry)) => {
                             break format!("entry {} comes behind {}", entry.position.0, self.position.0);
                         }
-                        Some(Err(error)) => break error.to_string(),
+                        Some(Err(error)) => {
+                            is_behind = matches!(error, ReadError::Trimmed { .. });
+                            break error.to_string();
+                        }
                         None => break "the engine ended the stream".to_owned(),
                     },
                     Some((id, answer)) = wanted.recv() => self.want(id, answer),
@@ -82,6 +115,53 @@ impl Follower {
         }
     }
 
+    /// Brings the names to the newest snapshot, if it is ahead of them.
+    async fn restore(&mut self, engine: &dyn Engine) -> Result<(), String> {
+        let snapshot = engine.snapshot(PARTITION).await.map_err(|error| error.to_string())?;
+        let Some(snapshot) = snapshot.filter(|snapshot| snapshot.position > self.position) else {
+            return Ok(());
+        };
+        let names = snapshot::decode(&self.file, &snapshot.bytes).map_err(|error| error.to_string())?;
+        self.names.lock().change_to(&names.list).map_err(|error| error.to_string())?;
+        if let Some((count, first)) = &names.foreign {
+            tracing::error!(count, first, "names of the snapshot are passed over");
+        }
+        self.is_whole = names.foreign.is_none();
+        (self.position, self.newest, self.since) = (snapshot.position, names.newest, (0, 0));
+        let passed: Vec<BatchId> = self.waiting.keys().copied().filter(|&id| self.is_past(id)).collect();
+        for answer in passed.iter().filter_map(|id| self.waiting.remove(id)) {
+            let _gone = answer.send(Err(LogError::Passed));
+        }
+        tracing::info!(position = self.position.0, names = names.list.len(), "names come from a snapshot");
+        Ok(())
+    }
+
+    const fn is_due(&self) -> bool {
+        self.is_whole && (self.since.0 >= SNAPSHOT_ENTRIES || self.since.1 >= SNAPSHOT_BYTES)
+    }
+
+    /// Makes a snapshot of the names as they are, and lets the log forget what is well below it. What fails is tried again as many
+    /// entries later.
+    async fn keep(&mut self, engine: &dyn Engine) {
+        self.since = (0, 0);
+        let lines = listed(&self.names, &self.file.port_names);
+        let bytes = match snapshot::encode(self.kind(), &self.newest, &lines) {
+            Ok(bytes) => bytes.into(),
+            Err(error) => return tracing::error!(%error, "no snapshot of the names"),
+        };
+        let position = self.position;
+        let kept = async {
+            engine.put_snapshot(PARTITION, Snapshot { position, bytes }).await?;
+            engine.trim(PARTITION, Position(position.0.saturating_sub(KEPT_ENTRIES))).await
+        };
+        match kept.await {
+            Ok(()) => {
+                tracing::info!(position = position.0, names = lines.len(), "a snapshot of the names is kept");
+            }
+            Err(error) => tracing::warn!(%error, "no snapshot of the names, or the log is as long as before"),
+        }
+    }
+
     fn tell(&self, goal: Position) {
         self.progress.position.store(self.position.0, Ordering::Release);
         if self.position >= goal {
@@ -89,9 +169,16 @@ impl Follower {
         }
     }
 
+    /// Whether a batch is below what was applied.
+    fn is_past(&self, id: BatchId) -> bool {
+        self.newest.get(&id.writer).is_some_and(|&newest| id.number <= newest)
+    }
+
     fn want(&mut self, id: BatchId, answer: Answer) {
         if let Some((_, position, outcome)) = self.done.iter().find(|(done, ..)| *done == id) {
             let _gone = answer.send(Ok((position.0, outcome.clone())));
+        } else if self.is_past(id) {
+            let _gone = answer.send(Err(LogError::Passed));
         } else {
             self.waiting.insert(id, answer);
         }
@@ -99,6 +186,7 @@ impl Follower {
 
     fn apply(&mut self, entry: &Entry) {
         self.position = entry.position;
+        self.since = (self.since.0 + 1, self.since.1 + entry.batch.payload.len());
         let id = entry.batch.id;
         let newest = self.newest.entry(id.writer).or_default();
         if id.number <= *newest {
@@ -118,16 +206,22 @@ impl Follower {
     }
 
     /// The operations of an entry; `None` if this switch cannot do them.
-    fn ops(&self, entry: &Entry) -> Option<Vec<NameOp>> {
+    fn ops(&mut self, entry: &Entry) -> Option<Vec<NameOp>> {
         let position = entry.position.0;
         let changes = match decode(self.file.names.kind.word(), &entry.batch.payload) {
             Ok(changes) => changes,
             Err(error) => {
                 tracing::error!(position, %error, "an entry of the log is passed over");
+                // What is none all pass over alike.
+                self.is_whole &= !matches!(error, RecordError::Version(_));
                 return None;
             }
         };
         let ops: Result<Vec<NameOp>, String> = changes.iter().map(|change| op(change, &self.file)).collect();
-        ops.map_err(|error| tracing::error!(position, %error, "an entry of the log is passed over")).ok()
+        if let Err(error) = &ops {
+            tracing::error!(position, error, "an entry of the log is passed over");
+            self.is_whole = false;
+        }
+        ops.ok()
     }
 }

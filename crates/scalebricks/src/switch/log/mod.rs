@@ -9,10 +9,11 @@
 //! A change is accepted when the log has it. Whether it is done, or refused because a name is there already, say, follows from what
 //! stands before it: all switches come to the same result, and whoever asked hears of it when his own switch has come there.
 //! Positions rise by one; a hole ends the following with an error and begins it anew behind what was applied. An entry that a writer
-//! logged twice is void the second time.
+//! logged twice is void the second time. Now and then a switch keeps a snapshot of its names, and the log forgets what is below.
 
 mod follow;
 mod record;
+mod snapshot;
 
 use super::config::{ControlFile, SwitchFile};
 use super::running::SharedNames;
@@ -50,6 +51,11 @@ pub enum LogError {
     /// The engine said no.
     #[error("the log refused the changes: {0}")]
     Refused(String),
+    /// They are, and what became of them stands in no entry any more.
+    #[error(
+        "the changes are in the log, and were made or refused while this switch caught up by a snapshot: look at the names"
+    )]
+    Passed,
     /// The switch stops.
     #[error("the switch stops; it is not known whether the changes are in the log")]
     Stopped,
@@ -190,7 +196,7 @@ async fn live(
     };
     let (wanted, wanting) = mpsc::unbounded_channel();
     tokio::select! {
-        () = follower.run(Arc::clone(&engine), wanting) => {}
+        () = follower.run(Arc::clone(&engine), writer, wanting) => {}
         () = write(&*engine, writer, queue, &wanted) => {}
     }
 }
