@@ -24,6 +24,7 @@ fn cluster() -> (Cluster, Pool) {
     let config = ClusterConfig {
         size: ClusterSize::new(3).unwrap(),
         architecture: Architecture::ScaleBricks,
+        gpt: scalebricks_tables::compact::Structure::default(),
         policy: Policy { verify_ipv4_checksum: false, base_station_mtu: 576, ..Policy::default() },
         seed: HashSeed::new(1, 2),
         base_stations: vec![BaseStation { address: (0x0aff_0002).into(), mac: MacAddr([2, 0, 0, 0, 0, 9]) }],
