@@ -1,17 +1,17 @@
 //! Why a packet was dropped. Declared once; every reason is a counter with this name.
 
-use std::fmt;
-
+/// Declares reasons, their names and meanings, and their counters.
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a packet was dropped. There is no drop without one.
+    ($(#[doc = $about:literal])+ $reason:ident, $(#[doc = $of_counts:literal])+ $counts:ident;
+     $($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        $(#[doc = $about])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum DropReason {
+        pub enum $reason {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        impl DropReason {
+        impl $reason {
             /// All reasons, in the order of their counters.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
@@ -29,10 +29,62 @@ macro_rules! reasons {
                 }
             }
         }
+
+        impl std::fmt::Display for $reason {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        $(#[doc = $of_counts])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $counts([u64; $reason::ALL.len()]);
+
+        impl Default for $counts {
+            fn default() -> Self {
+                Self([0; $reason::ALL.len()])
+            }
+        }
+
+        impl $counts {
+            /// Counts one.
+            #[inline]
+            pub const fn count(&mut self, reason: $reason) {
+                self.0[reason as usize] += 1;
+            }
+
+            /// The count of one reason.
+            pub const fn get(&self, reason: $reason) -> u64 {
+                self.0[reason as usize]
+            }
+
+            /// Reasons that occurred, with their counts.
+            pub fn iter(&self) -> impl Iterator<Item = ($reason, u64)> + '_ {
+                $reason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, count)| count > 0)
+            }
+
+            /// All drops together.
+            pub fn total(&self) -> u64 {
+                self.0.iter().sum()
+            }
+        }
+
+        impl std::ops::AddAssign<&Self> for $counts {
+            fn add_assign(&mut self, other: &Self) {
+                for (a, b) in self.0.iter_mut().zip(other.0) {
+                    *a += b;
+                }
+            }
+        }
     };
 }
+pub(crate) use reasons;
 
 reasons! {
+    /// Why a packet was dropped. There is no drop without one.
+    DropReason,
+    /// How many packets were dropped, by reason.
+    DropCounts;
     /// The frame ends before its headers, or its IP packet before its stated length.
     Truncated = "truncated",
     /// Neither IPv4 nor IPv6: ARP, other ethertypes, 802.3 frames.
@@ -87,52 +139,6 @@ reasons! {
     PortFull = "port_full",
     /// The fabric was congested beyond the node's queue.
     FabricFull = "fabric_full",
-}
-
-impl fmt::Display for DropReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How many packets were dropped, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DropCounts([u64; DropReason::ALL.len()]);
-
-impl Default for DropCounts {
-    fn default() -> Self {
-        Self([0; DropReason::ALL.len()])
-    }
-}
-
-impl DropCounts {
-    /// Counts one.
-    pub fn count(&mut self, reason: DropReason) {
-        self.0[reason as usize] += 1;
-    }
-
-    /// The count of one reason.
-    pub const fn get(&self, reason: DropReason) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// Reasons that occurred, with their counts.
-    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, count)| count > 0)
-    }
-
-    /// All drops together.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-}
-
-impl std::ops::AddAssign<&Self> for DropCounts {
-    fn add_assign(&mut self, other: &Self) {
-        for (a, b) in self.0.iter_mut().zip(other.0) {
-            *a += b;
-        }
-    }
 }
 
 #[cfg(test)]

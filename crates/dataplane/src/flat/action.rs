@@ -80,6 +80,8 @@ pub(super) struct Numbered {
     pub(super) is_live: bool,
 }
 
+const _: () = assert!(size_of::<Numbered>() <= 20, "what `FibReader::lookup_batch` says a lookup costs");
+
 /// All actions at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Actions {

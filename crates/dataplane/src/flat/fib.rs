@@ -137,8 +137,8 @@ impl FibReader {
 
     /// The answers for a burst of names.
     ///
-    /// Cost: as of [`OthelloReader::check_batch`], with a filter one line of it a name before; then the action, 16 bytes
-    /// in a table of all of them.
+    /// Cost: as of [`OthelloReader::check_batch`], with a filter one line of it a name before; then the action, at most
+    /// 20 bytes in a table of all of them.
     ///
     /// # Panics
     /// If there are more than [`BURST`], or `answers` is shorter.

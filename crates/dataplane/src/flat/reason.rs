@@ -1,38 +1,12 @@
 //! Why a switch dropped a frame. Declared once; every reason is a counter with this name.
 
-use std::fmt;
-
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a frame, or a copy of it, was dropped. There is no drop without one.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum SwitchDrop {
-            $($(#[doc = $doc])+ $variant,)+
-        }
-
-        impl SwitchDrop {
-            /// All reasons, in the order of their counters.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The counter's name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)+
-                }
-            }
-
-            /// What it means, in words.
-            pub const fn meaning(self) -> &'static str {
-                match self {
-                    $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
-                }
-            }
-        }
-    };
-}
+use crate::reason::reasons;
 
 reasons! {
+    /// Why a frame, or a copy of it, was dropped. There is no drop without one.
+    SwitchDrop,
+    /// How many frames were dropped, by reason.
+    SwitchDrops;
     /// The frame ends before its name, or before the headers that lead to it.
     Truncated = "truncated",
     /// No frame of the kind that names are taken from: another ethertype or IP version.
@@ -65,53 +39,6 @@ reasons! {
     NoBuffer = "no_buffer",
     /// The outgoing port took no more frames.
     PortFull = "port_full",
-}
-
-impl fmt::Display for SwitchDrop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How many frames were dropped, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SwitchDrops([u64; SwitchDrop::ALL.len()]);
-
-impl Default for SwitchDrops {
-    fn default() -> Self {
-        Self([0; SwitchDrop::ALL.len()])
-    }
-}
-
-impl SwitchDrops {
-    /// Counts one.
-    #[inline]
-    pub const fn count(&mut self, reason: SwitchDrop) {
-        self.0[reason as usize] += 1;
-    }
-
-    /// The count of one reason.
-    pub const fn get(&self, reason: SwitchDrop) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// Reasons that occurred, with their counts.
-    pub fn iter(&self) -> impl Iterator<Item = (SwitchDrop, u64)> + '_ {
-        SwitchDrop::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, count)| count > 0)
-    }
-
-    /// All drops together.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-}
-
-impl std::ops::AddAssign<&Self> for SwitchDrops {
-    fn add_assign(&mut self, other: &Self) {
-        for (a, b) in self.0.iter_mut().zip(other.0) {
-            *a += b;
-        }
-    }
 }
 
 #[cfg(test)]
