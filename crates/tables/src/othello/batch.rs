@@ -1,4 +1,4 @@
-//! Batches of operations: all or none.
+//! Batches of operations: all or none. One operation alone is done without all this, in `single`.
 //!
 //! 1. The operations are put in the order of their ranges (and within a range in their own), so that a range's memory is
 //!    fetched once, and fetched ahead.
@@ -17,7 +17,7 @@ use scalebricks_types::{PartitionCount, PartitionId};
 use std::ops::Range;
 
 /// How far ahead of the operation at work memory is asked for, step by step.
-const AHEAD: [usize; 3] = [24, 16, 8];
+const AHEAD: [usize; 2] = [40, 24];
 
 /// A step back.
 #[derive(Debug, Clone, Copy)]
@@ -89,18 +89,10 @@ impl Batch {
             let partition = partitions.of(scalebricks_types::KeyHash::new(entry.hash));
             parts[usize::from(partition.0)].as_ref()
         });
-        if let (Some(store), [entry]) = (of_first, &order[..]) {
-            // Alone: all at once.
-            let range = store.layout().params.locate(ops[0].hash()).1;
-            store.prefetch(range, entry.hash, Step::Slots);
-            store.prefetch(range, entry.hash, Step::AllNames);
-        }
-        // Where many share a range, one fetches what the others need.
+        // Where many share a range, the first fetches what the others need.
         let are_many = of_first.is_some_and(|store| order.len() > store.layout().params.ranges() as usize);
-        let names = if are_many { Step::AllNames } else { Step::Names };
-        let steps = [Step::Head, Step::Slots, names];
-        for ahead in (1..=AHEAD[0]).skip(if order.len() > 1 { 0 } else { AHEAD[0] }) {
-            ask_ahead(parts, partitions, steps, &order, ops, at, |distance| {
+        for ahead in 1..=AHEAD[0] {
+            ask_ahead(parts, partitions, are_many, &order, ops, at, |distance| {
                 (ahead + distance).checked_sub(AHEAD[0])
             });
         }
@@ -108,7 +100,7 @@ impl Batch {
             let hash = ops[run[0].op as usize].hash();
             let partition = partitions.of(hash);
             for step in 0..run.len() {
-                ask_ahead(parts, partitions, steps, &order, ops, at + step, Some);
+                ask_ahead(parts, partitions, are_many, &order, ops, at + step, Some);
             }
             at += run.len();
             let Some(store) = &mut parts[usize::from(partition.0)] else {
@@ -193,7 +185,7 @@ impl Batch {
                         Undo::Take(hash) => graph.take(hash, work).is_ok(),
                         Undo::Put(hash, value) => graph.put(hash, value, work) == Ok(None),
                         Undo::Set(hash, value) => graph.set(hash, value, work).is_ok(),
-                        Undo::Seed(seed) => graph.colour(seed, &mut work.colouring),
+                        Undo::Seed(seed) => graph.recolour(seed, &mut work.colouring),
                     }
                 });
                 if !undone {
@@ -240,14 +232,22 @@ impl Batch {
 fn ask_ahead(
     parts: &[Option<Store>],
     partitions: PartitionCount,
-    steps: [Step; 3],
+    are_many: bool,
     order: &[Entry],
     ops: &[Op],
     at: usize,
     place: impl Fn(usize) -> Option<usize>,
 ) {
-    for (step, distance) in steps.into_iter().zip(AHEAD) {
-        let Some(entry) = place(distance).and_then(|ahead| order.get(at + ahead)) else { continue };
+    for (step, distance) in [Step::Head, Step::Slots].into_iter().zip(AHEAD) {
+        let Some(place) = place(distance).map(|ahead| at + ahead) else { continue };
+        let Some(entry) = order.get(place) else { continue };
+        let step = match step {
+            Step::Slots if are_many => {
+                let is_first = place == 0 || order[place - 1].slot != entry.slot;
+                if is_first { Step::AllSlots } else { Step::Names }
+            }
+            step => step,
+        };
         if let Step::Head = step {
             prefetch_read(&ops[entry.op as usize]);
         }

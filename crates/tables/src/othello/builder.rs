@@ -332,7 +332,8 @@ impl Job<'_> {
         for range in 0..ranges.end - ranges.start {
             if let Err(full) = span.settle(first, range, colouring) {
                 // No seed suits a name that is there twice.
-                return Err(span.twice(range).map_or_else(|| full.into(), BuildError::Duplicate));
+                let twice = colouring.twice().map(KeyHash::new);
+                return Err(twice.map_or_else(|| full.into(), BuildError::Duplicate));
             }
         }
         Ok(())

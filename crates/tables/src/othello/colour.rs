@@ -1,67 +1,100 @@
 //! A whole range at once: its graph and the contents of all its slots, under one seed.
 
-use super::graph::{Graph, Link};
+use super::graph::{Graph, Link, Tie};
 
-/// Memory for colouring a range, kept from one to the next.
+/// The names to make a range of, and memory to do so, kept from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct Colouring {
-    /// The slots of each name.
-    pairs: Vec<[u32; 2]>,
-    /// What the slots of each name differ in.
-    differences: Vec<u32>,
+    names: Vec<(u64, u16)>,
+    edges: Vec<Edge>,
+    /// The last name at each slot, plus one; 0 where there is none.
+    last: Vec<u32>,
     /// What is in each slot; [`UNSEEN`] where no name led yet.
     contents: Vec<u32>,
     /// Slots whose other names are yet to be followed, and the name each was reached by.
-    open: Vec<(u32, usize)>,
+    open: Vec<(u32, u32)>,
+}
+
+/// A name between its two slots.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    pair: [u32; 2],
+    /// The name before at each of them, plus one.
+    before: [u32; 2],
+    /// What they differ in.
+    difference: u32,
 }
 
 /// No contents: they have at most 24 bits.
 const UNSEEN: u32 = u32::MAX;
 
+impl Colouring {
+    /// Takes the names of a range in.
+    pub(super) fn take(&mut self, names: impl Iterator<Item = (u64, u16)>) {
+        self.names.clear();
+        self.names.extend(names);
+    }
+
+    /// Adds one.
+    pub(super) fn push(&mut self, hash: u64, value: u16) {
+        self.names.push((hash, value));
+    }
+
+    /// Takes out the last.
+    pub(super) fn pop(&mut self) {
+        self.names.pop();
+    }
+
+    /// A hash that is there twice.
+    pub(super) fn twice(&mut self) -> Option<u64> {
+        self.names.sort_unstable();
+        self.names.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
+    }
+}
+
 impl<L: Link> Graph<'_, L> {
-    /// Makes lists and bits of the names held, under this seed; whether their graph has no cycle. If it has one, lists and
+    /// Makes graph and bits of the names in `work`, under this seed; whether they have no cycle. If they have one, graph and
     /// bits are of no use.
     ///
     /// Trees are followed from the lowest slot of each, which is 0, and a slot reached twice closes a cycle. Every tree of
     /// more than one slot has its lowest in the first array.
     pub(super) fn colour(&mut self, seed: u8, work: &mut Colouring) -> bool {
-        let Colouring { pairs, differences, contents, open } = work;
+        let Colouring { names, edges, last, contents, open } = work;
         let (layout, places) = (self.layout, &self.layout.places);
-        self.head.seed = seed;
-        self.firsts.fill(L::default());
-        pairs.clear();
-        differences.clear();
-        for (at, name) in self.names[..self.head.names as usize].iter_mut().enumerate() {
-            let (hash, value) = name.pair();
+        (self.head.seed, self.head.names) = (seed, names.len() as u32); // at most the capacity
+        self.ties.fill(Tie::default());
+        last.clear();
+        last.resize(self.ties.len(), 0);
+        edges.clear();
+        edges.extend(names.iter().zip(1..).map(|(&(hash, value), number)| {
             let pair = places.pair(hash, seed);
-            let next = pair.map(|slot| std::mem::replace(&mut self.firsts[slot as usize], L::to(Some(at))));
-            name.link(next);
-            pairs.push(pair);
-            differences.push(places.difference(hash, value));
-        }
+            let before = pair.map(|slot| std::mem::replace(&mut last[slot as usize], number));
+            Edge { pair, before, difference: places.difference(hash, value) }
+        }));
         contents.clear();
-        contents.resize(self.firsts.len(), UNSEEN);
+        contents.resize(self.ties.len(), UNSEEN);
         for root in 0..places.slots[0] {
             if contents[root as usize] != UNSEEN {
                 continue;
             }
             contents[root as usize] = 0;
             open.clear();
-            open.push((root, usize::MAX));
+            open.push((root, 0));
             while let Some((slot, by)) = open.pop() {
                 let array = usize::from(slot >= places.slots[0]);
-                let mut next = self.firsts[slot as usize].index();
-                while let Some(name) = next {
-                    if name != by {
-                        let other = pairs[name][1 - array];
+                let mut next = last[slot as usize];
+                while let Some(name) = (next as usize).checked_sub(1) {
+                    let Edge { pair, before, difference } = edges[name];
+                    if next != by {
+                        let other = pair[1 - array];
                         if contents[other as usize] != UNSEEN {
                             return false;
                         }
-                        contents[other as usize] = contents[slot as usize] ^ differences[name];
-                        self.names[name].hang(1 - array);
-                        open.push((other, name));
+                        contents[other as usize] = contents[slot as usize] ^ difference;
+                        self.hang(other, slot, names[name].0);
+                        open.push((other, next));
                     }
-                    next = self.names[name].next(array);
+                    next = before[array];
                 }
             }
         }

@@ -28,7 +28,7 @@ pub struct Stats {
 }
 
 /// The control structure of an Othello table: names (as hashes) with their values, the graph of each range, and the bits
-/// it leads to. About 30 bytes a name in the default sizing at its design load.
+/// it leads to. About 26 bytes a name in the default sizing at its design load.
 ///
 /// Bits are a function of parameters, names and the seeds of the ranges; seeds follow from the history, message by
 /// message: a range takes its next seed when an insertion would close a cycle, and only then. So equal histories give

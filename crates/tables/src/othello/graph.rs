@@ -5,88 +5,104 @@
 //! lowest slot of a tree is 0, so that the bits of a range are a function of its names and its seed, whatever the
 //! history.
 //!
-//! That slot is the root of its tree, and every name knows which of its ends is farther from it. So a change follows the
-//! few slots below a name and not the whole tree, which has seven around a slot on average when a table is full; and
-//! whether two slots are of one tree is known by walking up from both.
+//! That slot is the root of its tree. Every other slot hangs from the slot above it by one name, and that name is kept
+//! with it: a name is found at one of its own two slots, without a search, and its value is what they differ in. A change
+//! follows the few slots below a name and not the whole tree, which has seven around a slot on average when a table is
+//! full; and whether two slots are of one tree is known by walking up from both.
+//!
+//! ```text
+//! first array    0 ── 3          slot 0 is the root
+//!                │ ╲             ties[5] = { above: 0, below: 2, beside: 7 }, hashes[5] = the name between 0 and 5
+//! second array   5   7           (as numbers in the other array, the other array, and the same)
+//!                │
+//! first array    2
+//! ```
 
 use super::image::Layout;
 use super::store::Head;
 use crate::huge::Zeroable;
 
-/// The number of a name in its range plus one, or 0 for none.
+/// The number of a slot in its array plus one, or 0 for none.
 pub(super) trait Link: Copy + Default + std::fmt::Debug {
-    /// The link to a name, or to none.
-    fn to(index: Option<usize>) -> Self;
+    /// Slots that an array may have.
+    const SLOTS: u32;
 
-    /// The name it leads to.
-    fn index(self) -> Option<usize>;
+    /// The link to a slot.
+    fn to(slot: u32) -> Self;
+
+    /// The slot it leads to.
+    fn slot(self) -> Option<u32>;
+
+    /// A byte kept in its place.
+    fn holding(byte: u8) -> Self;
+
+    /// That byte.
+    fn held(self) -> u8;
 }
 
-impl Link for u16 {
-    #[inline(always)]
-    fn to(index: Option<usize>) -> Self {
-        index.map_or(0, |index| index as Self + 1) // fewer names than `u16::MAX`, see `Store::new`
-    }
+macro_rules! link {
+    ($($number:ty),*) => {$(
+        impl Link for $number {
+            const SLOTS: u32 = Self::MAX as u32;
 
-    #[inline(always)]
-    fn index(self) -> Option<usize> {
-        usize::from(self).checked_sub(1)
-    }
+            #[inline(always)]
+            fn to(slot: u32) -> Self {
+                (slot + 1) as Self // at most `SLOTS`, see `Store::of_ranges`
+            }
+
+            #[inline(always)]
+            fn slot(self) -> Option<u32> {
+                u32::from(self).checked_sub(1)
+            }
+
+            #[inline(always)]
+            fn holding(byte: u8) -> Self {
+                byte.into()
+            }
+
+            #[inline(always)]
+            fn held(self) -> u8 {
+                self as u8 // it came from one
+            }
+        }
+    )*};
 }
 
-/// A link of 32 bits.
-pub(super) type Wide = u32;
+link!(u8, u32);
 
-impl Link for Wide {
-    #[inline(always)]
-    fn to(index: Option<usize>) -> Self {
-        index.map_or(0, |index| index as Self + 1) // fewer names than twice 2^30 slots
-    }
-
-    #[inline(always)]
-    fn index(self) -> Option<usize> {
-        (self as usize).checked_sub(1)
-    }
-}
-
-/// A name: an edge, in the lists of both its slots.
+/// Where a slot hangs.
+///
+/// While the names of a range are collected, before it is made of them, the ties of the first so many places hold their
+/// values instead.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Name<L> {
-    hash: u64,
-    /// The next name at its slot of the first array, and at that of the second.
-    next: [L; 2],
-    value: u16,
-    /// The array of the slot that is farther from the root.
-    below: u8,
+pub(super) struct Tie<L> {
+    /// The slot it hangs from, in the other array. None for a root.
+    above: L,
+    /// The first slot that hangs from it, in the other array.
+    below: L,
+    /// The next slot that hangs from the same, in its own array.
+    beside: L,
 }
 
 #[allow(unsafe_code, reason = "one promise about one type")]
 // SAFETY: zero is a valid value of each of its integers.
-unsafe impl<L: Zeroable> Zeroable for Name<L> {}
+unsafe impl<L: Zeroable> Zeroable for Tie<L> {}
 
-impl<L: Link> Name<L> {
-    pub(super) const fn hash(&self) -> u64 {
-        self.hash
+impl<L: Link> Tie<L> {
+    /// A value that waits for its place.
+    pub(super) fn holding(value: u16) -> Self {
+        let [low, high] = value.to_le_bytes();
+        Self { above: L::holding(low), below: L::holding(high), beside: L::default() }
     }
 
-    pub(super) const fn pair(&self) -> (u64, u16) {
-        (self.hash, self.value)
+    /// That value.
+    pub(super) fn held(self) -> u16 {
+        u16::from_le_bytes([self.above.held(), self.below.held()])
     }
 
-    pub(super) const fn link(&mut self, next: [L; 2]) {
-        self.next = next;
-    }
-
-    pub(super) const fn hang(&mut self, below: usize) {
-        self.below = below as u8; // 0 or 1
-    }
-
-    const fn below(&self) -> usize {
-        (self.below & 1) as usize
-    }
-
-    pub(super) fn next(&self, side: usize) -> Option<usize> {
-        self.next[side].index()
+    /// Whether the slot hangs from another, by a name.
+    pub(super) fn hangs(self) -> bool {
+        self.above.slot().is_some()
     }
 }
 
@@ -106,8 +122,8 @@ pub(super) enum Refused {
 pub(super) struct Work {
     /// The slots of a tree, or of a part of one.
     side: Vec<u32>,
-    /// For each slot of the side at work, the name it was reached by.
-    via: Vec<usize>,
+    /// The slots from one to its root, and the names between them.
+    path: Vec<(u32, u64)>,
     pub(super) colouring: super::colour::Colouring,
     /// Slots whose contents changed, since it was last cleared.
     pub(super) changed: Vec<u32>,
@@ -118,60 +134,74 @@ pub(super) struct Work {
 pub(super) struct Graph<'a, L> {
     pub(super) layout: &'a Layout,
     pub(super) head: &'a mut Head,
-    /// The first name at each slot.
-    pub(super) firsts: &'a mut [L],
-    /// As many as there may be, of which the first so many are.
-    pub(super) names: &'a mut [Name<L>],
+    /// Of each slot.
+    pub(super) ties: &'a mut [Tie<L>],
+    /// Of each slot, the name it hangs by.
+    pub(super) hashes: &'a mut [u64],
     pub(super) words: &'a mut [u64],
 }
 
-/// No name: what a root is reached by.
-const NO_NAME: usize = usize::MAX;
+/// A range to be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a, L> {
+    pub(super) layout: &'a Layout,
+    pub(super) seed: u8,
+    pub(super) ties: &'a [Tie<L>],
+    pub(super) hashes: &'a [u64],
+    pub(super) words: &'a [u64],
+}
+
+impl<L: Link> View<'_, L> {
+    /// The end of a name that hangs from its other, which is there if the name is.
+    #[inline]
+    fn find(&self, hash: u64, [a, b]: [u32; 2]) -> Option<usize> {
+        let second = self.layout.places.slots[0];
+        let is = |slot: u32, above: u32| {
+            self.ties[slot as usize].above.slot() == Some(above) && self.hashes[slot as usize] == hash
+        };
+        if is(b, a) {
+            return Some(1);
+        }
+        is(a, b - second).then_some(0)
+    }
+
+    /// What two slots differ in, without the checksum.
+    #[inline]
+    fn value(&self, [a, b]: [u32; 2]) -> u16 {
+        let difference = self.layout.get(self.words, a) ^ self.layout.get(self.words, b);
+        (difference & ((1 << self.layout.places.value_bits) - 1)) as u16 // at most 16 bits
+    }
+
+    /// The value of a name, if it is there.
+    pub(super) fn get(&self, hash: u64) -> Option<u16> {
+        let slots = self.layout.places.pair(hash, self.seed);
+        self.find(hash, slots).map(|_| self.value(slots))
+    }
+
+    /// The names with their values, in no order.
+    pub(super) fn names(self) -> impl Iterator<Item = (u64, u16)> + Clone {
+        let held = self.ties.iter().zip(self.hashes).filter(|(tie, _)| tie.hangs());
+        held.map(move |(_, &hash)| (hash, self.value(self.layout.places.pair(hash, self.seed))))
+    }
+}
 
 impl<L: Link> Graph<'_, L> {
+    #[inline(always)]
+    const fn view(&self) -> View<'_, L> {
+        let Graph { layout, head, ties, hashes, words } = self;
+        View { layout, seed: head.seed, ties, hashes, words }
+    }
+
     #[inline(always)]
     fn slots_of(&self, hash: u64) -> [u32; 2] {
         self.layout.places.pair(hash, self.head.seed)
     }
 
-    /// The number of a name and its slots.
+    /// The end of a name that hangs from its other, and its slots.
     #[inline]
     fn find(&self, hash: u64) -> Option<(usize, [u32; 2])> {
         let slots = self.slots_of(hash);
-        let mut at = self.firsts[slots[0] as usize].index();
-        while let Some(name) = at {
-            if self.names[name].hash == hash {
-                return Some((name, slots));
-            }
-            at = self.names[name].next(0);
-        }
-        None
-    }
-
-    /// Collects the slots that can be reached from one without using `edge`; the lowest of them.
-    #[inline]
-    fn reach(&self, from: u32, edge: usize, side: &mut Vec<u32>, via: &mut Vec<usize>) -> u32 {
-        side.clear();
-        via.clear();
-        side.push(from);
-        via.push(edge);
-        let (mut lowest, mut at) = (from, 0);
-        while at < side.len() {
-            let (slot, by) = (side[at], via[at]);
-            let array = self.array(slot);
-            let mut next = self.firsts[slot as usize].index();
-            while let Some(name) = next {
-                if name != by {
-                    let other = self.slots_of(self.names[name].hash)[1 - array];
-                    lowest = lowest.min(other);
-                    side.push(other);
-                    via.push(name);
-                }
-                next = self.names[name].next(array);
-            }
-            at += 1;
-        }
-        lowest
+        Some((self.view().find(hash, slots)?, slots))
     }
 
     /// The array of a slot.
@@ -180,36 +210,92 @@ impl<L: Link> Graph<'_, L> {
         usize::from(slot >= self.layout.places.slots[0])
     }
 
-    /// The name above a slot, towards the root, and the slot at its other end. `None` for a root.
+    /// The number of the first slot of an array.
+    #[inline(always)]
+    const fn start(&self, array: usize) -> u32 {
+        if array == 0 { 0 } else { self.layout.places.slots[0] }
+    }
+
+    /// The link to a slot.
+    #[inline(always)]
+    fn link(&self, slot: u32) -> L {
+        L::to(slot - self.start(self.array(slot)))
+    }
+
+    /// The slot that one hangs from. `None` for a root.
+    #[inline(always)]
+    fn above(&self, slot: u32) -> Option<u32> {
+        Some(self.ties[slot as usize].above.slot()? + self.start(1 - self.array(slot)))
+    }
+
+    /// Collects a slot and all that hang from it, through others, too; the lowest of them.
     #[inline]
-    fn above(&self, slot: u32) -> Option<(usize, u32)> {
-        let array = self.array(slot);
-        let mut at = self.firsts[slot as usize].index();
-        while let Some(name) = at {
-            if self.names[name].below() == array {
-                return Some((name, self.slots_of(self.names[name].hash)[1 - array]));
+    fn reach(&self, from: u32, side: &mut Vec<u32>) -> u32 {
+        side.clear();
+        side.push(from);
+        let (mut lowest, mut at) = (from, 0);
+        while at < side.len() {
+            let slot = side[at];
+            let start = self.start(1 - self.array(slot));
+            let mut next = self.ties[slot as usize].below;
+            while let Some(below) = next.slot() {
+                let below = start + below;
+                lowest = lowest.min(below);
+                side.push(below);
+                next = self.ties[below as usize].beside;
             }
-            at = self.names[name].next(array);
+            at += 1;
         }
-        None
+        lowest
     }
 
     /// The root of a slot's tree: its lowest slot.
     #[inline]
     fn root(&self, mut slot: u32) -> u32 {
-        while let Some((_, above)) = self.above(slot) {
+        while let Some(above) = self.above(slot) {
             slot = above;
         }
         slot
     }
 
-    /// Makes a slot the root of its tree: the names from there to the root turn round.
-    fn make_root(&mut self, slot: u32) {
-        let mut next = self.above(slot);
-        while let Some((name, above)) = next {
-            // Before the name turns, or there would be two above the slot.
-            next = self.above(above);
-            self.names[name].hang(self.array(above));
+    /// Hangs a root from a slot, by a name.
+    #[inline]
+    pub(super) fn hang(&mut self, slot: u32, from: u32, hash: u64) {
+        let (above, below) = (self.link(from), self.link(slot));
+        let beside = std::mem::replace(&mut self.ties[from as usize].below, below);
+        let tie = &mut self.ties[slot as usize];
+        (tie.above, tie.beside) = (above, beside);
+        self.hashes[slot as usize] = hash;
+    }
+
+    /// Takes a slot from the one it hangs from; a root stays one.
+    fn cut(&mut self, slot: u32) {
+        let Some(above) = self.above(slot) else { return };
+        let Tie { beside, .. } = self.ties[slot as usize];
+        let start = self.start(self.array(slot));
+        let mut next = &mut self.ties[above as usize].below;
+        while let Some(at) = next.slot().map(|at| start + at)
+            && at != slot
+        {
+            next = &mut self.ties[at as usize].beside;
+        }
+        *next = beside;
+        let tie = &mut self.ties[slot as usize];
+        (tie.above, tie.beside) = (L::default(), L::default());
+    }
+
+    /// Makes a slot the root of its tree: all from there to the root turn round.
+    fn make_root(&mut self, slot: u32, path: &mut Vec<(u32, u64)>) {
+        path.clear();
+        let mut next = Some(slot);
+        while let Some(at) = next {
+            path.push((at, self.hashes[at as usize]));
+            next = self.above(at);
+            self.cut(at);
+        }
+        for pair in path.windows(2) {
+            let [(slot, hash), (above, _)] = *pair else { continue };
+            self.hang(above, slot, hash);
         }
     }
 
@@ -225,24 +311,25 @@ impl<L: Link> Graph<'_, L> {
     }
 
     /// Changes a name's value; the old one. Flips what is below it.
+    #[inline]
     pub(super) fn set(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<u16, Refused> {
-        let (name, slots) = self.find(hash).ok_or(Refused::Missing)?;
-        let old = std::mem::replace(&mut self.names[name].value, value);
-        let difference = u32::from(old ^ value);
-        if difference != 0 {
-            self.reach(slots[self.names[name].below()], name, &mut work.side, &mut work.via);
-            self.flip(&work.side, difference, &mut work.changed);
+        let (below, slots) = self.find(hash).ok_or(Refused::Missing)?;
+        let old = self.view().value(slots);
+        if old != value {
+            self.reach(slots[below], &mut work.side);
+            self.flip(&work.side, u32::from(old ^ value), &mut work.changed);
         }
         Ok(old)
     }
 
     /// Adds a name, and joins two trees: the one whose lowest slot is not the lower has to fit. Returns the old seed if
     /// a cycle forced another on the range: the next, cyclically, that suits all its names.
+    #[inline]
     pub(super) fn put(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<Option<u8>, Refused> {
         if self.find(hash).is_some() {
             return Err(Refused::Exists);
         }
-        if self.head.names as usize == self.names.len() {
+        if self.head.names as usize == self.layout.capacity {
             return Err(Refused::Names);
         }
         let slots = self.slots_of(hash);
@@ -254,105 +341,69 @@ impl<L: Link> Graph<'_, L> {
         let difference = contents[0] ^ contents[1] ^ self.layout.places.difference(hash, value);
         let below = usize::from(roots[0] < roots[1]);
         if difference != 0 {
-            self.reach(slots[below], NO_NAME, &mut work.side, &mut work.via);
+            self.reach(roots[below], &mut work.side);
             self.flip(&work.side, difference, &mut work.changed);
         }
-        self.make_root(slots[below]);
-        self.append(hash, value, slots, below);
-        Ok(None)
-    }
-
-    /// Adds a name behind the others, and to the lists of its slots.
-    #[inline]
-    fn append(&mut self, hash: u64, value: u16, [a, b]: [u32; 2], below: usize) {
-        let at = self.head.names as usize;
-        let next = [self.firsts[a as usize], self.firsts[b as usize]];
-        self.names[at] = Name { hash, next, value, below: below as u8 }; // 0 or 1
-        self.firsts[a as usize] = L::to(Some(at));
-        self.firsts[b as usize] = L::to(Some(at));
+        self.make_root(slots[below], &mut work.path);
+        self.hang(slots[below], slots[1 - below], hash);
         self.head.names += 1;
+        Ok(None)
     }
 
     /// Adds a name that would close a cycle, under the next seed that suits; the old seed.
     #[cold]
     fn reseed(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<u8, Refused> {
         let old = self.head.seed;
-        self.names[self.head.names as usize] = Name { hash, value, ..Name::default() };
-        self.head.names += 1;
+        work.colouring.take(self.view().names());
+        work.colouring.push(hash, value);
         let mut seeds = (1..=u8::MAX).map(|step| old.wrapping_add(step));
         if seeds.any(|seed| self.colour(seed, &mut work.colouring)) {
             return Ok(old);
         }
-        self.head.names -= 1;
+        work.colouring.pop();
         if !self.colour(old, &mut work.colouring) {
             unreachable!("the seed suited before the name came");
         }
         Err(Refused::Seeds)
     }
 
-    /// Takes a name out, and a tree apart: the part without its lowest slot becomes a tree of its own. Its value.
-    pub(super) fn take(&mut self, hash: u64, work: &mut Work) -> Result<u16, Refused> {
-        let (name, slots) = self.find(hash).ok_or(Refused::Missing)?;
-        let lowest = self.reach(slots[self.names[name].below()], name, &mut work.side, &mut work.via);
-        let difference = self.layout.get(self.words, lowest);
-        self.flip(&work.side, difference, &mut work.changed);
-        let value = self.names[name].value;
-        for (array, slot) in slots.into_iter().enumerate() {
-            let next = self.names[name].next[array];
-            self.relink(array, slot, name, next);
-        }
-        // The last name moves to the place that is free.
-        let last = self.head.names as usize - 1;
-        if name != last {
-            let slots = self.slots_of(self.names[last].hash);
-            for (array, slot) in slots.into_iter().enumerate() {
-                self.relink(array, slot, last, L::to(Some(name)));
-            }
-            self.names[name] = self.names[last];
-        }
-        self.head.names -= 1;
-        self.make_root(lowest);
-        Ok(value)
+    /// Gives the range another seed; whether its names have no cycle under it.
+    pub(super) fn recolour(&mut self, seed: u8, colouring: &mut super::colour::Colouring) -> bool {
+        colouring.take(self.view().names());
+        self.colour(seed, colouring)
     }
 
-    /// Lets what leads to a name, in the list of a slot, lead elsewhere.
+    /// Takes a name out, and a tree apart: the part without its lowest slot becomes a tree of its own. Its value.
     #[inline]
-    fn relink(&mut self, array: usize, slot: u32, name: usize, to: L) {
-        let first = &mut self.firsts[slot as usize];
-        if first.index() == Some(name) {
-            *first = to;
-            return;
-        }
-        let mut at = first.index();
-        while let Some(before) = at {
-            let next = &mut self.names[before].next[array];
-            if next.index() == Some(name) {
-                *next = to;
-                return;
-            }
-            at = next.index();
-        }
-        unreachable!("a name is in the lists of its slots");
+    pub(super) fn take(&mut self, hash: u64, work: &mut Work) -> Result<u16, Refused> {
+        let (below, slots) = self.find(hash).ok_or(Refused::Missing)?;
+        let value = self.view().value(slots);
+        let lowest = self.reach(slots[below], &mut work.side);
+        let difference = self.layout.get(self.words, lowest);
+        self.flip(&work.side, difference, &mut work.changed);
+        self.cut(slots[below]);
+        self.make_root(lowest, &mut work.path);
+        self.head.names -= 1;
+        Ok(value)
     }
 
     /// Puts a name behind the others, for [`settle`](Self::settle) to find it there.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, value: u16) -> Result<(), Refused> {
         let at = self.head.names as usize;
-        let name = self.names.get_mut(at).ok_or(Refused::Names)?;
-        *name = Name { hash, value, ..Name::default() };
+        if at == self.layout.capacity {
+            return Err(Refused::Names);
+        }
+        (self.hashes[at], self.ties[at]) = (hash, Tie::holding(value));
         self.head.names += 1;
         Ok(())
     }
 
     /// Makes graph and bits of the names that were added, under the lowest seed that suits.
     pub(super) fn settle(&mut self, colouring: &mut super::colour::Colouring) -> Result<(), Refused> {
+        let added = self.hashes.iter().zip(&*self.ties).take(self.head.names as usize);
+        colouring.take(added.map(|(&hash, tie)| (hash, tie.held())));
         let suits = (0..=u8::MAX).any(|seed| self.colour(seed, colouring));
         if suits { Ok(()) } else { Err(Refused::Seeds) }
-    }
-
-    /// The names held.
-    pub(super) fn held(&self) -> &[Name<L>] {
-        &self.names[..self.head.names as usize]
     }
 }

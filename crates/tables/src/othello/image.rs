@@ -13,6 +13,8 @@ pub(super) struct Layout {
     pub(super) width: u32,
     /// 64-bit words of a range: whole cache lines.
     pub(super) words: usize,
+    /// Names a range may have.
+    pub(super) capacity: usize,
 }
 
 impl Layout {
@@ -23,6 +25,7 @@ impl Layout {
             fingerprint: params.fingerprint(),
             width: params.width(),
             words: (params.range_bits().div_ceil(512) * 8) as usize, // a partition fits a delta
+            capacity: params.capacity(),
         }
     }
 

@@ -13,8 +13,8 @@
 //!
 //! # Ranges
 //! Concise has one graph for all names, and says nothing of readers that look on while a tree is flipped slot by slot. Here
-//! names are cut by their hash into *ranges* of 512 slots and some 220 names, each with a graph and a seed of its own. A
-//! change copies one range, 128 bytes at two value bits, and publishes it by one store; a cycle costs 220 names instead of
+//! names are cut by their hash into *ranges* of 510 slots and some 218 names, each with a graph and a seed of its own. A
+//! change copies one range, 128 bytes at two value bits, and publishes it by one store; a cycle costs 218 names instead of
 //! all; and a lookup finds both slots in lines side by side (`docs/adr/0021-othello-ranges.md`). Tables of one range, sized
 //! as the paper's, can be had for comparison: [`Sizing`].
 //!
@@ -75,6 +75,7 @@ mod query;
 mod reader;
 mod reshape;
 mod shapes;
+mod single;
 mod snapshot;
 mod store;
 #[cfg(not(loom))]

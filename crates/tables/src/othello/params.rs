@@ -21,7 +21,7 @@ const MAX_VALUE_BITS: u8 = 16;
 ///
 /// | sizing | ranges | slots a name | as |
 /// |---|---|---|---|
-/// | `sharded` | of 256 + 256 slots | 2.33 | measured best, `docs/adr/0021-othello-ranges.md` |
+/// | `sharded` | of 255 + 255 slots | 2.33 | measured best, `docs/adr/0021-othello-ranges.md` |
 /// | `tight` | one a partition | 2.33 | the paper's average |
 /// | `option-1` | one a partition | 2.67 to 5.33 | the paper's option 1, proven O(1) |
 /// | `option-2` | one a partition | 2.33 to 4.67 | the paper's option 2 |
@@ -64,8 +64,8 @@ impl std::fmt::Display for Sizing {
     }
 }
 
-/// Slots in each array of a range of the default sizing.
-const SHARD_SLOTS: u32 = 256;
+/// Slots in each array of a range of the default sizing: as many as a byte can tell, and none.
+const SHARD_SLOTS: u32 = 255;
 
 /// Names for which a range of so many slots is made: 2.33 slots a name, at which half of all seeds give a graph
 /// without cycles.

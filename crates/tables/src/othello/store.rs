@@ -1,24 +1,21 @@
 //! Where a control structure keeps the ranges of a partition: names, graph and bits of each, side by side.
 
 use super::colour::Colouring;
-use super::graph::{Graph, Link, Name, Refused, Wide};
+use super::graph::{Graph, Link, Refused, Tie, View};
 use super::image::Layout;
 use super::ops::Full;
 use super::params::Params;
 use crate::huge::{HugeSlice, Zeroable};
-use crate::prefetch::{prefetch_item, prefetch_read};
+use crate::prefetch::prefetch_item;
 use scalebricks_types::KeyHash;
-
-/// Names from which on a range is too large to be fetched as a whole.
-const LARGE: usize = 1024;
 
 /// The ranges of one partition.
 #[derive(Debug)]
 pub(super) enum Store {
-    /// Ranges of few enough names and slots that links have 16 bits: 16 bytes a name.
-    Narrow(Ranges<u16>),
-    /// Larger ones: 24 bytes a name.
-    Wide(Ranges<Wide>),
+    /// Ranges of few enough slots that a byte says which: 11 bytes a slot, with the name that it hangs by.
+    Small(Ranges<u8>),
+    /// Larger ones: 20 bytes a slot.
+    Large(Ranges<u32>),
 }
 
 /// What is asked for ahead of an operation.
@@ -26,14 +23,14 @@ pub(super) enum Store {
 pub(super) enum Step {
     /// What says where the name's slots are.
     Head,
-    /// The slots.
-    Slots,
-    /// The names at them.
+    /// The names at its slots, where all slots were asked for.
     Names,
-    /// All names of a range that is not large: what a tree leads to is not known before it is there, and waiting for one line
-    /// after the other takes longer than fetching them all; unless so many other operations wait as well that what counts is
-    /// lines.
-    AllNames,
+    /// The slots, and the names at them.
+    Slots,
+    /// As well all other slots of a small range: what a tree leads to is not known before it is there, and waiting for one
+    /// line after the other takes longer than fetching them all; unless so many other operations wait as well that what
+    /// counts is lines.
+    AllSlots,
 }
 
 /// Runs something with the ranges, whatever their links.
@@ -44,8 +41,8 @@ macro_rules! with {
     ($store:expr, $ranges:ident => $act:expr, $kind:path) => {{
         use $kind as Kind;
         match $store {
-            Kind::Narrow($ranges) => $act,
-            Kind::Wide($ranges) => $act,
+            Kind::Small($ranges) => $act,
+            Kind::Large($ranges) => $act,
         }
     }};
 }
@@ -55,9 +52,8 @@ pub(super) use with;
 #[derive(Debug)]
 pub(super) struct Ranges<L> {
     pub(super) layout: Layout,
-    capacity: usize,
-    heads: HugeSlice<L>,
-    names: HugeSlice<Name<L>>,
+    ties: HugeSlice<Tie<L>>,
+    hashes: HugeSlice<u64>,
     words: HugeSlice<u64>,
     of: Vec<Head>,
 }
@@ -77,11 +73,10 @@ impl Store {
 
     /// So many empty ranges.
     pub(super) fn of_ranges(params: &Params, ranges: usize) -> Self {
-        let largest = params.capacity().max(params.slots_per_range() as usize);
-        if largest < usize::from(u16::MAX) {
-            Self::Narrow(Ranges::new(params, ranges))
+        if params.slots().iter().all(|&slots| slots <= <u8 as Link>::SLOTS) {
+            Self::Small(Ranges::new(params, ranges))
         } else {
-            Self::Wide(Ranges::new(params, ranges))
+            Self::Large(Ranges::new(params, ranges))
         }
     }
 
@@ -110,21 +105,20 @@ impl Store {
     }
 
     /// The names of a range with their values, in no order.
-    pub(super) fn names(&self, range: u32) -> impl ExactSizeIterator<Item = (u64, u16)> + Clone + '_ {
-        let (narrow, wide) = match self {
-            Self::Narrow(ranges) => (ranges.names(range), &[][..]),
-            Self::Wide(ranges) => (&[][..], ranges.names(range)),
+    pub(super) fn names(&self, range: u32) -> impl Iterator<Item = (u64, u16)> + Clone + '_ {
+        let (small, large) = match self {
+            Self::Small(ranges) => (Some(ranges.view(range).names()), None),
+            Self::Large(ranges) => (None, Some(ranges.view(range).names())),
         };
-        let (few, all) = (narrow.len(), narrow.len() + wide.len());
-        (0..all).map(move |at| if at < few { narrow[at].pair() } else { wide[at - few].pair() })
+        small.into_iter().flatten().chain(large.into_iter().flatten())
     }
 
     /// The value of a name, if it is there.
     pub(super) fn get(&self, range: u32, hash: u64) -> Option<u16> {
-        with!(self, ranges => ranges.get(range, hash))
+        with!(self, ranges => ranges.view(range).get(hash))
     }
 
-    /// Asks for what leads to a name, and then to its neighbours: to be called three times, further ahead first.
+    /// Asks for what leads to a name, and then to its neighbours: to be called step by step, further ahead first.
     #[inline]
     pub(super) fn prefetch(&self, range: u32, hash: u64, step: Step) {
         with!(self, ranges => ranges.prefetch(range, hash, step));
@@ -145,8 +139,8 @@ impl Store {
 
     fn span(&mut self) -> Span<'_> {
         match self {
-            Self::Narrow(ranges) => Span::Narrow(ranges.part()),
-            Self::Wide(ranges) => Span::Wide(ranges.part()),
+            Self::Small(ranges) => Span::Small(ranges.part()),
+            Self::Large(ranges) => Span::Large(ranges.part()),
         }
     }
 
@@ -158,16 +152,16 @@ impl Store {
         names: &[(u64, u16)],
         colouring: &mut Colouring,
     ) -> bool {
-        let mut span = self.span();
-        let fits = names.iter().all(|&(hash, value)| span.add(0, range, hash, value).is_ok());
-        fits && with!(span, part => part.into_graph(range).colour(seed, colouring), Span)
+        colouring.take(names.iter().copied());
+        names.len() <= self.layout().capacity
+            && with!(self, ranges => ranges.graph(range).colour(seed, colouring))
     }
 
     /// The ranges, so many at a time.
     pub(super) fn spans(&mut self, ranges: usize) -> Vec<Span<'_>> {
         match self {
-            Self::Narrow(all) => all.part().cut(ranges).map(Span::Narrow).collect(),
-            Self::Wide(all) => all.part().cut(ranges).map(Span::Wide).collect(),
+            Self::Small(all) => all.part().cut(ranges).map(Span::Small).collect(),
+            Self::Large(all) => all.part().cut(ranges).map(Span::Large).collect(),
         }
     }
 
@@ -178,7 +172,7 @@ impl Store {
 
     /// Why a range takes no more names.
     pub(super) fn full(&self, refused: Refused, first: u32, range: u32) -> Full {
-        full(refused, first + range, self.head(range), self.layout().params.capacity())
+        full(refused, first + range, self.head(range), self.layout().capacity)
     }
 
     /// Bytes of memory held.
@@ -189,12 +183,11 @@ impl Store {
 
 impl<L: Link + Zeroable> Ranges<L> {
     fn new(params: &Params, ranges: usize) -> Self {
-        let (layout, capacity) = (Layout::of(params), params.capacity());
+        let (layout, slots) = (Layout::of(params), params.slots_per_range() as usize);
         Self {
             layout,
-            capacity,
-            heads: HugeSlice::untouched(ranges * params.slots_per_range() as usize),
-            names: HugeSlice::untouched(ranges * capacity),
+            ties: HugeSlice::untouched(ranges * slots),
+            hashes: HugeSlice::untouched(ranges * slots),
             words: HugeSlice::untouched(ranges * layout.words),
             of: vec![Head::default(); ranges],
         }
@@ -205,9 +198,8 @@ impl<L: Link + Zeroable> Ranges<L> {
     fn part(&mut self) -> Part<'_, L> {
         Part {
             layout: &self.layout,
-            capacity: self.capacity,
-            heads: &mut self.heads,
-            names: &mut self.names,
+            ties: &mut self.ties,
+            hashes: &mut self.hashes,
             words: &mut self.words,
             of: &mut self.of,
         }
@@ -219,70 +211,52 @@ impl<L: Link + Zeroable> Ranges<L> {
         self.part().into_graph(range)
     }
 
+    /// A range to be looked at.
+    pub(super) fn view(&self, range: u32) -> View<'_, L> {
+        let (at, slots) = (range as usize, self.layout.params.slots_per_range() as usize);
+        View {
+            layout: &self.layout,
+            seed: self.of[at].seed,
+            ties: &self.ties[at * slots..][..slots],
+            hashes: &self.hashes[at * slots..][..slots],
+            words: self.words(range),
+        }
+    }
+
     pub(super) fn words(&self, range: u32) -> &[u64] {
         &self.words[range as usize * self.layout.words..][..self.layout.words]
-    }
-
-    fn names(&self, range: u32) -> &[Name<L>] {
-        let names = self.of[range as usize].names as usize;
-        &self.names[range as usize * self.capacity..][..names]
-    }
-
-    fn get(&self, range: u32, hash: u64) -> Option<u16> {
-        let [a, _] = self.layout.places.pair(hash, self.of[range as usize].seed);
-        let names = self.names(range);
-        let first = self.heads[range as usize * self.layout.params.slots_per_range() as usize + a as usize];
-        let mut at = first.index();
-        while let Some(name) = at {
-            if names[name].hash() == hash {
-                return Some(names[name].pair().1);
-            }
-            at = names[name].next(0);
-        }
-        None
     }
 
     #[inline]
     fn prefetch(&self, range: u32, hash: u64, step: Step) {
         let at = range as usize;
+        if let Step::Head = step {
+            return prefetch_item(&self.of, at);
+        }
         let slots = self.layout.params.slots_per_range() as usize;
-        let is_large = self.capacity > LARGE;
-        let all = |lines: usize, of: usize| (0..lines).map(move |line| line * 64 / of);
-        match step {
-            Step::Head => prefetch_item(&self.of, at),
-            Step::Slots if !is_large => {
-                for item in all((slots * size_of::<L>()).div_ceil(64), size_of::<L>()) {
-                    prefetch_item(&self.heads, at * slots + item);
-                }
-                for item in all(self.layout.words / 8, 8) {
-                    prefetch_item(&self.words, at * self.layout.words + item);
-                }
+        let is_small = size_of::<L>() == 1;
+        if let (Step::AllSlots, true) = (step, is_small) {
+            for tie in (0..slots).step_by(64 / size_of::<Tie<L>>()) {
+                prefetch_item(&self.ties, at * slots + tie);
             }
-            Step::AllNames if !is_large => {
-                let names = self.of[at].names as usize + 1;
-                for item in all((names * size_of::<Name<L>>()).div_ceil(64), size_of::<Name<L>>()) {
-                    prefetch_item(&self.names, at * self.capacity + item);
-                }
+            for word in (0..self.layout.words).step_by(8) {
+                prefetch_item(&self.words, at * self.layout.words + word);
             }
-            Step::Slots | Step::Names | Step::AllNames => {
-                for slot in self.layout.places.pair(hash, self.of[at].seed) {
-                    let first = &self.heads[at * slots + slot as usize];
-                    if let Step::Slots = step {
-                        prefetch_read(first);
-                        let bit = slot as usize * self.layout.width as usize;
-                        prefetch_item(&self.words, at * self.layout.words + bit / 64);
-                    } else if let Some(name) = first.index() {
-                        prefetch_item(&self.names, at * self.capacity + name);
-                    }
-                }
+        }
+        for slot in self.layout.places.pair(hash, self.of[at].seed) {
+            let slot = slot as usize;
+            prefetch_item(&self.hashes, at * slots + slot);
+            if !is_small || matches!(step, Step::Slots) {
+                prefetch_item(&self.ties, at * slots + slot);
+                let bit = slot * self.layout.width as usize;
+                prefetch_item(&self.words, at * self.layout.words + bit / 64);
             }
         }
     }
 
     fn bytes(&self) -> usize {
-        self.heads.len() * size_of::<L>()
-            + self.names.len() * size_of::<Name<L>>()
-            + self.words.len() * 8
+        self.ties.len() * size_of::<Tie<L>>()
+            + (self.hashes.len() + self.words.len()) * 8
             + self.of.len() * size_of::<Head>()
     }
 }
@@ -290,17 +264,16 @@ impl<L: Link + Zeroable> Ranges<L> {
 /// Some ranges of a partition, to be changed.
 #[derive(Debug)]
 pub(super) enum Span<'a> {
-    Narrow(Part<'a, u16>),
-    Wide(Part<'a, Wide>),
+    Small(Part<'a, u8>),
+    Large(Part<'a, u32>),
 }
 
 /// Ranges that follow each other, with links of one kind.
 #[derive(Debug)]
 pub(super) struct Part<'a, L> {
     layout: &'a Layout,
-    capacity: usize,
-    heads: &'a mut [L],
-    names: &'a mut [Name<L>],
+    ties: &'a mut [Tie<L>],
+    hashes: &'a mut [u64],
     words: &'a mut [u64],
     of: &'a mut [Head],
 }
@@ -313,32 +286,25 @@ impl<'a, L: Link> Part<'a, L> {
         Graph {
             layout: self.layout,
             head: &mut self.of[at],
-            firsts: &mut self.heads[at * slots..(at + 1) * slots],
-            names: &mut self.names[at * self.capacity..(at + 1) * self.capacity],
+            ties: &mut self.ties[at * slots..(at + 1) * slots],
+            hashes: &mut self.hashes[at * slots..(at + 1) * slots],
             words: &mut self.words[at * self.layout.words..(at + 1) * self.layout.words],
         }
     }
 
     #[inline(always)]
     fn graph(&mut self, range: u32) -> Graph<'_, L> {
-        let Part { layout, capacity, heads, names, words, of } = self;
-        Part { layout, capacity: *capacity, heads, names, words, of }.into_graph(range)
+        let Part { layout, ties, hashes, words, of } = self;
+        Part { layout, ties, hashes, words, of }.into_graph(range)
     }
 
     /// So many ranges at a time.
     fn cut(self, ranges: usize) -> impl Iterator<Item = Self> {
-        let Part { layout, capacity, heads, names, words, of } = self;
+        let Part { layout, ties, hashes, words, of } = self;
         let slots = layout.params.slots_per_range() as usize;
-        let heads = heads.chunks_mut(ranges * slots).zip(names.chunks_mut(ranges * capacity));
+        let names = ties.chunks_mut(ranges * slots).zip(hashes.chunks_mut(ranges * slots));
         let others = words.chunks_mut(ranges * layout.words).zip(of.chunks_mut(ranges));
-        heads.zip(others).map(move |((heads, names), (words, of))| Part {
-            layout,
-            capacity,
-            heads,
-            names,
-            words,
-            of,
-        })
+        names.zip(others).map(move |((ties, hashes), (words, of))| Part { layout, ties, hashes, words, of })
     }
 }
 
@@ -358,16 +324,8 @@ impl Span<'_> {
         settled.map_err(|refused| self.full(refused, first, range))
     }
 
-    /// A name that a range has twice.
-    pub(super) fn twice(&mut self, range: u32) -> Option<KeyHash> {
-        let mut hashes: Vec<u64> =
-            with!(self, part => part.graph(range).held().iter().map(Name::hash).collect(), Span);
-        hashes.sort_unstable();
-        hashes.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| KeyHash::new(pair[0]))
-    }
-
     fn full(&self, refused: Refused, first: u32, range: u32) -> Full {
-        let (head, capacity) = with!(self, part => (part.of[range as usize], part.capacity), Span);
+        let (head, capacity) = with!(self, part => (part.of[range as usize], part.layout.capacity), Span);
         full(refused, first + range, head, capacity)
     }
 }

@@ -3,40 +3,9 @@
 use super::control::OthelloControl;
 use super::ops::{Op, UpdateError};
 use super::query::{Othello, Own};
-use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
+use scalebricks_types::{Delta, PartitionId, Position};
 
 impl OthelloControl {
-    /// Adds a name. Cost: the trees of its two slots are followed, a few slots each on average; the whole range is made
-    /// anew if they are one.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn insert(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
-        self.one(Op::Insert(hash, value))
-    }
-
-    /// Changes a name's value. Cost: its tree is followed.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn update(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
-        self.one(Op::Update(hash, value))
-    }
-
-    /// Takes a name out. Cost: its tree is followed.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
-        self.one(Op::Remove(hash))
-    }
-
-    fn one(&mut self, op: Op) -> Result<Delta, UpdateError> {
-        let mut deltas = self.batch(&[op])?;
-        let Some(delta) = deltas.pop() else { unreachable!("an operation touches one partition") };
-        Ok(delta)
-    }
-
     /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
     /// each partition touched, ascending; each of them advances by one position.
     ///
@@ -81,6 +50,9 @@ impl OthelloControl {
         ops: &[Op],
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
+        if let ([op], None) = (ops, counted) {
+            return Ok(vec![self.single(*op, table)?]);
+        }
         let mut own = table.map(Othello::own);
         let (added, refused) = self.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);

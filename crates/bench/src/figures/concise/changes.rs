@@ -12,6 +12,7 @@ use crate::stats::Summary;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// Operations a batch.
@@ -47,7 +48,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table in use. One range is copied whole for every change of a live table: of those sizes the owner's work alone is done.
+/// A table in use, with its owner: who holds the names changes the table beside them and makes the deltas for others. Of one range
+/// all of the table is copied for every change: of those sizes the work on names alone is done.
 struct Live {
     control: OthelloControl,
     table: Option<Arc<Othello>>,
@@ -79,12 +81,16 @@ impl Live {
             memory.extend((first..count.min(first + BATCH)).map(&ops));
             let (done, passed) = timing::pinned(|| {
                 memory.chunks(batch).try_for_each(|ops| {
-                    for delta in self.control.batch(ops).map_err(|error| BenchError::of(NAME, error))? {
-                        if let Some(table) = &self.table {
-                            let _ = table.apply(&delta).map_err(|error| BenchError::of(NAME, error))?;
+                    let done = match (&self.table, ops) {
+                        (Some(table), [op]) => {
+                            self.control.change_with(table, *op).map(|delta| drop(black_box(delta)))
                         }
-                    }
-                    Ok::<(), BenchError>(())
+                        (Some(table), ops) => {
+                            self.control.batch_with(table, ops).map(|deltas| drop(black_box(deltas)))
+                        }
+                        (None, ops) => self.control.batch(ops).map(|deltas| drop(black_box(deltas))),
+                    };
+                    done.map_err(|error| BenchError::of(NAME, error))
                 })
             })?;
             done?;

@@ -1,0 +1,100 @@
+//! One operation: what a batch of one comes to, without a way back, as nothing is done before it is known to succeed.
+
+use super::control::OthelloControl;
+use super::graph::Refused;
+use super::ops::{Op, UpdateError};
+use super::payload::PayloadWriter;
+use super::query::Othello;
+use super::store::{Step, with};
+use scalebricks_types::{Delta, KeyHash};
+
+impl OthelloControl {
+    /// Adds a name. Cost: the trees of its two slots are followed, a few slots each on average; the whole range is made
+    /// anew if they are one.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn insert(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
+        self.single(Op::Insert(hash, value), None)
+    }
+
+    /// Changes a name's value. Cost: what hangs below it in its tree is followed.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn update(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
+        self.single(Op::Update(hash, value), None)
+    }
+
+    /// Takes a name out. Cost: what hangs below it in its tree is followed.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
+        self.single(Op::Remove(hash), None)
+    }
+
+    /// One operation, and at once on the query structure beside it: [`batch_with`](Self::batch_with) of one.
+    ///
+    /// # Errors
+    /// As [`batch_with`](Self::batch_with).
+    pub fn change_with(&mut self, table: &Othello, op: Op) -> Result<Delta, UpdateError> {
+        self.single(op, Some(table))
+    }
+
+    /// Carries out one operation, on a query structure beside this one, too, if there is one.
+    pub(super) fn single(&mut self, op: Op, table: Option<&Othello>) -> Result<Delta, UpdateError> {
+        let hash = op.hash();
+        let partition = self.params().partitions().of(hash);
+        let at = usize::from(partition.0);
+        let Some(store) = &mut self.parts[at] else {
+            return Err(UpdateError::NotMine { op: 0, partition });
+        };
+        let layout = *store.layout();
+        let (_, range) = layout.params.locate(hash);
+        let first = u32::from(partition.0) * layout.params.ranges_per_partition();
+        store.prefetch(range, hash.get(), Step::AllSlots);
+        if let Some(value) = op.value().filter(|&value| !layout.params.is_value(value)) {
+            return Err(UpdateError::Value { op: 0, value, bits: layout.params.value_bits() });
+        }
+        let mut own = table.map(Othello::own);
+        if own.as_ref().is_some_and(|own| !own.is_at(partition, self.positions[at], &layout.params)) {
+            return Err(UpdateError::OutOfStep { partition });
+        }
+        let work = &mut self.batch.work;
+        work.changed.clear();
+        let done = with!(store, ranges => {
+            let mut graph = ranges.graph(range);
+            match op {
+                Op::Insert(_, value) => graph.put(hash.get(), value, work).map(|old| (1, old.is_some())),
+                Op::Update(_, value) => graph.set(hash.get(), value, work).map(|_old| (0, false)),
+                Op::Remove(_) => graph.take(hash.get(), work).map(|_old| (u64::MAX, false)),
+            }
+        });
+        let (added, is_reseeded) = done.map_err(|refused| match refused {
+            Refused::Exists => UpdateError::Exists { op: 0 },
+            Refused::Missing => UpdateError::Missing { op: 0 },
+            Refused::Names | Refused::Seeds => store.full(refused, first, range).into(),
+        })?;
+        self.keys = self.keys.wrapping_add(added);
+        self.reseeded += u64::from(is_reseeded);
+        let (words, seed) = (store.words(range), store.head(range).seed);
+        let mut writer = PayloadWriter::of_changes(&layout, 1, std::mem::take(&mut self.scratch));
+        if is_reseeded {
+            writer.range(range, seed, words);
+        } else {
+            work.changed.sort_unstable();
+            writer.slots(range, &work.changed, words);
+        }
+        if let Some(own) = &mut own
+            && (is_reseeded || !work.changed.is_empty())
+        {
+            own.publish(partition, first + range, words, seed);
+        }
+        let delta = self.advance(partition, writer, None);
+        if let Some(own) = &mut own {
+            own.advance(partition, delta.position);
+        }
+        Ok(delta)
+    }
+}
