@@ -1,17 +1,11 @@
-//! Lookups with AVX-512: what can be computed for sixteen names at once is, and what is read is read name by name.
-//!
-//! Gathers, and lanes taken out of a vector and put in again, were where a profile found most of a lookup's time (Zen 4). So a batch
-//! goes through stages, with arrays between them that stay in the first cache: range numbers (vectors), directory words (loads), places of slots
-//! (vectors), slots (loads).
+//! What AVX-512 computes of a batch's names: sixteen a vector.
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
-use super::Found;
-use super::sites::{self, CHUNK, Sites};
+use super::sites::{CHUNK, Sites, Vectors};
 use super::view::View;
 use crate::othello::arena::SLOT_BITS;
 use crate::othello::place::{FACTOR, FINAL, STEP};
-use crate::othello::reader::FacePin;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256,
@@ -24,63 +18,34 @@ use std::arch::x86_64::{
 /// Names a vector.
 const LANES: usize = 16;
 
-/// A table that may stay in a private cache, or, if `FAR`, one whose lines are asked for before they are read.
-///
-/// # Safety
-/// The processor must have AVX-512 F, BW, DQ and VL, BMI1 and BMI2, and the table be [near](super::Reach::Near) or far.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-pub(super) unsafe fn batch<T: Found, const FAR: bool>(pin: FacePin<'_>, hashes: &[KeyHash], found: &mut [T]) {
-    let view = View::of(pin);
-    let mut sites = Sites::new();
-    let (blocks, rest) = hashes.as_chunks::<LANES>();
-    let (to, last) = found.split_at_mut(hashes.len() - rest.len());
-    for (blocks, found) in blocks.chunks(CHUNK / LANES).zip(to.chunks_mut(CHUNK)) {
-        // SAFETY: as here.
-        unsafe { chunk::<T, FAR>(&view, blocks, &mut sites, found) };
-    }
-    if !rest.is_empty() {
-        // Others beside them, whose answers nobody wants.
-        let mut keys = [KeyHash::new(0); LANES];
-        keys[..rest.len()].copy_from_slice(rest);
-        // SAFETY: as here.
-        unsafe { chunk::<T, FAR>(&view, &[keys], &mut sites, last) };
-    }
-}
+/// Sixteen names a vector.
+#[derive(Debug)]
+pub(super) struct Avx512;
 
-/// Up to [`CHUNK`] names.
-///
-/// # Safety
-/// As [`batch`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-unsafe fn chunk<T: Found, const FAR: bool>(
-    view: &View<'_>,
-    blocks: &[[KeyHash; LANES]],
-    sites: &mut Sites,
-    found: &mut [T],
-) {
-    for (block, words) in blocks.iter().zip(sites.words.as_chunks_mut().0) {
-        ranges(view, block, words);
+impl Vectors for Avx512 {
+    const LANES: usize = LANES;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+    unsafe fn ranges(view: &View<'_>, names: &[KeyHash], to: &mut [u32; CHUNK]) {
+        for (names, to) in names.as_chunks().0.iter().zip(to.as_chunks_mut().0) {
+            ranges(view, names, to);
+        }
     }
-    // SAFETY: scaled hashes are numbers of ranges.
-    unsafe { sites::words(view, &mut sites.words[..blocks.len() * LANES]) };
-    let words = sites.words.as_chunks().0;
-    let [at_a, at_b] = &mut sites.at;
-    let (at_a, at_b) = (at_a.as_chunks_mut().0, at_b.as_chunks_mut().0);
-    let [shift_a, shift_b] = &mut sites.shifts;
-    let (shift_a, shift_b) = (shift_a.as_chunks_mut().0, shift_b.as_chunks_mut().0);
-    for (number, block) in blocks.iter().enumerate() {
-        let [a, b] = slots(view, block, &words[number]);
-        put(&mut at_a[number], a.0);
-        put(&mut shift_a[number], a.1);
-        put(&mut at_b[number], b.0);
-        put(&mut shift_b[number], b.1);
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+    unsafe fn slots(view: &View<'_>, names: &[KeyHash], sites: &mut Sites) {
+        let [at_a, at_b] = &mut sites.at;
+        let (at_a, at_b) = (at_a.as_chunks_mut().0, at_b.as_chunks_mut().0);
+        let [shift_a, shift_b] = &mut sites.shifts;
+        let (shift_a, shift_b) = (shift_a.as_chunks_mut().0, shift_b.as_chunks_mut().0);
+        for (number, names) in names.as_chunks().0.iter().enumerate() {
+            let [a, b] = slots(view, names, &sites.words.as_chunks().0[number]);
+            put(&mut at_a[number], a.0);
+            put(&mut shift_a[number], a.1);
+            put(&mut at_b[number], b.0);
+            put(&mut shift_b[number], b.1);
+        }
     }
-    if FAR {
-        sites.prefetch(view, found.len());
-    }
-    // SAFETY: the slots were found under the view's pin, of as many names at the least.
-    unsafe { sites.read(view, found) };
 }
 
 /// The ranges of sixteen names.

@@ -23,6 +23,9 @@ use scalebricks_types::KeyHash;
 
 pub(super) use portable::one;
 
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use {avx2::Avx2, avx512::Avx512};
+
 use view::Reach;
 
 /// A kernel: something of each of some names, which must be as many as there is room for.
@@ -80,26 +83,20 @@ impl Lookup {
             let far = reach == Reach::Far;
             match isa {
                 Isa::Portable => {}
-                Isa::Avx512 | Isa::Avx512Gfni if far => {
-                    return Self {
-                        reach,
-                        values: avx512::batch::<_, true>,
-                        differences: avx512::batch::<_, true>,
-                    };
-                }
-                Isa::Avx512 | Isa::Avx512Gfni => {
-                    return Self {
-                        reach,
-                        values: avx512::batch::<_, false>,
-                        differences: avx512::batch::<_, false>,
-                    };
-                }
-                Isa::Avx2 if far => return Self { reach, values: avx2::far, differences: avx2::far },
-                Isa::Avx2 => return Self { reach, values: avx2::near, differences: avx2::near },
+                Isa::Avx512 | Isa::Avx512Gfni if far => return Self::staged::<Avx512, true>(reach),
+                Isa::Avx512 | Isa::Avx512Gfni => return Self::staged::<Avx512, false>(reach),
+                Isa::Avx2 if far => return Self::staged::<Avx2, true>(reach),
+                Isa::Avx2 => return Self::staged::<Avx2, false>(reach),
             }
         }
         let _ = isa;
         Self { reach, values: portable::batch, differences: portable::batch }
+    }
+
+    /// The kernels of these vectors.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    fn staged<V: sites::Vectors, const FAR: bool>(reach: Reach) -> Self {
+        Self { reach, values: sites::batch::<V, _, FAR>, differences: sites::batch::<V, _, FAR> }
     }
 
     /// Whether it is the kernel of tables like this one.
