@@ -2,7 +2,7 @@
 
 use super::program::{example, frame, mac, refused, said};
 use scalebricks::admin::model::NodeState;
-use scalebricks::node::worker::Control;
+use scalebricks::daemon::workers::Control;
 use scalebricks::switch::admin::serve;
 use scalebricks::switch::load::Configuration;
 use scalebricks::switch::running::Running;
@@ -28,7 +28,6 @@ fn worker(switch: &Running) -> (Worker<Packet>, Vec<MemoryPort<Packet>>, Pool) {
         switch: FlatSwitch::new(switch.configuration.policy(), reader, ports, Box::new(pool.clone())),
         told: switch.told(0),
         idle: file.workers.idle,
-        core: None,
         start: Instant::now(),
     };
     (worker, far, pool)
