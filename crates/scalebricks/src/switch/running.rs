@@ -57,9 +57,9 @@ pub enum ChangeError {
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Names cannot be changed yet.
-    #[error("the switch still reads the log")]
-    NotReady,
+    /// Names cannot be changed yet; why, if something is wrong.
+    #[error("the switch has not read the log yet{}", .0.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
+    NotReady(Option<String>),
 }
 
 fn refused(error: &NameError, name: Option<&str>) -> String {
@@ -146,7 +146,8 @@ impl Running {
             let done = self.names.lock().apply(&ops);
             return done.map(|done| changed(done, None)).map_err(|error| of_name(error, changes));
         }
-        let log = self.log.get().filter(|log| log.has_caught_up()).ok_or(ChangeError::NotReady)?;
+        let log = self.log.get().filter(|log| log.has_caught_up());
+        let log = log.ok_or_else(|| ChangeError::NotReady(self.log.get().and_then(LogHandle::fault)))?;
         // As the switch writes them: names in the log have one form.
         let ports = &self.configuration.file.port_names;
         let written: Vec<ChangeView> = ops.iter().map(|op| view(op, ports)).collect();
@@ -201,6 +202,7 @@ impl Running {
             uptime_s: self.started.elapsed().as_secs_f64(),
             source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
             position: self.log.get().map(LogHandle::position),
+            fault: self.log.get().and_then(LogHandle::fault),
             names: stats.names as u64,
             actions: stats.actions as u64,
             value_bits: stats.value_bits,

@@ -59,6 +59,8 @@ pub struct SwitchView {
     pub source: String,
     /// The log's entry that was applied last, if names come from a log.
     pub position: Option<u64>,
+    /// Why the log cannot be read now, if it cannot; frames go by the names read before.
+    pub fault: Option<String>,
     /// Names.
     pub names: u64,
     /// Different actions of names.

@@ -38,6 +38,8 @@ impl Snapshot {
         self.counter("reshapings", help, one(view.reshaped));
         let position = view.position.map(|position| (Labels::new(), position.into()));
         self.gauge("log_position", "The log's entry that was applied last.", position);
+        let readable = view.position.map(|_| (Labels::new(), u64::from(view.fault.is_none()).into()));
+        self.gauge("log_readable", "Whether the log can be read.", readable);
     }
 
     fn switch_ports(&mut self, ports: &[PortView]) {

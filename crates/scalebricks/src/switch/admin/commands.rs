@@ -90,7 +90,7 @@ fn render(view: &SwitchView) -> String {
         || format!("a {}", view.source),
         |position| format!("a {}, entry {position}", view.source),
     );
-    let facts = list(&[
+    let mut facts = vec![
         ("switch by", format!("{}, names from {source}", view.kind)),
         ("state", view.state.name().to_owned()),
         ("up for", format!("{:.0} s", view.uptime_s)),
@@ -108,6 +108,9 @@ fn render(view: &SwitchView) -> String {
             "memory",
             format!("{} for lookups, {} beside it", bytes(view.table_bytes), bytes(view.control_bytes)),
         ),
-    ]);
-    format!("{facts}\n{}", ports_table(&view.ports))
+    ];
+    if let Some(fault) = &view.fault {
+        facts.push(("log", format!("cannot be read: {fault}")));
+    }
+    format!("{}\n{}", list(&facts), ports_table(&view.ports))
 }

@@ -60,7 +60,7 @@ fn answer(error: &ChangeError) -> Response {
         ChangeError::Bad(_) => StatusCode::BAD_REQUEST,
         ChangeError::Refused(..) => StatusCode::CONFLICT,
         ChangeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        ChangeError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        ChangeError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     problem(code, error.to_string())
 }
