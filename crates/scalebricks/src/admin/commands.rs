@@ -18,7 +18,7 @@ pub use args::{
     CAPTURE_ABOUT, CAPTURE_EXAMPLES, DEFAULT_SOCKET, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT,
     TRACE_EXAMPLES,
 };
-pub use args::{CaptureArgs, NodeArgs, StatsArgs, StatusArgs, TraceArgs};
+pub use args::{CaptureArgs, NodeArgs, RemoteArgs, StatsArgs, StatusArgs, TraceArgs};
 pub use cluster::cluster;
 pub use cluster_args::{CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand};
 pub use flow::flow;
@@ -70,7 +70,7 @@ impl CommandError {
 
 impl NodeArgs {
     pub(crate) fn client(&self) -> Result<Client, CommandError> {
-        Ok(Client::new(self.target(), Duration::from_secs(u64::from(self.timeout)))?)
+        Ok(self.remote.client(&self.socket)?)
     }
 }
 

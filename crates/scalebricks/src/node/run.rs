@@ -18,7 +18,7 @@ use super::takeover::Watch;
 use super::worker::{Told, Worker};
 use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
-use crate::admin::server::{AdminServer, Limits, Listen, TcpListen};
+use crate::admin::server::{AdminServer, Limits, Listen};
 use crate::cluster::daemon::{self, Daemon, DaemonError, SharedTables};
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
@@ -210,12 +210,7 @@ fn start_workers(
 /// Where the admin interface listens; files are found beside the configuration.
 fn listen(configuration: &Configuration) -> Listen {
     let file = &configuration.node;
-    let tcp = file.admin_tcp.as_ref().map(|tcp| TcpListen {
-        address: tcp.listen,
-        certificate: configuration.beside(&tcp.certificate),
-        key: configuration.beside(&tcp.key),
-        token: configuration.beside(&tcp.token),
-    });
+    let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
     Listen { socket: configuration.beside(&file.admin), tcp, limits: Limits::default() }
 }
 

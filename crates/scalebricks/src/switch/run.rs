@@ -8,17 +8,18 @@
 
 use super::SwitchError;
 use super::admin;
-use super::links::{self, Links};
+use super::config::SwitchFile;
 use super::load::Configuration;
 use super::log::LogHandle;
 use super::running::Running;
 use super::worker::Worker;
 use crate::admin::model::NodeState;
+use crate::daemon::devices::{self, Devices, Half, Wanted};
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
 use scalebricks_console::status;
 use scalebricks_dataplane::flat::{FlatSwitch, SwitchPort};
-use scalebricks_dpdk::{Eal, Mbuf, Pool};
+use scalebricks_dpdk::{Eal, Pool};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,10 +33,10 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     // Before anything long: a signal that comes meanwhile is not lost.
     let mut signals = service::signals().map_err(SwitchError::Signals)?;
     let configuration = Configuration::read(config)?;
-    let devices = devices(&configuration)?;
     let table = configuration.table()?;
     let switch = Arc::new(Running::new(configuration, table, started));
     let file = &switch.configuration.file;
+    let wanted = wanted(file)?;
     if let Some(control) = &file.control {
         let mut control = control.clone();
         control.engine = control.engine.with_files(|file| switch.configuration.beside(file));
@@ -44,9 +45,9 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     } else {
         switch.reload()?;
     }
-    let ports = links::open(file, &devices);
-    let Links { eal, workers: ports, pool, devices } =
-        ports.map_err(|error| SwitchError::Ports(error.to_string()))?;
+    let opened = devices::open(&file.dpdk, file.workers.count(), &wanted, |_, _| true, &switch.other_vlan);
+    let Devices { eal, by_port, workers: ports, pool } =
+        opened.map_err(|error| SwitchError::Ports(error.to_string()))?;
     let admin = admin::serve(&switch)?;
     let workers = start_workers(&switch, eal, ports, pool)?;
     switch.set_state(NodeState::Ready);
@@ -60,7 +61,7 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     service::wait(&mut signals, || reload(&switch));
     switch.set_state(NodeState::Draining);
     let failed = workers.stop();
-    drop((admin, devices));
+    drop((admin, by_port));
     if failed > 0 {
         return Err(SwitchError::Worker(failed));
     }
@@ -68,16 +69,16 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     Ok(status::SUCCESS)
 }
 
-/// The device of each port.
-fn devices(configuration: &Configuration) -> Result<Vec<String>, SwitchError> {
-    let file = &configuration.file;
+/// The ports to open.
+fn wanted(file: &SwitchFile) -> Result<Vec<Wanted<'_>>, SwitchError> {
     let ports = file.ports.iter().zip(file.port_names.all());
     ports
         .map(|(port, name)| {
             let missing = || {
                 SwitchError::Usage(format!("port '{name}' has no device, which a replay only can do without"))
             };
-            port.device.clone().ok_or_else(missing)
+            let device = port.device.as_deref().ok_or_else(missing)?;
+            Ok(Wanted { device, vlan: port.vlan, mtu: port.mtu })
         })
         .collect()
 }
@@ -100,7 +101,7 @@ fn reload(switch: &Running) {
 fn start_workers(
     switch: &Running,
     eal: Eal,
-    ports: Vec<Vec<SwitchPort<Mbuf>>>,
+    halves: Vec<Vec<Half>>,
     pool: Pool,
 ) -> Result<Workers, SwitchError> {
     let file = &switch.configuration.file;
@@ -109,7 +110,10 @@ fn start_workers(
     let fib = Arc::clone(switch.names.lock().fib());
     let start = Instant::now();
     let mut workers = Workers::new(eal);
-    for (at, ports) in ports.into_iter().enumerate() {
+    for (at, halves) in halves.into_iter().enumerate() {
+        let groups = file.ports.iter().map(|port| port.group);
+        let ports = halves.into_iter().zip(groups);
+        let ports = ports.map(|(half, group)| SwitchPort { port: Box::new(half), group }).collect();
         let mut worker = Worker {
             switch: FlatSwitch::new(policy.clone(), fib.reader(file.names.unknown), ports, Box::new(pool)),
             told: switch.told(at),

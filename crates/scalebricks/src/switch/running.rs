@@ -7,7 +7,7 @@ use super::view::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchVi
 use crate::admin::model::NodeState;
 use scalebricks_dataplane::flat::text::{PortNames, action_text, name_text, parse_action, parse_name};
 use scalebricks_dataplane::flat::{Changes, FibReader, NameError, NameOp, NameTable, PortCounts};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -78,6 +78,8 @@ pub struct Running {
     pub names: SharedNames,
     /// Where they come from, if not from a file.
     pub log: OnceLock<LogHandle>,
+    /// Frames that came to a device for none of its ports: with a tag of another VLAN, or without.
+    pub other_vlan: Arc<AtomicU64>,
     told: Vec<Arc<Told>>,
     state: AtomicU8,
     started: Instant,
@@ -91,7 +93,16 @@ impl Running {
         let told = (0..configuration.file.workers.count()).map(|_| Arc::default()).collect();
         let reader = Mutex::new(table.fib().reader(configuration.file.names.unknown));
         let (names, state) = (SharedNames::new(table), AtomicU8::new(0));
-        Self { configuration, names, log: OnceLock::new(), told, state, started, reader }
+        Self {
+            configuration,
+            names,
+            log: OnceLock::new(),
+            other_vlan: Arc::default(),
+            told,
+            state,
+            started,
+            reader,
+        }
     }
 
     /// Where a worker tells what it counts.
@@ -210,6 +221,7 @@ impl Running {
             table_bytes: stats.table_bytes as u64,
             control_bytes: stats.control_bytes as u64,
             reshaped: stats.reshaped,
+            other_vlan: self.other_vlan.load(Ordering::Relaxed),
             ports: ports.map(|(name, counts)| PortView::new(name, counts)).collect(),
         }
     }

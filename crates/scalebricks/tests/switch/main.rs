@@ -11,4 +11,5 @@ mod log;
 mod program;
 mod replay;
 mod shared;
+mod tls;
 mod unreadable;

@@ -22,6 +22,8 @@ pub fn render(view: &SwitchView) -> Result<String, fmt::Error> {
     snapshot.gauge("ready", "Whether the switch forwards by all its names.", one(u64::from(view.is_ready)));
     snapshot.names(view);
     snapshot.switch_ports(&view.ports);
+    let help = "Frames dropped as they were of none of the VLANs of a device's ports.";
+    snapshot.counter("other_vlan_frames", help, one(view.other_vlan));
     snapshot.encode_all("scalebricks_switch")
 }
 

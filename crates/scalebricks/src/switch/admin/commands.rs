@@ -3,16 +3,15 @@
 use super::super::ports_table::ports_table;
 use super::super::view::{Change, ChangeView, ChangedView, FoundView, SwitchView};
 use super::args::{NamesCommand, OneArgs, Reach, StatusArgs};
-use crate::admin::client::{Client, ClientError, Target};
+use crate::admin::client::{Client, ClientError};
 use crate::admin::commands::{CommandError, list, tell};
 use scalebricks_console::quantity::{bytes, count};
 use scalebricks_console::{Console, status as exit};
 use std::io::{self, ErrorKind, Write};
-use std::time::Duration;
 
 impl Reach {
     fn client(&self) -> Result<Client, ClientError> {
-        Client::new(Target::Unix(self.socket.clone()), Duration::from_secs(u64::from(self.timeout)))
+        self.remote.client(&self.socket)
     }
 }
 
