@@ -37,9 +37,13 @@ pub struct Reach {
 /// What `status` is told.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// As JSON
+    /// As JSON; with --watch a line each time
     #[arg(long)]
     pub json: bool,
+
+    /// Again every so many seconds, with rates, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub watch: Option<u32>,
 
     /// The switch.
     #[command(flatten)]

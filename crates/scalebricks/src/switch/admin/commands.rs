@@ -4,10 +4,11 @@ use super::super::ports_table::ports_table;
 use super::super::view::{Change, ChangeView, ChangedView, FoundView, SwitchView};
 use super::args::{NamesCommand, OneArgs, Reach, StatusArgs};
 use crate::admin::client::{Client, ClientError};
-use crate::admin::commands::{CommandError, list, tell};
+use crate::admin::commands::{CommandError, Watch, list, tell, watch};
 use scalebricks_console::quantity::{bytes, count};
-use scalebricks_console::{Console, status as exit};
+use scalebricks_console::{Console, Interrupt, status as exit};
 use std::io::{self, ErrorKind, Write};
+use std::time::Duration;
 
 impl Reach {
     fn client(&self) -> Result<Client, ClientError> {
@@ -19,10 +20,10 @@ impl Reach {
 ///
 /// # Errors
 /// [`CommandError`].
-pub fn status(args: &StatusArgs, console: &Console) -> Result<u8, CommandError> {
-    let view = args.reach.client()?.switch()?;
-    tell(console, args.json, &view, render)?;
-    Ok(exit::SUCCESS)
+pub fn status(args: &StatusArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
+    let client = args.reach.client()?;
+    let how = Watch { json: args.json, seconds: args.watch };
+    watch(how, || client.switch(), render, console, interrupt)
 }
 
 /// `scalebricks switch names`.
@@ -84,7 +85,7 @@ fn found_words(found: &FoundView) -> String {
     ])
 }
 
-fn render(view: &SwitchView) -> String {
+fn render(view: &SwitchView, before: Option<&SwitchView>) -> String {
     let source = view.position.map_or_else(
         || format!("a {}", view.source),
         |position| format!("a {}, entry {position}", view.source),
@@ -111,5 +112,9 @@ fn render(view: &SwitchView) -> String {
     if let Some(fault) = &view.fault {
         facts.push(("log", format!("cannot be read: {fault}")));
     }
-    format!("{}\n{}", list(&facts), ports_table(&view.ports))
+    let before = before.map(|before| {
+        let time = Duration::try_from_secs_f64(view.uptime_s - before.uptime_s).unwrap_or_default();
+        (&before.ports[..], time)
+    });
+    format!("{}\n{}", list(&facts), ports_table(&view.ports, before))
 }
