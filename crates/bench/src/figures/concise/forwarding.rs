@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Octets of a frame.
 const FRAMES: [usize; 2] = [64, 1500];
 /// Bytes a name, all tables of a size: most are the control side's of the switch while its table is built.
-const NAME_BYTES: u64 = 400;
+const NAME_BYTES: u64 = 540;
 const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 /// What rows begin with.
 const VARIANT: &str = "forwarding, frames of ";
