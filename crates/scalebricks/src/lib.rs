@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod cluster;
+pub mod daemon;
 pub mod engine;
 pub mod node;
 pub mod switch;

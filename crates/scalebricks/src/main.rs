@@ -91,7 +91,9 @@ fn main() -> ExitCode {
                 switch::run(&args.config)
             }
             SwitchCommand::Replay(args) => switch::replay::run(&args, &console, &interrupt),
-            SwitchCommand::Status(args) => switch::admin::status(&args, &console).map_err(Into::into),
+            SwitchCommand::Status(args) => {
+                switch::admin::status(&args, &console, &interrupt).map_err(Into::into)
+            }
             SwitchCommand::Names(command) => switch::admin::names(&command, &console).map_err(Into::into),
         }
         .map_err(|error| (error.to_string(), error.exit_code())),

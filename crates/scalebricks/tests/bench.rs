@@ -179,6 +179,9 @@ fn every_part_of_the_concise_paper() {
     for metric in metrics {
         assert!(there.contains(&("othello".to_owned(), metric.to_owned())), "{metric}");
     }
+    for whole in ["flat switch, forwarding", "flat switch, routing"] {
+        assert!(there.contains(&(whole.to_owned(), "packet_rate".to_owned())), "{whole}");
+    }
     assert!(there.contains(&("names alone".to_owned(), "name_time".to_owned())));
     assert!(there.contains(&("tuple-space".to_owned(), "bits_per_key".to_owned())));
 }

@@ -18,14 +18,15 @@ pub use args::{
     CAPTURE_ABOUT, CAPTURE_EXAMPLES, DEFAULT_SOCKET, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT,
     TRACE_EXAMPLES,
 };
-pub use args::{CaptureArgs, NodeArgs, StatsArgs, StatusArgs, TraceArgs};
+pub use args::{CaptureArgs, NodeArgs, RemoteArgs, StatsArgs, StatusArgs, TraceArgs};
 pub use cluster::cluster;
 pub use cluster_args::{CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand};
 pub use flow::flow;
 pub use flow_args::{FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand};
+pub(crate) use stats::Looks;
 
 use super::client::{Client, ClientError};
-use super::model::{Stats, Status, Trace};
+use super::model::{Status, Trace};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::output::{self, OutputError};
 use scalebricks_console::{Console, Interrupt, status as exit};
@@ -70,7 +71,7 @@ impl CommandError {
 
 impl NodeArgs {
     pub(crate) fn client(&self) -> Result<Client, CommandError> {
-        Ok(Client::new(self.target(), Duration::from_secs(u64::from(self.timeout)))?)
+        Ok(self.remote.client(&self.socket)?)
     }
 }
 
@@ -90,17 +91,38 @@ pub fn status(args: &StatusArgs, console: &Console) -> Result<u8, CommandError> 
 /// [`CommandError`].
 pub fn stats(args: &StatsArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
     let client = args.node.client()?;
-    let mut before: Stats = client.stats()?;
-    let Some(seconds) = args.watch else {
-        tell(console, args.json, &before, |stats| stats::render(stats, None))?;
+    let how = Watch { json: args.json, seconds: args.watch };
+    watch(how, || client.stats(), stats::render, console, interrupt)
+}
+
+/// How counters are shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch {
+    /// As JSON.
+    pub(crate) json: bool,
+    /// Again every so many seconds.
+    pub(crate) seconds: Option<u32>,
+}
+
+/// Asks once and shows what it hears; or again and again until Ctrl-C, with what it heard before.
+pub(crate) fn watch<T: Serialize>(
+    how: Watch,
+    ask: impl Fn() -> Result<T, ClientError>,
+    render: impl Fn(&T, Option<&T>) -> String,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<u8, CommandError> {
+    let mut before = ask()?;
+    let Some(seconds) = how.seconds else {
+        tell(console, how.json, &before, |now| render(now, None))?;
         return Ok(exit::SUCCESS);
     };
-    if args.json {
+    if how.json {
         console.result(&line(&before)?)?;
     }
     while wait(Duration::from_secs(u64::from(seconds)), interrupt) {
-        let now = client.stats()?;
-        let text = if args.json { line(&now)? } else { stats::render(&now, Some(&before)) };
+        let now = ask()?;
+        let text = if how.json { line(&now)? } else { render(&now, Some(&before)) };
         console.result(&text)?;
         before = now;
     }

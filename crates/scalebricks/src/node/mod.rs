@@ -8,7 +8,6 @@
 //! | [`worker`] | a thread that turns a node |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
-//! | [`vlan`] | sub-ports |
 //! | [`source`] | its tables, and who feeds them |
 //! | [`running`] | the running node as the admin interface sees it |
 //! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
@@ -26,7 +25,6 @@ pub mod running;
 pub mod slow_path;
 pub mod source;
 pub mod takeover;
-pub mod vlan;
 pub mod worker;
 
 #[cfg(feature = "dpdk")]

@@ -15,11 +15,13 @@ use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::source::Source;
 use super::takeover::Watch;
-use super::worker::{Control, Told, Worker};
+use super::worker::{Told, Worker};
 use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
-use crate::admin::server::{AdminServer, Limits, Listen, TcpListen};
+use crate::admin::server::{AdminServer, Limits, Listen};
 use crate::cluster::daemon::{self, Daemon, DaemonError, SharedTables};
+use crate::daemon::service;
+use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, Route};
 use scalebricks_dataplane::pinned::PinnedTables;
@@ -28,18 +30,12 @@ use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutputPort,
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_types::KeyHasher;
 use scalebricks_wire::MacAddr;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Time between two words to the service manager while the node waits for its flows.
-const WORD_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs a node until it is asked to stop.
 ///
@@ -48,7 +44,7 @@ const WORD_EVERY: Duration = Duration::from_secs(5);
 pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let started = Instant::now();
     // Before anything long: a signal that comes meanwhile is not lost.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(NodeError::Signals)?;
+    let mut signals = service::signals().map_err(NodeError::Signals)?;
     let configuration = Configuration::read(config)?;
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
@@ -95,9 +91,8 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let admin =
         AdminServer::start_with(&listen(&running.configuration), Arc::<Running>::clone(&running), flows);
     let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
-    let control = Arc::new(Control::default());
     let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
-    let threads = start_workers(&running, eal, ports, &node, pool, &control)?;
+    let workers = start_workers(&running, eal, ports, &node, pool)?;
     running.set_state(NodeState::Ready);
     tracing::info!(
         node = file.id.get(),
@@ -108,16 +103,22 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         elapsed_ms = elapsed_ms(started),
         "ready"
     );
-    if caught_up(&mut signals, &running) {
-        notify(&[sd_notify::NotifyState::Ready]);
+    let began = Instant::now();
+    let is_ready =
+        service::ready(&mut signals, "waits for the cluster's flows", || running.tables.is_complete());
+    if is_ready && let Source::Control(_) = &running.tables {
+        let sizes = running.tables.sizes();
+        tracing::info!(
+            flows_here = sizes.flows_here,
+            elapsed_ms = elapsed_ms(began),
+            "caught up with the cluster"
+        );
     }
-    wait(&mut signals, &running, console);
+    service::wait(&mut signals, || reload(&running, console));
     running.set_state(NodeState::Draining);
-    notify(&[sd_notify::NotifyState::Stopping]);
     tracing::info!(drain_ms = file.drain_ms, "draining");
-    drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
-    control.stop();
-    let failed = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+    service::drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
+    let failed = workers.stop();
     drop((admin, takeover));
     if failed > 0 {
         return Err(NodeError::Worker(failed));
@@ -128,13 +129,6 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
 
 fn elapsed_ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Tells the service manager, if one is there to be told.
-fn notify(state: &[sd_notify::NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(false, state) {
-        tracing::debug!(%error, "no service manager was told");
-    }
 }
 
 /// The control plane, with empty tables.
@@ -157,62 +151,6 @@ fn pinned_flows(running: &Running) -> Option<Arc<dyn Flows>> {
     let file = &running.configuration.node;
     let parser = FlowParser::new(file.profile, file.size, &running.configuration.stations());
     Some(Arc::new(ControlledFlows::new(file.id, daemon.later(), parser)))
-}
-
-/// Waits until the tables hold all that they are to hold: whoever started the node counts on it from then on. False: it was asked
-/// to stop meanwhile, which whoever comes next hears.
-fn caught_up(signals: &mut Signals, running: &Running) -> bool {
-    if let Source::List(_) = &running.tables {
-        return true;
-    }
-    let began = Instant::now();
-    let mut next_word = began;
-    while !running.tables.is_complete() {
-        if signals.pending().any(|signal| signal != SIGHUP) {
-            // The wait for signals sees the next one only, so it is sent once more.
-            let _to_itself = signal_hook::low_level::raise(SIGTERM);
-            return false;
-        }
-        if Instant::now() >= next_word {
-            // It may take long, as while there is no engine: a node that waits is not to be taken for one that hangs.
-            next_word += WORD_EVERY;
-            let more = u32::try_from(4 * WORD_EVERY.as_micros()).unwrap_or(u32::MAX);
-            notify(&[
-                sd_notify::NotifyState::ExtendTimeoutUsec(more),
-                sd_notify::NotifyState::Status("waits for the cluster's flows"),
-            ]);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let sizes = running.tables.sizes();
-    tracing::info!(
-        flows_here = sizes.flows_here,
-        elapsed_ms = elapsed_ms(began),
-        "caught up with the cluster"
-    );
-    notify(&[sd_notify::NotifyState::Status("forwards")]);
-    true
-}
-
-/// Until a signal asks to stop; others reload the flows.
-fn wait(signals: &mut Signals, running: &Running, console: &Console) {
-    for signal in signals.forever() {
-        if signal != SIGHUP {
-            return;
-        }
-        reload(running, console);
-    }
-}
-
-/// Goes on forwarding for a while, or until asked again.
-fn drain(signals: &mut Signals, time: Duration) {
-    let until = Instant::now() + time;
-    while Instant::now() < until {
-        if signals.pending().any(|signal| signal != SIGHUP) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10).min(time));
-    }
 }
 
 /// Reads the flows again and changes what changed. A file that cannot be used changes nothing.
@@ -248,9 +186,8 @@ fn start_workers(
     ports: Vec<NodePorts<Mbuf>>,
     node: &NodeConfig,
     pool: Pool,
-    control: &Arc<Control>,
-) -> Result<Vec<JoinHandle<()>>, NodeError> {
-    let mut threads = Vec::new();
+) -> Result<Workers, NodeError> {
+    let mut workers = Workers::new(eal);
     for (at, ports) in ports.into_iter().enumerate() {
         let (core, told) = running.workers[at].clone();
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
@@ -261,35 +198,19 @@ fn start_workers(
             slow_path: Arc::clone(&running.slow_path),
             told,
             idle: running.configuration.node.workers.idle,
-            core,
             keeps_time: at == 0,
             start: running.started,
             turns: running.tables.turns(at),
         };
-        let control = Arc::clone(control);
-        let run = move || {
-            // Known to DPDK, a thread has packets of the pool at hand.
-            let registered = eal.register_thread();
-            if let Err(error) = &registered {
-                tracing::warn!(%error, "a worker has no packets of its own at hand");
-            }
-            worker.run(&control);
-        };
-        let thread = std::thread::Builder::new().name(format!("worker-{at}")).spawn(run);
-        threads.push(thread.map_err(NodeError::Thread)?);
+        workers.start(core, move |control| worker.run(control)).map_err(NodeError::Thread)?;
     }
-    Ok(threads)
+    Ok(workers)
 }
 
 /// Where the admin interface listens; files are found beside the configuration.
 fn listen(configuration: &Configuration) -> Listen {
     let file = &configuration.node;
-    let tcp = file.admin_tcp.as_ref().map(|tcp| TcpListen {
-        address: tcp.listen,
-        certificate: configuration.beside(&tcp.certificate),
-        key: configuration.beside(&tcp.key),
-        token: configuration.beside(&tcp.token),
-    });
+    let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
     Listen { socket: configuration.beside(&file.admin), tcp, limits: Limits::default() }
 }
 

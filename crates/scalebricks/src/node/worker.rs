@@ -2,40 +2,17 @@
 
 use super::config::Idle;
 use super::slow_path::SlowPath;
+use crate::daemon::workers::{Control, PUBLISH, Pause};
 use arc_swap::Guard;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use scalebricks_dataplane::pinned::Turns;
 use scalebricks_dataplane::{Adjacencies, Node, NodeStats, Punt};
 use scalebricks_io::{PacketBuf, PacketSource};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Turns that found nothing until a worker sleeps; before, it lets others run.
-const PATIENCE: u32 = 64;
-
-/// How often a worker tells what it counted.
-const PUBLISH: Duration = Duration::from_millis(50);
-
 /// How long a worker that stops tries to get rid of what waits for the fabric.
 const LAST_FRAMES: Duration = Duration::from_millis(100);
-
-/// What workers are told.
-#[derive(Debug, Default)]
-pub struct Control(AtomicU8);
-
-const STOP: u8 = 1;
-
-impl Control {
-    /// Asks all to stop.
-    pub fn stop(&self) {
-        self.0.store(STOP, Ordering::Relaxed); // nothing is published with it
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == STOP
-    }
-}
 
 /// What a worker tells of itself.
 #[derive(Debug, Default)]
@@ -95,8 +72,6 @@ pub struct Worker<P: PacketBuf> {
     pub told: Arc<Told>,
     /// When there is nothing to do.
     pub idle: Idle,
-    /// The core it stays on.
-    pub core: Option<u16>,
     /// Whether it looks after the slow path's timers: one does.
     pub keeps_time: bool,
     /// The moment times are counted from, the same for all workers.
@@ -116,16 +91,11 @@ struct Tally {
 impl<P: PacketBuf> Worker<P> {
     /// Turns the node until it is asked to stop.
     pub fn run(&mut self, control: &Control) {
-        if let Some(core) = self.core
-            && let Err(error) = stay_on(core)
-        {
-            tracing::warn!(core, %error, "a worker is not bound to its core");
-        }
         self.node.keep_punts();
         let mut adjacencies = self.slow_path.adjacencies();
         self.node.set_adjacencies(Arc::clone(&adjacencies));
         let mut punts: Vec<Punt<P>> = Vec::new();
-        let (mut tally, mut empty) = (Tally::default(), 0_u32);
+        let (mut tally, mut pause) = (Tally::default(), Pause::new(self.idle));
         let mut now = self.start.elapsed();
         while !control.is_stopping() {
             self.take_adjacencies(&mut adjacencies);
@@ -141,18 +111,8 @@ impl<P: PacketBuf> Worker<P> {
             let after = self.start.elapsed();
             self.tell(&mut tally, moved, now, after);
             now = after;
-            if moved > 0 {
-                empty = 0;
-                continue;
-            }
-            empty = empty.saturating_add(1);
-            match self.idle {
-                Idle::Sleep { us } if empty > PATIENCE => {
-                    std::thread::sleep(Duration::from_micros(us.into()));
-                    now = self.start.elapsed();
-                }
-                Idle::Sleep { .. } => std::thread::yield_now(),
-                Idle::Spin => std::hint::spin_loop(),
+            if pause.after(moved) {
+                now = self.start.elapsed();
             }
         }
         self.finish(now);
@@ -207,14 +167,4 @@ impl<P: PacketBuf> Worker<P> {
             counter.store(value, Ordering::Relaxed);
         }
     }
-}
-
-/// Binds this thread to a core.
-pub(crate) fn stay_on(core: u16) -> rustix::io::Result<()> {
-    let mut one = CpuSet::new();
-    if usize::from(core) >= CpuSet::MAX_CPU {
-        return Err(rustix::io::Errno::INVAL);
-    }
-    one.set(core.into());
-    sched_setaffinity(None, &one)
 }

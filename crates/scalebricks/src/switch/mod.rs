@@ -9,13 +9,11 @@
 //! | [`worker`] | a thread that turns a switch |
 //! | [`admin`] | the window into a running switch |
 //! | [`log`] | names by a log that several switches follow |
-//! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
+//! | `run` | the daemon: with the feature `dpdk` |
 
 pub mod admin;
 pub mod args;
 pub mod config;
-#[cfg(feature = "dpdk")]
-mod links;
 pub mod load;
 pub mod log;
 mod ports_table;

@@ -1,27 +1,36 @@
 //! Counters of ports as a table.
 
 use super::view::PortView;
+use crate::admin::commands::Looks;
 use comfy_table::{CellAlignment, Table, presets};
-use scalebricks_console::quantity;
+use std::time::Duration;
 
-/// Counters of ports, a line each, and of drops behind them.
-pub(super) fn ports_table(ports: &[PortView]) -> String {
+/// Counters of ports, a line each, and of drops behind them: all there were, or a second since those `before`, some time ago.
+pub(super) fn ports_table(ports: &[PortView], before: Option<(&[PortView], Duration)>) -> String {
+    let looks = ports.iter().enumerate().map(|(at, now)| {
+        let before = before.and_then(|(ports, time)| Some((ports.get(at)?, time)));
+        Looks { now, before: before.map(|(port, _)| port), time: before.unwrap_or((now, Duration::ZERO)).1 }
+    });
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["port", "rx frames", "tx frames", "flooded", "unknown", "dropped"]);
-    for port in ports {
-        let numbers =
-            [port.rx_frames, port.tx_frames, port.flooded, port.unknown, port.dropped.values().sum()];
-        table.add_row(std::iter::once(port.name.clone()).chain(numbers.map(quantity::count)));
+    let mut drops = Vec::new();
+    for port in looks {
+        let picks: [fn(&PortView) -> u64; 5] = [
+            |port| port.rx_frames,
+            |port| port.tx_frames,
+            |port| port.flooded,
+            |port| port.unknown,
+            |port| port.dropped.values().sum(),
+        ];
+        table.add_row(std::iter::once(port.now.name.clone()).chain(picks.map(|pick| port.text(pick))));
+        for reason in port.now.dropped.keys() {
+            let count = port.text(|port| port.dropped.get(reason).copied().unwrap_or_default());
+            drops.push(format!("\n{}: {count} {reason}", port.now.name));
+        }
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut lines = vec![table.to_string()];
-    for port in ports {
-        for (reason, count) in &port.dropped {
-            lines.push(format!("{}: {} {reason}", port.name, quantity::count(*count)));
-        }
-    }
-    lines.join("\n")
+    table.to_string() + &drops.concat()
 }

@@ -7,7 +7,7 @@ use super::view::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchVi
 use crate::admin::model::NodeState;
 use scalebricks_dataplane::flat::text::{PortNames, action_text, name_text, parse_action, parse_name};
 use scalebricks_dataplane::flat::{Changes, FibReader, NameError, NameOp, NameTable, PortCounts};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -57,9 +57,9 @@ pub enum ChangeError {
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Names cannot be changed yet.
-    #[error("the switch still reads the log")]
-    NotReady,
+    /// Names cannot be changed yet; why, if something is wrong.
+    #[error("the switch has not read the log yet{}", .0.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
+    NotReady(Option<String>),
 }
 
 fn refused(error: &NameError, name: Option<&str>) -> String {
@@ -78,6 +78,8 @@ pub struct Running {
     pub names: SharedNames,
     /// Where they come from, if not from a file.
     pub log: OnceLock<LogHandle>,
+    /// Frames that came to a device for none of its ports: with a tag of another VLAN, or without.
+    pub other_vlan: Arc<AtomicU64>,
     told: Vec<Arc<Told>>,
     state: AtomicU8,
     started: Instant,
@@ -91,7 +93,16 @@ impl Running {
         let told = (0..configuration.file.workers.count()).map(|_| Arc::default()).collect();
         let reader = Mutex::new(table.fib().reader(configuration.file.names.unknown));
         let (names, state) = (SharedNames::new(table), AtomicU8::new(0));
-        Self { configuration, names, log: OnceLock::new(), told, state, started, reader }
+        Self {
+            configuration,
+            names,
+            log: OnceLock::new(),
+            other_vlan: Arc::default(),
+            told,
+            state,
+            started,
+            reader,
+        }
     }
 
     /// Where a worker tells what it counts.
@@ -146,7 +157,8 @@ impl Running {
             let done = self.names.lock().apply(&ops);
             return done.map(|done| changed(done, None)).map_err(|error| of_name(error, changes));
         }
-        let log = self.log.get().filter(|log| log.has_caught_up()).ok_or(ChangeError::NotReady)?;
+        let log = self.log.get().filter(|log| log.has_caught_up());
+        let log = log.ok_or_else(|| ChangeError::NotReady(self.log.get().and_then(LogHandle::fault)))?;
         // As the switch writes them: names in the log have one form.
         let ports = &self.configuration.file.port_names;
         let written: Vec<ChangeView> = ops.iter().map(|op| view(op, ports)).collect();
@@ -201,6 +213,7 @@ impl Running {
             uptime_s: self.started.elapsed().as_secs_f64(),
             source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
             position: self.log.get().map(LogHandle::position),
+            fault: self.log.get().and_then(LogHandle::fault),
             names: stats.names as u64,
             actions: stats.actions as u64,
             value_bits: stats.value_bits,
@@ -208,6 +221,7 @@ impl Running {
             table_bytes: stats.table_bytes as u64,
             control_bytes: stats.control_bytes as u64,
             reshaped: stats.reshaped,
+            other_vlan: self.other_vlan.load(Ordering::Relaxed),
             ports: ports.map(|(name, counts)| PortView::new(name, counts)).collect(),
         }
     }

@@ -4,9 +4,10 @@ use crate::admin::model::NodeState;
 use scalebricks_dataplane::flat::PortCounts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// Counters of a port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortView {
     /// Its name.
     pub name: String,
@@ -43,7 +44,7 @@ impl PortView {
 }
 
 /// What a switch is, and how it is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SwitchView {
     /// The program's version.
     pub version: String,
@@ -59,6 +60,8 @@ pub struct SwitchView {
     pub source: String,
     /// The log's entry that was applied last, if names come from a log.
     pub position: Option<u64>,
+    /// Why the log cannot be read now, if it cannot; frames go by the names read before.
+    pub fault: Option<String>,
     /// Names.
     pub names: u64,
     /// Different actions of names.
@@ -73,12 +76,14 @@ pub struct SwitchView {
     pub control_bytes: u64,
     /// How often the table was given another shape.
     pub reshaped: u64,
+    /// Frames dropped as they were of none of the VLANs of a device's ports.
+    pub other_vlan: u64,
     /// Counters of its ports.
     pub ports: Vec<PortView>,
 }
 
 /// What is done with a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// It is added.
@@ -90,7 +95,7 @@ pub enum Change {
 }
 
 /// A change, as text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeView {
     /// What is done.
@@ -103,7 +108,7 @@ pub struct ChangeView {
 }
 
 /// What changes did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedView {
     /// Names that were not there.
     pub added: u64,
@@ -117,7 +122,7 @@ pub struct ChangedView {
 }
 
 /// A name that is asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LookupView {
     /// The name.
@@ -125,7 +130,7 @@ pub struct LookupView {
 }
 
 /// What becomes of frames with a name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FoundView {
     /// The name, as the switch writes it.
     pub name: String,

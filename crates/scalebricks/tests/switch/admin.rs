@@ -2,7 +2,7 @@
 
 use super::program::{example, frame, mac, refused, said};
 use scalebricks::admin::model::NodeState;
-use scalebricks::node::worker::Control;
+use scalebricks::daemon::workers::Control;
 use scalebricks::switch::admin::serve;
 use scalebricks::switch::load::Configuration;
 use scalebricks::switch::running::Running;
@@ -11,7 +11,9 @@ use scalebricks_dataplane::flat::{FlatSwitch, SwitchPort};
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +30,6 @@ fn worker(switch: &Running) -> (Worker<Packet>, Vec<MemoryPort<Packet>>, Pool) {
         switch: FlatSwitch::new(switch.configuration.policy(), reader, ports, Box::new(pool.clone())),
         told: switch.told(0),
         idle: file.workers.idle,
-        core: None,
         start: Instant::now(),
     };
     (worker, far, pool)
@@ -121,6 +122,18 @@ fn check_metrics(folder: &Path, count: u64) {
     assert!(metrics.ends_with("# EOF\n"));
 }
 
+/// Nothing comes any more: the second look has rates of nothing.
+fn check_rates(folder: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+    command.args(["switch", "status", "--watch", "1", "--socket", "switch.sock"]).current_dir(folder);
+    let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let rates: Vec<String> = lines.filter(|line| line.contains("rack1")).take(1).collect();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert_eq!(rates[0].matches("0/s").count(), 5, "{rates:?}");
+}
+
 #[test]
 fn names_are_changed_while_frames_pass() {
     let folder = tempfile::tempdir().unwrap();
@@ -180,6 +193,7 @@ fn names_are_changed_while_frames_pass() {
     assert!(words.contains("names from a file") && words.contains("uplink-b"), "{words}");
 
     check_metrics(folder, count);
+    check_rates(folder);
 
     control.stop();
     thread.join().unwrap();

@@ -38,6 +38,16 @@ fn each_problem_has_its_line() {
         ("name = \"rack2\"", "name = \"rack1\"", "line 22: port.name: 'rack1' is there twice"),
         ("name = \"rack2\"", "name = \"rack 2\"", "line 22: port.name: 'rack 2' is not a name"),
         ("net_ring1", "net_ring0", "line 23: port.device: 'net_ring0' is used twice"),
+        (
+            "device = \"net_ring1\"",
+            "device = \"net_ring0\"\nvlan = 7",
+            "line 23: port.device: 'net_ring0' is used twice; ports that share a device need a 'vlan' each",
+        ),
+        (
+            "device = \"net_ring1\"",
+            "device = \"net_ring1\"\nvlan = 4095",
+            "line 24: port.vlan: 4095 is not 1 to 4094",
+        ),
         ("[storm]", "[worker]\nmode = \"split\"\n[storm]", "line 14: worker.mode: a switch has no fabric"),
         ("[storm]", "[strom]", "line 13: unknown field `strom`"),
     ] {

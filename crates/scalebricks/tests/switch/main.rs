@@ -6,6 +6,10 @@ mod admin;
 mod config;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod engines;
 mod log;
 mod program;
 mod replay;
+mod shared;
+mod tls;
+mod unreadable;

@@ -8,9 +8,10 @@
 )]
 
 use etherparse::PacketBuilder;
+use scalebricks::daemon::workers::Control;
 use scalebricks::node::config::Idle;
 use scalebricks::node::slow_path::SlowPath;
-use scalebricks::node::worker::{Control, Told, Worker};
+use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
     Architecture, BaseStationId, FlowSpec, Layout, LiveTables, Node, NodeConfig, NodePorts, NodeStats,
@@ -126,7 +127,6 @@ impl Rig {
             slow_path: Arc::clone(&slow_path),
             told: Arc::clone(&told),
             idle: Idle::Sleep { us: 50 },
-            core: None,
             keeps_time: true,
             start,
             turns: None,

@@ -1,37 +1,34 @@
 //! Figures 9 and 11: packets a second from port to port: the destination address of each is read and looked up, its next hop
-//! written, and the packet sent out where its action says.
+//! written, and the packet sent out where its action says. Then the same by the switch itself, with all that it looks at and counts.
 //!
 //! Packets lie in memory and go round: the port that takes one makes it the next one of another name and puts it behind all
 //! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.
 
-use super::fibs::{Asker, Fib, NameFib, UNKNOWN};
+mod movers;
+mod rotation;
+
+use super::fibs::{Asker, Fib, NameFib};
 use super::{add_point, millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::gateway::ring::ROTATION;
 use crate::gateway::slab::Slab;
-use crate::names::population::{Kind, Population, SEED};
-use crate::names::{NameHasher, macs};
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
+use movers::{Whole, forward, idle, switch, turn};
+use rotation::{Rotation, Rule, Stations};
 use scalebricks_console::quantity::short_count;
-use scalebricks_io::{BURST, Burst, PacketBuf, RxPort, Tag, TxPort};
-use scalebricks_types::KeyHash;
-use scalebricks_wire::MacAddr;
-use scalebricks_wire::ethernet::{destination, set_addresses};
-use std::collections::VecDeque;
+use scalebricks_dataplane::flat::FlatFib;
+use scalebricks_io::{BURST, PacketBuf};
+use std::sync::Arc;
 
 /// Octets of a frame.
 const FRAMES: [usize; 2] = [64, 1500];
-/// Ports that packets leave by.
-const PORTS: usize = 4;
-/// Bytes a name, all tables of a size.
-const NAME_BYTES: u64 = 110;
+/// Bytes a name, all tables of a size: most are the control side's of the switch while its table is built.
+const NAME_BYTES: u64 = 540;
 const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
-/// The switch itself.
-const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0xFF, 0xFF]);
 /// What rows begin with.
 const VARIANT: &str = "forwarding, frames of ";
 
@@ -51,134 +48,20 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The next hop of an action, as an address.
-fn next_hop(action: u16) -> MacAddr {
-    let [high, low] = action.to_be_bytes();
-    MacAddr([2, 0, 0, 1, high, low])
-}
-
-/// All packets there are, and who is sent to.
-struct Rotation<'a, P> {
-    packets: VecDeque<P>,
-    names: &'a [[u8; 6]],
-    actions: &'a [u16],
-    octets: usize,
-    /// The name of the next packet.
-    next: usize,
-    /// Whether each packet is looked at that comes out; how many were wrong, and how many were right.
-    is_judged: bool,
-    wrong: usize,
-    right: usize,
-}
-
-impl<'a, P: PacketBuf> Rotation<'a, P> {
-    /// These packets, which must be empty.
-    fn new(packets: Vec<P>, names: &'a [[u8; 6]], actions: &'a [u16], octets: usize) -> Self {
-        let mut packets: VecDeque<P> = packets.into();
-        for packet in &mut packets {
-            // A buffer has the room.
-            let _ = packet.append(&[0xAB; 2000][..octets]);
-        }
-        let mut rotation =
-            Self { packets, names, actions, octets, next: 0, is_judged: false, wrong: 0, right: 0 };
-        for _ in 0..rotation.packets.len() {
-            if let Some(packet) = rotation.packets.pop_front() {
-                rotation.renew(packet);
-            }
-        }
-        rotation
-    }
-
-    /// Makes a packet the next one, behind all others.
-    #[inline]
-    fn renew(&mut self, mut packet: P) {
-        let name = self.next;
-        self.next = if name + 1 < self.names.len() { name + 1 } else { 0 };
-        // Frames are longer than a header.
-        let _ = set_addresses(packet.data_mut(), MacAddr(self.names[name]), OWN);
-        packet.set_tag(Tag { id: name as u64, ..Tag::default() });
-        self.packets.push_back(packet);
-    }
-
-    /// Takes what was sent to a port.
-    fn take(&mut self, port: usize, burst: &mut Burst<P>) {
-        for packet in burst.drain(..) {
-            if self.is_judged {
-                let action = self.actions[packet.tag().id as usize];
-                let is_right = destination(packet.data()) == Some(next_hop(action))
-                    && usize::from(action) % PORTS == port
-                    && packet.data().len() == self.octets;
-                self.wrong += usize::from(!is_right);
-                self.right += usize::from(is_right);
-            }
-            self.renew(packet);
-        }
-    }
-}
-
-/// The port that packets come from.
-impl<P: PacketBuf> RxPort<P> for Rotation<'_, P> {
-    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        let room = burst.remaining_capacity().min(self.packets.len());
-        burst.extend(self.packets.drain(..room));
-        room
-    }
-}
-
-/// A port that packets leave by.
-struct Exit<'a, 'b, P>(&'a mut Rotation<'b, P>, usize);
-
-impl<P: PacketBuf> TxPort<P> for Exit<'_, '_, P> {
-    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        let sent = burst.len();
-        self.0.take(self.1, burst);
-        sent
-    }
-}
-
-/// Forwards so many packets, whole bursts at a time.
-fn forward<P: PacketBuf>(rotation: &mut Rotation<'_, P>, asker: &mut dyn Asker, packets: usize) {
-    let hasher = NameHasher::new(SEED);
-    let mut burst = Burst::new();
-    let mut exits: [Burst<P>; PORTS] = std::array::from_fn(|_| Burst::new());
-    let (mut hashes, mut actions) = ([KeyHash::new(0); BURST], [UNKNOWN; BURST]);
-    for _ in 0..packets / BURST {
-        let taken = rotation.rx_burst(&mut burst);
-        for (hash, packet) in hashes.iter_mut().zip(&burst) {
-            let MacAddr(name) = destination(packet.data()).unwrap_or(MacAddr([0; 6]));
-            *hash = hasher.hash(&name);
-        }
-        asker.ask(&hashes[..taken], &mut actions[..taken]);
-        for (mut packet, &action) in burst.drain(..).zip(&actions) {
-            let _ = set_addresses(packet.data_mut(), next_hop(action), OWN); // as above
-            exits[usize::from(action) % PORTS].push(packet);
-        }
-        for (port, exit) in exits.iter_mut().enumerate().filter(|(_, exit)| !exit.is_empty()) {
-            Exit(&mut *rotation, port).tx_burst(exit);
-        }
-    }
-}
-
-/// Generator and sink: each burst is sent as it came.
-fn idle<P: PacketBuf>(rotation: &mut Rotation<'_, P>, packets: usize) {
-    let mut burst = Burst::new();
-    for number in 0..packets / BURST {
-        rotation.rx_burst(&mut burst);
-        Exit(&mut *rotation, number % PORTS).tx_burst(&mut burst);
-    }
-}
-
 fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), BenchError> {
     let busy = session.busy("building");
-    let set = Population::of(Kind::Mac, names, value_bits);
-    let addresses: Vec<[u8; 6]> = macs(1).take(set.len()).collect();
-    let mut tables = Vec::new();
+    let stations = Arc::new(Stations::new(names, value_bits));
+    let (mut tables, mut switches) = (Vec::new(), Vec::new());
     for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
         session.check()?;
-        tables.push((fib, fib.build(&set, pin::cores())?));
+        tables.push((fib, fib.build(&stations.set, pin::cores())?));
+    }
+    for whole in Whole::ALL {
+        session.check()?;
+        switches.push((whole, whole.fib(&stations)?));
     }
     drop(busy);
-    let scene = Scene { addresses: &addresses, set: &set, tables: &tables };
+    let scene = Scene { stations, tables, switches };
     for octets in FRAMES {
         // Packets of their own for each length: those of DPDK come one after the other in their memory, too.
         scene.measure(session, Slab::new(ROTATION).packets, octets, "")?;
@@ -191,51 +74,66 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     Ok(())
 }
 
-/// What packets of one size of tables are made from.
-struct Scene<'a> {
-    addresses: &'a [[u8; 6]],
-    set: &'a Population,
-    tables: &'a [(Fib, Box<dyn NameFib>)],
+/// What packets of one size of tables go through.
+struct Scene {
+    stations: Arc<Stations>,
+    tables: Vec<(Fib, Box<dyn NameFib>)>,
+    switches: Vec<(Whole, Arc<FlatFib>)>,
 }
 
-impl Scene<'_> {
+impl Scene {
     /// Measures all tables with these packets.
-    fn measure<P: PacketBuf>(
+    fn measure<P: PacketBuf + 'static>(
         &self,
         session: &mut Session<'_>,
         packets: Vec<P>,
         octets: usize,
         whose: &str,
     ) -> Result<(), BenchError> {
-        let mut rotation = Rotation::new(packets, self.addresses, &self.set.actions, octets);
+        let mut rotation = Rotation::new(packets, &self.stations, octets);
         let packets = session.options().pick(200_000, 4_000_000);
+        let set = &self.stations.set;
         let subject = |structure: &str, fib: Option<Fib>| Subject {
             format: fib.and_then(Fib::format),
             variant: Some(format!("{VARIANT}{octets} bytes{whose}")),
-            value_bits: Some(self.set.value_bits),
+            value_bits: Some(set.value_bits),
             threads: Some(1),
             batch: Some(BURST),
-            ..session.subject(structure, self.set.len() as u64)
+            ..session.subject(structure, set.len() as u64)
         };
         // What the last round of this took is what is subtracted in the round.
         let bare = std::cell::Cell::new(0.0);
         let bare = &bare;
         let time = |seconds: f64| seconds * 1e9 / (packets / BURST * BURST) as f64;
+        let net = move |seconds: f64| {
+            let net = (time(seconds) - bare.get()).max(0.1);
+            Found { figures: vec![net, 1e9 / net], table_bytes: None }
+        };
+        let rows =
+            |subject: Subject| vec![(subject.clone(), Metric::PacketTime), (subject, Metric::PacketRate)];
         let alone = (subject("generator and sink", None), Metric::PacketTime);
-        let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Rotation<'_, P>| {
+        let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Rotation<P>| {
             let ((), seconds) = timing::pinned(|| idle(rotation, packets))?;
             bare.set(time(seconds));
             Ok(bare.get().into())
         })];
-        for (fib, table) in self.tables {
-            judge(*fib, &mut *table.asker(), &mut rotation)?;
+        for (fib, table) in &self.tables {
+            judge_table(*fib, &mut *table.asker(), &rotation, set.len())?;
             let subject =
                 Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
-            let rows = vec![(subject.clone(), Metric::PacketTime), (subject, Metric::PacketRate)];
-            turns.push(Turn::several(rows, move |rotation: &mut Rotation<'_, P>| {
+            turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<P>| {
                 let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.asker(), packets))?;
-                let net = (time(seconds) - bare.get()).max(0.1);
-                Ok(Found { figures: vec![net, 1e9 / net], table_bytes: None })
+                Ok(net(seconds))
+            }));
+        }
+        for (whole, fib) in &self.switches {
+            judge_switch(*whole, fib, &rotation, set.len())?;
+            let subject =
+                Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
+            let mut switch = switch(fib, &rotation)?;
+            turns.push(Turn::several(rows(subject), move |_: &mut Rotation<P>| {
+                let ((), seconds) = timing::pinned(|| turn(&mut switch, packets))?;
+                Ok(net(seconds))
             }));
         }
         alternate(session, &mut rotation, turns)
@@ -244,21 +142,41 @@ impl Scene<'_> {
 
 /// Sends every name once, and the rotation, and looks at each packet.
 fn judge<P: PacketBuf>(
-    fib: Fib,
-    asker: &mut dyn Asker,
-    rotation: &mut Rotation<'_, P>,
+    structure: &str,
+    rule: Rule,
+    rotation: &Rotation<P>,
+    names: usize,
+    moving: impl FnOnce(usize),
 ) -> Result<(), BenchError> {
-    rotation.is_judged = true;
-    (rotation.wrong, rotation.right) = (0, 0);
-    let packets = (rotation.names.len() + ROTATION).next_multiple_of(BURST);
-    forward(rotation, asker, packets);
-    rotation.is_judged = false;
-    if rotation.wrong > 0 || rotation.right != packets {
-        let problem =
-            format!("{} of {packets} packets were not sent where they belong", packets - rotation.right);
-        return Err(BenchError::check(fib.name(), problem));
+    let packets = (names + ROTATION).next_multiple_of(BURST);
+    let (judged, right) = rotation.judge(rule, || moving(packets));
+    if (judged, right, rotation.len()) != (packets, packets, ROTATION) {
+        let problem = format!(
+            "of {packets} packets {judged} came out, {right} of them where and as they should; {} of {ROTATION} are left",
+            rotation.len()
+        );
+        return Err(BenchError::check(structure, problem));
     }
     Ok(())
+}
+
+fn judge_table<P: PacketBuf>(
+    fib: Fib,
+    asker: &mut dyn Asker,
+    rotation: &Rotation<P>,
+    names: usize,
+) -> Result<(), BenchError> {
+    judge(fib.name(), Rule::Rewritten, rotation, names, |packets| forward(rotation, asker, packets))
+}
+
+fn judge_switch<P: PacketBuf + 'static>(
+    whole: Whole,
+    fib: &FlatFib,
+    rotation: &Rotation<P>,
+    names: usize,
+) -> Result<(), BenchError> {
+    let mut switch = switch(fib, rotation)?;
+    judge(whole.name(), whole.rule(), rotation, names, |packets| turn(&mut switch, packets))
 }
 
 fn show(session: &mut Session<'_>) {
@@ -306,6 +224,7 @@ fn show(session: &mut Session<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scalebricks_types::KeyHash;
 
     struct Constant(u16);
 
@@ -317,15 +236,31 @@ mod tests {
 
     #[test]
     fn packets_go_where_their_names_say() {
-        let names = Population::of(Kind::Mac, 1000, 5);
-        let addresses: Vec<[u8; 6]> = macs(1).take(1000).collect();
+        let stations = Arc::new(Stations::new(1000, 5));
         for octets in FRAMES {
-            let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &addresses, &names.actions, octets);
+            let rotation = Rotation::new(Slab::new(ROTATION).packets, &stations, octets);
             for fib in STRUCTURES {
-                judge(fib, &mut *fib.build(&names, 1).unwrap().asker(), &mut rotation).unwrap();
+                let table = fib.build(&stations.set, 1).unwrap();
+                judge_table(fib, &mut *table.asker(), &rotation, 1000).unwrap();
             }
-            assert!(judge(Fib::OTHELLO, &mut Constant(3), &mut rotation).is_err());
-            assert_eq!(rotation.packets.len(), ROTATION, "none is lost");
+            for whole in Whole::ALL {
+                judge_switch(whole, &whole.fib(&stations).unwrap(), &rotation, 1000).unwrap();
+            }
+            assert!(judge_table(Fib::OTHELLO, &mut Constant(3), &rotation, 1000).is_err());
+            assert_eq!(rotation.len(), ROTATION, "none is lost");
         }
+    }
+
+    #[test]
+    fn a_switch_that_does_something_else_is_found_out() {
+        let (stations, others) = (Arc::new(Stations::new(1000, 5)), Stations::new(900, 5));
+        let rotation = || Rotation::new(Slab::new(ROTATION).packets, &stations, 64);
+        let routes = Whole::Routes.fib(&stations).unwrap();
+        assert!(judge_switch(Whole::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
+        let fewer = Whole::Forwards.fib(&others).unwrap();
+        assert!(
+            judge_switch(Whole::Forwards, &fewer, &rotation(), 1000).is_err(),
+            "not known: flooded, or dropped"
+        );
     }
 }

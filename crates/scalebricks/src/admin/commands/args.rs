@@ -1,11 +1,12 @@
 //! What the commands are told.
 
-use crate::admin::client::Target;
+use crate::admin::client::{Client, ClientError, Target};
 use crate::admin::model::{Direction, MAX_SNAP_BYTES, PortRole};
 use clap::Args;
 use scalebricks_wire::protocol;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a node's socket is, unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/scalebricks/admin.sock";
@@ -82,6 +83,14 @@ pub struct NodeArgs {
     #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, conflicts_with = "tcp")]
     pub socket: PathBuf,
 
+    /// Elsewhere.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+}
+
+/// How a node or a switch is reached over the network, and how long it is waited for.
+#[derive(Debug, Clone, Args)]
+pub struct RemoteArgs {
     /// Its admin address, over TLS
     #[arg(long, value_name = "HOST:PORT", requires = "ca", requires = "token_file")]
     pub tcp: Option<String>,
@@ -99,15 +108,19 @@ pub struct NodeArgs {
     pub timeout: u16,
 }
 
-impl NodeArgs {
-    /// Where that is.
-    pub fn target(&self) -> Target {
-        match (&self.tcp, &self.ca, &self.token_file) {
+impl RemoteArgs {
+    /// Who asks there, or, if nothing is said, at this socket.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn client(&self, socket: &Path) -> Result<Client, ClientError> {
+        let target = match (&self.tcp, &self.ca, &self.token_file) {
             (Some(address), Some(ca), Some(token)) => {
                 Target::Tls { address: address.clone(), ca: ca.clone(), token: token.clone() }
             }
-            _ => Target::Unix(self.socket.clone()),
-        }
+            _ => Target::Unix(socket.to_owned()),
+        };
+        Client::new(target, Duration::from_secs(u64::from(self.timeout)))
     }
 }
 

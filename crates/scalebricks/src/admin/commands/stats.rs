@@ -10,11 +10,11 @@ use std::time::Duration;
 type Pick<T> = fn(&T) -> u64;
 
 /// Two looks at the same counters.
-struct Looks<'a, T> {
-    now: &'a T,
-    before: Option<&'a T>,
+pub(crate) struct Looks<'a, T> {
+    pub(crate) now: &'a T,
+    pub(crate) before: Option<&'a T>,
     /// Between them.
-    time: Duration,
+    pub(crate) time: Duration,
 }
 
 impl<'a, T> Looks<'a, T> {
@@ -23,7 +23,8 @@ impl<'a, T> Looks<'a, T> {
         right(self.text(pick))
     }
 
-    fn text(&self, pick: impl Fn(&T) -> u64) -> String {
+    /// The same as text.
+    pub(crate) fn text(&self, pick: impl Fn(&T) -> u64) -> String {
         match self.before {
             None => count(pick(self.now)),
             Some(before) => {

@@ -22,6 +22,8 @@ pub fn render(view: &SwitchView) -> Result<String, fmt::Error> {
     snapshot.gauge("ready", "Whether the switch forwards by all its names.", one(u64::from(view.is_ready)));
     snapshot.names(view);
     snapshot.switch_ports(&view.ports);
+    let help = "Frames dropped as they were of none of the VLANs of a device's ports.";
+    snapshot.counter("other_vlan_frames", help, one(view.other_vlan));
     snapshot.encode_all("scalebricks_switch")
 }
 
@@ -38,6 +40,8 @@ impl Snapshot {
         self.counter("reshapings", help, one(view.reshaped));
         let position = view.position.map(|position| (Labels::new(), position.into()));
         self.gauge("log_position", "The log's entry that was applied last.", position);
+        let readable = view.position.map(|_| (Labels::new(), u64::from(view.fault.is_none()).into()));
+        self.gauge("log_readable", "Whether the log can be read.", readable);
     }
 
     fn switch_ports(&mut self, ports: &[PortView]) {

@@ -66,7 +66,12 @@ struct Pcapng(Vec<u8>);
 /// # Errors
 /// What the serialiser says.
 pub fn openapi() -> Result<String, serde_json::Error> {
-    Ok(Schema::openapi().to_pretty_json()? + "\n")
+    schema_text::<Schema>()
+}
+
+/// A schema as it is published.
+pub(crate) fn schema_text<S: OpenApi>() -> Result<String, serde_json::Error> {
+    Ok(S::openapi().to_pretty_json()? + "\n")
 }
 
 /// Everything the server answers.
@@ -209,7 +214,12 @@ fn health(node: &dyn Inspect) -> Health {
 /// This schema.
 #[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json", body = String)))]
 async fn schema() -> Response {
-    match openapi() {
+    json_text(openapi())
+}
+
+/// Text that is JSON already.
+pub(crate) fn json_text(text: Result<String, serde_json::Error>) -> Response {
+    match text {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }

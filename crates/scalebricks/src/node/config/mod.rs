@@ -20,6 +20,7 @@ mod takeover;
 
 pub use control::{ControlFile, EngineAt, NatsAt, NatsTls};
 pub(crate) use control::{EngineSection, engine};
+pub(crate) use ports::Devices;
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 pub(crate) use runtime::{dpdk, workers};
 pub use takeover::TakeoverFile;

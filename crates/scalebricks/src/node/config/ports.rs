@@ -14,6 +14,37 @@ const PORT_MTU: u16 = 1_500;
 /// Largest VLAN number (IEEE 802.1Q: 4095 is reserved).
 const MAX_VLAN: u16 = 4_094;
 
+/// The devices of ports, and the VLANs by which they are shared.
+#[derive(Debug, Default)]
+pub(crate) struct Devices(Vec<(String, Option<u16>)>);
+
+impl Devices {
+    /// One more port, which may have a device for itself, or share it by a VLAN of its own.
+    pub(crate) fn add(
+        &mut self,
+        device: &Spanned<String>,
+        vlan: Option<&Spanned<u16>>,
+        problems: &mut Problems<'_>,
+    ) {
+        let text = device.get_ref();
+        if text.trim().is_empty() {
+            let what = "empty; a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
+            problems.add(device.span(), "port.device", what);
+        }
+        if let Some(vlan) = vlan.filter(|vlan| !(1..=MAX_VLAN).contains(vlan.get_ref())) {
+            problems.add(vlan.span(), "port.vlan", format!("{} is not 1 to {MAX_VLAN}", vlan.get_ref()));
+        }
+        let (name, vlan) =
+            (text.split(',').next().unwrap_or_default().to_owned(), vlan.map(|vlan| *vlan.get_ref()));
+        let is_taken = |other: Option<u16>| vlan.is_none() || other.is_none() || other == vlan;
+        if self.0.iter().any(|(other, other_vlan)| *other == name && is_taken(*other_vlan)) {
+            let what = format!("'{name}' is used twice; ports that share a device need a 'vlan' each");
+            problems.add(device.span(), "port.device", what);
+        }
+        self.0.push((name, vlan));
+    }
+}
+
 /// The three ports, in the order of [`Role::ALL`].
 pub(super) fn ports(
     given: Vec<Spanned<sections::Port>>,
@@ -21,22 +52,14 @@ pub(super) fn ports(
     problems: &mut Problems<'_>,
 ) -> Option<[Port; 3]> {
     let mut found: [Option<Port>; 3] = [None, None, None];
-    let mut devices: Vec<(String, Option<u16>)> = Vec::new();
+    let mut devices = Devices::default();
     for section in given {
         let span = section.span();
         let section = section.into_inner();
         let role = *section.role.get_ref();
         let place = Role::ALL.iter().position(|&other| other == role)?;
-        let device_span = section.device.span();
+        devices.add(&section.device, section.vlan.as_ref(), problems);
         let port = port(section, base_station_mtu, problems);
-        let name = port.device.split(',').next().unwrap_or_default().to_owned();
-        for (other, vlan) in &devices {
-            if *other == name && (vlan.is_none() || port.vlan.is_none() || *vlan == port.vlan) {
-                let what = format!("'{name}' is used twice; ports that share a device need a 'vlan' each");
-                problems.add(device_span.clone(), "port.device", what);
-            }
-        }
-        devices.push((name, port.vlan));
         if found[place].replace(port).is_some() {
             problems.add(span, "port.role", format!("a second port is '{}'", role.name()));
         }
@@ -85,13 +108,6 @@ fn port(section: sections::Port, base_station_mtu: u16, problems: &mut Problems<
             let what = format!("{address} is in none of the port's networks");
             problems.add(gateway.span(), "port.gateways", what);
         }
-    }
-    if section.device.get_ref().trim().is_empty() {
-        let what = "empty; a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
-        problems.add(section.device.span(), "port.device", what);
-    }
-    if let Some(vlan) = section.vlan.as_ref().filter(|vlan| !(1..=MAX_VLAN).contains(vlan.get_ref())) {
-        problems.add(vlan.span(), "port.vlan", format!("{} is not 1 to {MAX_VLAN}", vlan.get_ref()));
     }
     // A frame that crosses the fabric is as long as one of either side.
     let needed = base_station_mtu.max(PORT_MTU);

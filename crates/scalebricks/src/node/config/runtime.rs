@@ -1,9 +1,10 @@
 //! Threads, memory, and who may look inside.
 
 use super::{Problems, sections};
+use crate::admin::server::TcpListen;
 use serde::Deserialize;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Default of `worker.sleep_us`.
 const SLEEP_US: u32 = 50;
@@ -35,6 +36,18 @@ pub struct AdminTcp {
     pub key: PathBuf,
     /// The file with the token.
     pub token: PathBuf,
+}
+
+impl AdminTcp {
+    /// The same for the server, with files found by `beside`.
+    pub fn at(&self, beside: impl Fn(&Path) -> PathBuf) -> TcpListen {
+        TcpListen {
+            address: self.listen,
+            certificate: beside(&self.certificate),
+            key: beside(&self.key),
+            token: beside(&self.token),
+        }
+    }
 }
 
 /// The threads that move packets.

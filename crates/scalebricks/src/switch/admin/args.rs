@@ -1,6 +1,7 @@
 //! What the commands that ask a switch are told.
 
 use super::super::config::DEFAULT_SOCKET;
+use crate::admin::commands::RemoteArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ Examples:
       Both are there and go, or neither.
   scalebricks switch names lookup 02:00:00:00:07:01
   scalebricks switch names list --socket /run/scalebricks/switch.sock > names.csv
+  scalebricks switch names list --tcp switch2.example.net:9471 --ca ca.pem --token-file token
 
 Where names come from a file, changes last until it is read again. Where they come from a log, they are accepted when the log has \
 them, and all switches that follow it make them.
@@ -24,20 +26,24 @@ Exit status:
 #[derive(Debug, Clone, Args)]
 pub struct Reach {
     /// Its admin socket
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, conflicts_with = "tcp")]
     pub socket: PathBuf,
 
-    /// Seconds to wait for an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
-    pub timeout: u16,
+    /// Elsewhere.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// What `status` is told.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// As JSON
+    /// As JSON; with --watch a line each time
     #[arg(long)]
     pub json: bool,
+
+    /// Again every so many seconds, with rates, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub watch: Option<u32>,
 
     /// The switch.
     #[command(flatten)]

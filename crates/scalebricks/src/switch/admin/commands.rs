@@ -3,16 +3,16 @@
 use super::super::ports_table::ports_table;
 use super::super::view::{Change, ChangeView, ChangedView, FoundView, SwitchView};
 use super::args::{NamesCommand, OneArgs, Reach, StatusArgs};
-use crate::admin::client::{Client, ClientError, Target};
-use crate::admin::commands::{CommandError, list, tell};
+use crate::admin::client::{Client, ClientError};
+use crate::admin::commands::{CommandError, Watch, list, tell, watch};
 use scalebricks_console::quantity::{bytes, count};
-use scalebricks_console::{Console, status as exit};
+use scalebricks_console::{Console, Interrupt, status as exit};
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 impl Reach {
     fn client(&self) -> Result<Client, ClientError> {
-        Client::new(Target::Unix(self.socket.clone()), Duration::from_secs(u64::from(self.timeout)))
+        self.remote.client(&self.socket)
     }
 }
 
@@ -20,10 +20,10 @@ impl Reach {
 ///
 /// # Errors
 /// [`CommandError`].
-pub fn status(args: &StatusArgs, console: &Console) -> Result<u8, CommandError> {
-    let view = args.reach.client()?.switch()?;
-    tell(console, args.json, &view, render)?;
-    Ok(exit::SUCCESS)
+pub fn status(args: &StatusArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
+    let client = args.reach.client()?;
+    let how = Watch { json: args.json, seconds: args.watch };
+    watch(how, || client.switch(), render, console, interrupt)
 }
 
 /// `scalebricks switch names`.
@@ -85,12 +85,12 @@ fn found_words(found: &FoundView) -> String {
     ])
 }
 
-fn render(view: &SwitchView) -> String {
+fn render(view: &SwitchView, before: Option<&SwitchView>) -> String {
     let source = view.position.map_or_else(
         || format!("a {}", view.source),
         |position| format!("a {}, entry {position}", view.source),
     );
-    let facts = list(&[
+    let mut facts = vec![
         ("switch by", format!("{}, names from {source}", view.kind)),
         ("state", view.state.name().to_owned()),
         ("up for", format!("{:.0} s", view.uptime_s)),
@@ -108,6 +108,13 @@ fn render(view: &SwitchView) -> String {
             "memory",
             format!("{} for lookups, {} beside it", bytes(view.table_bytes), bytes(view.control_bytes)),
         ),
-    ]);
-    format!("{facts}\n{}", ports_table(&view.ports))
+    ];
+    if let Some(fault) = &view.fault {
+        facts.push(("log", format!("cannot be read: {fault}")));
+    }
+    let before = before.map(|before| {
+        let time = Duration::try_from_secs_f64(view.uptime_s - before.uptime_s).unwrap_or_default();
+        (&before.ports[..], time)
+    });
+    format!("{}\n{}", list(&facts), ports_table(&view.ports, before))
 }

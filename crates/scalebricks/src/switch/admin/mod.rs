@@ -1,4 +1,4 @@
-//! The window into a running switch: HTTP over its unix socket, and the commands that ask it.
+//! The window into a running switch: HTTP over its unix socket, over TLS with a token if it is told so, and the commands that ask it.
 
 pub mod args;
 mod client;
@@ -6,6 +6,7 @@ mod commands;
 mod routes;
 
 pub use commands::{names, status};
+pub use routes::openapi;
 
 use super::running::Running;
 use crate::admin::server::{AdminServer, Limits, Listen, ServerError};
@@ -14,14 +15,16 @@ use std::sync::Arc;
 /// Bytes of a request: some thousands of changes.
 const BODY_BYTES: usize = 1 << 20;
 
-/// Starts to answer on the switch's socket.
+/// Starts to answer on the switch's socket, and at its address.
 ///
 /// # Errors
 /// [`ServerError`].
 pub fn serve(switch: &Arc<Running>) -> Result<AdminServer, ServerError> {
     let configuration = &switch.configuration;
     let limits = Limits { body_bytes: BODY_BYTES, ..Limits::default() };
-    let listen = Listen { limits, ..Listen::on(configuration.beside(&configuration.file.admin)) };
+    let file = &configuration.file;
+    let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
+    let listen = Listen { socket: configuration.beside(&file.admin), tcp, limits };
     let switch = Arc::clone(switch);
     AdminServer::serve(&listen, move || routes::router(Arc::clone(&switch), limits))
 }

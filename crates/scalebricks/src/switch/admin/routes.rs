@@ -3,9 +3,9 @@
 use super::super::running::{ChangeError, Running};
 use super::super::view::{ChangeView, ChangedView, FoundView, LookupView, SwitchView};
 use crate::admin::metrics;
-use crate::admin::model::Health;
+use crate::admin::model::{Health, Problem};
 use crate::admin::server::Limits;
-use crate::admin::server::routes::{bounded, problem, rejected};
+use crate::admin::server::routes::{bounded, json_text, problem, rejected, schema_text};
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{StatusCode, header};
@@ -13,6 +13,29 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use std::sync::Arc;
+use utoipa::OpenApi;
+
+/// The schema of the interface, as a JSON document.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Admin interface of a ScaleBricks switch",
+        description = "What a running switch is, what its ports count, its names and what is done with them. Counters count since \
+            it started; fields may be added under /v1 at any time.",
+        license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
+        contact()
+    ),
+    paths(status, list, change, lookup, prometheus, healthz, readyz, schema)
+)]
+struct Schema;
+
+/// The schema, indented, with a newline at its end.
+///
+/// # Errors
+/// What the serialiser says.
+pub fn openapi() -> Result<String, serde_json::Error> {
+    schema_text::<Schema>()
+}
 
 type Switch = State<Arc<Running>>;
 
@@ -24,21 +47,33 @@ pub(super) fn router(switch: Arc<Running>, limits: Limits) -> Router {
         .route("/metrics", get(prometheus))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/openapi.json", get(schema))
         .with_state(switch);
     bounded(router, limits)
 }
 
+/// What the switch is, and how it is.
+#[utoipa::path(get, path = "/v1/switch", responses((status = 200, body = SwitchView)))]
 async fn status(State(switch): Switch) -> Json<SwitchView> {
     Json(switch.view())
 }
 
 /// All names, as a file has them.
+#[utoipa::path(get, path = "/v1/switch/names", responses((status = 200, content_type = "text/csv", body = String)))]
 async fn list(State(switch): Switch) -> Response {
     let names = switch.list().concat();
     ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], names).into_response()
 }
 
 /// Changes, one after another: all, or none.
+#[utoipa::path(post, path = "/v1/switch/names", request_body = Vec<ChangeView>, responses(
+    (status = 200, body = ChangedView),
+    (status = 400, body = Problem, description = "a change is none"),
+    (status = 409, body = Problem, description = "a name is there already, or not there"),
+    (status = 413, body = Problem, description = "the body is too long"),
+    (status = 500, body = Problem, description = "the log did not take it, or what became of it is not known here"),
+    (status = 503, body = Problem, description = "the switch has not read its log yet"),
+))]
 async fn change(
     State(switch): Switch,
     changes: Result<Json<Vec<ChangeView>>, JsonRejection>,
@@ -47,6 +82,11 @@ async fn change(
     switch.change(&changes).await.map(Json).map_err(|error| answer(&error))
 }
 
+/// What becomes of frames with a name.
+#[utoipa::path(post, path = "/v1/switch/lookup", request_body = LookupView, responses(
+    (status = 200, body = FoundView),
+    (status = 400, body = Problem, description = "not a name"),
+))]
 async fn lookup(
     State(switch): Switch,
     asked: Result<Json<LookupView>, JsonRejection>,
@@ -60,11 +100,15 @@ fn answer(error: &ChangeError) -> Response {
         ChangeError::Bad(_) => StatusCode::BAD_REQUEST,
         ChangeError::Refused(..) => StatusCode::CONFLICT,
         ChangeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        ChangeError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        ChangeError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     problem(code, error.to_string())
 }
 
+/// The counters, for Prometheus.
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, content_type = "application/openmetrics-text", body = String),
+))]
 async fn prometheus(State(switch): Switch) -> Response {
     match metrics::render_switch(&switch.view()) {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
@@ -72,10 +116,14 @@ async fn prometheus(State(switch): Switch) -> Response {
     }
 }
 
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
 async fn healthz(State(switch): Switch) -> Json<Health> {
     Json(health(&switch))
 }
 
+/// Whether frames are forwarded by all names.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
 async fn readyz(State(switch): Switch) -> (StatusCode, Json<Health>) {
     let health = health(&switch);
     let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -84,4 +132,10 @@ async fn readyz(State(switch): Switch) -> (StatusCode, Json<Health>) {
 
 fn health(switch: &Running) -> Health {
     Health { state: switch.state(), is_ready: switch.is_ready() }
+}
+
+/// This schema.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json", body = String)))]
+async fn schema() -> Response {
+    json_text(openapi())
 }

@@ -4,7 +4,9 @@ mod names;
 mod ports;
 mod sections;
 
-use crate::node::config::{self, Dpdk, EngineAt, EngineSection, Layout, Problem, Problems, Workers};
+use crate::node::config::{
+    self, AdminTcp, Dpdk, EngineAt, EngineSection, Layout, Problem, Problems, Workers,
+};
 use scalebricks_dataplane::flat::text::PortNames;
 use scalebricks_dataplane::flat::{CheckBits, NameKind, PortGroup, StormRate, Unknown};
 use scalebricks_types::HashSeed;
@@ -23,6 +25,8 @@ pub struct SwitchFile {
     pub seed: HashSeed,
     /// The admin socket.
     pub admin: PathBuf,
+    /// The admin interface over TCP, if there is to be one.
+    pub admin_tcp: Option<AdminTcp>,
     /// Whether packets to be routed have their IPv4 header checksum verified.
     pub verify_ipv4_checksum: bool,
     /// What names are, and what becomes of those that are not known.
@@ -63,6 +67,8 @@ pub struct NamesFile {
 pub struct Port {
     /// The DPDK device. A replay needs none.
     pub device: Option<String>,
+    /// Its VLAN, if it is a sub-port of the device.
+    pub vlan: Option<u16>,
     /// Its group, if it is in one.
     pub group: Option<PortGroup>,
     /// Largest packet behind the Ethernet header, bytes.
@@ -121,6 +127,7 @@ impl sections::File {
         Some(SwitchFile {
             seed: seed?,
             admin: self.switch.admin.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET)),
+            admin_tcp: self.admin_tcp,
             verify_ipv4_checksum: self.switch.verify_ipv4_checksum,
             names: names?,
             storm: storm?,

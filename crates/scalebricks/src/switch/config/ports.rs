@@ -1,7 +1,7 @@
 //! Ports and their groups.
 
 use super::{Port, sections};
-use crate::node::config::Problems;
+use crate::node::config::{Devices, Problems};
 use scalebricks_dataplane::flat::text::PortNames;
 use scalebricks_dataplane::flat::{MAX_PORTS, PortGroup};
 use toml::Spanned;
@@ -21,6 +21,7 @@ pub(super) fn ports(
         problems.add(problems.end(), "port", what);
     }
     let (mut ports, mut names, mut groups): (Vec<Port>, Vec<String>, Vec<String>) = Default::default();
+    let mut devices = Devices::default();
     for section in given {
         let section = section.into_inner();
         let (span, name) = (section.name.span(), section.name.into_inner());
@@ -31,8 +32,12 @@ pub(super) fn ports(
             problems.add(span, "port.name", format!("'{name}' is there twice"));
         }
         names.push(name);
+        if let Some(device) = &section.device {
+            devices.add(device, section.vlan.as_ref(), problems);
+        }
         ports.push(Port {
-            device: section.device.and_then(|given| device(&given, &ports, problems)),
+            device: section.device.map(Spanned::into_inner),
+            vlan: section.vlan.map(Spanned::into_inner),
             group: section.group.map(|group| self::group(group.into_inner(), &mut groups)),
             mtu: section.mtu.as_ref().map_or(MTU, |mtu| *mtu.get_ref()),
         });
@@ -41,20 +46,6 @@ pub(super) fn ports(
         }
     }
     Some((ports, PortNames::new(names).ok()?))
-}
-
-fn device(given: &Spanned<String>, ports: &[Port], problems: &mut Problems<'_>) -> Option<String> {
-    let name = |device: &str| device.split(',').next().unwrap_or_default().to_owned();
-    let text = given.get_ref();
-    if text.trim().is_empty() {
-        let what = "empty; a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
-        problems.add(given.span(), "port.device", what);
-        return None;
-    }
-    if ports.iter().filter_map(|port| port.device.as_deref()).any(|other| name(other) == name(text)) {
-        problems.add(given.span(), "port.device", format!("'{}' is used twice", name(text)));
-    }
-    Some(text.clone())
 }
 
 /// The number of a group, as they come.

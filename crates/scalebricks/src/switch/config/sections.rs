@@ -1,5 +1,6 @@
 //! The file as TOML has it.
 
+use crate::node::config::AdminTcp;
 use crate::node::config::sections::{Dpdk, NatsTls, Worker};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(super) struct File {
     pub worker: Worker,
     #[serde(default)]
     pub dpdk: Dpdk,
+    pub admin_tcp: Option<AdminTcp>,
     pub control: Option<Control>,
 }
 
@@ -94,6 +96,7 @@ pub(super) struct Storm {
 pub(super) struct Port {
     pub name: Spanned<String>,
     pub device: Option<Spanned<String>>,
+    pub vlan: Option<Spanned<u16>>,
     pub group: Option<Spanned<String>>,
     pub mtu: Option<Spanned<u16>>,
 }

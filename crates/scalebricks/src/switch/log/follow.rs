@@ -10,9 +10,12 @@ use scalebricks_control::engine::{BatchId, Engine, Entry, ReadError, Snapshot, W
 use scalebricks_dataplane::flat::{Changes, NameError, NameOp};
 use scalebricks_types::Position;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 
 /// What became of an entry.
 pub(in super::super) type Outcome = Result<Changes, NameError>;
@@ -24,6 +27,12 @@ const REMEMBERED: usize = 1_024;
 const SNAPSHOT_ENTRIES: u64 = 1_024;
 const SNAPSHOT_BYTES: usize = 16 << 20;
 
+/// Time without entries after which the engine is asked whether it is there.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// Failures in a row after which nobody is kept waiting: the first may be over at once.
+const FAILURES: u32 = 2;
+
 /// Entries below a snapshot that are kept, for switches that are a little behind.
 const KEPT_ENTRIES: u64 = 256;
 
@@ -31,8 +40,14 @@ const KEPT_ENTRIES: u64 = 256;
 pub(super) struct Follower {
     file: SwitchFile,
     names: SharedNames,
-    progress: Arc<Progress>,
+    pub(super) progress: Arc<Progress>,
     position: Position,
+    /// Where the log ended when it was first asked.
+    goal: Option<Position>,
+    /// Whether a snapshot is to be looked for before entries are.
+    is_behind: bool,
+    /// Why the log could not be read, how often in a row.
+    fault: Option<(String, u32)>,
     /// The newest batch of each writer: each appends one after another.
     newest: BTreeMap<WriterId, u64>,
     /// Entries, and bytes of them, since the last snapshot that this switch made or read.
@@ -50,6 +65,9 @@ impl Follower {
             names,
             progress,
             position: Position(0),
+            goal: None,
+            is_behind: true,
+            fault: None,
             newest: BTreeMap::new(),
             since: (0, 0),
             is_whole: true,
@@ -70,54 +88,103 @@ impl Follower {
         writer: WriterId,
         mut wanted: mpsc::UnboundedReceiver<Wanted>,
     ) {
-        let goal = loop {
-            match engine.last(PARTITION).await {
-                Ok(last) => break last,
-                Err(error) => tracing::warn!(%error, "the log cannot be read yet"),
-            }
-            tokio::time::sleep(PATIENCE).await;
-        };
-        let mut is_behind = true;
         loop {
-            if is_behind && let Err(error) = self.restore(&*engine).await {
-                tracing::error!(error, "the snapshot of the names cannot be read");
-                tokio::time::sleep(PATIENCE).await;
-                continue;
-            }
-            is_behind = false;
-            self.tell(goal);
-            let mut entries = engine.watch(PARTITION, Position(self.position.0 + 1));
-            let error = loop {
-                tokio::select! {
-                    entry = entries.next() => match entry {
-                        Some(Ok(entry)) if entry.position.0 == self.position.0 + 1 => {
-                            self.apply(&entry);
-                            self.tell(goal);
-                            // Of those who follow, the one that wrote the entry.
-                            if entry.batch.id.writer == writer && self.is_due() {
-                                self.keep(&*engine).await;
-                            }
-                        }
-                        Some(Ok(entry)) => {
-                            break format!("entry {} comes behind {}", entry.position.0, self.position.0);
-                        }
-                        Some(Err(error)) => {
-                            is_behind = matches!(error, ReadError::Trimmed { .. });
-                            break error.to_string();
-                        }
-                        None => break "the engine ended the stream".to_owned(),
-                    },
-                    Some((id, answer)) = wanted.recv() => self.want(id, answer),
-                }
-            };
+            let Err(error) = self.read_on(&*engine, writer, &mut wanted).await;
             tracing::warn!(%error, applied = self.position.0, "the log is read again from there on");
-            tokio::time::sleep(PATIENCE).await;
+            self.fail(error);
+            self.meanwhile(&mut wanted, sleep(PATIENCE)).await;
         }
     }
 
-    /// Brings the names to the newest snapshot, if it is ahead of them.
-    async fn restore(&mut self, engine: &dyn Engine) -> Result<(), String> {
-        let snapshot = engine.snapshot(PARTITION).await.map_err(|error| error.to_string())?;
+    /// Follows the log from where it has come to.
+    ///
+    /// # Errors
+    /// What went wrong.
+    async fn read_on(
+        &mut self,
+        engine: &dyn Engine,
+        writer: WriterId,
+        wanted: &mut mpsc::UnboundedReceiver<Wanted>,
+    ) -> Result<Infallible, String> {
+        let last = self.meanwhile(wanted, engine.last(PARTITION)).await.map_err(|error| error.to_string())?;
+        self.goal.get_or_insert(last);
+        if self.is_behind {
+            let unread = |error: &dyn std::fmt::Display| format!("the snapshot of the names: {error}");
+            let snapshot = self.meanwhile(wanted, engine.snapshot(PARTITION)).await;
+            self.restore(snapshot.map_err(|error| unread(&error))?).map_err(|error| unread(&error))?;
+            self.is_behind = false;
+        }
+        if self.position >= last {
+            self.has_read();
+        }
+        let mut entries = engine.watch(PARTITION, Position(self.position.0 + 1));
+        loop {
+            let Ok(next) = self.meanwhile(wanted, timeout(QUIET, entries.next())).await else {
+                // An engine that is gone ends no stream: it may come back.
+                let last = self.meanwhile(wanted, engine.last(PARTITION)).await;
+                last.map_err(|error| error.to_string())?;
+                continue;
+            };
+            match next {
+                Some(Ok(entry)) if entry.position.0 == self.position.0 + 1 => {
+                    self.apply(&entry);
+                    self.has_read();
+                    // Of those who follow, the one that wrote the entry.
+                    if entry.batch.id.writer == writer && self.is_due() {
+                        self.keep(engine, wanted).await;
+                    }
+                }
+                Some(Ok(entry)) => {
+                    return Err(format!("entry {} comes behind {}", entry.position.0, self.position.0));
+                }
+                Some(Err(error)) => {
+                    self.is_behind = matches!(error, ReadError::Trimmed { .. });
+                    return Err(error.to_string());
+                }
+                None => return Err("the engine ended the stream".to_owned()),
+            }
+        }
+    }
+
+    /// Does something of the engine's or the clock's, and takes callers in as long as it lasts.
+    async fn meanwhile<T>(
+        &mut self,
+        wanted: &mut mpsc::UnboundedReceiver<Wanted>,
+        doing: impl Future<Output = T>,
+    ) -> T {
+        let mut doing = pin!(doing);
+        loop {
+            tokio::select! {
+                done = &mut doing => return done,
+                Some((id, answer)) = wanted.recv() => self.want(id, answer),
+            }
+        }
+    }
+
+    /// The log could not be read. Who waits for what it says is told, unless that may be over soon.
+    fn fail(&mut self, error: String) {
+        let failures = self.fault.take().map_or(1, |(_, failures)| failures.saturating_add(1));
+        self.progress.set_fault(Some(error.clone()));
+        if failures >= FAILURES {
+            for (_, answer) in self.waiting.drain() {
+                let _gone = answer.send(Err(LogError::Unread(error.clone())));
+            }
+        }
+        self.fault = Some((error, failures));
+    }
+
+    /// The log was read up to the position.
+    fn has_read(&mut self) {
+        self.fault = None;
+        self.progress.set_fault(None);
+        self.progress.come_to(self.position);
+        if self.goal.is_some_and(|goal| self.position >= goal) {
+            self.progress.caught_up();
+        }
+    }
+
+    /// Brings the names to a snapshot, if it is ahead of them.
+    fn restore(&mut self, snapshot: Option<Snapshot>) -> Result<(), String> {
         let Some(snapshot) = snapshot.filter(|snapshot| snapshot.position > self.position) else {
             return Ok(());
         };
@@ -133,6 +200,7 @@ impl Follower {
             let _gone = answer.send(Err(LogError::Passed));
         }
         tracing::info!(position = self.position.0, names = names.list.len(), "names come from a snapshot");
+        self.has_read();
         Ok(())
     }
 
@@ -142,7 +210,7 @@ impl Follower {
 
     /// Makes a snapshot of the names as they are, and lets the log forget what is well below it. What fails is tried again as many
     /// entries later.
-    async fn keep(&mut self, engine: &dyn Engine) {
+    async fn keep(&mut self, engine: &dyn Engine, wanted: &mut mpsc::UnboundedReceiver<Wanted>) {
         self.since = (0, 0);
         let lines = listed(&self.names, &self.file.port_names);
         let bytes = match snapshot::encode(self.kind(), &self.newest, &lines) {
@@ -154,18 +222,11 @@ impl Follower {
             engine.put_snapshot(PARTITION, Snapshot { position, bytes }).await?;
             engine.trim(PARTITION, Position(position.0.saturating_sub(KEPT_ENTRIES))).await
         };
-        match kept.await {
+        match self.meanwhile(wanted, kept).await {
             Ok(()) => {
                 tracing::info!(position = position.0, names = lines.len(), "a snapshot of the names is kept");
             }
             Err(error) => tracing::warn!(%error, "no snapshot of the names, or the log is as long as before"),
-        }
-    }
-
-    fn tell(&self, goal: Position) {
-        self.progress.position.store(self.position.0, Ordering::Release);
-        if self.position >= goal {
-            self.progress.has_caught_up.store(true, Ordering::Release);
         }
     }
 
@@ -179,6 +240,8 @@ impl Follower {
             let _gone = answer.send(Ok((position.0, outcome.clone())));
         } else if self.is_past(id) {
             let _gone = answer.send(Err(LogError::Passed));
+        } else if let Some((error, FAILURES..)) = &self.fault {
+            let _gone = answer.send(Err(LogError::Unread(error.clone())));
         } else {
             self.waiting.insert(id, answer);
         }

@@ -12,6 +12,7 @@
 //! logged twice is void the second time. Now and then a switch keeps a snapshot of its names, and the log forgets what is below.
 
 mod follow;
+mod progress;
 mod record;
 mod snapshot;
 
@@ -20,12 +21,12 @@ use super::running::SharedNames;
 use super::view::ChangeView;
 use crate::cluster::{check_engine, draw_writer, open_engine};
 use follow::{Follower, Outcome};
+use progress::Progress;
 use scalebricks_control::engine::{
     AppendError, Batch, BatchId, Engine, EngineError, MAX_BATCH_BYTES, WriterId,
 };
 use scalebricks_types::PartitionId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -56,6 +57,11 @@ pub enum LogError {
         "the changes are in the log, and were made or refused while this switch caught up by a snapshot: look at the names"
     )]
     Passed,
+    /// They are, and this switch cannot read on.
+    #[error(
+        "the changes are in the log, which this switch cannot read now: {0}; they are made, or refused, when it can"
+    )]
+    Unread(String),
     /// The switch stops.
     #[error("the switch stops; it is not known whether the changes are in the log")]
     Stopped,
@@ -75,13 +81,6 @@ struct Asked {
 
 /// Where the outcome goes: the position, and what became of the changes there.
 type Answer = oneshot::Sender<Result<(u64, Outcome), LogError>>;
-
-/// What the log's thread tells of itself.
-#[derive(Debug, Default)]
-struct Progress {
-    position: AtomicU64,
-    has_caught_up: AtomicBool,
-}
 
 /// The log of a switch. Dropping it stops following.
 pub struct LogHandle {
@@ -143,12 +142,17 @@ impl LogHandle {
 
     /// The entry that was applied last.
     pub fn position(&self) -> u64 {
-        self.progress.position.load(Ordering::Acquire)
+        self.progress.position()
     }
 
     /// Whether all entries were applied that the log had when it was begun to be followed.
     pub fn has_caught_up(&self) -> bool {
-        self.progress.has_caught_up.load(Ordering::Acquire)
+        self.progress.has_caught_up()
+    }
+
+    /// Why the log cannot be read now, if it cannot.
+    pub fn fault(&self) -> Option<String> {
+        self.progress.fault()
     }
 
     /// Appends changes; what became of them when they were applied here, and where in the log they are.
@@ -190,7 +194,10 @@ async fn live(
         };
         match drawn.await {
             Ok(writer) => break writer,
-            Err(error) => tracing::warn!(%error, "the engine cannot be used yet"),
+            Err(error) => {
+                tracing::warn!(%error, "the engine cannot be used yet");
+                follower.progress.set_fault(Some(error.to_string()));
+            }
         }
         tokio::time::sleep(PATIENCE).await;
     };

@@ -50,7 +50,7 @@ impl Report {
             quantity::count(self.actions),
             quantity::bytes(self.table_bytes),
         )];
-        lines.push(ports_table(&self.ports));
+        lines.push(ports_table(&self.ports, None));
         if self.too_long > 0 {
             lines.push(format!("{} frames were too long for a switch", quantity::count(self.too_long)));
         }

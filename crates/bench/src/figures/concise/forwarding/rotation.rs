@@ -1,0 +1,212 @@
+//! Packets in memory that go round, and the ports they go through.
+
+use crate::names::population::{Population, SEED, action};
+use crate::names::{NameHasher, macs};
+use scalebricks_io::{Burst, PacketBuf, RxPort, Tag, TxPort};
+use scalebricks_wire::MacAddr;
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN, destination};
+use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ports that packets leave by. The one they come from is behind them.
+pub(super) const PORTS: usize = 4;
+/// The switch itself.
+pub(super) const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0xFF, 0xFF]);
+/// Hops that a packet has left when it comes.
+const TTL: u8 = 64;
+
+/// The next hop of an action, as an address.
+pub(super) fn next_hop(action: u16) -> MacAddr {
+    let [high, low] = action.to_be_bytes();
+    MacAddr([2, 0, 0, 1, high, low])
+}
+
+/// The port of an action.
+pub(super) fn port(action: u16) -> usize {
+    usize::from(action) % PORTS
+}
+
+/// Addresses of stations, and what belongs to each.
+pub(super) struct Stations {
+    pub(super) addresses: Vec<[u8; 6]>,
+    pub(super) set: Population,
+}
+
+impl Stations {
+    /// The first of the register that are no group's: frames to these have no name.
+    pub(super) fn new(names: u64, value_bits: u8) -> Self {
+        let addresses: Vec<[u8; 6]> =
+            macs(1).filter(|&mac| !MacAddr(mac).is_multicast()).take(names as usize).collect(); // they fit the memory
+        let hasher = NameHasher::new(SEED);
+        let hashes = addresses.iter().map(|address| hasher.hash(address)).collect();
+        let actions = (0..names).map(|number| action(number, value_bits)).collect();
+        Self { addresses, set: Population { value_bits, hashes, actions } }
+    }
+}
+
+/// What a packet must be when it leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// As it came.
+    Unchanged,
+    /// To its next hop.
+    Rewritten,
+    /// To its next hop, with a hop less to live.
+    Routed,
+}
+
+struct Inner<P> {
+    packets: VecDeque<P>,
+    stations: Arc<Stations>,
+    octets: usize,
+    /// Ethernet and IPv4 headers of a packet as it comes.
+    head: [u8; HEADER_LEN + MIN_HEADER_LEN],
+    /// The name of the next packet.
+    next: usize,
+    /// Whether each packet is looked at that comes out; how many were right, and how many there were.
+    rule: Option<Rule>,
+    right: usize,
+    judged: usize,
+}
+
+impl<P: PacketBuf> Inner<P> {
+    /// Makes a packet the next one, behind all others.
+    #[inline]
+    fn renew(&mut self, mut packet: P) {
+        let name = self.next;
+        self.next = if name + 1 < self.stations.addresses.len() { name + 1 } else { 0 };
+        self.head[..6].copy_from_slice(&self.stations.addresses[name]);
+        if let Some(head) = packet.data_mut().first_chunk_mut() {
+            *head = self.head;
+        }
+        packet.set_tag(Tag { id: name as u64, ..Tag::default() });
+        self.packets.push_back(packet);
+    }
+
+    fn is_right(&self, packet: &P, exit: usize, rule: Rule) -> bool {
+        let (frame, name) = (packet.data(), packet.tag().id as usize);
+        let action = self.stations.set.actions[name];
+        let (to, ttl) = match rule {
+            Rule::Unchanged => (MacAddr(self.stations.addresses[name]), TTL),
+            Rule::Rewritten => (next_hop(action), TTL),
+            Rule::Routed => (next_hop(action), TTL - 1),
+        };
+        let addresses = destination(frame) == Some(to) && frame.get(6..12) == Some(&OWN.octets());
+        addresses
+            && frame.get(HEADER_LEN + 8) == Some(&ttl)
+            && port(action) == exit
+            && frame.len() == self.octets
+    }
+}
+
+/// Packets in rotation. A clone is the same. One thread uses it at a time: the lock is always free.
+pub(super) struct Rotation<P>(Arc<Mutex<Inner<P>>>);
+
+impl<P> Clone for Rotation<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P: PacketBuf> Rotation<P> {
+    /// These packets, which must be empty and have the room.
+    pub(super) fn new(packets: Vec<P>, stations: &Arc<Stations>, octets: usize) -> Self {
+        let header = Ipv4Header {
+            dscp_ecn: 0,
+            total_len: (octets - HEADER_LEN) as u16, // of one Ethernet frame
+            identification: 0,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_units: 0,
+            ttl: TTL,
+            protocol: 17,
+            src: Ipv4Addr::new(192, 0, 2, 1),
+            dst: Ipv4Addr::new(198, 51, 100, 1),
+        };
+        let mut head = [0; HEADER_LEN + MIN_HEADER_LEN];
+        head[6..12].copy_from_slice(&OWN.octets());
+        head[12..HEADER_LEN].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
+        head[HEADER_LEN..].copy_from_slice(&header.to_bytes());
+        let mut inner = Inner {
+            packets: VecDeque::with_capacity(packets.len()),
+            stations: Arc::clone(stations),
+            octets,
+            head,
+            next: 0,
+            rule: None,
+            right: 0,
+            judged: 0,
+        };
+        for mut packet in packets {
+            let _ = packet.append(&[0xAB; 2000][..octets]);
+            inner.renew(packet);
+        }
+        Self(Arc::new(Mutex::new(inner)))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The port that packets come from.
+    pub(super) fn entry(&self) -> Side<P> {
+        self.exit(PORTS)
+    }
+
+    /// A port that packets leave by.
+    pub(super) fn exit(&self, exit: usize) -> Side<P> {
+        Side { rotation: self.clone(), exit }
+    }
+
+    /// How many packets come round: those at rest.
+    pub(super) fn len(&self) -> usize {
+        self.inner().packets.len()
+    }
+
+    /// Judges each packet that comes out while something is done; how many did, and how many of these were right.
+    pub(super) fn judge(&self, rule: Rule, doing: impl FnOnce()) -> (usize, usize) {
+        {
+            let mut inner = self.inner();
+            (inner.rule, inner.right, inner.judged) = (Some(rule), 0, 0);
+        }
+        doing();
+        let mut inner = self.inner();
+        inner.rule = None;
+        (inner.judged, inner.right)
+    }
+}
+
+/// A port.
+pub(super) struct Side<P> {
+    rotation: Rotation<P>,
+    exit: usize,
+}
+
+impl<P: PacketBuf> RxPort<P> for Side<P> {
+    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
+        if self.exit != PORTS {
+            return 0;
+        }
+        let mut inner = self.rotation.inner();
+        let room = burst.remaining_capacity().min(inner.packets.len());
+        burst.extend(inner.packets.drain(..room));
+        room
+    }
+}
+
+impl<P: PacketBuf> TxPort<P> for Side<P> {
+    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
+        let mut inner = self.rotation.inner();
+        let sent = burst.len();
+        for packet in burst.drain(..) {
+            if let Some(rule) = inner.rule {
+                inner.judged += 1;
+                inner.right += usize::from(inner.is_right(&packet, self.exit, rule));
+            }
+            inner.renew(packet);
+        }
+        sent
+    }
+}

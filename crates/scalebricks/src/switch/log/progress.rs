@@ -1,0 +1,47 @@
+//! What the log's thread tells of itself.
+
+use scalebricks_types::Position;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Debug)]
+pub(super) struct Progress {
+    position: AtomicU64,
+    has_caught_up: AtomicBool,
+    fault: Mutex<Option<String>>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        let fault = Mutex::new(Some("its engine has not answered yet".to_owned()));
+        Self { position: AtomicU64::new(0), has_caught_up: AtomicBool::new(false), fault }
+    }
+}
+
+impl Progress {
+    /// The entry that was applied last.
+    pub(super) fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    pub(super) fn come_to(&self, position: Position) {
+        self.position.store(position.0, Ordering::Release);
+    }
+
+    pub(super) fn has_caught_up(&self) -> bool {
+        self.has_caught_up.load(Ordering::Acquire)
+    }
+
+    pub(super) fn caught_up(&self) {
+        self.has_caught_up.store(true, Ordering::Release);
+    }
+
+    /// Why the log cannot be read, if it cannot.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_fault(&self, fault: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+}

@@ -1,0 +1,26 @@
+//! Switches that share names over real NATS servers. Needs a `nats-server`, as the engine's tests of this name do.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+#[allow(dead_code, reason = "the engine's tests need more of it")]
+#[path = "../../engine/tests/nats/cluster.rs"]
+mod cluster;
+#[allow(dead_code, reason = "the switch's tests need more of it")]
+#[path = "switch/program.rs"]
+mod program;
+#[allow(dead_code, reason = "the switch's tests need more of it")]
+#[path = "switch/shared.rs"]
+mod shared;
+
+use cluster::Cluster;
+
+#[test]
+fn switches_share_names_over_nats() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let options = cluster.options("names");
+    let engine = format!("engine = \"{}\"\nreplicas = {}", options.servers[0], options.replicas);
+    let log = pollster::block_on(cluster.open("names"));
+    shared::names_are_shared(&engine, &log);
+}
