@@ -38,7 +38,7 @@ fn follow(configuration: &Configuration, engine: &Arc<dyn Engine>) -> Arc<Runnin
 }
 
 fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(2));
