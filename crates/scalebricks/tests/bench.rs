@@ -50,12 +50,12 @@ fn check(row: &Value) {
         | "fsync_rate" => "1/s",
         "bits_per_key" | "delta_entropy" => "bits",
         "loss" => "percent",
-        "alien_share" => "share",
+        "alien_share" | "reseed_share" => "share",
         "reseeded" => "ranges",
         "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
         "cache_lines" => "lines",
         "packet_time" | "name_time" | "work_time" | "latency_mean" | "latency_p50" | "latency_p99"
-        | "detection_time" | "repin_time" | "recovery_time" | "join_time" => "ns",
+        | "latency_max" | "detection_time" | "repin_time" | "recovery_time" | "join_time" => "ns",
         "delta_bytes" | "control_bytes" => "bytes",
         "ratio" => "times",
         other => panic!("unknown metric {other}"),
@@ -173,6 +173,8 @@ fn every_part_of_the_concise_paper() {
         "update_rate",
         "delete_rate",
         "reseeded",
+        "reseed_share",
+        "latency_max",
         "packet_rate",
         "alien_share",
     ];
