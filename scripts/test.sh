@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # "Will this pass?" for a contributor and for CI alike.
 #
-#   scripts/test.sh [all|quick|STAGE...]
+#   scripts/test.sh [all|quick|soak|STAGE...]
 #
 # Needs cargo and a linker. A stage whose tool is missing is skipped and says how to get it, unless CI=1 or
 # INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run.
@@ -14,6 +14,7 @@
 #   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
+#   SOAK_RUNS       how often the soak stage, which is no part of `all`, runs every test (20)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -234,6 +235,19 @@ stage_fuzz() {
 
 stage_packets() { scripts/check-pcap.sh; }
 
+# Every test again and again, each time with other seeds: SOAK_RUNS runs are so many times the cases of every property, and as
+# many chances for a race or a deadline. Property tests are told the seed of a run, so that it can be repeated.
+stage_soak() {
+    local run seed
+    cargo test --workspace --locked --no-run || return
+    for ((run = 1; run <= ${SOAK_RUNS:-20}; run++)); do
+        seed=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
+        printf '\n== run %d of %d: PROPTEST_RNG_SEED=%s\n' "$run" "${SOAK_RUNS:-20}" "$seed"
+        logged soak env NATS_TESTS=apart "PROPTEST_RNG_SEED=$seed" cargo test --workspace --locked --no-fail-fast --lib --bins --tests ||
+            { printf 'run %d failed; again with PROPTEST_RNG_SEED=%s scripts/test.sh tests\n' "$run" "$seed"; return 1; }
+    done
+}
+
 case "${1:-all}" in
 all)
     stages=$ALL
@@ -247,7 +261,7 @@ summary=()
 failed=0
 for stage in $stages; do
     if ! declare -F "stage_$stage" >/dev/null; then
-        printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering" >&2
+        printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering soak" >&2
         exit 2
     fi
     printf '\n== %s\n' "$stage"
