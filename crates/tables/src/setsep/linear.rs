@@ -232,6 +232,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn fields_hold_vectors_seed_and_nothing_else() {
         for (format, bits) in
             [Format::Linear, Format::Dense].into_iter().flat_map(|f| (1..=8).map(move |l| (f, l)))
