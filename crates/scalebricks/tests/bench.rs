@@ -61,7 +61,8 @@ fn check(row: &Value) {
         other => panic!("unknown metric {other}"),
     };
     assert_eq!(row["unit"], unit, "{row}");
-    assert!(unit != "1/s" || min > 0.0, "{row}");
+    // Generator and sink are subtracted from the time of packets: where others have the cores, nothing may be left.
+    assert!(unit != "1/s" || row["metric"] == "packet_rate" || min > 0.0, "{row}");
     assert_eq!(row.as_object().unwrap().len(), 18, "{row}");
 }
 
