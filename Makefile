@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test check bench figures figures-gateway figures-concise fuzz sim miri clean
+.PHONY: help demo lab lab-down test check bench figures figures-gateway figures-concise fuzz sim soak miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 
 sim: ## simulate the control plane with SEEDS seeds a kind of cluster (500)
 	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test distribution --test cluster --test courier
+
+soak: ## every test SOAK_RUNS times (20), each time with other seeds
+	@scripts/test.sh soak
 
 miri: ## run the small blocks under Miri
 	@scripts/test.sh miri

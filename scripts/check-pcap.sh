@@ -35,6 +35,13 @@ else
     skip 'no tshark and no scapy (install with: apt-get install tshark, or: pip install scapy)'
 fi
 
+# An example, run as the tests built it: then it is there.
+target=${CARGO_TARGET_DIR:-target}
+example() {
+    cargo build --quiet --locked --profile test --workspace --example "$1"
+    "$target/debug/examples/$1" "$2"
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -46,11 +53,11 @@ else
         demo=$SCALEBRICKS
     else
         cargo build --quiet --release --locked -p scalebricks --bin scalebricks
-        demo=${CARGO_TARGET_DIR:-target}/release/scalebricks
+        demo=$target/release/scalebricks
     fi
     capture=${given:-$work/sample.pcap}
     if [ -z "$given" ]; then
-        cargo run --quiet --release --locked -p scalebricks-io --example sample_capture -- "$capture"
+        example sample_capture "$capture"
     fi
     "$demo" demo --pcap "$capture" --out "$out" --json "$work/demo.json" --svg "$work/demo.svg"
 fi
@@ -114,7 +121,7 @@ judge_by_tshark() {
 # Frames of the slow path: each is of a kind that is known, whole, and every checksum of its own is right.
 judge_local_by_tshark() {
     local file=$work/local.pcap
-    cargo run --quiet --release --locked -p scalebricks-dataplane --example local_capture -- "$file"
+    example local_capture "$file"
     mkdir -p "$work/plain"
     # First occurrences: what an ICMP error quotes is not the node's.
     env "XDG_CONFIG_HOME=$work/plain" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -r "$file" \

@@ -3,6 +3,7 @@
 #
 # Needs cargo and a C++ compiler; neither nightly Rust nor cargo-fuzz. One line a target; exit status 1 if any
 # crashed. Without a C++ compiler it says so and exits 0. What was learnt stays in fuzz/corpus (not committed).
+# A target has one thread: FUZZ_JOBS of them run at a time (as many as there are cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -145,8 +146,9 @@ if [ $# -gt 0 ]; then
 else
     mapfile -t targets < <(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml)
 fi
-failed=0
-for target in "${targets[@]}"; do
+# Fuzzes one target.
+fuzz() {
+    local target=$1 binary log runs cover artifact
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     seeds
     binary="fuzz/target/$host/release/$target"
@@ -158,9 +160,24 @@ for target in "${targets[@]}"; do
         cover=$(grep -o 'cov: [0-9]*' "$log" | tail -1)
         echo "fuzz: $target: ok, $runs runs in $seconds s, ${cover:-cov: 0}"
     else
-        failed=1
         artifact=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
         echo "fuzz: $target: CRASHED; log: $log; replay: $binary ${artifact:-(no input was kept)}"
+        return 1
     fi
+}
+
+# Every so many-th target from this one on; all take the same time.
+jobs=${FUZZ_JOBS:-$(nproc)}
+lane() {
+    local at failed=0
+    for ((at = $1; at < ${#targets[@]}; at += jobs)); do fuzz "${targets[at]}" || failed=1; done
+    return $failed
+}
+lanes=()
+for ((first = 0; first < jobs; first++)); do
+    lane $first &
+    lanes+=($!)
 done
+failed=0
+for pid in "${lanes[@]}"; do wait "$pid" || failed=1; done
 exit $failed

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # "Will this pass?" for a contributor and for CI alike.
 #
-#   scripts/test.sh [all|quick|STAGE...]
+#   scripts/test.sh [all|quick|soak|STAGE...]
 #
 # Needs cargo and a linker. A stage whose tool is missing is skipped and says how to get it, unless CI=1 or
 # INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run.
 #
 #   FUZZ_SECONDS    seconds per fuzz target (8)
-#   MIRI_TIMEOUT    seconds until half of the Miri stage counts as failed (1800)
+#   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
 #   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
+#   SOAK_RUNS       how often the soak stage, which is no part of `all`, runs every test (20)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -62,6 +63,12 @@ logged() {
     "$@" 2>&1 | tee "$log"
     return "${PIPESTATUS[0]}"
 }
+
+has_dpdk() { pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; }
+
+# With whom a crate is built decides with which features: what needs DPDK is built as part of the workspace, as the tests are,
+# and most of it is there.
+WITH_DPDK="--locked --workspace --features scalebricks/dpdk"
 
 stage_format() {
     cargo fmt --version >/dev/null 2>&1 || { skip 'no rustfmt (install with: rustup component add rustfmt)'; return; }
@@ -118,18 +125,20 @@ with_huge_pages() {
 
 # Ports over DPDK's virtual devices. Those that meet the system's own network need root.
 stage_dpdk() {
-    pkg-config --atleast-version=22.11 libdpdk 2>/dev/null ||
-        { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
-    cargo clippy -p scalebricks-dpdk -p scalebricks-bench -p scalebricks --features scalebricks/dpdk --all-targets --locked -- -D warnings &&
-        cargo test --locked -p scalebricks-dpdk --features dpdk --no-run &&
-        with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test --locked -p scalebricks-dpdk --features dpdk &&
-        cargo test --locked -p scalebricks --features dpdk --test switch dpdk
+    has_dpdk || { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
+    local test tests=()
+    for test in crates/dpdk/tests/*.rs; do tests+=(--test "$(basename "$test" .rs)"); done
+    # shellcheck disable=SC2086 # a list of options
+    cargo clippy $WITH_DPDK --all-targets -- -D warnings &&
+        cargo test $WITH_DPDK "${tests[@]}" --test switch --no-run &&
+        with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test $WITH_DPDK "${tests[@]}" &&
+        cargo test $WITH_DPDK --test switch dpdk
 }
 
 # A cluster over real interfaces, in all architectures.
 stage_lab() {
     local probe=sb-probe-$$ what=''
-    pkg-config --atleast-version=22.11 libdpdk 2>/dev/null || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'
+    has_dpdk || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'
     if ! command -v ip >/dev/null; then
         what='no ip (on Debian: apt install iproute2)'
     elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
@@ -142,8 +151,9 @@ stage_lab() {
     if may_install; then options+=(--install); fi
     # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart. There the
     # flows come from the control plane: a node that dies leaves them to others.
-    # What is checked here are packets, not rates: built as the tests are, most of it is there.
-    cargo build --locked --profile test -p scalebricks --bin scalebricks --features dpdk || return
+    # What is checked here are packets, not rates: the program that the tests of the switch run will do, and is there.
+    # shellcheck disable=SC2086 # a list of options
+    cargo test $WITH_DPDK --test switch --no-run || return
     local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults
@@ -197,17 +207,25 @@ stage_miri() {
         }
     fi
     # Isolation off: proptest looks for its working directory. Leaks ignored and tree borrows: rayon's pool outlives
-    # main, and its epoch collector breaks the rules of stacked borrows. The interpreter has one thread: two halves
-    # run side by side once they are built.
+    # main, and its epoch collector breaks the rules of stacked borrows. Other crates have no unsafe code that it could run.
     export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows -Zmiri-permissive-provenance}"
     local miri=(env "PROPTEST_CASES=${MIRI_PROPTEST_CASES:-1}" CARGO_TARGET_DIR=target/miri
-        timeout "${MIRI_TIMEOUT:-1800}" cargo "+$nightly" miri test --locked -p scalebricks-types -p scalebricks-tables --lib)
-    "${miri[@]}" --no-run || return
-    logged miri-setsep "${miri[@]}" -- setsep &
-    local half=$!
-    logged miri "${miri[@]}" -- --skip setsep
-    local status=$?
-    wait $half && return $status
+        timeout "${MIRI_TIMEOUT:-1800}" cargo "+$nightly" miri test --locked -p scalebricks-tables --lib)
+    "${miri[@]}" --no-run &&
+        "${miri[@]}" --quiet -- --list --format terse >"$LOGS/miri.all" &&
+        "${miri[@]}" --quiet -- --list --format terse --ignored >"$LOGS/miri.ignored" || return
+    # The interpreter has one thread: each core gets every so many-th of the tests that are not ignored.
+    local tests cores core at mine pids=() status=0
+    mapfile -t tests < <(sort -u "$LOGS/miri.all" | comm -23 - <(sort -u "$LOGS/miri.ignored") | sed -n 's/: test$//p')
+    cores=$(nproc)
+    for ((core = 0; core < cores && core < ${#tests[@]}; core++)); do
+        mine=()
+        for ((at = core; at < ${#tests[@]}; at += cores)); do mine+=("${tests[at]}"); done
+        logged "miri-$core" "${miri[@]}" -- --exact "${mine[@]}" &
+        pids+=($!)
+    done
+    for core in "${pids[@]}"; do wait "$core" || status=1; done
+    return $status
 }
 
 stage_fuzz() {
@@ -216,6 +234,19 @@ stage_fuzz() {
 }
 
 stage_packets() { scripts/check-pcap.sh; }
+
+# Every test again and again, each time with other seeds: SOAK_RUNS runs are so many times the cases of every property, and as
+# many chances for a race or a deadline. Property tests are told the seed of a run, so that it can be repeated.
+stage_soak() {
+    local run seed
+    cargo test --workspace --locked --no-run || return
+    for ((run = 1; run <= ${SOAK_RUNS:-20}; run++)); do
+        seed=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
+        printf '\n== run %d of %d: PROPTEST_RNG_SEED=%s\n' "$run" "${SOAK_RUNS:-20}" "$seed"
+        logged soak env NATS_TESTS=apart "PROPTEST_RNG_SEED=$seed" cargo test --workspace --locked --no-fail-fast --lib --bins --tests ||
+            { printf 'run %d failed; again with PROPTEST_RNG_SEED=%s scripts/test.sh tests\n' "$run" "$seed"; return 1; }
+    done
+}
 
 case "${1:-all}" in
 all)
@@ -230,7 +261,7 @@ summary=()
 failed=0
 for stage in $stages; do
     if ! declare -F "stage_$stage" >/dev/null; then
-        printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering" >&2
+        printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering soak" >&2
         exit 2
     fi
     printf '\n== %s\n' "$stage"

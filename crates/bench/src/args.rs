@@ -162,7 +162,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
     pub clock: String,
 
-    /// Part of concise: table-1 to table-3, figure-3 to figure-9, figure-12, balancer or goals [default: all]
+    /// Part of concise: table-1 to table-3, figure-3 to figure-9, reconstruction, figure-12, balancer or goals [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_part)]
     pub part: Vec<Part>,
 

@@ -37,6 +37,8 @@ pub enum Metric {
     LatencyP50,
     /// The same of the slowest but one in a hundred.
     LatencyP99,
+    /// The time of the slowest.
+    LatencyMax,
     /// Time from a node's death until another has given it up.
     DetectionTime,
     /// Time from then until no living node's table names it for a flow.
@@ -57,6 +59,8 @@ pub enum Metric {
     NameTime,
     /// Ranges that were given another seed.
     Reseeded,
+    /// The share of additions that gave a range another seed.
+    ReseedShare,
     /// Bits of memory a key takes.
     BitsPerKey,
     /// Bytes of memory that a key takes at the owner of the table.
@@ -92,6 +96,7 @@ impl Metric {
             Self::LatencyMean => "latency_mean",
             Self::LatencyP50 => "latency_p50",
             Self::LatencyP99 => "latency_p99",
+            Self::LatencyMax => "latency_max",
             Self::DetectionTime => "detection_time",
             Self::RepinTime => "repin_time",
             Self::RecoveryTime => "recovery_time",
@@ -102,6 +107,7 @@ impl Metric {
             Self::AlienShare => "alien_share",
             Self::NameTime => "name_time",
             Self::Reseeded => "reseeded",
+            Self::ReseedShare => "reseed_share",
             Self::BitsPerKey => "bits_per_key",
             Self::ControlBytes => "control_bytes",
             Self::CacheLines => "cache_lines",
@@ -118,7 +124,7 @@ impl Metric {
         match self {
             Self::BitsPerKey | Self::DeltaEntropy => "bits",
             Self::Loss => "percent",
-            Self::AlienShare => "share",
+            Self::AlienShare | Self::ReseedShare => "share",
             Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",
@@ -130,6 +136,7 @@ impl Metric {
             | Self::LatencyMean
             | Self::LatencyP50
             | Self::LatencyP99
+            | Self::LatencyMax
             | Self::DetectionTime
             | Self::RepinTime
             | Self::RecoveryTime

@@ -34,9 +34,25 @@ impl Summary {
     }
 }
 
+/// The value below which such a share of the sorted figures lies; 0 of none.
+#[expect(clippy::cast_sign_loss, reason = "a share of a number of figures")]
+pub fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let place = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_figures() {
+        let figures: Vec<f64> = (1..=200).map(f64::from).collect();
+        for (share, want) in [(0.0, 1.0), (0.5, 100.0), (0.99, 198.0), (1.0, 200.0)] {
+            assert!((percentile(&figures, share) - want).abs() < 1e-12, "{share}");
+        }
+        assert!(percentile(&[], 0.5).abs() < 1e-12);
+    }
 
     #[test]
     fn medians_are_in_the_middle() {

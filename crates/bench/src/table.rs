@@ -58,7 +58,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
             format!("{figure:.0}")
         }
         Metric::Loss => format!("{figure:.1} %"),
-        Metric::AlienShare => format!("{figure:.2e}"),
+        Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
@@ -67,10 +67,9 @@ pub fn figure(row: &Row, figure: f64) -> String {
             format!("{:.0} ms", figure / 1e6)
         }
         Metric::DeltaBytes | Metric::ControlBytes => format!("{figure:.1} bytes"),
-        Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 if figure < 1e4 => {
-            format!("{figure:.0} ns")
+        Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 | Metric::LatencyMax => {
+            if figure < 1e4 { format!("{figure:.0} ns") } else { format!("{:.1} µs", figure / 1e3) }
         }
-        Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 => format!("{:.1} µs", figure / 1e3),
         Metric::Ratio => format!("{figure:.2} x"),
         _ => format!("{}/s", rate(figure)),
     }

@@ -3,9 +3,15 @@ mod common;
 
 use common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
 use proptest::prelude::*;
+use proptest::test_runner::{TestRunner, contextualize_config};
 use scalebricks_dataplane::{Architecture, FabricMac, OutputPort, Policy};
 use scalebricks_types::NodeId;
 use std::collections::HashMap;
+
+/// As `proptest!` makes them: the environment may ask for other cases.
+fn runner() -> TestRunner {
+    TestRunner::new(contextualize_config(ProptestConfig { cases: 64, ..ProptestConfig::default() }))
+}
 
 /// Runs the cluster; each id must have left once, or as a full set of fragments, or have been dropped once.
 fn account(bench: &mut Bench, ids: &[u64]) {
@@ -38,8 +44,7 @@ fn good_frames(bench: &Bench, n: u32, len: usize) -> [(OutputPort, Vec<u8>); 2] 
 
 #[test]
 fn damaged_frames_leave_once_or_are_dropped_once() {
-    let mut runner =
-        proptest::test_runner::TestRunner::new(ProptestConfig { cases: 64, ..ProptestConfig::default() });
+    let mut runner = runner();
     let damage = prop::collection::vec((0usize..120, any::<u8>()), 0..6);
     let cut = prop_oneof![Just(usize::MAX), 0usize..120];
     let frame = (0u32..600, 0usize..400, damage, cut, 0usize..4);
@@ -68,8 +73,7 @@ fn damaged_frames_leave_once_or_are_dropped_once() {
 
 #[test]
 fn random_bytes_leave_once_or_are_dropped_once() {
-    let mut runner =
-        proptest::test_runner::TestRunner::new(ProptestConfig { cases: 64, ..ProptestConfig::default() });
+    let mut runner = runner();
     let frame = (prop::collection::vec(any::<u8>(), 0..200), 0usize..3, any::<bool>(), any::<bool>(), 0u8..4);
     let frames = prop::collection::vec(frame, 1..60);
     let bench = std::cell::RefCell::new(bench(Architecture::HashPartition, 3, Policy::default()));

@@ -78,7 +78,7 @@ fn path_management_is_answered_and_unknown_tunnels_are_told_of() {
     assert_eq!(rest[9..16], [&[133, 0, 4][..], &GATEWAY.octets()].concat());
     // A flow of the other node goes over the fabric, and nobody is told anything.
     rig.send(RAN, &upstream(2, 0x1_0002, b"elsewhere"));
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(packet) = rig.fabric.receive()
             && packet.data().ends_with(b"elsewhere")
@@ -120,7 +120,7 @@ fn new_lists_of_flows_lose_no_packet_of_those_that_stay() {
         assert!(changes.added > 1_000 && changes.removed > 1_000 && changes.changed > 1_000, "{changes:?}");
         assert!(changes.kept >= STAY as usize);
     }
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while came < sent {
         match rig.ran.receive() {
             Some(packet) => came += u64::from(gtpu(packet.data()).is_some()),
@@ -142,7 +142,7 @@ fn exhausted_buffers_are_counted_and_the_node_goes_on() {
     rig.send(IN, &downstream(1, &[0; 3_000]));
     rig.counted(|stats| stats.dropped.get(DropReason::NoBuffer) == 1);
     rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while rig.slow_path.stats()["no_buffer"] == 0 {
         assert!(Instant::now() < until, "{:?}", rig.slow_path.stats());
     }
@@ -272,7 +272,7 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
     rig.counted(|stats| for_itself(stats) == 2);
     rig.slow_path.claim(&Claims::default(), Duration::from_secs(1));
     let before = rig.slow_path.stats()["unknown_users_in"];
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     // Between two turns it learns that the address is another's again.
     while rig.slow_path.stats()["unknown_users_in"] == before {
         assert!(Instant::now() < until);

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A test does not wait longer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(5));
 
@@ -224,7 +224,7 @@ fn who_does_not_answer_is_named() {
     run(async {
         let mut cluster = Cluster::new(3, 100).await;
         cluster.nodes.kill(node(1));
-        let verdicts = cluster.verify(0, Duration::from_millis(700)).await;
+        let verdicts = cluster.verify(0, Duration::from_secs(2)).await;
         assert_eq!(verdicts[&1], None);
         assert!(verdicts[&0].as_ref().unwrap().is_same() && verdicts[&2].as_ref().unwrap().is_same());
         cluster.wait("node 1 is given up", |cluster| cluster.plane(0).view().alive().count() == 2).await;

@@ -102,6 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
         fn what_is_put_is_taken(numbers in prop::collection::vec((any::<u64>(), 0u32..=64), 0..100)) {
             let low = |(number, bits): (u64, u32)| if bits == 0 { 0 } else { number >> (64 - bits) };
             let mut writer = BitWriter::new(Vec::new());

@@ -41,7 +41,7 @@ pub mod weighted;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};
-pub use weighted::{WeightError, WeightedActions};
+pub use weighted::{Spread, WeightError, WeightedActions};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

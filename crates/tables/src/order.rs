@@ -41,6 +41,7 @@ mod tests {
     use crate::mix::mix64;
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
     fn entries_are_in_the_order_of_their_blocks_and_then_of_the_batch() {
         for (count, slots) in
             [(0, 1), (1, 1), (500, 3), (600, 1), (600, 300), (5000, 1 << 17), (5000, 1 << 24)]

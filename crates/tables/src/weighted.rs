@@ -5,7 +5,7 @@
 //! names get is nothing to rely on: slots that no name uses are 0, as is one slot of every tree of an Othello table, so 0
 //! comes far more often than its share, and the rest follows what happens to be stored.
 //!
-//! So values are not actions here but *codes*, and a table stores for a name its code xor a hash of the name. Whatever an unknown
+//! So values are not actions here but *codes*, and a table stores for a name its code xor a hash of the name ([`Spread`]). Whatever an unknown
 //! name gets from the table, the xor with its own hash makes every code equally likely, independent of all that is stored;
 //! and an action with more weight has more of the codes. Cost: a multiplication a lookup, no memory beside the 2^l codes.
 //!
@@ -14,6 +14,51 @@
 //! the answer may change with any update of the flow's range, so a flow is installed with its first packet, not later.
 
 use scalebricks_types::KeyHash;
+
+/// Masks for what a table stores, by bits of each name's own hash, so that the answers for names it does not hold are spread
+/// evenly over all values.
+///
+/// ```
+/// use scalebricks_tables::Spread;
+/// use scalebricks_types::KeyHash;
+///
+/// let (spread, name) = (Spread::over(4, 0), KeyHash::new(0x1234_5678_9ABC_DEF0));
+/// let stored = spread.mask(name, 5);
+/// assert!(stored < 16 && spread.mask(name, stored) == 5);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    mask: u16,
+    seed: u64,
+}
+
+impl Spread {
+    /// Values as they are.
+    pub const NONE: Self = Self { mask: 0, seed: 0 };
+
+    /// Values of so many bits, at most 16, masked. All names have to be given new values when the bits become more.
+    pub const fn over(value_bits: u8, seed: u64) -> Self {
+        let bits = if value_bits < 16 { value_bits } else { 16 };
+        Self { mask: ((1_u32 << bits) - 1) as u16, seed } // at most 16 bits
+    }
+
+    /// What is stored for a value, and the value of what is stored. Cost: a multiplication.
+    #[inline(always)]
+    pub const fn mask(self, name: KeyHash, value: u16) -> u16 {
+        value ^ (self.bits(name) & self.mask)
+    }
+
+    /// Bits of a name's hash for which no table uses it.
+    #[inline(always)]
+    pub const fn bits(self, name: KeyHash) -> u16 {
+        (self.mix(name) >> 40) as u16
+    }
+
+    /// Another function of the hash than those that give a name its slots.
+    const fn mix(self, name: KeyHash) -> u64 {
+        (name.get() ^ self.seed).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+    }
+}
 
 /// Why weights make no codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +98,7 @@ pub struct WeightedActions {
     /// The first code of each action and how many it has.
     codes: Vec<(u16, u32)>,
     value_bits: u8,
-    seed: u64,
+    spread: Spread,
 }
 
 impl WeightedActions {
@@ -82,21 +127,22 @@ impl WeightedActions {
             places.push((actions.len() as u16, count)); // below 2^16 unless it is empty
             actions.extend((0..count).map(|_| action));
         }
-        Ok(Self { actions, codes: places, value_bits, seed })
+        Ok(Self { actions, codes: places, value_bits, spread: Spread::over(value_bits, seed) })
     }
 
     /// The action that a table's value means for a name, known or not. Values of more bits are cut.
     #[inline]
     pub fn action(&self, name: KeyHash, value: u16) -> u16 {
-        let code = usize::from(value ^ self.mask(name)) & (self.actions.len() - 1);
+        let code = usize::from(self.spread.mask(name, value)) & (self.actions.len() - 1);
         self.actions[code]
     }
 
     /// A value that means this action for a name, one of its codes by the name's hash; `None` for an action without weight.
     pub fn value(&self, name: KeyHash, action: u16) -> Option<u16> {
         let &(first, count) = self.codes.get(usize::from(action))?;
-        let step = (u64::from(count) * (self.mix(name) & 0xFFFF_FFFF)) >> 32;
-        (count > 0).then(|| (u32::from(first) + step as u32) as u16 ^ self.mask(name)) // a code
+        // Not the bits that mask it.
+        let step = (u64::from(count) * (self.spread.mix(name) & 0xFFFF_FFFF)) >> 32;
+        (count > 0).then(|| self.spread.mask(name, (u32::from(first) + step as u32) as u16)) // a code
     }
 
     /// Codes of an action.
@@ -107,17 +153,6 @@ impl WeightedActions {
     /// Bits of a code.
     pub const fn value_bits(&self) -> u8 {
         self.value_bits
-    }
-
-    /// Another function of the hash than those that give a name its slots.
-    fn mix(&self, name: KeyHash) -> u64 {
-        let z = (name.get() ^ self.seed).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        (z ^ (z >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93)
-    }
-
-    #[inline]
-    fn mask(&self, name: KeyHash) -> u16 {
-        (self.mix(name) >> (64 - u32::from(self.value_bits))) as u16 // so many bits
     }
 }
 
@@ -165,7 +200,34 @@ mod tests {
         KeyHash::new(z ^ (z >> 31))
     }
 
+    /// Masks are undone by themselves, stay within their bits, and give a stored 0 every meaning alike: five sigma of a binomial.
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of names, and nothing unsafe")]
+    fn masks_spread_what_is_stored_alike() {
+        for (bits, seed) in [(1, 0), (4, 0), (4, 7), (16, 3)] {
+            let spread = Spread::over(bits, seed);
+            let most = ((1_u32 << bits) - 1) as u16;
+            let draws = 4096_u32;
+            let mut seen = HashMap::new();
+            for number in 0..draws {
+                let name = name(number.into());
+                assert_eq!(spread.mask(name, spread.mask(name, most)), most);
+                let meaning = spread.mask(name, 0);
+                assert!(meaning <= most);
+                *seen.entry(meaning >> bits.saturating_sub(4)).or_insert(0_u32) += 1;
+            }
+            let share = 1.0 / f64::from(1_u32 << bits.min(4));
+            let (mean, sigma) = (f64::from(draws) * share, (f64::from(draws) * share * (1.0 - share)).sqrt());
+            for (meaning, count) in seen {
+                assert!((f64::from(count) - mean).abs() < 5.0 * sigma, "{bits} bits: {meaning}: {count}");
+            }
+        }
+        assert_eq!(Spread::NONE.mask(name(1), 77), 77);
+        assert_ne!(Spread::over(16, 1).mask(name(1), 0), Spread::over(16, 2).mask(name(1), 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn codes_are_shared_out_to_the_nearest() {
         assert_eq!(share_out(&[1, 1], 4), [2, 2]);
         assert_eq!(share_out(&[3, 1], 8), [6, 2]);
@@ -197,6 +259,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn a_value_means_its_action() {
         let actions = WeightedActions::new(&[7, 1, 0, 9], 6, 3).unwrap();
         for number in 0..500 {

@@ -11,6 +11,7 @@
 use super::action::{Action, ActionId, LiveActions, Meaning};
 use arc_swap::{ArcSwap, ArcSwapOption, Cache};
 use scalebricks_io::BURST;
+use scalebricks_tables::Spread;
 use scalebricks_tables::filter::BloomFilter;
 use scalebricks_tables::othello::{Othello, OthelloReader};
 use scalebricks_types::KeyHash;
@@ -37,39 +38,9 @@ pub(super) struct Generation {
     pub(super) filter: ArcSwapOption<BloomFilter>,
     /// Whether slots have checksums.
     pub(super) is_checked: bool,
-    /// What spreads the values of aliens.
+    /// What spreads the values of aliens: slots that no name needs are 0, so most names that are not in a table that is far from full
+    /// would find the value 0.
     pub(super) spread: Spread,
-}
-
-/// How values are stored so that those of aliens are spread evenly.
-///
-/// Slots that no name needs are 0, so most names that are not in a table that is far from full find the value 0. Where each
-/// name's value is masked by bits of its own hash, they find those bits.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
-    mask: u16,
-}
-
-impl Spread {
-    /// Values as they are.
-    pub(super) const NONE: Self = Self { mask: 0 };
-
-    /// Values of so many bits, masked. All names have to be given new values when the bits become more.
-    pub(super) const fn over(value_bits: u8) -> Self {
-        Self { mask: ((1_u32 << value_bits) - 1) as u16 } // at most 16 bits
-    }
-
-    /// What is stored for a value, and the value of what is stored.
-    #[inline(always)]
-    pub(super) const fn mask(self, hash: KeyHash, value: u16) -> u16 {
-        value ^ (spread_bits(hash) & self.mask)
-    }
-}
-
-/// Bits of a hash for which no table uses it.
-#[inline(always)]
-const fn spread_bits(hash: KeyHash) -> u16 {
-    (hash.get().wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as u16
 }
 
 /// The FIB of a switch, shared by all its workers.
@@ -158,7 +129,9 @@ impl FibReader {
                 let value = self.generation.spread.mask(hash, value);
                 *answer = match actions.meaning(value, &self.generation.actions.0) {
                     Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
-                    Meaning::Nothing => Answer { action: actions.any(spread_bits(hash)), is_alien: true },
+                    Meaning::Nothing => {
+                        Answer { action: actions.any(self.generation.spread.bits(hash)), is_alien: true }
+                    }
                 };
             }
             return;

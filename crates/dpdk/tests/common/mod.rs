@@ -33,10 +33,10 @@ pub fn is_ours(packet: &Mbuf) -> bool {
     packet.data().get(12..14) == Some(&[0x88, 0xB5])
 }
 
-/// Receives until so many frames of ours have come, for five seconds at the most.
+/// Receives until so many frames of ours have come, for a minute at the most.
 pub fn receive(rx: &mut RxQueue, wanted: usize) -> Vec<Mbuf> {
     let (mut got, start) = (Vec::new(), Instant::now());
-    while got.len() < wanted && start.elapsed() < Duration::from_secs(5) {
+    while got.len() < wanted && start.elapsed() < Duration::from_secs(60) {
         let mut burst = Burst::new();
         if rx.rx_burst(&mut burst) == 0 {
             std::thread::sleep(Duration::from_micros(100));

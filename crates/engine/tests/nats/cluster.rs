@@ -108,7 +108,7 @@ impl Cluster {
         let address = ([127, 0, 0, 1], self.ports[n]).into();
         let began = Instant::now();
         while std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(20), "server {n} does not start");
+            assert!(began.elapsed() < Duration::from_secs(60), "server {n} does not start");
             sleep(Duration::from_millis(20));
         }
     }
@@ -136,7 +136,7 @@ impl Cluster {
         loop {
             match JetStream::connect(self.options(prefix)).await {
                 Ok(engine) => return engine,
-                Err(error) => assert!(began.elapsed() < Duration::from_secs(40), "{error}"),
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
             }
         }
     }
@@ -154,7 +154,7 @@ impl Cluster {
                 if let Some(answer) = answer.await {
                     return serde_json::from_slice(&answer.payload).unwrap();
                 }
-                assert!(began.elapsed() < Duration::from_secs(40), "no answer to {what}");
+                assert!(began.elapsed() < Duration::from_secs(60), "no answer to {what}");
                 sleep(Duration::from_millis(100));
             }
         })
@@ -178,7 +178,7 @@ impl Cluster {
             if let Some(name) = info["cluster"]["leader"].as_str() {
                 return name.trim_start_matches('s').parse().unwrap();
             }
-            assert!(began.elapsed() < Duration::from_secs(20), "no leader: {info}");
+            assert!(began.elapsed() < Duration::from_secs(60), "no leader: {info}");
         }
     }
 

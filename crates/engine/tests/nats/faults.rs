@@ -221,7 +221,7 @@ fn all_servers_go_and_come_back() {
 
 /// Sets a record that was never set, although its servers may not have found together again.
 async fn insist_on_record(engine: &JetStream, key: &str) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         match engine.swap(key, None, Some(Arc::from(*b"x"))).await {
             // Or an earlier try came through, and nobody heard.

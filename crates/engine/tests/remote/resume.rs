@@ -104,7 +104,7 @@ fn without_a_server_calls_wait_and_then_say_so() {
     let began = Instant::now();
     let refused = block_on(engine.append(P, batch(1, 1, b"x")));
     assert!(matches!(&refused, Err(AppendError::Refused(why)) if why.contains("engine.sock")), "{refused:?}");
-    assert!((wait..wait * 10).contains(&began.elapsed()));
+    assert!((wait..wait * 300).contains(&began.elapsed()));
     assert!(matches!(block_on(engine.last(P)), Err(ReadError::Unavailable(_))));
     assert!(matches!(block_on(engine.read(P, Position(1), 1)), Err(ReadError::Unavailable(_))));
     assert!(matches!(block_on(engine.swap("a", None, None)), Err(SwapError::Unknown(_))));
@@ -131,7 +131,7 @@ fn a_batch_that_may_be_there_is_never_refused() {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = socket(directory.path());
     let (server, _) = start(directory.path(), &endpoint);
-    let options = ClientOptions { wait: Duration::from_millis(50), ..ClientOptions::default() };
+    let options = ClientOptions { wait: Duration::from_secs(1), ..ClientOptions::default() };
     let engine = RemoteEngine::connect(endpoint, options).unwrap();
     assert_eq!(block_on(engine.append(P, batch(1, 5, b"x"))), Ok(Position(1)));
     drop(server);

@@ -175,7 +175,7 @@ impl Cluster {
     fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !holds(self) {
-            assert!(began.elapsed() < Duration::from_secs(30), "not after 30 s: {what}");
+            assert!(began.elapsed() < Duration::from_secs(60), "not after 60 s: {what}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -33,7 +33,7 @@ pub const MACS: OutsideMacs = OutsideMacs {
     router: MacAddr([2, 0, 0, 0, 0, 3]),
 };
 const FLOWS: u32 = 100;
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn ue(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a2d_0000 + n)

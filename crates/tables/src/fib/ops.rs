@@ -194,6 +194,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn one_set_of_changes_has_one_encoding_and_the_last_change_counts() {
         let a = [FibOp::Set(short(1), [1, 2]), FibOp::Delete(short(2)), FibOp::Set(short(3), [5, 6])];
         let b = [FibOp::Delete(short(1)), a[2], a[1], a[0]];
@@ -233,9 +234,10 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
+        #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
         fn round_trip(changes: BTreeMap<u32, Option<FibValue>>, long: BTreeMap<u128, Option<FibValue>>) {
             let op = |key: FlowKey, value: Option<FibValue>| value.map_or(FibOp::Delete(key), |v| FibOp::Set(key, v));
             let long_key = |n: u128| FlowKey::five_tuple_v6(n.into(), 0.into(), 6, 1, 2);
@@ -255,6 +257,7 @@ mod tests {
         }
 
         #[test]
+        #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
         fn any_bytes_decode_or_fail_by_name(mut bytes: Vec<u8>, versioned: bool) {
             if versioned && bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&[1, 0, 0, 0]);

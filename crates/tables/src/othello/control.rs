@@ -217,6 +217,11 @@ impl OthelloControl {
         self.keys == 0
     }
 
+    /// How often a cycle forced another seed on a range, as in [`Stats`], without a pass over the ranges.
+    pub const fn reseeded(&self) -> u64 {
+        self.reseeded
+    }
+
     /// Bytes of memory held for names, graphs and bits.
     pub fn control_bytes(&self) -> usize {
         self.parts.iter().flatten().map(Store::bytes).sum()

@@ -114,8 +114,9 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
     fn a_full_block_balances_to_within_two_keys_of_the_mean() {
-        for seed in 0..if cfg!(miri) { 2 } else { 200 } {
+        for seed in 0..200 {
             let counts = counts(seed, 1024);
             let choices = balance(&counts);
             assert!(max(&loads(&counts, &choices)) <= 18, "seed {seed}");
@@ -124,9 +125,10 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
     fn relief_brings_the_group_under_the_target_and_no_other_above() {
         let (mut one, mut two) = (0, 0);
-        for seed in 0..if cfg!(miri) { 5 } else { 300 } {
+        for seed in 0..300 {
             let mut counts = counts(seed, 1060);
             let choices = balance(&counts);
             let bucket = (mix64(seed) & 0xFF) as usize;
@@ -148,6 +150,6 @@ mod tests {
             assert!((0..GROUPS).all(|g| after[g] <= target.max(before[g])), "seed {seed}");
             *if second.is_some() { &mut two } else { &mut one } += 1;
         }
-        assert!(cfg!(miri) || (one > 0 && two > 0), "{one} single moves, {two} double");
+        assert!(one > 0 && two > 0, "{one} single moves, {two} double");
     }
 }

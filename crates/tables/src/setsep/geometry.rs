@@ -100,6 +100,7 @@ mod tests {
     use scalebricks_types::{KeyHash, PartitionCount};
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn candidates_are_distinct_and_every_group_serves_sixteen_buckets() {
         let mut served = [0; GROUPS];
         for (bucket, row) in CANDIDATES.iter().enumerate() {
@@ -113,6 +114,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn a_partition_is_a_whole_number_of_blocks_and_doubling_splits_them() {
         let partitions = PartitionCount::new(8).unwrap();
         for i in 0..10_000_u64 {

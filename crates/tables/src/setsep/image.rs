@@ -158,6 +158,7 @@ mod tests {
     use scalebricks_types::PartitionCount;
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
     fn what_is_stored_is_read_and_neighbours_stay() {
         for format in Format::ALL {
             for bits in 1..=8 {

@@ -232,6 +232,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn fields_hold_vectors_seed_and_nothing_else() {
         for (format, bits) in
             [Format::Linear, Format::Dense].into_iter().flat_map(|f| (1..=8).map(move |l| (f, l)))
@@ -252,9 +253,10 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None,
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None,
             ..ProptestConfig::default() })]
         #[test]
+        #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
         fn a_solution_answers_every_key_and_does_not_depend_on_their_order(
             n in 0u64..64, seed: u64, bits in 1u8..=8, dense: bool, turn in 0usize..64,
         ) {

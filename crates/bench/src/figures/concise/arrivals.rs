@@ -29,9 +29,13 @@ impl Gaps {
     /// Those of a capture file; one that is cut short ends where it is cut.
     ///
     /// # Errors
-    /// [`BenchError::Usage`] for a file that cannot be read, or has no two packets within a second.
+    /// [`BenchError::Usage`] for a file that cannot be read, has no two packets within a second, or tells no time between them.
     pub fn of_capture(path: &Path) -> Result<Self, BenchError> {
-        let usage = |error: CaptureError| BenchError::Usage(error.to_string());
+        // Not all errors of the reader say of which file they are.
+        let usage = |error: CaptureError| {
+            let (path, why) = (path.display().to_string(), error.to_string());
+            BenchError::Usage(if why.contains(&path) { why } else { format!("{path}: {why}") })
+        };
         let mut times = Vec::new();
         for frame in CaptureReader::open(path).map_err(usage)? {
             match frame {
@@ -46,6 +50,9 @@ impl Gaps {
         let gaps: Vec<f64> = gaps.filter(|&gap| gap < SEAM).map(|gap| gap.as_nanos() as f64).collect();
         if gaps.is_empty() {
             return Err(BenchError::Usage(format!("{} has no two packets within a second", path.display())));
+        }
+        if gaps.iter().all(|&gap| gap <= 0.0) {
+            return Err(BenchError::Usage(format!("{} tells no time between its packets", path.display())));
         }
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(Self { name, gaps })
@@ -86,6 +93,111 @@ mod tests {
         assert_eq!((gaps.name.as_str(), &gaps.gaps[..]), ("three.pcap", &[400.0, 0.0, 1000.0][..]));
         assert_eq!(gaps.times(5, 100.0), [4.0, 4.0, 14.0, 18.0, 18.0]);
         assert!((gaps.mean_ns() - 1400.0 / 3.0).abs() < 1e-9);
+    }
+
+    /// A capture with packets of 60 bytes at these nanoseconds, in ticks of so many of them, written by hand.
+    fn pcap(times: &[u64], tick_ns: u32, word: fn(u32) -> [u8; 4]) -> Vec<u8> {
+        let magic = if tick_ns == 1 { 0xA1B2_3C4D } else { 0xA1B2_C3D4 };
+        let version = if word(1) == 1_u32.to_be_bytes() { 0x0002_0004 } else { 0x0004_0002 };
+        let mut bytes = [magic, version, 0, 0, 65_535, 1].map(word).concat();
+        for &time in times {
+            let (seconds, rest) = ((time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32);
+            bytes.extend([seconds, rest / tick_ns, 60, 60].map(word).concat());
+            bytes.extend([0; 60]);
+        }
+        bytes
+    }
+
+    /// The same as a pcapng file: microseconds unless an option says otherwise.
+    fn pcapng(times: &[u64], tick_ns: u64) -> Vec<u8> {
+        let block = |kind: u32, body: &[u8]| {
+            let length = (body.len() as u32 + 12).to_le_bytes();
+            [&kind.to_le_bytes()[..], &length, body, &length].concat()
+        };
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let mut bytes = block(0x0A0D_0D0A, &words(&[0x1A2B_3C4D, 1, u32::MAX, u32::MAX]));
+        let resolution: &[u8] = if tick_ns == 1 { &[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0] } else { &[] };
+        bytes.extend(block(1, &[&words(&[1, 0]), resolution].concat()));
+        for &time in times {
+            let ticks = time / tick_ns;
+            let head = words(&[0, (ticks >> 32) as u32, ticks as u32, 60, 60]);
+            bytes.extend(block(6, &[head, vec![0; 60]].concat()));
+        }
+        bytes
+    }
+
+    /// The gaps of a file of these bytes, or why it has none.
+    fn gaps(bytes: &[u8]) -> Result<Vec<f64>, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("traffic");
+        std::fs::write(&path, bytes).unwrap();
+        let found = Gaps::of_capture(&path).map_err(|error| error.to_string());
+        found.inspect_err(|error| assert!(error.contains("traffic"), "{error}")).map(|found| found.gaps)
+    }
+
+    #[test]
+    fn gaps_are_read_from_captures_of_all_kinds() {
+        // With a second that begins between two packets, a pause, and packets that come at once.
+        let times = [
+            1_700_000_000_999_998_000,
+            1_700_000_001_000_000_000,
+            1_700_000_005_000_000_000,
+            1_700_000_005_000_001_000,
+        ];
+        let times = [&times[..], &[1_700_000_005_000_001_000, 1_700_000_005_000_002_400]].concat();
+        let exact = vec![2000.0, 1000.0, 0.0, 1400.0];
+        let whole = vec![2000.0, 1000.0, 0.0, 1000.0]; // microseconds
+        for word in [u32::to_le_bytes as fn(u32) -> [u8; 4], u32::to_be_bytes] {
+            assert_eq!(gaps(&pcap(&times, 1, word)).unwrap(), exact);
+            assert_eq!(gaps(&pcap(&times, 1000, word)).unwrap(), whole);
+        }
+        assert_eq!(gaps(&pcapng(&times, 1)).unwrap(), exact);
+        assert_eq!(gaps(&pcapng(&times, 1000)).unwrap(), whole);
+    }
+
+    #[test]
+    fn captures_without_gaps_are_named() {
+        let little = u32::to_le_bytes;
+        for (times, why) in [
+            (&[][..], "no two packets"),
+            (&[5_000_000_000], "no two packets"),
+            (&[5_000_000_000, 6_000_000_000], "no two packets"),
+            (&[5_000_000_000; 3], "no time between"),
+            (&[5_000_000_000, 4_000_000_000], "no time between"), // backwards
+        ] {
+            for bytes in [pcap(times, 1, little), pcapng(times, 1)] {
+                let error = gaps(&bytes).unwrap_err();
+                assert!(error.contains(why), "{times:?}: {error}");
+            }
+        }
+        assert!(gaps(&[]).is_err());
+    }
+
+    /// Cut anywhere, a capture has the gaps before the cut, or none; whatever octet is wrong, it is read or refused.
+    #[test]
+    fn damaged_captures_are_read_up_to_where_they_are_or_refused() {
+        let times = [1_000_000_000, 1_000_000_400, 1_000_001_000];
+        for whole in [pcap(&times, 1, u32::to_le_bytes), pcapng(&times, 1)] {
+            let all = gaps(&whole).unwrap();
+            assert_eq!(all, [400.0, 600.0]);
+            for cut in 0..whole.len() {
+                if let Ok(found) = gaps(&whole[..cut]) {
+                    assert!(all.starts_with(&found) && !found.is_empty(), "{found:?} of {cut} octets");
+                }
+            }
+            for place in 0..whole.len() {
+                for wrong in [0, 0x7F, 0xFF] {
+                    let mut bytes = whole.clone();
+                    bytes[place] = wrong;
+                    // A length that is wrong makes other packets of the same octets.
+                    let Ok(found) = gaps(&bytes) else { continue };
+                    assert!(
+                        !found.is_empty() && found.iter().all(|gap| (0.0..1e9).contains(gap)),
+                        "{found:?}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

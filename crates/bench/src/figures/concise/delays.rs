@@ -12,7 +12,7 @@ use crate::names::{NameHasher, macs};
 use crate::pin;
 use crate::row::{Metric, Subject};
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::stats::{Summary, percentile};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_types::KeyHash;
@@ -161,13 +161,6 @@ fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usi
     times
 }
 
-/// The value below which such a share of the sorted figures lies.
-#[expect(clippy::cast_sign_loss, reason = "a share of a number of figures")]
-fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let place = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
-}
-
 /// The distribution of sorted figures, at so many points that a picture does not need more.
 fn distribution(sorted: &[f64]) -> Vec<Point> {
     (1..=100)
@@ -217,12 +210,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_figures() {
+    fn distributions_rise() {
         let figures: Vec<f64> = (1..=200).map(f64::from).collect();
-        for (share, want) in [(0.0, 1.0), (0.5, 100.0), (0.99, 198.0), (1.0, 200.0)] {
-            assert!((percentile(&figures, share) - want).abs() < 1e-12, "{share}");
-        }
-        assert!(percentile(&[], 0.5).abs() < 1e-12);
         assert!(
             distribution(&figures).windows(2).all(|pair| pair[0].x <= pair[1].x && pair[0].y < pair[1].y)
         );

@@ -1,11 +1,13 @@
 //! What we ask of the table ourselves, in one place: rows that other parts have left, beside what the paper says of it.
 
 use super::queries::HASHED;
+use super::reconstruction::RECONSTRUCTION;
 use super::{millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::Sheet;
 use crate::row::{Metric, Row};
 use crate::session::Session;
+use crate::table::figure;
 use scalebricks_console::quantity::short_count;
 
 /// Lookups may lose so much beside half a million updates a second, in percent.
@@ -19,7 +21,7 @@ struct Goal {
     paper: fn(&Row) -> String,
 }
 
-const GOALS: [Goal; 7] = [
+const GOALS: [Goal; 9] = [
     Goal {
         what: "lookups, batched, one core",
         metric: Metric::LookupRate,
@@ -56,6 +58,18 @@ const GOALS: [Goal; 7] = [
         what: "ranges made anew on that way",
         metric: Metric::Reseeded,
         is_of: |_| true,
+        paper: |_| paper::RECONSTRUCTION.to_owned(),
+    },
+    Goal {
+        what: "one range made anew, median",
+        metric: Metric::LatencyP50,
+        is_of: |row| row.subject.variant.as_deref() == Some(RECONSTRUCTION),
+        paper: |_| paper::RECONSTRUCTION.to_owned(),
+    },
+    Goal {
+        what: "one range made anew, at most",
+        metric: Metric::LatencyMax,
+        is_of: |row| row.subject.variant.as_deref() == Some(RECONSTRUCTION),
         paper: |_| paper::RECONSTRUCTION.to_owned(),
     },
     Goal {
@@ -106,6 +120,7 @@ fn line(goal: &Goal, row: &Row) -> Vec<String> {
             (format!("{:.1} %", row.median), format!("({:.1} to {:.1}){note}", row.min, row.max))
         }
         Metric::Reseeded => (format!("{:.0}", row.median), String::new()),
+        Metric::LatencyP50 | Metric::LatencyMax => (figure(row, row.median), String::new()),
         _ => (format!("{} M/s", millions(&row.summary())), String::new()),
     };
     vec![goal.what.to_owned(), short_count(row.subject.keys), how, (goal.paper)(row), here, note]

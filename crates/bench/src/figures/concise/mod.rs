@@ -8,6 +8,7 @@
 //! | [`queries`], [`lengths`], [`beside`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
 //! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
 //! | [`building`], [`changes`] | Figures 7 and 8: construction, updates |
+//! | [`reconstruction`] | what a range costs that is made anew, and how often that is |
 //! | [`forwarding`] | Figures 9 and 11: packets from port to port |
 //! | [`aliens`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
 //! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
@@ -30,6 +31,7 @@ pub mod mirror;
 pub mod paper;
 pub mod queries;
 pub mod queue;
+pub mod reconstruction;
 
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Mark, Point, Series};
@@ -58,6 +60,8 @@ pub enum Part {
     Figure7,
     /// Updates.
     Figure8,
+    /// Ranges made anew.
+    Reconstruction,
     /// Forwarding: Figures 9 and 11.
     Figure9,
     /// Unknown names.
@@ -73,7 +77,7 @@ type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
 
 impl Part {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Table1,
         Self::Table2,
         Self::Table3,
@@ -83,6 +87,7 @@ impl Part {
         Self::Figure6,
         Self::Figure7,
         Self::Figure8,
+        Self::Reconstruction,
         Self::Figure9,
         Self::Figure12,
         Self::Balancer,
@@ -101,6 +106,7 @@ impl Part {
             Self::Figure6 => "figure-6",
             Self::Figure7 => "figure-7",
             Self::Figure8 => "figure-8",
+            Self::Reconstruction => "reconstruction",
             Self::Figure9 => "figure-9",
             Self::Figure12 => "figure-12",
             Self::Balancer => "balancer",
@@ -125,6 +131,7 @@ impl Part {
             Self::Figure6 => delays::run,
             Self::Figure7 => building::run,
             Self::Figure8 => changes::run,
+            Self::Reconstruction => reconstruction::run,
             Self::Figure9 => forwarding::run,
             Self::Figure12 => aliens::run,
             Self::Balancer => balancer::run,

@@ -4,10 +4,11 @@
 //! then that actions are out of use (`Actions::meaning`).
 
 use super::super::action::{ActionId, MAX_ACTIONS};
-use super::super::fib::{Generation, Spread};
+use super::super::fib::Generation;
 use super::interner::Interner;
 use super::plan::{Plan, Step};
 use super::{Changes, NameError, NameTable, filter_params, generation, params, spread};
+use scalebricks_tables::Spread;
 use scalebricks_tables::filter::CountingFilter;
 use scalebricks_tables::othello::{Op, OthelloBuilder, Params};
 use scalebricks_types::{KeyHash, PartitionId};

@@ -10,10 +10,11 @@ mod plan;
 mod tests;
 
 use super::action::{Action, ActionId, LiveActions, PortNo};
-use super::fib::{FlatFib, Generation, Spread};
+use super::fib::{FlatFib, Generation};
 use super::name::{FlatName, NameKind};
 use arc_swap::ArcSwapOption;
 use interner::Interner;
+use scalebricks_tables::Spread;
 use scalebricks_tables::filter::{CountingFilter, FilterParams, FilterParamsError, Layout};
 use scalebricks_tables::othello::{BuildError, OthelloControl, Params, ParamsError};
 use scalebricks_types::{KeyHasher, PartitionCount};
@@ -285,7 +286,7 @@ fn params(config: &NameConfig, names: u64, ids: usize) -> Result<Params, NameErr
 
 /// How values of a table of this shape are stored.
 const fn spread(config: &NameConfig, params: &Params) -> Spread {
-    if config.spreads_aliens { Spread::over(params.value_bits()) } else { Spread::NONE }
+    if config.spreads_aliens { Spread::over(params.value_bits(), 0) } else { Spread::NONE }
 }
 
 fn filter_params(rate: f64, names: u64) -> Result<FilterParams, FilterParamsError> {

@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn equals_a_search_slot_by_slot() {
-        for slots in [0, 1, 7, 8, 9, 32, 50, 64] {
+        let rows: &[u64] = if cfg!(miri) { &[0, 1, 9] } else { &[0, 1, 7, 8, 9, 32, 50, 64] };
+        for &slots in rows {
             let mut row: Vec<u64> = (0..slots).map(mix64).collect();
             for (load, sought) in (0..=row.len()).flat_map(|load| (0..=row.len()).map(move |at| (load, at))) {
                 let hash = row.get(sought).copied().unwrap_or(77);

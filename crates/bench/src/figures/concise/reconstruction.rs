@@ -1,0 +1,216 @@
+//! Reconstructions: a name that would close a cycle has its range made anew under other seeds. What one costs its owner, and how
+//! often one is met by names that come and go at full load, beside theory.
+
+use super::paper;
+use crate::contestants::{Make, othello_params};
+use crate::error::BenchError;
+use crate::figures::exhibit::Sheet;
+use crate::names::population::{Kind, Population};
+use crate::pin;
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::{Summary, percentile};
+use crate::timing::{self, Clock};
+use scalebricks_console::quantity::short_count;
+use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing, UpdateError};
+use scalebricks_types::KeyHash;
+use std::sync::Arc;
+
+/// What rows are of.
+pub const RECONSTRUCTION: &str = "reconstruction";
+/// Bytes a name.
+const NAME_BYTES: u64 = 110;
+/// Names up to which there is one graph of all.
+const FEW: u64 = 1_000_000;
+/// Most runs, each with a seed of its own.
+const RUNS: usize = 3;
+const NAME: &str = "othello";
+
+/// Measures.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let heads = [
+        "names",
+        "sizing",
+        "names a range",
+        "additions",
+        "paper",
+        "made anew, a million additions",
+        "theory",
+        "median, µs",
+        "99 %, µs",
+        "most, µs",
+    ];
+    let mut sheet = Sheet::new("concise-reconstruction", &heads);
+    let options = session.options();
+    let value_bits = options.value_bits(&[2], &[2]).first().copied().unwrap_or(2);
+    for names in options.keys(&[65_536], &[65_536, 1_000_000, 16_000_000]) {
+        if !session.fits(names, NAME_BYTES)? {
+            continue;
+        }
+        for sizing in Sizing::ALL {
+            if sizing == Sizing::Sharded || names <= options.pick(FEW / 4, FEW) {
+                sheet.rows.push(one(session, names, value_bits, sizing)?);
+            }
+        }
+    }
+    session.tabulate(sheet);
+    Ok(())
+}
+
+/// The share of additions that close a cycle in a large random graph without one: with n names in arrays of a and b slots and
+/// c² = n²/(a·b), a graph has no cycle with probability √(1 − c²), so one more name closes one with c²/(1 − c²)/n.
+fn theory(params: &Params, names: u64) -> Option<f64> {
+    let n = names as f64 / f64::from(params.ranges());
+    let [a, b] = params.slots().map(f64::from);
+    let square = n * n / (a * b);
+    (square < 1.0).then(|| square / (1.0 - square) / n)
+}
+
+/// What one run met.
+struct Met {
+    additions: usize,
+    /// What each reconstruction took, in nanoseconds, sorted.
+    times: Vec<f64>,
+}
+
+/// Names leave a full table one by one, in the order in which they came, and others take their places.
+fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Met, BenchError> {
+    let of = |error: UpdateError| BenchError::of(NAME, error);
+    let built = OthelloBuilder::new(params).threads(pin::cores()).build(&names.pairs());
+    let mut control = built.map_err(|error| BenchError::of(NAME, error))?;
+    let mut held = names.hashes.clone();
+    let mut met = Met { additions: 0, times: Vec::new() };
+    let (done, _) = timing::pinned(|| {
+        let clock = Clock::chosen();
+        for (&new, place) in fresh.iter().zip((0..held.len()).cycle()) {
+            let (old, action) = (held[place], names.actions[place]);
+            control.remove(old).map_err(of)?;
+            let (before, start) = (control.reseeded(), clock.now());
+            let added = control.insert(new, action);
+            let passed = clock.now().saturating_sub(start);
+            match added {
+                Ok(_) => held[place] = new,
+                // Its range has far more than its share: the old name stays.
+                Err(UpdateError::Full(_)) => {
+                    control.insert(old, action).map_err(of)?;
+                    continue;
+                }
+                Err(error) => return Err(of(error)),
+            }
+            met.additions += 1;
+            if control.reseeded() != before {
+                met.times.push(passed.as_nanos() as f64);
+            }
+        }
+        Ok(())
+    })?;
+    done?;
+    met.times.sort_by(f64::total_cmp);
+    let mut answers = vec![0; held.len()];
+    OthelloReader::new(Arc::new(control.export())).lookup_batch(&held, &mut answers);
+    if answers != names.actions {
+        return Err(BenchError::check(NAME, "names were lost on the way"));
+    }
+    Ok(met)
+}
+
+/// A line of the table, and its rows.
+fn one(
+    session: &mut Session<'_>,
+    names: u64,
+    value_bits: u8,
+    sizing: Sizing,
+) -> Result<Vec<String>, BenchError> {
+    let busy = session.busy("making names");
+    let set = Population::of(Kind::Mac, names, value_bits);
+    let fresh = Kind::Mac.hashes(set.len(), session.options().pick(1 << 15, 1 << 21));
+    drop(busy);
+    let params = othello_params(names, value_bits, Make { sizing, ..Make::table() })?;
+    let runs = session.options().runs().min(RUNS);
+    let bar = session.progress(runs);
+    let mut found = Vec::new();
+    for run in 0..runs {
+        session.check()?;
+        found.push(churn(params.with_seed(run as u64), &set, &fresh)?);
+        bar.add(1);
+    }
+    bar.finish();
+    let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
+    let share = over(&|met| met.times.len() as f64 / met.additions.max(1) as f64);
+    found.retain(|met| !met.times.is_empty());
+    let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
+    let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
+    let times = times.map(|(metric, share)| (metric, over(&|met| percentile(&met.times, share))));
+    let subject = Subject {
+        format: Some(sizing.name()),
+        variant: Some(RECONSTRUCTION.to_owned()),
+        value_bits: Some(value_bits),
+        threads: Some(1),
+        batch: Some(1),
+        ..session.subject(NAME, names)
+    };
+    session.add(subject.clone(), Metric::ReseedShare, share);
+    for (metric, time) in times.iter().filter(|(_, time)| time.runs > 0) {
+        session.add(subject.clone(), *metric, *time);
+    }
+    let is_theirs = sizing != Sizing::Sharded && names == 1_000_000;
+    let mut cells = vec![
+        short_count(names),
+        sizing.to_string(),
+        short_count(names / u64::from(params.ranges())),
+        short_count(fresh.len() as u64),
+        if is_theirs { paper::RECONSTRUCTION } else { paper::NOT_GIVEN }.to_owned(),
+        spread(&share, 1e6),
+        theory(&params, names).map_or_else(|| "none".to_owned(), |share| digits(share * 1e6)),
+    ];
+    cells.extend(
+        times.iter().map(|(_, time)| if time.runs > 0 { spread(time, 1e-3) } else { "none".to_owned() }),
+    );
+    Ok(cells)
+}
+
+/// The median run, and the others around it.
+fn spread(figures: &Summary, unit: f64) -> String {
+    let of = |figure: f64| digits(figure * unit);
+    if figures.runs == 1 {
+        return of(figures.median);
+    }
+    format!("{} ({}–{})", of(figures.median), of(figures.min), of(figures.max))
+}
+
+fn digits(figure: f64) -> String {
+    if figure < 9.95 { format!("{figure:.1}") } else { format!("{figure:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theory_says_what_the_paper_does() {
+        // 1.3 in a million at a million names, of which the fullest table has 3 for each 4 slots of an array.
+        let params = Params::new(scalebricks_types::PartitionCount::ONE, 1, [1_333_333; 2], 2).unwrap();
+        let share = theory(&params, 1_000_000).unwrap();
+        assert!((share - 1.286e-6).abs() < 1e-9, "{share}");
+        assert_eq!(theory(&params, 1_333_334), None);
+    }
+
+    /// Theory is of large graphs: they keep to it but for five standard deviations. In ranges of 219 names some fewer are met.
+    #[test]
+    fn reconstructions_are_met_as_often_as_theory_says() {
+        let names = Population::of(Kind::Mac, 20_000, 3);
+        let fresh = Kind::Mac.hashes(names.len(), 400_000);
+        for (sizing, least) in [(Sizing::Sharded, 0.6), (Sizing::Tight, 1.0)] {
+            let params = othello_params(20_000, 3, Make { sizing, ..Make::table() }).unwrap();
+            let met = churn(params.with_seed(1), &names, &fresh).unwrap();
+            let want = theory(&params, 20_000).unwrap() * met.additions as f64;
+            let (got, slack) = (met.times.len() as f64, 5.0 * want.sqrt());
+            let is_right = got > least * want - slack && got < want + slack;
+            assert!(is_right, "{sizing}: {got} of {}, not {want}", met.additions);
+            assert!(met.times.is_sorted() && met.additions > 399_000);
+        }
+    }
+}
