@@ -259,7 +259,7 @@ fn ask_ahead(
 }
 
 /// What a range refused, as the batch says it.
-fn named(refused: Refused, store: &Store, (first, range): (u32, u32), op: usize) -> UpdateError {
+pub(super) fn named(refused: Refused, store: &Store, (first, range): (u32, u32), op: usize) -> UpdateError {
     match refused {
         Refused::Exists => UpdateError::Exists { op },
         Refused::Missing => UpdateError::Missing { op },

@@ -1,12 +1,12 @@
-//! One operation: what a batch of one comes to, without a way back, as nothing is done before it is known to succeed.
+//! One operation: what a batch of one comes to, without a way back, as a range that refuses an operation is as it was.
 
+use super::batch::named;
 use super::control::OthelloControl;
-use super::graph::Refused;
 use super::ops::{Op, UpdateError};
 use super::payload::PayloadWriter;
 use super::query::Othello;
 use super::store::{Step, with};
-use scalebricks_types::{Delta, KeyHash};
+use scalebricks_types::{Delta, KeyHash, Position};
 
 impl OthelloControl {
     /// Adds a name. Cost: the trees of its two slots are followed, a few slots each on average; the whole range is made
@@ -15,7 +15,7 @@ impl OthelloControl {
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
     pub fn insert(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
-        self.single(Op::Insert(hash, value), None)
+        self.single(Op::Insert(hash, value), None, None)
     }
 
     /// Changes a name's value. Cost: what hangs below it in its tree is followed.
@@ -23,7 +23,7 @@ impl OthelloControl {
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
     pub fn update(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
-        self.single(Op::Update(hash, value), None)
+        self.single(Op::Update(hash, value), None, None)
     }
 
     /// Takes a name out. Cost: what hangs below it in its tree is followed.
@@ -31,7 +31,7 @@ impl OthelloControl {
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
     pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
-        self.single(Op::Remove(hash), None)
+        self.single(Op::Remove(hash), None, None)
     }
 
     /// One operation, and at once on the query structure beside it: [`batch_with`](Self::batch_with) of one.
@@ -39,11 +39,17 @@ impl OthelloControl {
     /// # Errors
     /// As [`batch_with`](Self::batch_with).
     pub fn change_with(&mut self, table: &Othello, op: Op) -> Result<Delta, UpdateError> {
-        self.single(op, Some(table))
+        self.single(op, Some(table), None)
     }
 
-    /// Carries out one operation, on a query structure beside this one, too, if there is one.
-    pub(super) fn single(&mut self, op: Op, table: Option<&Othello>) -> Result<Delta, UpdateError> {
+    /// Carries out one operation, on a query structure beside this one, too, if there is one. The delta leads to the next
+    /// position, or to the one that somebody else counted.
+    pub(super) fn single(
+        &mut self,
+        op: Op,
+        table: Option<&Othello>,
+        counted: Option<Position>,
+    ) -> Result<Delta, UpdateError> {
         let hash = op.hash();
         let partition = self.params().partitions().of(hash);
         let at = usize::from(partition.0);
@@ -71,11 +77,7 @@ impl OthelloControl {
                 Op::Remove(_) => graph.take(hash.get(), work).map(|_old| (u64::MAX, false)),
             }
         });
-        let (added, is_reseeded) = done.map_err(|refused| match refused {
-            Refused::Exists => UpdateError::Exists { op: 0 },
-            Refused::Missing => UpdateError::Missing { op: 0 },
-            Refused::Names | Refused::Seeds => store.full(refused, first, range).into(),
-        })?;
+        let (added, is_reseeded) = done.map_err(|refused| named(refused, store, (first, range), 0))?;
         self.keys = self.keys.wrapping_add(added);
         self.reseeded += u64::from(is_reseeded);
         let (words, seed) = (store.words(range), store.head(range).seed);
@@ -91,7 +93,7 @@ impl OthelloControl {
         {
             own.publish(partition, first + range, words, seed);
         }
-        let delta = self.advance(partition, writer, None);
+        let delta = self.advance(partition, writer, counted);
         if let Some(own) = &mut own {
             own.advance(partition, delta.position);
         }

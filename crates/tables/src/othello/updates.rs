@@ -50,8 +50,8 @@ impl OthelloControl {
         ops: &[Op],
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
-        if let ([op], None) = (ops, counted) {
-            return Ok(vec![self.single(*op, table)?]);
+        if let [op] = ops {
+            return Ok(vec![self.single(*op, table, counted)?]);
         }
         let mut own = table.map(Othello::own);
         let (added, refused) = self.distribute(ops);
