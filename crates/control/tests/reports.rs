@@ -5,7 +5,7 @@ mod common;
 
 use common::{HASHER, Memory};
 use scalebricks_control::agent::{Action, Agent, Packet};
-use scalebricks_control::distribution::{Message, Report};
+use scalebricks_control::distribution::{FibRoom, Message, Report};
 use scalebricks_control::engine::Revision;
 use scalebricks_control::membership::View;
 use scalebricks_control::partition::Partition;
@@ -51,6 +51,7 @@ fn report() -> Vec<Report> {
         whole: Position(0),
         gpt: Position(0),
         again: 0,
+        room: FibRoom::UNLIMITED,
     };
     (0..4).map(of).collect()
 }

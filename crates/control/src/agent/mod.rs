@@ -16,20 +16,23 @@
 //!
 //! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
 
+mod calls;
 mod ownership;
 mod packet;
 mod reports;
 mod reshaping;
 
+pub use crate::distribution::Applied;
 pub use ownership::{REST, SNAPSHOT_EVERY};
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
+use crate::calls::Answer;
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::membership::{self, Membership, Placement, View};
-use crate::partition::{EntryError, Outcome, Partition, Void};
-use crate::record::{Repin, Reshape};
+use crate::partition::{EntryError, Partition};
+use crate::record::{Call, Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
 use ownership::Ownership;
@@ -61,17 +64,13 @@ pub enum Action {
     Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
     ProposeShape(Revision, Shape),
+    /// Append these calls to the partition's log, as a batch of their own or with others, once, and say by [`Agent::not_logged`] if
+    /// they are not there and never will be.
+    Append(PartitionId, Vec<Call>),
+    /// Tell a node, which may be this one, what became of its calls to a partition.
+    Answer(NodeId, PartitionId, Vec<Answer>),
     /// Keep this snapshot, read it back, and trim the log below it.
     Keep(PartitionId, Snapshot),
-}
-
-/// What became of an entry at its partition's owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
-    /// As a whole.
-    pub outcome: Outcome,
-    /// Changes of it that did nothing, by their number.
-    pub voids: Vec<(u32, Void)>,
 }
 
 /// How it went so far.
@@ -85,6 +84,12 @@ pub struct AgentStats {
     pub repins: u64,
     /// Partitions whose bits here were found to be wrong, and replaced.
     pub astray: u64,
+    /// Keys that are this node's, and that its FIB has no room for now.
+    pub shedding: u64,
+    /// Keys that its FIB had no room for when they came.
+    pub shed: u64,
+    /// Calls that were not logged, by this node as their partition's owner.
+    pub calls_refused: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
     pub begun_anew: u64,
 }
@@ -110,6 +115,8 @@ pub struct Agent<T> {
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
     actions: Vec<Action>,
+    /// What callers are to be told.
+    answers: BTreeMap<(NodeId, PartitionId), Vec<Answer>>,
     stats: AgentStats,
 }
 
@@ -142,6 +149,7 @@ impl<T: Tables> Agent<T> {
             to_report: BTreeSet::new(),
             next_report: now,
             actions: Vec::new(),
+            answers: BTreeMap::new(),
             stats: AgentStats::default(),
         }
     }
@@ -265,7 +273,10 @@ impl<T: Tables> Agent<T> {
         };
         self.touched.insert(partition);
         match owner.entry(entry) {
-            Ok((outcome, voids)) => Ok(Some(Applied { outcome, voids })),
+            Ok(applied) => {
+                self.judged(partition, &applied.calls);
+                Ok(Some(applied))
+            }
             Err(error @ EntryError::Gap { .. }) => {
                 self.reload(partition);
                 Err(error)
@@ -317,7 +328,7 @@ impl<T: Tables> Agent<T> {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
             }
-            Err(_) => self.stats.refused += 1,
+            Err(Trouble::NoPartition(_)) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
         self.to_report.insert((from, partition));
@@ -339,6 +350,9 @@ impl<T: Tables> Agent<T> {
         self.reshape(now, &mut actions);
         self.report(now, &mut actions);
         let _dropped = self.replica.poll(now);
+        let (shed, refused) = self.replica.sheds();
+        (self.stats.shedding, self.stats.shed) = (self.replica.shedding() as u64, shed + refused);
+        self.answer(&mut actions);
         actions
     }
 

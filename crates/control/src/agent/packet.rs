@@ -38,11 +38,13 @@ impl Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::FibRoom;
     use scalebricks_types::{PartitionId, Position};
 
     fn report(partition: u16) -> Report {
         let partition = PartitionId(partition);
-        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6), again: 7 }
+        let room = FibRoom { used: 1, capacity: 2, shed: 3 };
+        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6), again: 7, room }
     }
 
     #[test]

@@ -8,13 +8,14 @@
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
 //! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4) |
-//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4) |
+//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4); since version 3 keys in the FIB, its capacity, keys shed (8 each) |
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding in each version. A message is as long as
 //! what it says: whoever carries it cuts and joins.
 
 use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::room::FibRoom;
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
@@ -230,8 +231,10 @@ impl Report {
     /// The length of every report that begins like these bytes; `None` if they begin no report.
     pub(crate) fn len(bytes: &[u8]) -> Option<usize> {
         let is_one = bytes.get(2) == Some(&kind::REPORT);
-        let is_first = bytes.first_chunk() == Some(&Version::FIRST.get().to_le_bytes());
-        is_one.then_some(4 + 2 + 4 * 8 + if is_first { 0 } else { 4 })
+        let version = Version::known(u16::from_le_bytes(*bytes.first_chunk()?))?;
+        let again = if version >= Version::RESHAPES { 4 } else { 0 };
+        let room = if version >= Version::VERDICTS { 3 * 8 } else { 0 };
+        is_one.then_some(4 + 2 + 4 * 8 + again + room)
     }
 
     /// The report as bytes, as nodes of this version understand it.
@@ -241,6 +244,10 @@ impl Report {
         put_words(&mut out, &[self.life, self.fib.0, self.whole.0, self.gpt.0]);
         if version >= Version::RESHAPES {
             out.extend_from_slice(&self.again.to_le_bytes());
+        }
+        if version >= Version::VERDICTS {
+            let FibRoom { used, capacity, shed } = self.room;
+            put_words(&mut out, &[used, capacity, shed]);
         }
         out
     }
@@ -258,7 +265,13 @@ impl Report {
         let [life] = reader.words()?;
         let [fib, whole, gpt] = positions(&mut reader)?;
         let again = if version >= Version::RESHAPES { u32::from_le_bytes(reader.take()?) } else { 0 };
-        close(&reader, Self { partition, life, fib, whole, gpt, again })
+        let room = if version >= Version::VERDICTS {
+            let [used, capacity, shed] = reader.words()?;
+            FibRoom { used, capacity, shed }
+        } else {
+            FibRoom::UNLIMITED
+        };
+        close(&reader, Self { partition, life, fib, whole, gpt, again, room })
     }
 }
 
@@ -340,13 +353,14 @@ mod tests {
         }
 
         #[test]
-        fn reports_survive(partition: u16, life: u64, fib: u64, whole: u64, gpt: u64, again: u32) {
-            let report = Report {
-                partition: PartitionId(partition), life, fib: Position(fib), whole: Position(whole), gpt: Position(gpt), again,
-            };
+        fn reports_survive(partition: u16, life: u64, fib: u64, whole: u64, gpt: u64, again: u32, room: [u64; 3]) {
+            let [used, capacity, shed] = room;
+            let room = FibRoom { used, capacity, shed };
+            let (fib, whole, gpt) = (Position(fib), Position(whole), Position(gpt));
+            let report = Report { partition: PartitionId(partition), life, fib, whole, gpt, again, room };
             let old = report.encode(Version::FIRST);
             prop_assert_eq!(Report::len(&old), Some(old.len()));
-            prop_assert_eq!(Report::decode(&old), Ok(Report { again: 0, ..report }));
+            prop_assert_eq!(Report::decode(&old), Ok(Report { again: 0, room: FibRoom::UNLIMITED, ..report }));
             let bytes = report.encode(Version::NEWEST);
             prop_assert_eq!(Report::len(&bytes), Some(bytes.len()));
             prop_assert_eq!(Report::decode(&bytes), Ok(report));

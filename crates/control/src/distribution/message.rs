@@ -1,5 +1,6 @@
 //! What owners and nodes tell each other.
 
+use super::room::FibRoom;
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
@@ -90,4 +91,6 @@ pub struct Report {
     pub gpt: Position,
     /// How often the node found its bits to be wrong in this life, and began anew with them; 0 from nodes that speak version 1.
     pub again: u32,
+    /// How full the node's FIB is, of all partitions; unlimited from nodes that speak version 2 or older.
+    pub room: FibRoom,
 }

@@ -15,7 +15,10 @@ mod codec;
 mod message;
 mod owner;
 mod replica;
+mod room;
+mod shed;
 
 pub use message::{Digest, FibWhole, Message, Report, Target};
-pub use owner::{COMPARE_EVERY, Owner, RESEND};
+pub use owner::{Applied, COMPARE_EVERY, Owner, RESEND};
 pub use replica::{Replica, Tables, Trouble};
+pub use room::{FibRoom, USED_PERCENT};

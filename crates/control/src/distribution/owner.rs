@@ -1,8 +1,9 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
 use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::room::OnTheirWay;
 use crate::engine::Entry as LogEntry;
-use crate::partition::{Effects, EntryError, FibUpdate, Outcome, Partition, Void};
+use crate::partition::{Effects, EntryError, FibUpdate, Judged, Outcome, Partition, Void};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, FlowKey, NodeId, Position};
@@ -58,6 +59,19 @@ struct Node {
     fib: Sending,
     gpt: Sending,
     settled: Sending,
+    /// Keys given to it.
+    keys: OnTheirWay,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// As a whole.
+    pub outcome: Outcome,
+    /// Changes of it that did nothing, by their number.
+    pub voids: Vec<(u32, Void)>,
+    /// The verdicts of its calls.
+    pub calls: Vec<Judged>,
 }
 
 /// All bits of a partition, for nodes that need them. They are those of the newest entry, and may go out when that may; while
@@ -137,13 +151,27 @@ impl Owner {
         self.nodes.remove(&node);
     }
 
-    /// Applies the next entry of the log, and tells what became of it and which of its changes did nothing.
+    /// New keys of this partition that a node's FIB takes, besides those that the log has; `None`: as many as there are, as far as
+    /// is known here.
+    pub fn fib_room(&self, node: NodeId) -> Option<u64> {
+        let known = self.nodes.get(&node)?;
+        let room = known.report?.room;
+        Some(room.share(self.nodes.len(), self.partition.params().partitions(), known.keys.keys()))
+    }
+
+    /// Applies the next entry of the log, and tells what became of it.
     ///
     /// # Errors
     /// [`EntryError`]; nothing is then changed.
-    pub fn entry(&mut self, entry: &LogEntry) -> Result<(Outcome, Vec<(u32, Void)>), EntryError> {
+    pub fn entry(&mut self, entry: &LogEntry) -> Result<Applied, EntryError> {
         let shape = self.partition.params();
-        let Effects { outcome, gpt, fib, voids } = self.partition.apply(entry)?;
+        let Effects { outcome, gpt, fib, voids, calls } = self.partition.apply(entry)?;
+        for (node, update) in &fib {
+            if let Some(known) = self.nodes.get_mut(node) {
+                let sets = update.ops.iter().filter(|op| matches!(op, FibOp::Set(..)));
+                known.keys.bring(update.position, sets.count() as u64);
+            }
+        }
         if self.partition.params() != shape {
             self.shaped = entry.position;
         }
@@ -153,7 +181,7 @@ impl Owner {
                 self.recent.pop_front();
             }
         }
-        Ok((outcome, voids))
+        Ok(Applied { outcome, voids, calls })
     }
 
     /// A node says where it is. Reports of nodes that are not alive, of other lives and of other partitions say nothing.
@@ -172,6 +200,7 @@ impl Owner {
                     report.gpt
                 }
             };
+            known.keys.reported(report.fib);
             known.report = Some(Report {
                 fib: report.fib.max(before.fib),
                 whole: report.whole.max(before.whole),

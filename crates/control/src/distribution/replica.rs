@@ -1,6 +1,8 @@
 //! A node's tables, as they follow the owners of all partitions.
 
 use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::room::FibRoom;
+use super::shed::Shed;
 use crate::partition::FibUpdate;
 use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::FibOp;
@@ -8,6 +10,9 @@ use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
+
+/// Time between two tries to put keys into a FIB that was full.
+const RETRY_EVERY: Duration = Duration::from_millis(100);
 
 /// The tables of a node.
 pub trait Tables {
@@ -37,6 +42,11 @@ pub trait Tables {
 
     /// The FIB's keys of a partition.
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey>;
+
+    /// How full the FIB is; nothing counts as shed here.
+    fn room(&self) -> FibRoom {
+        FibRoom::UNLIMITED
+    }
 }
 
 /// Why a message did not do what it should.
@@ -48,9 +58,6 @@ pub enum Trouble {
     /// The GPT refused it.
     #[error("the GPT refused a delta: {0}")]
     Gpt(ApplyError),
-    /// The FIB refused it; those keys of it that fitted are there.
-    #[error("the FIB refused a key: {0}")]
-    Fib(FibError),
     /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
@@ -74,7 +81,9 @@ struct Share {
     leaving: HashMap<FlowKey, Position>,
     /// The same in the order of entries, until all nodes have the bits.
     unsettled: VecDeque<(Position, Vec<FlowKey>)>,
-    /// The same with the time from which nobody can send packets of them here.
+    /// Keys that the FIB has no room for.
+    shed: Shed,
+    /// Those that left, with the time from which nobody can send packets of them here.
     settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
 }
 
@@ -85,13 +94,19 @@ pub struct Replica<T> {
     shares: Vec<Share>,
     grace: Duration,
     life: u64,
+    /// Keys that the FIB had no room for when they came, ever.
+    shed: u64,
+    /// Keys that no FIB can hold.
+    refused: u64,
+    next_retry: Duration,
 }
 
 impl<T: Tables> Replica<T> {
     /// Empty tables, in a life of this number, higher than those before. `grace` is the longest time that a packet takes
     /// from the GPT of one node to the FIB of another.
     pub fn new(tables: T, partitions: PartitionCount, grace: Duration, life: u64) -> Self {
-        Self { tables, shares: (0..partitions.get()).map(|_| Share::default()).collect(), grace, life }
+        let shares = (0..partitions.get()).map(|_| Share::default()).collect();
+        Self { tables, shares, grace, life, shed: 0, refused: 0, next_retry: Duration::ZERO }
     }
 
     /// The tables.
@@ -103,7 +118,18 @@ impl<T: Tables> Replica<T> {
     pub fn report(&self, partition: PartitionId) -> Option<Report> {
         let share = self.shares.get(usize::from(partition.0))?;
         let Share { fib, whole, gpt, again, .. } = *share;
-        Some(Report { partition, life: self.life, fib, whole, gpt, again })
+        let room = FibRoom { shed: self.shedding() as u64, ..self.tables.room() };
+        Some(Report { partition, life: self.life, fib, whole, gpt, again, room })
+    }
+
+    /// Keys that are this node's, and that its FIB has no room for now.
+    pub fn shedding(&self) -> usize {
+        self.shares.iter().map(|share| share.shed.len()).sum()
+    }
+
+    /// Keys that the FIB had no room for when they came, and keys that no FIB can hold; ever.
+    pub const fn sheds(&self) -> (u64, u64) {
+        (self.shed, self.refused)
     }
 
     /// Begins another life with the tables as they are, as a node does that was held for dead and was not.
@@ -201,20 +227,28 @@ impl<T: Tables> Replica<T> {
         }
         self.set_all(whole.partition, whole.entries.iter().map(|(key, value)| (key, *value)))?;
         let stay: HashSet<&FlowKey> = whole.entries.iter().map(|(key, _)| key).collect();
+        self.share(whole.partition)?.shed.keep(&stay);
         let mut gone = self.tables.keys(whole.partition);
         gone.retain(|key| !stay.contains(key));
         self.share(whole.partition)?.whole = whole.position;
         self.leave(whole.partition, whole.position, gone)
     }
 
+    /// Puts keys into the FIB. Those that find no room are kept for later, and nothing else waits for them.
     fn set_all<'a>(
         &mut self,
         partition: PartitionId,
-        sets: impl Iterator<Item = (&'a FlowKey, FibValue)>,
+        sets: impl IntoIterator<Item = (&'a FlowKey, FibValue)>,
     ) -> Result<(), Trouble> {
+        let at = usize::from(partition.0);
+        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
         for (key, value) in sets {
-            self.tables.set(key, value).map_err(Trouble::Fib)?;
-            self.share(partition)?.leaving.remove(key);
+            match share.shed.set(&mut self.tables, key, value) {
+                Some(true) => {}
+                Some(false) => self.shed += 1,
+                None => self.refused += 1,
+            }
+            share.leaving.remove(key);
         }
         Ok(())
     }
@@ -229,6 +263,7 @@ impl<T: Tables> Replica<T> {
         let share = self.share(partition)?;
         share.fib = position;
         for key in &gone {
+            share.shed.forget(key);
             share.leaving.insert(*key, position);
         }
         if !gone.is_empty() {
@@ -294,9 +329,15 @@ impl<T: Tables> Replica<T> {
         Ok(is_news)
     }
 
-    /// Drops what has left and nobody asks for any longer. Returns how many keys.
+    /// Drops what has left and nobody asks for any longer, and returns how many keys. Keys that found no room are tried again.
     pub fn poll(&mut self, now: Duration) -> usize {
         let mut dropped = 0;
+        if now >= self.next_retry {
+            self.next_retry = now + RETRY_EVERY;
+            let tables = &mut self.tables;
+            let _is_full =
+                !self.shares.iter_mut().all(|share| share.shed.len() == 0 || share.shed.retry(tables));
+        }
         for share in &mut self.shares {
             while share.settled.front().is_some_and(|(due, ..)| *due <= now) {
                 let Some((_, at, keys)) = share.settled.pop_front() else { break };

@@ -5,9 +5,12 @@
 //! each: key, node, value, position of its last change | nodes u64, each: number, position of its last update | length of the GPT's control structure u64, and it | CRC-32 u32
 //! ```
 //!
-//! All integers little-endian; sessions in the order of their hashes.
+//! All integers little-endian; sessions in the order of their hashes. Behind the writers, form 2 has the verdicts of recent
+//! requests. A partition that never had a call is written in form 1, which older software reads: there are no calls before all
+//! nodes know form 2.
 
 use super::Partition;
+use super::requests::Requests;
 use super::table::{Held, Sessions};
 use super::windows::Writers;
 use crate::record::DecodeError;
@@ -18,8 +21,9 @@ use std::collections::BTreeMap;
 
 const MAGIC: &[u8; 8] = b"SBRIBPRT";
 
-/// Version of the form.
-const VERSION: u16 = 1;
+/// Versions of the form: without and with verdicts of requests.
+const FIRST: u16 = 1;
+const WITH_REQUESTS: u16 = 2;
 
 const CHECKSUM_BYTES: usize = 4;
 
@@ -30,7 +34,7 @@ pub enum SnapshotError {
     #[error("not a snapshot of a partition")]
     NotASnapshot,
     /// Written by another version of the software.
-    #[error("snapshot version {0} is not {VERSION}")]
+    #[error("snapshot version {0} is not known here: use newer software")]
     Version(u16),
     /// They are not what was written.
     #[error("the snapshot is damaged: its checksum does not match")]
@@ -55,11 +59,15 @@ impl Partition {
     pub fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.len() * 60);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if self.requests.is_empty() { FIRST } else { WITH_REQUESTS };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.id.0.to_le_bytes());
         out.extend_from_slice(&self.shapes.to_le_bytes());
         put_words(&mut out, &[self.position.0]);
         self.writers.write(&mut out);
+        if version == WITH_REQUESTS {
+            self.requests.write(&mut out);
+        }
         put_words(&mut out, &[self.sessions.len() as u64]);
         for held in self.sessions.sorted() {
             put_key(&mut out, &held.key);
@@ -96,7 +104,7 @@ impl Partition {
             return Err(SnapshotError::NotASnapshot);
         }
         let version = u16::from_le_bytes(reader.take()?);
-        if version != VERSION {
+        if version != FIRST && version != WITH_REQUESTS {
             return Err(SnapshotError::Version(version));
         }
         if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
@@ -106,6 +114,10 @@ impl Partition {
         let shapes = u32::from_le_bytes(reader.take()?);
         let [position] = reader.words()?;
         let writers = Writers::read(&mut reader)?;
+        let requests = match version {
+            FIRST => Requests::default(),
+            _ => Requests::read(&mut reader, Position(position))?,
+        };
         let [count] = reader.words()?;
         let mut sessions = Sessions::default();
         let mut last = None;
@@ -136,8 +148,9 @@ impl Partition {
         }
         let gpt = Control::read_snapshot(reader.rest())
             .map_err(|error| SnapshotError::Malformed(error.to_string()))?;
+        let position = Position(position);
         let partition =
-            Self { id, hasher, position: Position(position), writers, sessions, gpt, fib_positions, shapes };
+            Self { id, hasher, position, writers, requests, sessions, gpt, fib_positions, shapes };
         partition.check()?;
         Ok(partition)
     }

@@ -8,24 +8,24 @@ use scalebricks_types::{HashSeed, PartitionCount, Teid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(3));
-const PARTITIONS: u32 = 4;
-const MINE: PartitionId = PartitionId(1);
+pub(super) const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(3));
+pub(super) const PARTITIONS: u32 = 4;
+pub(super) const MINE: PartitionId = PartitionId(1);
 
-fn params() -> Params {
+pub(super) fn params() -> Params {
     params_of(Structure::SetSep)
 }
 
-fn params_of(structure: Structure) -> Params {
+pub(super) fn params_of(structure: Structure) -> Params {
     Params::for_keys(structure, 20_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap()
 }
 
-fn empty() -> Partition {
+pub(super) fn empty() -> Partition {
     Partition::new(MINE, params(), HASHER)
 }
 
 /// The keys of this partition, and some of others at the end.
-fn keys(count: usize) -> Vec<FlowKey> {
+pub(super) fn keys(count: usize) -> Vec<FlowKey> {
     let of = |teid| FlowKey::teid(Teid::new(teid));
     let partitions = params().partitions();
     let mine = |key: &FlowKey| partitions.of(HASHER.hash(key)) == MINE;
@@ -125,7 +125,7 @@ fn batch(structure: Structure) -> impl Strategy<Value = Vec<Change>> {
 }
 
 /// Nodes 8 and 9 do not exist as long as values have three bits.
-fn change(keys: usize) -> impl Strategy<Value = Change> {
+pub(super) fn change(keys: usize) -> impl Strategy<Value = Change> {
     let keys = self::keys(keys);
     let key = prop::sample::select(keys);
     let session = (0..10_u8, any::<u64>())

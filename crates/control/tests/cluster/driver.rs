@@ -59,6 +59,8 @@ impl World {
         for action in actions {
             self.act(number, action, spoken);
         }
+        self.log_calls(number);
+        self.ask_owners(number);
     }
 
     fn act(&mut self, number: usize, action: Action, spoken: Version) {
@@ -100,6 +102,8 @@ impl World {
                     self.shape = (Revision(expected.0 + 1), shape);
                 }
             }
+            Action::Append(partition, calls) => self.append_later_calls(number, partition, calls),
+            Action::Answer(to, partition, answers) => self.answers(number, to, partition, answers),
             Action::Keep(partition, snapshot) => {
                 self.logs[usize::from(partition.0)].snapshot = Some(snapshot);
             }

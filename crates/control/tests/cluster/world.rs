@@ -1,5 +1,6 @@
 //! The nodes, the log, the network, and what goes wrong.
 
+use crate::callers::{Calling, Calls};
 use crate::common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -22,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(20);
 const PARTITIONS: u32 = 4;
 const KEYS: u32 = 80;
 
-fn partitions() -> PartitionCount {
+pub fn partitions() -> PartitionCount {
     PartitionCount::new(PARTITIONS).unwrap()
 }
 
@@ -44,6 +45,7 @@ pub struct Process {
     pub cut_until: Option<Duration>,
     /// What it has to append, and when it gets to it.
     pub appends: Vec<(Duration, PartitionId, Change)>,
+    pub calling: Calling,
 }
 
 /// What a log's prefix says.
@@ -79,11 +81,16 @@ pub struct World {
     pub judges: usize,
     pub judged: u64,
     pub sent_on: u64,
+    /// How likely it is in a step that somebody calls.
+    pub calls_made: f64,
+    pub calls: Calls,
 }
 
 pub enum Sent {
     Beat(u64),
     Packet(Vec<u8>),
+    Calls(Vec<u8>),
+    Answers(Vec<u8>),
 }
 
 impl World {
@@ -116,6 +123,8 @@ impl World {
             judges: usize::MAX,
             judged: 0,
             sent_on: 0,
+            calls_made: 0.0,
+            calls: Calls::default(),
         };
         (0..nodes).for_each(|number| world.start(number));
         world
@@ -123,6 +132,8 @@ impl World {
 
     /// A process starts, with nothing in memory.
     pub fn start(&mut self, number: usize) {
+        self.end_calls(number);
+        self.calls.processes += 1;
         let (revision, view) = match &self.record {
             Some((revision, view)) => (Some(*revision), view.clone()),
             None => (None, View::empty(partitions())),
@@ -136,6 +147,7 @@ impl World {
             paused_until: None,
             cut_until: None,
             appends: Vec::new(),
+            calling: Calling { by: self.calls.processes, ..Calling::default() },
         };
         if self.nodes.len() <= number {
             self.nodes.resize_with(number + 1, || None);
@@ -201,14 +213,20 @@ impl World {
     }
 
     pub fn append(&mut self, partition: PartitionId, changes: &[Change]) {
+        self.append_payload(partition, encode(changes).unwrap());
+    }
+
+    pub fn append_payload(&mut self, partition: PartitionId, payload: Vec<u8>) {
         self.batches += 1;
         let id = BatchId { writer: WriterId(1), number: self.batches };
-        let log = &mut self.logs[usize::from(partition.0)];
+        let payload: std::sync::Arc<[u8]> = payload.into();
+        let is_twice = self.rng.random_bool(0.1);
         // Now and then a retry makes a batch appear twice.
-        for _ in 0..=usize::from(self.rng.random_bool(0.1)) {
+        for _ in 0..=usize::from(is_twice) {
+            let log = &mut self.logs[usize::from(partition.0)];
             let position = Position(log.entries.len() as u64 + 1);
-            let entry = Entry { position, batch: Batch { id, payload: encode(changes).unwrap().into() } };
-            let _ = log.truth.apply(&entry).unwrap();
+            let entry = Entry { position, batch: Batch { id, payload: payload.clone() } };
+            let effects = log.truth.apply(&entry).unwrap();
             log.entries.push(entry);
             let sessions =
                 log.truth.sessions().map(|(key, session)| (HASHER.hash(&key).get(), (key, session)));
@@ -218,7 +236,9 @@ impl World {
                 log.since.entry(*hash).or_insert(log.history.len());
             }
             log.history.push(sessions);
+            self.applied(partition, &effects);
         }
+        let log = &mut self.logs[usize::from(partition.0)];
         if self.rng.random_bool(0.02) {
             let snapshot = log.truth.snapshot().into();
             log.snapshot = Some(Snapshot { position: log.truth.position(), bytes: snapshot });
@@ -272,7 +292,12 @@ impl World {
                 self.net.push(Reverse((now + TICK, number)));
                 continue;
             }
+            if matches!(sent, Sent::Calls(_) | Sent::Answers(_)) {
+                self.came(from, to, &sent);
+                continue;
+            }
             match sent {
+                Sent::Calls(_) | Sent::Answers(_) => {}
                 Sent::Beat(life) => process.agent.beat(node(from), life, now),
                 Sent::Packet(bytes) => {
                     // Software does not understand what is newer, and passes it over.
@@ -323,6 +348,9 @@ impl World {
                 self.change();
             }
             self.disturb();
+            if self.rng.random_bool(self.calls_made) {
+                self.call();
+            }
             if self.rng.random_bool(self.reshapes) {
                 self.ask();
             }
