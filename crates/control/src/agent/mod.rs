@@ -27,7 +27,7 @@ pub use ownership::{REST, SNAPSHOT_EVERY};
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
-use crate::calls::Answer;
+use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::membership::{self, Membership, Placement, View};
@@ -115,6 +115,8 @@ pub struct Agent<T> {
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
     actions: Vec<Action>,
+    /// Where calls come in, for partitions that are this node's, or were: what was handed over to be logged then may be so yet.
+    desks: BTreeMap<PartitionId, Desk>,
     /// What callers are to be told.
     answers: BTreeMap<(NodeId, PartitionId), Vec<Answer>>,
     stats: AgentStats,
@@ -149,6 +151,7 @@ impl<T: Tables> Agent<T> {
             to_report: BTreeSet::new(),
             next_report: now,
             actions: Vec::new(),
+            desks: BTreeMap::new(),
             answers: BTreeMap::new(),
             stats: AgentStats::default(),
         }
@@ -258,6 +261,7 @@ impl<T: Tables> Agent<T> {
             return false;
         }
         self.hear_early(id);
+        self.judged_meanwhile(id);
         self.touched.insert(id);
         true
     }

@@ -1,6 +1,5 @@
 //! A partition that a node owns: loading it, and what it has to append for nodes that died.
 
-use crate::calls::Desk;
 use crate::distribution::{Message, Owner};
 use crate::engine::Snapshot;
 use crate::membership::{Placement, View};
@@ -46,8 +45,6 @@ pub(super) struct Ownership {
     last: Position,
     /// The position of the newest snapshot.
     kept: Position,
-    /// Where calls come in.
-    desk: Desk,
 }
 
 /// How far it is.
@@ -60,14 +57,13 @@ enum State {
 }
 
 impl Ownership {
-    pub(super) fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             state: State::Loading,
             repinned: BTreeMap::new(),
             reshaping: None,
             last: Position(0),
             kept: Position(0),
-            desk: Desk::default(),
         }
     }
 
@@ -85,19 +81,9 @@ impl Ownership {
         }
     }
 
-    /// The desk, with the owner, if calls can be judged: not before the log was read that was there when it was loaded.
-    pub(super) fn open(&mut self) -> Option<(&Owner, &mut Desk)> {
-        match &self.state {
-            State::Running(owner) if owner.partition().position() >= self.last => {
-                Some((owner, &mut self.desk))
-            }
-            _ => None,
-        }
-    }
-
-    /// The desk, to look for who waits.
-    pub(super) const fn desk(&mut self) -> &mut Desk {
-        &mut self.desk
+    /// The owner, if calls can be judged: not before the log was read that was there when it was loaded.
+    pub(super) fn open(&self) -> Option<&Owner> {
+        self.owner().filter(|owner| owner.partition().position() >= self.last)
     }
 
     /// Goes on from a state that was read. Whether it was waited for.

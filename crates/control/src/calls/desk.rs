@@ -99,6 +99,11 @@ impl Desk {
         asked_by
     }
 
+    /// The calls that wait.
+    pub fn calls(&self) -> impl Iterator<Item = CallId> {
+        self.taken.keys().copied()
+    }
+
     /// Calls that wait.
     pub fn len(&self) -> usize {
         self.taken.len()

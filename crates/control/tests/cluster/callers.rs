@@ -98,6 +98,8 @@ impl World {
             }
         }
         for (partition, (to, calls)) in sends {
+            let is_orphan = |call: &&Call| self.calls.orphaned.contains(&(partition, call.id));
+            self.calls.asked_again += calls.iter().filter(is_orphan).count() as u64;
             if to == node(number) {
                 if let Some(process) = &mut self.nodes[number] {
                     process.agent.called(to, partition, calls);
@@ -131,12 +133,21 @@ impl World {
     /// A process logs all that it has to, and ends at once.
     pub fn log_all(&mut self, number: usize) {
         let Some(process) = &mut self.nodes[number] else { return };
-        let calling = std::mem::take(&mut process.calling);
-        self.calls.lost += calling.lanes.values().map(Lane::len).sum::<usize>();
+        let mut calling = std::mem::take(&mut process.calling);
+        self.calls.lost +=
+            calling.lanes.values_mut().map(|lane| lane.len() + lane.take_done().len()).sum::<usize>();
         for (_, partition, calls) in calling.batches {
             self.calls.orphaned.extend(calls.iter().map(|call| (partition, call.id)));
             self.append_calls(partition, &calls);
         }
+    }
+
+    /// Whether a process is to log calls of others.
+    pub fn has_calls_of_others(&self, number: usize) -> bool {
+        self.nodes[number].as_ref().is_some_and(|process| {
+            let mut calls = process.calling.batches.iter().flat_map(|(.., calls)| calls);
+            calls.any(|call| call.id.by.0 != process.calling.by)
+        })
     }
 
     fn append_calls(&mut self, partition: PartitionId, calls: &[Call]) {
@@ -157,8 +168,9 @@ impl World {
     /// A process ends. What it was about to log is logged, or not.
     pub fn end_calls(&mut self, number: usize) {
         let Some(process) = self.nodes.get_mut(number).and_then(Option::as_mut) else { return };
-        let calling = std::mem::take(&mut process.calling);
-        self.calls.lost += calling.lanes.values().map(Lane::len).sum::<usize>();
+        let mut calling = std::mem::take(&mut process.calling);
+        self.calls.lost +=
+            calling.lanes.values_mut().map(|lane| lane.len() + lane.take_done().len()).sum::<usize>();
         for (_, partition, calls) in calling.batches {
             if self.rng.random_bool(0.5) {
                 self.calls.orphans += 1;
@@ -195,8 +207,6 @@ impl World {
         match sent {
             Sent::Calls(bytes) => {
                 let (partition, calls) = decode_request(bytes).unwrap();
-                let is_orphan = |call: &&Call| self.calls.orphaned.contains(&(partition, call.id));
-                self.calls.asked_again += calls.iter().filter(is_orphan).count() as u64;
                 if let Some(process) = &mut self.nodes[to] {
                     process.agent.called(node(from), partition, calls);
                 }
@@ -228,6 +238,8 @@ impl World {
             assert!(self.now < until, "{} calls have no outcome", waiting(self));
             self.step();
         }
+        // What came in the last step is taken in the next.
+        self.step();
         let Calls { made, told, lost, executed, first, .. } = &self.calls;
         assert_eq!(told.len() + lost, *made as usize);
         let known: Vec<(PartitionId, &Verdict)> =

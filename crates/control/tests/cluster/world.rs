@@ -265,7 +265,9 @@ impl World {
         if !self.is_calm && self.rng.random_bool(0.05) {
             return;
         }
-        for _ in 0..=usize::from(!self.is_calm && self.rng.random_bool(0.05)) {
+        // Answers come once at the most, as from the mesh.
+        let is_doubled = !self.is_calm && self.rng.random_bool(0.05) && !matches!(sent(), Sent::Answers(_));
+        for _ in 0..=usize::from(is_doubled) {
             let longest = if self.rng.random_bool(0.05) { 300 } else { 20 };
             let at = self.now + Duration::from_millis(self.rng.random_range(1..longest));
             self.sent += 1;

@@ -23,15 +23,34 @@ pub struct PlaneStats {
     pub astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     pub begun_anew: u64,
+    /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
+    pub shedding: u64,
+    /// Keys that its FIB had no room for when they came.
+    pub shed: u64,
+    /// Calls that this node, as the owner of their partitions, did not log.
+    pub calls_refused: u64,
 }
 
 impl ControlPlane {
     /// What was counted here.
     pub fn stats(&self) -> PlaneStats {
         let Shared { applied, voids, malformed, agent, .. } = &*self.shared;
-        let AgentStats { gaps, refused, repins, astray, begun_anew } = **agent.load();
+        let AgentStats { gaps, refused, repins, astray, begun_anew, shedding, shed, calls_refused } =
+            **agent.load();
         let [entries, voids, malformed] =
             [applied, voids, malformed].map(|counter| counter.load(Ordering::Relaxed));
-        PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew }
+        PlaneStats {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            begun_anew,
+            shedding,
+            shed,
+            calls_refused,
+        }
     }
 }

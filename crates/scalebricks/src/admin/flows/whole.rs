@@ -63,7 +63,15 @@ impl ControlledFlows {
         let nodes = heirs.nodes().to_vec();
         // All that the log pins there up to this record, whatever its position will be.
         let repin = Repin { from: node, upto: Position(u64::MAX), heirs };
+        if plane.too_old().is_some() {
+            // The owners see to it, a second later.
+            return Ok((Accepted::default(), nodes));
+        }
         let accepted = plane.accept_in_all(&Change::Repin(repin)).await?;
+        if let Some((_, why)) = accepted.refused().first() {
+            // The owners see to what is left.
+            tracing::warn!(node = number(node), partitions = accepted.refused_changes(), %why, "a drain was not taken at once");
+        }
         let notice = RepinNotice {
             partitions: view.partitions() as u64,
             heirs: nodes.iter().copied().map(number).collect(),

@@ -20,6 +20,9 @@ fn plane() -> PlaneStats {
         repins: 6,
         astray: 7,
         begun_anew: 8,
+        shedding: 9,
+        shed: 10,
+        calls_refused: 11,
     }
 }
 

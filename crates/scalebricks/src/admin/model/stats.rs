@@ -114,6 +114,15 @@ pub struct ControlStats {
     /// Times that the GPT began anew, as the cluster's had another shape.
     #[serde(default)]
     pub begun_anew: u64,
+    /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
+    #[serde(default)]
+    pub shedding: u64,
+    /// Keys that its FIB had no room for when they came.
+    #[serde(default)]
+    pub shed: u64,
+    /// Calls that this node, as the owner of their partitions, did not log.
+    #[serde(default)]
+    pub calls_refused: u64,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
@@ -136,9 +145,33 @@ pub struct PeerView {
 impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
     fn from((plane, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
         // Named field by field, so that a new counter cannot be forgotten here.
-        let PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew } = plane;
-        let mut stats =
-            Self { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, ..Self::default() };
+        let PlaneStats {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            begun_anew,
+            shedding,
+            shed,
+            calls_refused,
+        } = plane;
+        let mut stats = Self {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            begun_anew,
+            shedding,
+            shed,
+            calls_refused,
+            ..Self::default()
+        };
         if let Some(MeshStats { peers, strangers }) = mesh {
             stats.peers = peers
                 .into_iter()
