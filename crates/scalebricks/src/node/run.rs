@@ -137,7 +137,8 @@ fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result
     let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
     let keys_here = 2 * control.flows as usize / file.size.get();
     let hasher = KeyHasher::new(file.seed);
-    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
+    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here)
+        .with_max_keys(control.fib_keys);
     let key = configuration.beside(&control.key);
     let engine = control.engine.clone().with_files(|file| configuration.beside(file));
     let control = &ControlFile { engine, ..control.clone() };

@@ -147,7 +147,13 @@ impl From<FlowsError> for Refusal {
             }
             _ => Vec::new(),
         };
-        Self(code, FlowsProblem { error: error.to_string(), flows })
+        let first = match &error {
+            FlowsError::Refused { flows, .. } => {
+                flows.first().map(|(index, why)| format!("; flow {index}: {why}"))
+            }
+            _ => None,
+        };
+        Self(code, FlowsProblem { error: format!("{error}{}", first.unwrap_or_default()), flows })
     }
 }
 
