@@ -180,8 +180,10 @@ impl ControlPlane {
 
     /// The version that all nodes understand, if it is too old for changes to be made.
     pub(crate) fn too_old(&self) -> Option<Version> {
-        let spoken = self.shared.view.load().spoken().min(self.shared.version);
-        (spoken < Version::VERDICTS).then_some(spoken)
+        let view = self.shared.view.load();
+        // Of a cluster that nobody is in nothing is known.
+        let spoken = view.spoken().min(self.shared.version);
+        (view.alive().next().is_some() && spoken < Version::VERDICTS).then_some(spoken)
     }
 
     async fn submit(&self, parts: BTreeMap<PartitionId, Part>) -> Result<Accepted, RefusedChanges> {

@@ -3,7 +3,7 @@
 use super::flows::{Flow, HASHER, brought, node};
 use scalebricks_bench::BenchError;
 use scalebricks_control::agent::Packet;
-use scalebricks_control::distribution::{Message, Owner, Report};
+use scalebricks_control::distribution::{FibRoom, Message, Owner, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, encode};
@@ -190,4 +190,5 @@ const START: Report = Report {
     whole: Position(0),
     gpt: Position(0),
     again: 0,
+    room: FibRoom::UNLIMITED,
 };
