@@ -44,7 +44,7 @@ fn greeted(directory: &TempDir) -> UnixStream {
     stream.write_all(&codec::hello()).unwrap();
     let mut said = [0; codec::HELLO_BYTES];
     stream.read_exact(&mut said).unwrap();
-    assert_eq!(codec::check_hello(&said), Ok(()));
+    assert_eq!(codec::check_hello(&said), Ok(codec::Level::NEWEST));
     stream
 }
 

@@ -13,8 +13,8 @@ use super::waiting::Waiters;
 use super::wire::Envelope;
 use super::write::Submission;
 use super::{shape, view};
-use scalebricks_control::agent::{Action, Agent};
-use scalebricks_control::distribution::Tables;
+use scalebricks_control::agent::{Action, Agent, Packet};
+use scalebricks_control::distribution::{Message, Tables};
 use scalebricks_control::engine::{Engine, Entry, Snapshot};
 use scalebricks_control::partition::{Outcome, Void};
 use scalebricks_control::record::{Change, Session};
@@ -150,6 +150,15 @@ impl<T: Tables> Actor<T> {
                     self.entries(partition, &entries);
                 }
             }
+            Event::LogLost(partition, load, last) => {
+                if self.is_current(partition, load) {
+                    self.shared.reloads.fetch_add(1, Ordering::Relaxed);
+                    self.waiters.lost(partition, last);
+                    self.agent.log_lost(partition, last);
+                }
+            }
+            Event::LogEnds(partition, reported, last) => self.agent.log_ends(partition, reported, last),
+            Event::Kept(partition, is_durable) => self.agent.kept(partition, is_durable),
             Event::Repinned(partition, from) => self.agent.repinned(partition, from),
             Event::Logged(partition, position, keys) => {
                 self.unsettled[usize::from(partition.0)].push_back((position, keys));
@@ -186,7 +195,12 @@ impl<T: Tables> Actor<T> {
     /// Another node sent something.
     fn came(&mut self, from: NodeId, bytes: &[u8], now: Duration) {
         match Envelope::decode(bytes) {
-            Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
+            Ok(Envelope::Packet(packet)) => {
+                if let Packet::Message(Message::Rewind(rewind)) = &packet {
+                    self.waiters.lost(rewind.partition, rewind.last);
+                }
+                self.agent.packet(from, packet, now);
+            }
             Ok(Envelope::Question(number, key)) => {
                 // Who is not the owner says nothing: the one who asks asks again.
                 if let Ok(found) = self.look_up(&key) {
@@ -312,7 +326,11 @@ impl<T: Tables> Actor<T> {
                 tokio::spawn(shape::propose(engine, revision, shape, events));
             }
             Action::Keep(partition, snapshot) => {
-                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot));
+                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot, self.events.clone()));
+            }
+            Action::Confirm(partition, reported) => {
+                let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
+                tokio::spawn(confirm(engine, partition, reported, events));
             }
         }
     }
@@ -388,14 +406,42 @@ impl<T: Tables> Actor<T> {
 }
 
 /// Keeps a snapshot, and trims the log below it when the engine has read it back.
-async fn keep(engine: Arc<dyn Engine>, partition: PartitionId, snapshot: Snapshot) {
+async fn keep(
+    engine: Arc<dyn Engine>,
+    partition: PartitionId,
+    snapshot: Snapshot,
+    events: mpsc::Sender<Event>,
+) {
     let position = snapshot.position;
-    let kept = match engine.put_snapshot(partition, snapshot).await {
-        Ok(()) => engine.trim(partition, position).await,
-        Err(error) => Err(error),
-    };
-    match kept {
+    let kept = engine.put_snapshot(partition, snapshot).await;
+    match &kept {
         Ok(()) => tracing::debug!(partition = partition.0, position = position.0, "snapshot kept"),
         Err(error) => tracing::warn!(partition = partition.0, %error, "a snapshot could not be kept"),
+    }
+    if kept.is_ok()
+        && let Err(error) = engine.trim(partition, position).await
+    {
+        // The next snapshot trims more.
+        tracing::warn!(partition = partition.0, %error, "the log could not be trimmed");
+    }
+    let _ends = events.send(Event::Kept(partition, kept.is_ok())).await;
+}
+
+/// Finds out whether a log reaches a position that a node has reported. Without an answer it is asked again.
+async fn confirm(
+    engine: Arc<dyn Engine>,
+    partition: PartitionId,
+    reported: Position,
+    events: mpsc::Sender<Event>,
+) {
+    match engine.last(partition).await {
+        Ok(last) => {
+            if last < reported {
+                let (partition, reported, last) = (partition.0, reported.0, last.0);
+                tracing::error!(partition, reported, last, "the log lost entries that are in tables");
+            }
+            let _ends = events.send(Event::LogEnds(partition, reported, last)).await;
+        }
+        Err(error) => tracing::warn!(partition = partition.0, %error, "the log cannot be read now"),
     }
 }
