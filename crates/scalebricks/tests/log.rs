@@ -126,7 +126,9 @@ fn what_a_restart_replays_is_bounded_in_bytes_and_the_log_and_disk_follow() {
             if bytes <= allowed && is_trimmed && disk <= space {
                 break;
             }
-            told = format!("{entries} entries of {bytes} bytes, {allowed} allowed; {disk} on disk, {space} allowed; {told}");
+            told = format!(
+                "{entries} entries of {bytes} bytes, {allowed} allowed; {disk} on disk, {space} allowed; {told}"
+            );
             assert!(std::time::Instant::now() < until, "{told}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

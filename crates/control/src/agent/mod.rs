@@ -17,6 +17,7 @@
 //! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
 
 mod keeping;
+mod lost;
 mod ownership;
 mod packet;
 mod reports;
@@ -67,8 +68,8 @@ pub enum Action {
     /// Keep this snapshot, read it back, and trim the log below it; say by [`Agent::kept`] what came of it. No other is asked for
     /// before.
     Keep(PartitionId, Snapshot),
-    /// A node says that it is at this position, which its partition's owner has not come to: ask for the last position of the log,
-    /// and hand both to [`Agent::log_ends`].
+    /// A node says that it is at this position, which its partition's owner has not come to: read from the one behind it, and if the
+    /// engine says that the log ends before ([`ReadError::Ahead`](crate::engine::ReadError::Ahead)), tell [`Agent::log_ends`].
     Confirm(PartitionId, Position),
 }
 
@@ -295,30 +296,11 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// The engine says that the log of a partition ends at `last`, before the entry that was applied here last: an older log took its
-    /// place. The partition is loaded anew, and all tables are brought to what it is then.
-    pub fn log_lost(&mut self, partition: PartitionId, last: Position) {
-        if let Some(ownership) = self.owned.get_mut(&partition) {
-            *ownership = Ownership::new(self.keeping.limits).behind(last);
-            self.actions.push(Action::Load(partition));
-        }
-    }
-
     /// The log or the snapshot of a partition could not be read, or was trimmed away: to be loaded anew.
     pub fn reload(&mut self, partition: PartitionId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
             *ownership = Ownership::new(self.keeping.limits);
             self.actions.push(Action::Load(partition));
-        }
-    }
-
-    /// The log of a partition ends at `last`, as the engine said after a node had reported a position. A log that ends before it has
-    /// lost entries that are in tables: it was replaced by an older one.
-    pub fn log_ends(&mut self, partition: PartitionId, reported: Position, last: Position) {
-        let owner = self.owned.get_mut(&partition).and_then(Ownership::owner_mut);
-        if let Some(owner) = owner.filter(|owner| reported > last && owner.partition().position() <= last) {
-            owner.rewind(last);
-            self.touched.insert(partition);
         }
     }
 

@@ -118,7 +118,13 @@ impl Log {
         self.seen.store(last, Ordering::Relaxed);
         self.losses.fetch_add(1, Ordering::Release);
         let (partition, stream) = (self.partition.0, self.stream.as_str());
-        tracing::error!(partition, stream, last, seen, "the log lost entries: it ends before one that was seen");
+        tracing::error!(
+            partition,
+            stream,
+            last,
+            seen,
+            "the log lost entries: it ends before one that was seen"
+        );
         true
     }
 

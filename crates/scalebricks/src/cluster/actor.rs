@@ -2,12 +2,13 @@
 
 use super::counters::{Arrived, Carrying, flow_count};
 use super::event::Event;
-use super::follow::Following;
+use super::follow::{Following, confirm};
 use super::inbox::{Beats, Inbox};
 use super::placement::Placed;
 use super::plane::{Link, PlaneConfig, Shared};
 use super::repins::RepinNotice;
 use super::rib::Reading;
+use super::snapshots::keep;
 use super::verify::Verifications;
 use super::waiting::Waiters;
 use super::wire::Envelope;
@@ -15,7 +16,7 @@ use super::write::Submission;
 use super::{shape, view};
 use scalebricks_control::agent::{Action, Agent, Packet};
 use scalebricks_control::distribution::{Message, Tables};
-use scalebricks_control::engine::{Engine, Entry, Snapshot};
+use scalebricks_control::engine::{Engine, Entry};
 use scalebricks_control::partition::{Outcome, Void};
 use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::FlowCount;
@@ -402,46 +403,5 @@ impl<T: Tables> Actor<T> {
             self.questions.retain(|_, answer| !answer.is_closed());
             self.tallies.retain(|_, answer| !answer.is_closed());
         }
-    }
-}
-
-/// Keeps a snapshot, and trims the log below it when the engine has read it back.
-async fn keep(
-    engine: Arc<dyn Engine>,
-    partition: PartitionId,
-    snapshot: Snapshot,
-    events: mpsc::Sender<Event>,
-) {
-    let position = snapshot.position;
-    let kept = engine.put_snapshot(partition, snapshot).await;
-    match &kept {
-        Ok(()) => tracing::debug!(partition = partition.0, position = position.0, "snapshot kept"),
-        Err(error) => tracing::warn!(partition = partition.0, %error, "a snapshot could not be kept"),
-    }
-    if kept.is_ok()
-        && let Err(error) = engine.trim(partition, position).await
-    {
-        // The next snapshot trims more.
-        tracing::warn!(partition = partition.0, %error, "the log could not be trimmed");
-    }
-    let _ends = events.send(Event::Kept(partition, kept.is_ok())).await;
-}
-
-/// Finds out whether a log reaches a position that a node has reported. Without an answer it is asked again.
-async fn confirm(
-    engine: Arc<dyn Engine>,
-    partition: PartitionId,
-    reported: Position,
-    events: mpsc::Sender<Event>,
-) {
-    match engine.last(partition).await {
-        Ok(last) => {
-            if last < reported {
-                let (partition, reported, last) = (partition.0, reported.0, last.0);
-                tracing::error!(partition, reported, last, "the log lost entries that are in tables");
-            }
-            let _ends = events.send(Event::LogEnds(partition, reported, last)).await;
-        }
-        Err(error) => tracing::warn!(partition = partition.0, %error, "the log cannot be read now"),
     }
 }

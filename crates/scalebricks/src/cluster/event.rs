@@ -29,7 +29,7 @@ pub(super) enum Event {
     Entries(PartitionId, u64, Vec<Entry>),
     /// The log of a partition ends here, before what was handed over of it.
     LogLost(PartitionId, u64, Position),
-    /// A partition's log ends at the second of these, as the engine says: a node had reported the first.
+    /// A node has reported the first of these positions, and the log of the partition ends at the second, which is before it.
     LogEnds(PartitionId, Position, Position),
     /// A partition's snapshot is durable, or could not be stored.
     Kept(PartitionId, bool),

@@ -3,8 +3,9 @@
 use super::event::Event;
 use super::rib::{Reading, RibError};
 use futures_util::{FutureExt, StreamExt};
-use scalebricks_control::engine::{BoxStream, Entry, ReadError};
+use scalebricks_control::engine::{BoxStream, Engine, Entry, ReadError};
 use scalebricks_types::{PartitionId, Position};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -126,6 +127,30 @@ fn together(
         next = if has_room { entries.next().now_or_never().flatten() } else { None };
     }
     (read, None)
+}
+
+/// Finds out whether a log reaches a position that a node has reported. Without an answer it is asked again.
+pub(super) async fn confirm(
+    engine: Arc<dyn Engine>,
+    partition: PartitionId,
+    reported: Position,
+    events: mpsc::Sender<Event>,
+) {
+    // Asked as a reader who has applied that position: an engine whose servers may lag makes sure before it says no.
+    match engine.read(partition, Position(reported.0.saturating_add(1)), 0).await {
+        Ok(_) | Err(ReadError::Trimmed { .. }) => {}
+        Err(ReadError::Ahead { last, .. }) => {
+            let (id, at, end) = (partition.0, reported.0, last.0);
+            tracing::error!(
+                partition = id,
+                reported = at,
+                last = end,
+                "the log lost entries that are in tables"
+            );
+            let _ends = events.send(Event::LogEnds(partition, reported, last)).await;
+        }
+        Err(error) => tracing::warn!(partition = partition.0, %error, "the log cannot be read now"),
+    }
 }
 
 impl Trouble {

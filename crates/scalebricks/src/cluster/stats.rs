@@ -36,17 +36,6 @@ impl ControlPlane {
         let AgentStats { gaps, refused, repins, astray, begun_anew, rewound } = **agent.load();
         let [entries, voids, malformed, reloads] =
             [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
-        PlaneStats {
-            entries,
-            voids,
-            malformed,
-            gaps,
-            refused,
-            repins,
-            astray,
-            begun_anew,
-            reloads,
-            rewound,
-        }
+        PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, reloads, rewound }
     }
 }

@@ -211,7 +211,10 @@ impl Follower {
     /// The log lost entries that are applied here: names are read again, from the snapshot and the entries there are. The table
     /// keeps what it has until then.
     fn begin_anew(&mut self) {
-        tracing::error!(applied = self.position.0, "the log lost entries that are applied; the names are read again");
+        tracing::error!(
+            applied = self.position.0,
+            "the log lost entries that are applied; the names are read again"
+        );
         self.progress.reload();
         (self.position, self.goal, self.is_behind, self.is_whole) = (Position(0), None, true, true);
         self.is_anew = true;
