@@ -72,6 +72,9 @@ pub struct Options {
     pub discover: bool,
     /// After this time a call says that it does not know, or that the servers are not to be had: 100 ms to 1 h.
     pub timeout: Duration,
+    /// A log that ends before entries that were seen is believed when its leader has said so for this long, without
+    /// contradiction: servers that are cut off or elect a leader may lag for some seconds. 100 ms to 1 h.
+    pub lost_after: Duration,
     /// Bytes of batches and messages that may wait for the servers, at least 2 MiB. Who comes with more waits, and is
     /// refused at the end of `timeout`. A small batch counts as 4 KiB.
     pub in_flight_bytes: usize,
@@ -87,6 +90,7 @@ impl Default for Options {
             tls: None,
             discover: true,
             timeout: Duration::from_secs(5),
+            lost_after: Duration::from_secs(30),
             in_flight_bytes: 64 << 20,
         }
     }
@@ -105,6 +109,8 @@ impl Options {
             "replicas are 1, 3 or 5"
         } else if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.timeout) {
             "the timeout is not from 100 ms to 1 h"
+        } else if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.lost_after) {
+            "lost_after is not from 100 ms to 1 h"
         } else if !(2 << 20..=1 << 40).contains(&self.in_flight_bytes) {
             "in_flight_bytes is below 2 MiB"
         } else {

@@ -132,9 +132,19 @@ impl Cluster {
 
     /// An engine; servers that have just been started need some time to agree on a leader.
     pub async fn open(&self, prefix: &str) -> JetStream {
+        self.open_with(self.options(prefix)).await
+    }
+
+    /// An engine that soon believes that a log lost entries.
+    pub async fn open_credulous(&self, prefix: &str) -> JetStream {
+        let (timeout, lost_after) = (Duration::from_secs(2), Duration::from_secs(2));
+        self.open_with(Options { timeout, lost_after, ..self.options(prefix) }).await
+    }
+
+    async fn open_with(&self, options: Options) -> JetStream {
         let began = Instant::now();
         loop {
-            match JetStream::connect(self.options(prefix)).await {
+            match JetStream::connect(options.clone()).await {
                 Ok(engine) => return engine,
                 Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
             }

@@ -274,7 +274,7 @@ fn problems_of_the_control_plane_are_named() {
         (
             "flows = 1_000_000",
             "flows = 9\nversion = 99",
-            "control.version: this software knows versions 1 to 2",
+            "control.version: this software knows versions 1 to 3",
         ),
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
         ("node = 0", "node = 2", "2 is not another node of the cluster"),
