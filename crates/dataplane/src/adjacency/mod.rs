@@ -136,7 +136,7 @@ pub struct Adjacencies {
     groups: Box<[Group]>,
     /// By [`OutputPort`].
     stations: [Stations; 2],
-    /// Whether addresses that no router may forward to have no next hop.
+    /// See [`Self::is_strict`].
     is_strict: bool,
     /// What the node answers for on the Internet link, if that may change.
     own: Option<OwnAddresses>,
@@ -157,6 +157,14 @@ impl Adjacencies {
     /// The addresses that the node answers for on the Internet link, if that may change.
     pub(crate) const fn own(&self) -> Option<&OwnAddresses> {
         self.own.as_ref()
+    }
+
+    /// Whether the node forwards only what a router may: not from or to a link-local address (RFC 4291 §2.5.6,
+    /// RFC 3927 §7), and not to the destinations that [`Self::internet`] names. Always so on real links. The cluster in
+    /// memory ([`Self::fixed`]) has no links that an address could be local to, and judges only where a packet to a UE
+    /// goes.
+    pub(crate) const fn is_strict(&self) -> bool {
+        self.is_strict
     }
 
     /// With what is known of the base stations put together.
@@ -283,20 +291,29 @@ impl Adjacencies {
     }
 }
 
+/// Whether an address is link-local unicast: fe80::/10 (RFC 4291 §2.5.6) or 169.254.0.0/16 (RFC 3927 §2.1).
+#[inline]
+pub(crate) const fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
 /// Whether a router may forward packets to this address.
 #[inline]
 fn is_forwarded(dst: IpAddr) -> bool {
     match dst {
         IpAddr::V4(dst) => {
             let first = dst.to_bits() >> 24;
-            let link_local = dst.to_bits() >> 16 == 0xa9fe;
-            first.wrapping_sub(1) < 223 && first != 127 && !link_local // 0: "this" network; 224 and up
+            // 0: "this" network; 224 and up: multicast and class E
+            first.wrapping_sub(1) < 223 && first != 127 && !is_link_local(IpAddr::V4(dst))
         }
         IpAddr::V6(dst) => {
             let bits = dst.to_bits();
             let multicast = bits >> 120 == 0xff;
             let unspecified_or_loopback = bits < 2;
-            !multicast && !dst.is_unicast_link_local() && !unspecified_or_loopback
+            !multicast && !is_link_local(IpAddr::V6(dst)) && !unspecified_or_loopback
         }
     }
 }
