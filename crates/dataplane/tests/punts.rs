@@ -1,5 +1,7 @@
 //! What a node gives to its slow path, and what becomes of it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
 mod common;
 mod lab;
 

@@ -277,16 +277,13 @@ impl Ledger {
     }
 
     fn wrong(&mut self, id: u64, violation: &Violation) {
-        let number = match self.fate(id) {
-            Some(fate) => {
-                fate.wrong = true;
-                fate.number
-            }
+        let number = if let Some(fate) = self.fate(id) {
+            fate.wrong = true;
+            fate.number
+        } else {
             // A packet that was never put in has no number but its tag.
-            None => {
-                self.totals.misdelivered += 1;
-                id
-            }
+            self.totals.misdelivered += 1;
+            id
         };
         self.totals.problems.add(number, violation);
     }

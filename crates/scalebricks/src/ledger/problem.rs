@@ -104,6 +104,7 @@ pub struct Problems {
 
 impl Problems {
     /// Whether there are none.
+    #[cfg(test)]
     pub const fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -147,7 +148,9 @@ mod tests {
 
     fn all(problems: &[(u64, Violation)]) -> Problems {
         let mut all = Problems::default();
-        problems.iter().for_each(|(packet, violation)| all.add(*packet, violation));
+        for (packet, violation) in problems {
+            all.add(*packet, violation);
+        }
         all
     }
 

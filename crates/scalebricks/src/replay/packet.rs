@@ -26,7 +26,7 @@ pub(super) struct UserPacket {
     pub(super) datagram: Option<DatagramId>,
     /// A piece without ports; the tuple is not its datagram's.
     pub(super) is_later_fragment: bool,
-    /// Its destination is a link-local address: fe80::/10 or 169.254.0.0/16.
+    /// Its destination is a link-local address: `fe80::/10` or `169.254.0.0/16`.
     pub(super) is_to_link_local: bool,
     /// The IPv4 header checksum is right; always so for IPv6.
     pub(super) is_checksum_good: bool,

@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// Outer IPv4, UDP and GTP-U headers.
 const TUNNEL: usize = 36;
+/// The largest IPv4 packet.
+const MAX_IP_LEN: usize = 65_535;
 
 /// Source, destination, source port, destination port, protocol.
 type Tuple = (IpAddr, IpAddr, u16, u16, u8);
@@ -197,7 +199,7 @@ fn forwardable(file: &Path, key: KeyProfile, verifies_checksums: bool) -> u64 {
             (is_upstream, KeyProfile::Flow5) => is_upstream.is_some(),
             (_, KeyProfile::Ue) => ues.contains(&ue(packet.dst)),
         };
-        let fits = packet.len + TUNNEL <= usize::from(u16::MAX);
+        let fits = packet.len + TUNNEL <= MAX_IP_LEN;
         count += u64::from(has_flow && fits && !is_refused);
     }
     count
