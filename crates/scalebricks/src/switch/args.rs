@@ -61,8 +61,8 @@ impl SwitchCall {
 /// What can be done with a switch.
 #[derive(Debug, Subcommand)]
 pub enum SwitchCommand {
-    /// Check a configuration and the names it leads to, and start nothing
-    Check(ConfigArgs),
+    /// Check a configuration, the names and all files it leads to: refuse what `run` would refuse, except devices
+    Check(CheckArgs),
 
     /// Run the switch until SIGTERM; SIGHUP has it read its names again
     Run(ConfigArgs),
@@ -85,6 +85,18 @@ pub struct ConfigArgs {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+}
+
+/// What a check is told.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+
+    /// The switch is to run on another machine: do not ask this one for its addresses, ports in use and directories
+    #[arg(long)]
+    pub elsewhere: bool,
 }
 
 /// What a replay is told.

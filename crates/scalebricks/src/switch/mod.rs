@@ -152,13 +152,19 @@ fn name_lines(path: &Path, errors: &FileErrors) -> String {
     lines.join("\n")
 }
 
-/// Checks a configuration and the names it leads to, and says what the switch would be. Starts nothing.
+/// Checks a configuration, the names and all files it leads to, and says what the switch would be. Starts nothing. What depends on
+/// this machine is checked only if the switch `is_here`.
 ///
 /// # Errors
-/// [`SwitchError`].
-pub fn check(config: &Path, console: &Console) -> Result<u8, SwitchError> {
+/// [`SwitchError`]: what [`run`] would refuse, except devices. Ports without a device are said to be for a replay.
+pub fn check(config: &Path, is_here: bool, console: &Console) -> Result<u8, SwitchError> {
     let configuration = Configuration::read(config)?;
     let file = &configuration.file;
+    if let Some(control) = configuration.control() {
+        crate::cluster::check_engine(&control.engine, &control.name)
+            .map_err(|error| log::LogError::Engine(error.to_string()))?;
+    }
+    admin::listen(&configuration).check(is_here)?;
     let mut table = configuration.table()?;
     let names = if file.control.is_some() {
         "names from the log".to_owned()
@@ -172,8 +178,10 @@ pub fn check(config: &Path, console: &Console) -> Result<u8, SwitchError> {
             quantity::bytes(stats.table_bytes as u64),
         )
     };
-    let summary =
-        format!("switch by {}: {names}; ports {}", file.names.kind.word(), file.port_names.all().join(", "));
+    let has_devices = file.ports.iter().all(|port| port.device.is_some());
+    let ports = file.port_names.all().join(", ");
+    let use_of = if has_devices { "" } else { " (for a replay only: not all have a device)" };
+    let summary = format!("switch by {}: {names}; ports {ports}{use_of}", file.names.kind.word());
     console.result(&summary)?;
     Ok(status::SUCCESS)
 }

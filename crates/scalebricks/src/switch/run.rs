@@ -37,9 +37,7 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     let switch = Arc::new(Running::new(configuration, table, started));
     let file = &switch.configuration.file;
     let wanted = wanted(file)?;
-    if let Some(control) = &file.control {
-        let mut control = control.clone();
-        control.engine = control.engine.with_files(|file| switch.configuration.beside(file));
+    if let Some(control) = switch.configuration.control() {
         let log = LogHandle::start(&control, file, switch.names.clone())?;
         let _once = switch.log.set(log);
     } else {

@@ -205,7 +205,7 @@ fn flows_may_come_from_the_control_plane() {
     let control = controlled("engine = \"unix:/run/x/engine.sock\"", to).unwrap().control.unwrap();
     let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
     assert_eq!((nats.servers.len(), nats.replicas), (2, 3));
-    assert_eq!(nats.credentials, Some("x.creds".into()));
+    assert_eq!(nats.auth, NatsAuth::Credentials("x.creds".into()));
 }
 
 #[test]
