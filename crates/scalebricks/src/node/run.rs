@@ -7,29 +7,26 @@
 //! ```
 
 use super::NodeError;
-use super::config::{ControlFile, Role};
+use super::config::Role;
 use super::flow_columns::FlowParser;
 use super::links::{self, Link, Links};
 use super::load::Configuration;
 use super::preflight::{listen, local_config};
 use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
-use super::source::Source;
+use super::source::{Source, control_plane};
 use super::takeover::Watch;
 use super::worker::{Told, Worker};
 use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
 use crate::admin::server::AdminServer;
-use crate::cluster::daemon::{self, Daemon, DaemonError, SharedTables};
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::Local;
-use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_dataplane::tap::Taps;
 use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
-use scalebricks_types::KeyHasher;
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -130,17 +127,6 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
 
 fn elapsed_ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The control plane, with empty tables.
-fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result<Daemon, NodeError> {
-    let file = &configuration.node;
-    let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
-    let keys_here = 2 * control.flows as usize / file.size.get();
-    let hasher = KeyHasher::new(file.seed);
-    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
-    let setting = daemon::Setting { control, node: file.id, params, seed: file.seed, key: &control.key };
-    Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }
 
 /// What pins flows over the admin interface, if they come from the control plane.
