@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         }
         .map_err(|error| (error.to_string(), status::FAILURE)),
         Command::Switch(call) => match call.command() {
-            SwitchCommand::Check(args) => switch::check(&args.config, !args.elsewhere, &console),
+            SwitchCommand::Check(args) => switch::check(&args, &console),
             SwitchCommand::Run(args) => {
                 log(LogFormat::Text);
                 switch::run(&args.config)

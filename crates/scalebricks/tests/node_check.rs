@@ -145,7 +145,7 @@ fn what_the_configuration_says_is_refused_at_once() {
         // Addresses.
         ("10.9.0.1\"", "10.8.0.1\"", "addresses and routes: "),
         ("10.9.0.2/24", "192.0.2.2/24", "port.addresses: 192.0.2.2 is there twice"),
-        ("192.0.2.2/24", "240.0.0.1/24", "240.0.0.1"),
+        ("10.9.0.2/24", "10.9.0.2/24\", \"240.0.0.1/8", "addresses and routes: "),
         ("\"10.254.0.10:7400\"", "\"0.0.0.0:7400\"", "control.peer.address: 0.0.0.0:7400 is no address of another node"),
         ("\"10.254.0.10:7400\"", "\"10.254.0.10:0\"", "is no address of another node"),
         (&listen, "listen = \"127.0.0.1:0\"", "control.listen: 127.0.0.1:0 is no address that other nodes can be told"),
@@ -248,6 +248,7 @@ fn a_switch_is_checked_in_the_same_way() {
     }
     assert!(check("127.0.0.1:0", "203.0.113.77:1", &[]).unwrap_err().contains("203.0.113.77:1: "));
     check("127.0.0.1:0", "203.0.113.77:1", &["--elsewhere"]).unwrap();
-    let told = check("device = \"net_null1\"\n", "", &[]).unwrap();
-    assert!(told.contains("for a replay only"), "{told}");
+    let told = check("device = \"net_null1\"\n", "", &[]).unwrap_err();
+    assert!(told.contains("port 'p1' has no device"), "{told}");
+    check("device = \"net_null1\"\n", "", &["--replay"]).unwrap();
 }

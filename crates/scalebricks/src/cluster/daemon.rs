@@ -263,13 +263,10 @@ impl Drop for Daemon {
     }
 }
 
-/// Checks the files that a control plane reads at its start: the cluster key, secrets, TLS.
-///
-/// # Errors
-/// [`DaemonError`].
-pub fn check_files(control: &ControlFile) -> Result<(), DaemonError> {
-    ClusterKey::read(&control.key)?;
-    check(&control.engine, &control.name)
+/// Checks the files that a control plane reads at its start: the cluster key, secrets, TLS. All that is wrong with them.
+pub fn check_files(control: &ControlFile) -> Vec<DaemonError> {
+    let key = ClusterKey::read(&control.key).map(drop).map_err(DaemonError::from);
+    [key, check(&control.engine, &control.name)].into_iter().filter_map(Result::err).collect()
 }
 
 /// Checks that this machine has an address to listen at for other nodes. A port in use is an error unless the node itself

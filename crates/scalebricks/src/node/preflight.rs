@@ -64,12 +64,12 @@ fn check_slow_path(configuration: &Configuration) -> Result<(), NodeError> {
 fn check_control(configuration: &Configuration, is_here: bool, is_running: bool) -> Vec<DaemonError> {
     let file = &configuration.node;
     let Some(control) = configuration.control() else { return Vec::new() };
-    let checks = [
-        daemon::params(&control, file.gpt, file.size).map(drop).map_err(DaemonError::from),
-        daemon::check_files(&control),
-        if is_here { daemon::check_listen(control.listen, is_running) } else { Ok(()) },
-    ];
-    checks.into_iter().filter_map(Result::err).collect()
+    let mut problems = daemon::check_files(&control);
+    problems.extend(daemon::params(&control, file.gpt, file.size).err().map(DaemonError::from));
+    if is_here {
+        problems.extend(daemon::check_listen(control.listen, is_running).err());
+    }
+    problems
 }
 
 /// Where the admin interface listens; files are found beside the configuration.

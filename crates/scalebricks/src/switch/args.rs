@@ -14,7 +14,7 @@ configuration, the file of names, and what becomes of names that are not known."
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks switch check --config switch.toml
-      Says what the switch would be, or every line that is wrong and what is allowed there.
+      Says what the switch would be, or what `run` would refuse. Of devices only their names are looked at.
   scalebricks switch replay --config switch.toml --in left=a.pcap --in right=b.pcap --out out/
       Captures through the switch, in this process: one capture a port of what would have left by it.
   scalebricks switch --config switch.toml
@@ -97,6 +97,10 @@ pub struct CheckArgs {
     /// The switch is to run on another machine: do not ask this one for its addresses, ports in use and directories
     #[arg(long)]
     pub elsewhere: bool,
+
+    /// The configuration is for a replay: ports need no devices
+    #[arg(long)]
+    pub replay: bool,
 }
 
 /// What a replay is told.

@@ -35,6 +35,17 @@ impl Configuration {
         self.folder.join(file)
     }
 
+    /// The devices of the ports, in their order.
+    ///
+    /// # Errors
+    /// [`SwitchError::NoDevice`].
+    pub fn devices(&self) -> Result<Vec<&str>, SwitchError> {
+        let ports = self.file.ports.iter().zip(self.file.port_names.all());
+        ports
+            .map(|(port, name)| port.device.as_deref().ok_or_else(|| SwitchError::NoDevice(name.clone())))
+            .collect()
+    }
+
     /// The log that names come from, if they do, with its files found.
     pub fn control(&self) -> Option<ControlFile> {
         let control = self.file.control.clone()?;

@@ -1,7 +1,7 @@
 //! Every configuration in the documentation passes the check that a node or a switch makes before it starts.
 //!
 //! A block of TOML is a whole configuration, or a part of one: then its fence says `toml fragment`, or `toml fragment of a switch`, and
-//! it is laid over the example in `examples`. The files that it names are made beside it.
+//! it is laid over the whole one of the same page, or over the example in `examples`. The files that it names are made beside it.
 
 use super::files::{example, read, repository, run, secret};
 use super::overlay::overlay;
@@ -99,7 +99,13 @@ fn every_configuration_in_the_documentation_passes_its_check() {
     for block in all.iter().filter(|block| block.kind.split(' ').next() == Some("toml")) {
         let (whole, is_switch) = match block.kind.as_str() {
             "toml" => (block.text.clone(), block.text.contains("[switch]")),
-            "toml fragment" => (overlay(&read("examples/node/node1.toml"), &block.text), false),
+            "toml fragment" => {
+                let same_page = |other: &&Block| {
+                    other.kind == "toml" && other.document == block.document && other.text.contains("[node]")
+                };
+                let whole = all.iter().find(same_page).map(|whole| whole.text.clone());
+                (overlay(&whole.unwrap_or_else(|| read("examples/node/node1.toml")), &block.text), false)
+            }
             "toml fragment of a switch" => (overlay(&read("examples/switch/switch.toml"), &block.text), true),
             other => panic!("{}:{}: what is '{other}'?", block.document, block.line),
         };

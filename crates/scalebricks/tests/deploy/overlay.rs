@@ -36,20 +36,23 @@ impl Section {
     }
 }
 
-/// The whole with the part in it. A section of the part that has the first key of the whole's takes its place; another adds to it.
-/// A new `[control]` brings its peers along.
+/// The whole with the part in it. A section of the part that has the first key of the whole's takes its place; another adds to it, as
+/// one of a port always does. A new `[control]` brings its peers along, and flows do not come from a file any more.
 pub fn overlay(whole: &str, part: &str) -> String {
     let part = sections(part);
     let is_replaced = |old: &Section, new: &Section| {
-        new.is_of(old) && new.lines.iter().any(|line| Some(key(line)) == old.lines.first().map(|line| key(line)))
+        let is_port = old.header == "[[port]]";
+        !is_port && new.is_of(old) && new.lines.iter().any(|line| Some(key(line)) == old.lines.first().map(|line| key(line)))
     };
     let mut text = String::new();
     let mut whole = sections(whole);
-    let has_new_control = whole
-        .iter()
-        .any(|old| old.header == "[control]" && part.iter().any(|new| is_replaced(old, new)));
-    if has_new_control {
+    let old_control = whole.iter().find(|section| section.header == "[control]");
+    let new_control = part.iter().find(|section| section.header == "[control]");
+    if new_control.is_some_and(|new| old_control.is_none_or(|old| is_replaced(old, new))) {
         whole.retain(|old| !old.header.starts_with("[[control.") && !old.header.starts_with("[control."));
+        for section in whole.iter_mut().filter(|section| section.header == "[node]") {
+            section.lines.retain(|line| key(line) != "flows");
+        }
     }
     let mut is_used = vec![false; part.len()];
     for old in &whole {
@@ -79,6 +82,6 @@ fn a_part_adds_to_a_section_or_takes_its_place() {
     let replaced = overlay(whole, "[control]\nengine = 2\n[[port]]\nrole = 1 # this one\n[[port]]\nrole = 2\n");
     assert_eq!(
         replaced.trim(),
-        "[a]\none = 1\ntwo = 2\n[control]\nengine = 2\n[[port]]\nrole = 1 # this one\n[[port]]\nrole = 2"
+        "[a]\none = 1\ntwo = 2\n[control]\nengine = 2\n[[port]]\nrole = 1 # this one\nx = 1\n[[port]]\nrole = 2"
     );
 }
