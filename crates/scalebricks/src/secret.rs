@@ -106,7 +106,11 @@ impl<'de> Deserialize<'de> for SecretAt {
                     Some("file") => SecretAt::File(map.next_value()?),
                     Some("env") => SecretAt::Env(map.next_value()?),
                     Some(other) => return Err(A::Error::unknown_field(other, &["file", "env"])),
-                    None => return Err(A::Error::custom("empty: write { file = \"PATH\" } or { env = \"NAME\" }")),
+                    None => {
+                        return Err(A::Error::custom(
+                            "empty: write { file = \"PATH\" } or { env = \"NAME\" }",
+                        ));
+                    }
                 };
                 match map.next_key::<String>()? {
                     None => Ok(place),

@@ -81,8 +81,9 @@ impl Place {
             secret(&path(name), &"0123456789abcdef".repeat(4), 0o600);
         }
         // Free a moment ago, and below the range that the system draws from.
-        let mut free = (20_000 + std::process::id() as u16 % 10_000..)
-            .filter(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok());
+        let mut free = (20_000 + std::process::id() as u16 % 10_000..).filter(|&port| {
+            TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+        });
         let (admin, mesh) = (free.next().unwrap(), free.next().unwrap());
         let config = NODE.replace("ADMIN", &admin.to_string()).replace("MESH", &mesh.to_string());
         Self { folder, config, mesh }
@@ -98,7 +99,8 @@ impl Place {
         fs::write(self.path("node.toml"), self.config.replacen(from, to, 1)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
         let command = command.args(["node", "check", "--quiet", "node.toml"]).args(more);
-        let out = command.current_dir(self.folder.path()).env_remove("SCALEBRICKS_TEST_NONE").output().unwrap();
+        let out =
+            command.current_dir(self.folder.path()).env_remove("SCALEBRICKS_TEST_NONE").output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         match out.status.code() {
             Some(0) => Ok(text(out.stdout)),
@@ -118,12 +120,20 @@ fn what_the_configuration_says_is_refused_at_once() {
     let admin = place.config.lines().find(|line| line.starts_with("listen")).unwrap().to_owned();
     for (from, to, expected) in [
         // How servers are reached, and how they know the node.
-        ("nats://127.0.0.1:4222,", "nats://u:hunter2@127.0.0.1:4222,", "write user = \"NAME\" and password ="),
+        (
+            "nats://127.0.0.1:4222,",
+            "nats://u:hunter2@127.0.0.1:4222,",
+            "write user = \"NAME\" and password =",
+        ),
         ("nats://127.0.0.1:4222,", "nats://,", "'nats://' is not the address of a NATS server"),
         ("nats://127.0.0.1:4222,", "nats://a:70000,", "is not the address of a NATS server"),
         ("nats://127.0.0.1:4222,", "nats://nats.invalid:4222,", "is there twice"),
         ("nats://127.0.0.1:4222,", "nats://127.0.0.1:4222,,", "is not the address of a NATS server"),
-        ("password = { file = \"nats.password\" }", "password = \"hunter2\"", "a secret does not stand in this file"),
+        (
+            "password = { file = \"nats.password\" }",
+            "password = \"hunter2\"",
+            "a secret does not stand in this file",
+        ),
         ("password = { file = \"nats.password\" }", "", "control.user: a user without a password"),
         ("user = \"scalebricks\"", "", "control.password: a password without a user"),
         ("user = \"scalebricks\"", "user = \"x\"\ntoken = { env = \"T\" }", "servers ask for one of"),
@@ -132,7 +142,11 @@ fn what_the_configuration_says_is_refused_at_once() {
         ("name = \"berlin\"", "name = \"\"", "control.name: empty"),
         // Secrets.
         ("nats.password", "none", "none: No such file"),
-        ("{ file = \"nats.password\" }", "{ env = \"SCALEBRICKS_TEST_NONE\" }", "SCALEBRICKS_TEST_NONE: not set"),
+        (
+            "{ file = \"nats.password\" }",
+            "{ env = \"SCALEBRICKS_TEST_NONE\" }",
+            "SCALEBRICKS_TEST_NONE: not set",
+        ),
         ("\"cluster.key\"", "\"none\"", "none: No such file"),
         ("admin.token", "none", "none: No such file"),
         // Files for TLS.
@@ -146,9 +160,17 @@ fn what_the_configuration_says_is_refused_at_once() {
         ("10.9.0.1\"", "10.8.0.1\"", "addresses and routes: "),
         ("10.9.0.2/24", "192.0.2.2/24", "port.addresses: 192.0.2.2 is there twice"),
         ("10.9.0.2/24", "10.9.0.2/24\", \"240.0.0.1/8", "addresses and routes: "),
-        ("\"10.254.0.10:7400\"", "\"0.0.0.0:7400\"", "control.peer.address: 0.0.0.0:7400 is no address of another node"),
+        (
+            "\"10.254.0.10:7400\"",
+            "\"0.0.0.0:7400\"",
+            "control.peer.address: 0.0.0.0:7400 is no address of another node",
+        ),
         ("\"10.254.0.10:7400\"", "\"10.254.0.10:0\"", "is no address of another node"),
-        (&listen, "listen = \"127.0.0.1:0\"", "control.listen: 127.0.0.1:0 is no address that other nodes can be told"),
+        (
+            &listen,
+            "listen = \"127.0.0.1:0\"",
+            "control.listen: 127.0.0.1:0 is no address that other nodes can be told",
+        ),
         (&listen, &admin, "admin_tcp.listen: 127.0.0.1:"),
     ] {
         for more in [&[][..], &["--elsewhere"]] {
@@ -162,7 +184,8 @@ fn what_the_configuration_says_is_refused_at_once() {
 #[test]
 fn secrets_that_everybody_may_read_are_refused_and_all_at_once() {
     let place = Place::new();
-    let mode = |name: &str, mode: u32| fs::set_permissions(place.path(name), Permissions::from_mode(mode)).unwrap();
+    let mode =
+        |name: &str, mode: u32| fs::set_permissions(place.path(name), Permissions::from_mode(mode)).unwrap();
     for name in ["cluster.key", "nats.password", "admin.token"] {
         mode(name, 0o604);
         let told = place.check("", "", &[]).unwrap_err();
@@ -171,14 +194,19 @@ fn secrets_that_everybody_may_read_are_refused_and_all_at_once() {
         place.check("", "", &[]).unwrap();
     }
     secret(&place.path("node.creds"), "no credentials", 0o644);
-    let auth = ("user = \"scalebricks\"\npassword = { file = \"nats.password\" }", "credentials = \"node.creds\"");
+    let auth =
+        ("user = \"scalebricks\"\npassword = { file = \"nats.password\" }", "credentials = \"node.creds\"");
     assert!(place.check(auth.0, auth.1, &[]).unwrap_err().contains("node.creds: everybody may read it"));
     mode("node.creds", 0o600);
     assert!(place.check(auth.0, auth.1, &[]).unwrap_err().contains("cannot read the credentials in"));
     secret(&place.path("cluster.key"), "short", 0o600);
     secret(&place.path("admin.token"), "short", 0o600);
     let told = place.check("10.9.0.1\"", "10.8.0.1\"", &[]).unwrap_err();
-    for expected in ["cluster.key: a key has 32 to 4096 bytes", "admin.token: a token is 16 or more", "addresses and routes"] {
+    for expected in [
+        "cluster.key: a key has 32 to 4096 bytes",
+        "admin.token: a token is 16 or more",
+        "addresses and routes",
+    ] {
         assert!(told.contains(expected), "{expected} in {told}");
     }
 }
@@ -232,7 +260,8 @@ fn a_switch_is_checked_in_the_same_way() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
         let command = command.args(["switch", "check", "--config", "switch.toml"]).args(more);
         let out = command.current_dir(place.folder.path()).output().unwrap();
-        let told = String::from_utf8_lossy(if out.status.success() { &out.stdout } else { &out.stderr }).into_owned();
+        let told = String::from_utf8_lossy(if out.status.success() { &out.stdout } else { &out.stderr })
+            .into_owned();
         if out.status.success() { Ok(told) } else { Err(told) }
     };
     assert!(check("", "", &[]).unwrap().contains("names from the log"));

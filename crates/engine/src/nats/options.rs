@@ -170,9 +170,13 @@ pub fn is_prefix_name(name: &str) -> bool {
 /// What is wrong. An address with a user or a password is refused and not repeated.
 pub fn check_server(server: &str) -> Result<(), String> {
     if server.contains('@') {
-        return Err("a server's address has no user, password or token: they have keys of their own".to_owned());
+        return Err(
+            "a server's address has no user, password or token: they have keys of their own".to_owned()
+        );
     }
-    let form = |what: &str| format!("'{server}' is not the address of a NATS server: {what}; write nats://HOST:PORT");
+    let form = |what: &str| {
+        format!("'{server}' is not the address of a NATS server: {what}; write nats://HOST:PORT")
+    };
     let address: ServerAddr = server.parse().map_err(|error: std::io::Error| form(&error.to_string()))?;
     let url = address.into_inner();
     if !matches!(url.scheme(), "nats" | "tls") {

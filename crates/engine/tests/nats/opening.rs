@@ -111,6 +111,20 @@ fn a_single_server_asks_for_a_password() {
     });
 }
 
+#[test]
+fn a_single_server_asks_for_a_token() {
+    let lines =
+        "jetstream { store_dir: \"DIRECTORY\" }\nmax_payload: 2MB\nauthorization { token: \"secret\" }\n";
+    let Some(cluster) = Cluster::start_with(1, lines) else { return };
+    let with = |token: &str| {
+        let options = Options { auth: Auth::Token(token.to_owned()), ..cluster.options("a") };
+        pollster::block_on(JetStream::connect(options))
+    };
+    assert!(matches!(with("wrong"), Err(OpenError::Connect(_))));
+    let engine = with("secret").unwrap();
+    assert_eq!(pollster::block_on(engine.append(P, batch(1))), Ok(Position(1)));
+}
+
 /// Servers with a certificate, which ask for ours.
 #[test]
 fn servers_are_known_by_certificates_and_know_us_by_ours() {

@@ -146,7 +146,8 @@ impl Listen {
         let is_running = socket::check(&self.socket)?;
         match self.tcp.as_ref().map(|tcp| bind(tcp.address)) {
             // The port is that of the process at the socket.
-            Some(Err(ServerError::Tcp { error, .. })) if is_running && error.kind() == io::ErrorKind::AddrInUse => {}
+            Some(Err(ServerError::Tcp { error, .. }))
+                if is_running && error.kind() == io::ErrorKind::AddrInUse => {}
             Some(bound) => drop(bound?),
             None => {}
         }

@@ -26,7 +26,11 @@ const SOME_MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
 ///
 /// # Errors
 /// All problems there are, as one [`NodeError::Refused`].
-pub(super) fn check(configuration: &Configuration, flows: &[FlowSpec], is_here: bool) -> Result<(), NodeError> {
+pub(super) fn check(
+    configuration: &Configuration,
+    flows: &[FlowSpec],
+    is_here: bool,
+) -> Result<(), NodeError> {
     let mut problems = Vec::new();
     let mut keep = |result: Result<(), NodeError>| problems.extend(result.err());
     keep(check_slow_path(configuration));

@@ -36,7 +36,8 @@ fn blocks(document: &Path) -> Vec<Block> {
         match (line.trim().strip_prefix("```"), open.take()) {
             (Some(kind), None) => {
                 let document = document.display().to_string();
-                open = Some(Block { document, line: at + 1, kind: kind.trim().to_owned(), text: String::new() });
+                open =
+                    Some(Block { document, line: at + 1, kind: kind.trim().to_owned(), text: String::new() });
             }
             (Some(_), Some(block)) => blocks.push(block),
             (None, Some(mut block)) => {
@@ -116,7 +117,8 @@ fn every_configuration_in_the_documentation_passes_its_check() {
             fs::write(folder.join("flows.csv"), &flows).unwrap();
             fs::write(folder.join("names.csv"), names.replace("rack9", "rack1")).unwrap();
         }
-        let parsed: toml::Value = toml::from_str(&whole).unwrap_or_else(|error| panic!("{error} in\n{whole}"));
+        let parsed: toml::Value =
+            toml::from_str(&whole).unwrap_or_else(|error| panic!("{error} in\n{whole}"));
         make_files(folder, &parsed, "");
         fs::write(folder.join("config.toml"), &whole).unwrap();
         let args: &[&str] = if is_switch {
@@ -137,5 +139,8 @@ fn every_configuration_in_the_documentation_passes_its_check() {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     // Not fewer than there were: a test that finds no blocks must not pass.
-    assert!(nodes >= 1 && switches >= 1 && fragments >= 5, "{nodes} nodes, {switches} switches, {fragments} fragments");
+    assert!(
+        nodes >= 1 && switches >= 1 && fragments >= 5,
+        "{nodes} nodes, {switches} switches, {fragments} fragments"
+    );
 }

@@ -19,15 +19,28 @@ fn the_four_nodes_pass_the_check_after_what_the_instructions_say() {
     let folder = folder.path();
     example("node", folder);
     let readme = read("examples/node/README.md");
-    let blocks: Vec<&str> = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let blocks: Vec<&str> =
+        readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(blocks.len(), 2, "secrets, then checks");
     let directory = Path::new(PROGRAM).parent().unwrap().to_str().unwrap();
     let path = format!("{directory}:{}", std::env::var("PATH").unwrap());
     let before = said_error(folder, "node1.toml");
-    assert!(before.contains("cluster.key: No such file") && before.contains("nats.password: No such file"), "{before}");
+    assert!(
+        before.contains("cluster.key: No such file") && before.contains("nats.password: No such file"),
+        "{before}"
+    );
     for (at, block) in blocks.iter().enumerate() {
-        let block = if may_run_here() { (*block).to_owned() } else { block.replace("node check node1", "node check --elsewhere node1") };
-        let out = Command::new("sh").args(["-euc", &block]).current_dir(folder).env("PATH", &path).output().unwrap();
+        let block = if may_run_here() {
+            (*block).to_owned()
+        } else {
+            block.replace("node check node1", "node check --elsewhere node1")
+        };
+        let out = Command::new("sh")
+            .args(["-euc", &block])
+            .current_dir(folder)
+            .env("PATH", &path)
+            .output()
+            .unwrap();
         assert!(out.status.success(), "block {at}: {}", String::from_utf8_lossy(&out.stderr));
     }
     for n in 1..=4 {

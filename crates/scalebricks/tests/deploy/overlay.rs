@@ -42,7 +42,9 @@ pub fn overlay(whole: &str, part: &str) -> String {
     let part = sections(part);
     let is_replaced = |old: &Section, new: &Section| {
         let is_port = old.header == "[[port]]";
-        !is_port && new.is_of(old) && new.lines.iter().any(|line| Some(key(line)) == old.lines.first().map(|line| key(line)))
+        !is_port
+            && new.is_of(old)
+            && new.lines.iter().any(|line| Some(key(line)) == old.lines.first().map(|line| key(line)))
     };
     let mut text = String::new();
     let mut whole = sections(whole);
@@ -79,7 +81,8 @@ fn a_part_adds_to_a_section_or_takes_its_place() {
     let whole = "[a]\none = 1\ntwo = 2\n[control]\nengine = 1\n[[control.peer]]\nnode = 1\n[[port]]\nrole = 1\nx = 1\n";
     let added = overlay(whole, "[a]\ntwo = 3");
     assert_eq!(added.trim(), whole.replace("one = 1\ntwo = 2", "two = 3\none = 1").trim());
-    let replaced = overlay(whole, "[control]\nengine = 2\n[[port]]\nrole = 1 # this one\n[[port]]\nrole = 2\n");
+    let replaced =
+        overlay(whole, "[control]\nengine = 2\n[[port]]\nrole = 1 # this one\n[[port]]\nrole = 2\n");
     assert_eq!(
         replaced.trim(),
         "[a]\none = 1\ntwo = 2\n[control]\nengine = 2\n[[port]]\nrole = 1 # this one\nx = 1\n[[port]]\nrole = 2"

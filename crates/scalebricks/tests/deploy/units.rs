@@ -1,4 +1,5 @@
-//! The units for systemd: systemd understands them, their commands work, and all have the same restrictions.
+//! The units for systemd: systemd understands them, their commands work, and all have the same restrictions. The variables of the NATS
+//! configuration are documented and set.
 
 use super::files::{PROGRAM, example, read, said, secret};
 use std::fs;
@@ -23,7 +24,9 @@ fn value<'a>(unit: &'a str, key: &str) -> &'a str {
 fn command(unit: &str, key: &str, folder: &Path) -> Vec<String> {
     let mut words = value(unit, key).split(' ').map(|word| {
         let at = |name: &str| folder.join(name).display().to_string();
-        word.replace("/etc/scalebricks", &at("etc")).replace("/var/lib/scalebricks", &at("state")).replace("/run/scalebricks", &at("run"))
+        word.replace("/etc/scalebricks", &at("etc"))
+            .replace("/var/lib/scalebricks", &at("state"))
+            .replace("/run/scalebricks", &at("run"))
     });
     assert_eq!(words.next().as_deref(), Some("/usr/local/bin/scalebricks"));
     words.collect()
@@ -53,6 +56,27 @@ fn all_units_have_the_same_restrictions() {
         let expected = if name == "engine" { "" } else { value(&node, "CapabilityBoundingSet") };
         assert_eq!(value(&unit, "CapabilityBoundingSet"), expected, "{name}");
     }
+}
+
+#[test]
+fn the_variables_of_the_nats_configuration_are_documented_and_set() {
+    let (config, compose) = (read("deploy/nats/nats.conf"), read("deploy/nats/compose.yaml"));
+    let (head, body) = config.split_once("\nserver_name:").unwrap();
+    let body = format!("server_name:{body}");
+    let names: Vec<&str> = body
+        .split('$')
+        .skip(1)
+        .map(|rest| rest.split(|c: char| !c.is_ascii_uppercase() && c != '_').next().unwrap())
+        .collect();
+    assert_eq!(names.len(), 7, "{names:?}");
+    for name in names {
+        assert!(head.contains(&format!("#   {name} ")), "{name} is not documented");
+        let is_set = compose.lines().any(|line| line.contains(&format!("{name}:")));
+        assert!(is_set, "{name} is not set by the compose file");
+    }
+    // Nobody else's machine may ask for the monitoring page, and nobody without a password for data.
+    assert!(body.contains("http: \"127.0.0.1:8222\""));
+    assert_eq!(body.lines().filter(|line| line.trim() == "authorization {").count(), 2, "clients and routes");
 }
 
 #[test]
@@ -116,7 +140,9 @@ fn the_units_check_and_run_a_node_and_a_switch() {
     secret(&etc.join("nats.password"));
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let node = fs::read_to_string(etc.join("node1.toml")).unwrap();
-    let node = node.replace("0.0.0.0:7400", &format!("127.0.0.1:{port}")).replace("id = 0", "id = 0\nadmin = \"node.sock\"");
+    let node = node
+        .replace("0.0.0.0:7400", &format!("127.0.0.1:{port}"))
+        .replace("id = 0", "id = 0\nadmin = \"node.sock\"");
     fs::write(etc.join("node.toml"), node).unwrap();
     for (name, begin) in [("node", "node 0 of 4"), ("switch", "switch by mac: 7 names")] {
         let unit = unit(name);

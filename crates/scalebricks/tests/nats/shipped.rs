@@ -98,7 +98,9 @@ impl Servers {
             .unwrap();
         self.running[n] = Some(child);
         let (log, port) = (self.log(n), self.ports[n]);
-        until(&format!("server {n}, see {}", log.display()), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        until(&format!("server {n}, see {}", log.display()), || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
     }
 
     fn stop(&mut self, n: usize) {
@@ -126,7 +128,8 @@ impl Servers {
 
     /// A node of the example for these servers, on free ports: nothing else of its configuration is changed.
     fn node(&self, number: usize, mesh: &[u16], more: impl Fn(String) -> String) -> Configuration {
-        let mut text = fs::read_to_string(repository(&format!("examples/node/node{}.toml", number + 1))).unwrap();
+        let mut text =
+            fs::read_to_string(repository(&format!("examples/node/node{}.toml", number + 1))).unwrap();
         for n in 0..3 {
             let (from, to) = (format!("127.0.0.1:{}", 4222 + n), format!("127.0.0.1:{}", self.ports[n]));
             assert!(text.contains(&from), "the example is for the servers of the compose file");
@@ -168,10 +171,15 @@ fn the_example_nodes_run_over_the_shipped_servers_which_refuse_strangers() {
     servers.start(1, ROUTE_PASSWORD);
     servers.start(2, "wrong");
     let monitor = fs::read_to_string(servers.log(0)).unwrap();
-    assert!(monitor.contains(&format!("Starting http monitor on 127.0.0.1:{}", servers.ports[6])), "{monitor}");
+    assert!(
+        monitor.contains(&format!("Starting http monitor on 127.0.0.1:{}", servers.ports[6])),
+        "{monitor}"
+    );
 
     // A server with another route password stays out.
-    until("the route of the other two", || servers.routed(0) == ["nats-1"] && servers.routed(1) == ["nats-0"]);
+    until("the route of the other two", || {
+        servers.routed(0) == ["nats-1"] && servers.routed(1) == ["nats-0"]
+    });
     let log = servers.log(2);
     until("a refused route", || {
         let said = fs::read_to_string(&log).unwrap();
@@ -185,7 +193,10 @@ fn the_example_nodes_run_over_the_shipped_servers_which_refuse_strangers() {
     let mesh = free_ports(4);
     let same = |text: String| text;
     let error = refused(options(&servers.node(0, &mesh, same)));
-    assert!(!matches!(error, OpenError::Connect(_)), "there are two servers, not the three that keep a log: {error}");
+    assert!(
+        !matches!(error, OpenError::Connect(_)),
+        "there are two servers, not the three that keep a log: {error}"
+    );
 
     // With the right one it comes in, and the cluster runs.
     servers.stop(2);

@@ -61,7 +61,9 @@ fn only_socket_in(directory: &Path, daemon: Daemon) -> Result<PathBuf, ClientErr
     }
     let choose = "name its socket with --socket PATH, or its address with --tcp HOST:PORT";
     let list = |paths: &[PathBuf], note: &str| {
-        paths.iter().map(|path| format!("\n  {}{note}", path.display())).collect::<String>()
+        let lines =
+            paths.iter().flat_map(|path| ["\n  ".to_owned(), path.display().to_string(), note.to_owned()]);
+        lines.collect::<String>()
     };
     let what = match (alive.len(), forbidden.len()) {
         (1, 0) => return Ok(alive.remove(0)),

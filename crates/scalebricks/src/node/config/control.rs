@@ -1,7 +1,7 @@
 //! Where flows come from, if not from a file: the control plane.
 
-use super::takeover::{self, TakeoverFile};
 use super::engine::{EngineAt, EngineSection, engine};
+use super::takeover::{self, TakeoverFile};
 use super::{AdminTcp, Port, Problems, sections};
 use scalebricks_control::version::Version;
 use scalebricks_engine::remote::Endpoint;

@@ -233,7 +233,9 @@ fn auth(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAuth {
     let mut refused = |key: &str, what: &str| problems.add(section.engine.span(), key, what);
     let EngineSection { user, password, token, credentials, .. } = section;
     match (user, password) {
-        (Some(_), None) => refused("control.user", "a user without a password: password = { file = \"PATH\" }"),
+        (Some(_), None) => {
+            refused("control.user", "a user without a password: password = { file = \"PATH\" }");
+        }
         (None, Some(_)) => refused("control.password", "a password without a user: user = \"NAME\""),
         (Some(user), _) if user.is_empty() => refused("control.user", "empty"),
         _ => {}

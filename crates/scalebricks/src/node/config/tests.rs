@@ -213,10 +213,13 @@ fn flows_may_come_from_the_control_plane() {
 fn nats_servers_know_a_node_in_one_of_several_ways() {
     let auth = |lines: &str| {
         let to = format!("engine = \"nats://a:4222\"\n{lines}");
-        let control = controlled("engine = \"unix:/run/x/engine.sock\"", &to).map(|file| file.control.unwrap());
-        control.map(|control| match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
-            EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
-            other => panic!("{other:?}"),
+        let control =
+            controlled("engine = \"unix:/run/x/engine.sock\"", &to).map(|file| file.control.unwrap());
+        control.map(|control| {
+            match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
+                EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
+                other => panic!("{other:?}"),
+            }
         })
     };
     let (file, env) = (SecretAt::File("/etc/x/secret".into()), SecretAt::Env("SECRET".to_owned()));
@@ -229,7 +232,10 @@ fn nats_servers_know_a_node_in_one_of_several_ways() {
     assert_eq!(auth("token = { file = \"secret\" }"), Ok((true, NatsAuth::Token(file))));
     let credentials = NatsAuth::Credentials("/etc/x/a.creds".into());
     assert_eq!(auth("credentials = \"a.creds\""), Ok((false, credentials)));
-    assert!(auth(&format!("{with_file}\ncredentials = \"a.creds\"")).unwrap_err()[0].contains("servers ask for one of"));
+    assert!(
+        auth(&format!("{with_file}\ncredentials = \"a.creds\"")).unwrap_err()[0]
+            .contains("servers ask for one of")
+    );
 }
 
 #[test]
