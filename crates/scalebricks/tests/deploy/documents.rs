@@ -63,20 +63,18 @@ fn make_files(folder: &Path, value: &toml::Value, key: &str) {
         toml::Value::Array(values) => values.iter().for_each(|value| make_files(folder, value, key)),
         toml::Value::String(name) => {
             let path = folder.join(name);
-            match key {
-                "file" if name.ends_with(".csv") => {}
-                "key" if name.ends_with(".key") && name != "cluster.key" => {}
-                "key" if !name.ends_with(".key") => {}
-                "file" | "token" | "key" => secret(&path),
-                "certificate" => {
-                    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+            let certificate = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+            let extension = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+            match (key, extension) {
+                ("file", "csv") => {}
+                ("file" | "token", _) => secret(&path),
+                ("key", "key") if name == "cluster.key" => secret(&path),
+                ("certificate", _) => {
+                    let made = certificate();
                     fs::write(&path, made.cert.pem()).unwrap();
                     fs::write(path.with_extension("key"), made.signing_key.serialize_pem()).unwrap();
                 }
-                "authorities" => {
-                    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-                    fs::write(&path, made.cert.pem()).unwrap();
-                }
+                ("authorities", _) => fs::write(&path, certificate().cert.pem()).unwrap(),
                 _ => {}
             }
         }
