@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A `nats-server`; `None`: there is none, and that is allowed.
-fn program() -> Option<&'static Path> {
+pub fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
         if std::env::var_os("NATS_TESTS").is_some_and(|value| value == "apart") {
@@ -33,7 +33,7 @@ fn program() -> Option<&'static Path> {
 }
 
 /// Ports that are free now; all at once, so that they differ.
-fn free_ports(count: usize) -> Vec<u16> {
+pub fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }

@@ -110,7 +110,7 @@ impl LogHandle {
     /// [`LogError`].
     pub fn start(control: &ControlFile, file: &SwitchFile, names: SharedNames) -> Result<Self, LogError> {
         let (engine, name) = (control.engine.clone(), control.name.clone());
-        check_engine(&engine).map_err(|error| LogError::Engine(error.to_string()))?;
+        check_engine(&engine, &name).map_err(|error| LogError::Engine(error.to_string()))?;
         Self::start_on(async move { open_engine(&engine, &name).await }, file, names)
     }
 
