@@ -32,6 +32,10 @@ impl World {
         if self.rng.random_bool(0.5) {
             process.agent.shaped(self.shape.0, self.shape.1);
         }
+        if self.rng.random_bool(0.1) {
+            process.placement = self.placement.1.clone();
+            process.agent.set_placement(process.placement.clone());
+        }
         for partition in process.follows.clone() {
             if !self.is_calm && !self.rng.random_bool(0.7) {
                 continue;

@@ -1,7 +1,7 @@
 //! What is demanded of a world.
 
 use crate::common::node;
-use crate::world::{Log, World, all_partitions};
+use crate::world::{FLOWS, Log, World, all_partitions, keys_of_flow};
 use rand::seq::IndexedRandom;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowKey, NodeId};
@@ -59,6 +59,7 @@ impl World {
             (0..self.nodes.len()).filter(|number| !members.contains(number)).map(node).collect();
         let orphans = |log: &Log| dead.iter().map(|node| log.truth.keys_of(*node)).sum::<usize>();
         all_up
+            && self.is_written()
             && self.shape().next.is_none()
             && self.logs.iter().all(|log| orphans(log) == 0)
             && self.nodes.iter().flatten().all(|process| {
@@ -92,7 +93,22 @@ impl World {
             let wanted: HashMap<FlowKey, FibValue> = own.map(|(key, session)| (key, session.value)).collect();
             assert_eq!(self.tables(number).unwrap().fib, wanted, "node {number}");
         }
+        self.both_keys_at_one_node();
         // Nobody's keys are lost with a node that is gone.
         assert!(sessions().all(|(_, session)| members.contains(&usize::from(session.node.get()))));
+    }
+
+    /// The directions of each flow are handled at one node.
+    fn both_keys_at_one_node(&self) {
+        let at = |key: &FlowKey| {
+            let found = self.logs.iter().find_map(|log| log.truth.session(key));
+            found.map(|(session, _)| (session.node, session.value))
+        };
+        let flows: Vec<_> = (1..=FLOWS).map(|flow| keys_of_flow(flow).map(|key| at(&key))).collect();
+        let split: Vec<_> = flows.iter().filter(|[one, other]| one != other).collect();
+        assert!(split.is_empty(), "{} of {} flows are split: {split:?}", split.len(), flows.len());
+        for drained in self.placement.1.drained().filter(|node| self.members().contains(&usize::from(node.get()))) {
+            assert_eq!(self.keys_of(drained), 0, "{drained} is drained");
+        }
     }
 }
