@@ -23,5 +23,6 @@ pub mod engine;
 pub mod membership;
 pub mod partition;
 pub mod record;
+mod rendezvous;
 pub mod shape;
 pub mod version;

@@ -107,7 +107,9 @@ impl World {
         let flows: Vec<_> = (1..=FLOWS).map(|flow| keys_of_flow(flow).map(|key| at(&key))).collect();
         let split: Vec<_> = flows.iter().filter(|[one, other]| one != other).collect();
         assert!(split.is_empty(), "{} of {} flows are split: {split:?}", split.len(), flows.len());
-        for drained in self.placement.1.drained().filter(|node| self.members().contains(&usize::from(node.get()))) {
+        for drained in
+            self.placement.1.drained().filter(|node| self.members().contains(&usize::from(node.get())))
+        {
             assert_eq!(self.keys_of(drained), 0, "{drained} is drained");
         }
     }

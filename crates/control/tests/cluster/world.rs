@@ -250,14 +250,16 @@ impl World {
     fn change(&mut self) {
         let up: Vec<usize> = (0..self.nodes.len()).filter(|&number| self.is_up(number)).collect();
         let Some(&by) = up.choose(&mut self.rng) else { return };
-        let Some(process) = self.nodes[by].as_ref().filter(|process| process.agent.membership().is_in()) else {
+        let Some(process) = self.nodes[by].as_ref().filter(|process| process.agent.membership().is_in())
+        else {
             return;
         };
         let mut willing: Vec<NodeId> = process.agent.membership().view().alive().collect();
         willing.retain(|&node| self.shape.1.can_name(node) && !process.placement.is_drained(node));
         let Some(&to) = willing.choose(&mut self.rng) else { return };
         let flow = self.rng.random_range(1..=FLOWS);
-        let session = Session { node: to, value: [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0] };
+        let session =
+            Session { node: to, value: [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0] };
         let kind = self.rng.random_range(0..10);
         for key in keys_of_flow(flow) {
             let change = match kind {
