@@ -8,7 +8,7 @@ use scalebricks_control::agent::{Agent, Packet};
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
 use scalebricks_control::membership::{Placement, View};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Session, encode};
+use scalebricks_control::record::{Change, Epoch, Session, encode};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
@@ -54,7 +54,7 @@ pub struct Process {
     pub paused_until: Option<Duration>,
     pub cut_until: Option<Duration>,
     /// What it has to append, and when it gets to it.
-    pub appends: Vec<(Duration, PartitionId, Change)>,
+    pub appends: Vec<(Duration, PartitionId, Vec<Change>)>,
 }
 
 /// What a log's prefix says.
@@ -81,6 +81,8 @@ pub struct World {
     pub placement: (Revision, Placement),
     /// By partition, changes that were accepted and are not in the log yet, in their order, and when they are.
     writing: Vec<VecDeque<(Duration, Change)>>,
+    /// Flows that were last changed while somebody knew of no tenures: their keys may be at two nodes.
+    pub pinned_without_epoch: BTreeSet<u32>,
     /// How likely it is in a step that a node is drained, or may get flows again.
     pub drains: f64,
     /// By number, what the software there knows; the newest if it does not say.
@@ -124,6 +126,7 @@ impl World {
             shape: (Revision(1), Shape::new(params)),
             placement: (Revision(1), Placement::default()),
             writing: all_partitions().map(|_| VecDeque::new()).collect(),
+            pinned_without_epoch: BTreeSet::new(),
             drains: 0.0,
             nodes: Vec::new(),
             knows: Vec::new(),
@@ -246,7 +249,7 @@ impl World {
         }
     }
 
-    /// A controller changes a flow, at any node that is up, by what that node knows. Both keys change, each when its log is reached.
+    /// A controller changes a flow, at any node that runs, by what that node knows, be it old. Both keys change, each when its log is reached.
     fn change(&mut self) {
         let up: Vec<usize> = (0..self.nodes.len()).filter(|&number| self.is_up(number)).collect();
         let Some(&by) = up.choose(&mut self.rng) else { return };
@@ -254,12 +257,19 @@ impl World {
         else {
             return;
         };
-        let mut willing: Vec<NodeId> = process.agent.membership().view().alive().collect();
-        willing.retain(|&node| self.shape.1.can_name(node) && !process.placement.is_drained(node));
-        let Some(&to) = willing.choose(&mut self.rng) else { return };
+        let view = process.agent.membership().view();
+        let pins = view.alive().filter_map(|node| Some((node, view.pins_in(node)?)));
+        let mut pins: Vec<(NodeId, Epoch)> = pins.collect();
+        pins.retain(|&(node, _)| self.shape.1.can_name(node) && !process.placement.is_drained(node));
+        let Some(&(to, epoch)) = pins.choose(&mut self.rng) else { return };
         let flow = self.rng.random_range(1..=FLOWS);
-        let session =
-            Session { node: to, value: [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0] };
+        let value = [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0];
+        let session = Session { node: to, epoch, value };
+        if epoch == Epoch::UNKNOWN {
+            self.pinned_without_epoch.insert(flow);
+        } else {
+            self.pinned_without_epoch.remove(&flow);
+        }
         let kind = self.rng.random_range(0..10);
         for key in keys_of_flow(flow) {
             let change = match kind {
