@@ -13,7 +13,7 @@ use scalebricks::cluster::inbox::Inbox;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::wire::Envelope;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
-use scalebricks_control::record::{Change, Heirs, Repin, Session};
+use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::{
     Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, Node, NodeConfig, NodePorts,
     OutsideMacs, PinnedTables, Policy, Turns,
@@ -22,7 +22,7 @@ use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{
-    ClusterSize, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId, PartitionCount, Position, Teid,
+    ClusterSize, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId, PartitionCount, Teid,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

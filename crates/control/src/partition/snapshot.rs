@@ -149,6 +149,10 @@ impl Partition {
         }
         let closures =
             if version == WITH_TENURES { Closures::take(&mut reader)? } else { Closures::default() };
+        let names_epoch = |held: &Held| held.session.epoch != Epoch::UNKNOWN;
+        if version == WITH_TENURES && closures.is_empty() && !sessions.iter().any(names_epoch) {
+            return malformed("it says that it has tenures, and has none");
+        }
         let [len] = reader.words()?;
         if len != reader.rest().len() as u64 {
             return malformed("the table's length is wrong");

@@ -259,7 +259,9 @@ mod tests {
             }
             walked = shuffled.lead(FlowId(flow), walked, |_| true);
             let mut ordered = Closures::default();
-            history.into_iter().for_each(|closure| assert!(ordered.add(closure)));
+            for closure in history {
+                prop_assert!(ordered.add(closure));
+            }
             prop_assert_eq!(&ordered, &shuffled);
             let end = ordered.lead(FlowId(flow), pin, |_| true);
             prop_assert_eq!(end, walked);
@@ -269,7 +271,9 @@ mod tests {
         #[test]
         fn closures_survive_their_bytes(history in histories()) {
             let mut closures = Closures::default();
-            history.into_iter().for_each(|closure| assert!(closures.add(closure)));
+            for closure in history {
+                prop_assert!(closures.add(closure));
+            }
             let mut bytes = Vec::new();
             closures.put(&mut bytes);
             let mut reader = Reader::new(&bytes);

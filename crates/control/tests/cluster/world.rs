@@ -289,7 +289,9 @@ impl World {
             let writing = &mut self.writing[usize::from(partition.0)];
             let due = writing.iter().take_while(|(at, _)| *at <= self.now).count();
             let changes: Vec<Change> = writing.drain(..due).map(|(_, change)| change).collect();
-            changes.iter().for_each(|change| self.append(partition, std::slice::from_ref(change)));
+            for change in &changes {
+                self.append(partition, std::slice::from_ref(change));
+            }
         }
     }
 
