@@ -55,6 +55,34 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, SnapshotError> {
     Err(SnapshotError::Malformed(what.into()))
 }
 
+/// The sessions of a snapshot of this version, taken at this position.
+fn take_sessions(
+    reader: &mut Reader<'_>,
+    version: u16,
+    hasher: KeyHasher,
+    position: u64,
+) -> Result<Sessions, SnapshotError> {
+    let [count] = reader.words()?;
+    let mut sessions = Sessions::default();
+    let mut last = None;
+    for _ in 0..count {
+        let key = reader.key()?;
+        let session =
+            if version == WITH_TENURES { reader.session_with_epoch()? } else { reader.session()? };
+        let [since] = reader.words()?;
+        let hash = hasher.hash(&key);
+        if last.is_some_and(|last| last >= hash.get()) {
+            return malformed("keys are not in order: was it written under another secret?");
+        }
+        if since > position {
+            return malformed("a key is newer than the snapshot");
+        }
+        last = Some(hash.get());
+        sessions.put(key, hash, session, Position(since));
+    }
+    Ok(sessions)
+}
+
 impl Partition {
     /// The state as bytes. Cost: all keys sorted, all blocks written.
     pub fn snapshot(&self) -> Vec<u8> {
@@ -121,24 +149,7 @@ impl Partition {
         let shapes = u32::from_le_bytes(reader.take()?);
         let [position] = reader.words()?;
         let writers = Writers::read(&mut reader)?;
-        let [count] = reader.words()?;
-        let mut sessions = Sessions::default();
-        let mut last = None;
-        for _ in 0..count {
-            let key = reader.key()?;
-            let session =
-                if version == WITH_TENURES { reader.session_with_epoch()? } else { reader.session()? };
-            let [since] = reader.words()?;
-            let hash = hasher.hash(&key);
-            if last.is_some_and(|last| last >= hash.get()) {
-                return malformed("keys are not in order: was it written under another secret?");
-            }
-            if since > position {
-                return malformed("a key is newer than the snapshot");
-            }
-            last = Some(hash.get());
-            sessions.put(key, hash, session, Position(since));
-        }
+        let sessions = take_sessions(&mut reader, version, hasher, position)?;
         let [nodes] = reader.words()?;
         let mut fib_positions = BTreeMap::new();
         for _ in 0..nodes.min(1 << 8) {
