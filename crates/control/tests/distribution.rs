@@ -145,7 +145,7 @@ impl World {
         for _ in 0..count {
             let Some(&to) = members.choose(&mut self.rng) else { break };
             let key = FlowKey::teid(Teid::new(self.rng.random_range(1..60)));
-            let session = Session { node: node(to), value: [self.rng.random(), 0] };
+            let session = Session::new(node(to), [self.rng.random(), 0]);
             changes.push(match self.rng.random_range(0..10) {
                 0..5 => Change::Upsert(key, session),
                 5..8 => Change::Move(key, session),
