@@ -36,7 +36,9 @@ const TO_PORTS: usize = ETHERNET_LEN + IPV4_LEN + 4;
 const TO_USER: usize = ETHERNET_LEN + IPV4_LEN + 8 + 8;
 /// First octet of the last address that is no multicast address; what is above those is reserved, broadcast among it.
 const LAST_UNICAST: u8 = 223;
-/// IPv6 destinations from here on are link-local or multicast (RFC 4291 §2.4), or reserved.
+/// First two octets of IPv4 link-local addresses (RFC 3927 §2.1), the first in the lowest bits.
+const LINK_LOCAL: u16 = u16::from_le_bytes([169, 254]);
+/// IPv6 addresses whose first octet is this or more are link-local or multicast (RFC 4291 §2.4), or reserved.
 const FIRST_LOCAL_V6: u8 = 0xfe;
 /// GTP-U version 1, no optional fields; a G-PDU.
 const PLAIN_GPDU: u16 = 0x30ff;
@@ -66,8 +68,8 @@ impl Headers {
         Self { length: word(0), source: word(8), destination: word(16) }
     }
 
-    /// The packet's stated length, if it is a plain packet with ports for one station, and of the `there` octets that
-    /// there are it wants no more than all.
+    /// The packet's stated length, if it is a plain packet with ports for one station, neither from nor to a link-local
+    /// address, and of the `there` octets that there are it wants no more than all.
     #[inline(always)]
     fn plain_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
         let len = self.unicast_len(there, verify_checksum)?;
@@ -79,6 +81,7 @@ impl Headers {
     fn unicast_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
         let is_plain = self.length & LENGTH_MASK == PLAIN_LENGTH
             && self.destination as u8 <= LAST_UNICAST
+            && !self.is_link_local()
             && (!verify_checksum || self.checksum_ok());
         let len = usize::from(((self.length >> 16) as u16).swap_bytes());
         (is_plain && len >= IPV4_LEN && len <= there).then_some(len)
@@ -93,6 +96,11 @@ impl Headers {
         let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
         // A header is not all zeros, so neither is its sum; at most 2 · 0xffff + 4 remains.
         (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    #[inline(always)]
+    const fn is_link_local(self) -> bool {
+        ((self.source >> 32) as u16 == LINK_LOCAL) | (self.destination as u16 == LINK_LOCAL)
     }
 
     #[inline(always)]
@@ -178,6 +186,7 @@ fn downstream_ue_v6(frame: &[u8], own: &OwnAddresses) -> Option<Plain> {
     let user_len = IPV6_LEN + usize::from(u16::from_be_bytes([ip[4], ip[5]]));
     let is_plain = is_ipv6
         && ip[0] >> 4 == 6
+        && ip[8] < FIRST_LOCAL_V6
         && dst[0] < FIRST_LOCAL_V6
         // None of these is an extension header.
         && (has_ports(ip[6]) || ip[6] == ICMPV6)

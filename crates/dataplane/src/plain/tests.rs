@@ -110,6 +110,7 @@ fn unusual() -> Vec<(&'static str, OutputPort, KeyProfile, Vec<u8>)> {
         ("own IPv4 by UE", DOWN, Ue, ipv4(UDP, OWN, &segment)),
         ("own IPv6 by UE", DOWN, Ue, ipv6(UDP, OWN_V6, &segment)),
         ("IPv4 multicast", DOWN, Ue, ipv4(UDP, [224, 0, 0, 5].into(), &segment)),
+        ("IPv4 link-local", DOWN, Ue, ipv4(UDP, [169, 254, 1, 2].into(), &segment)),
         ("IPv6 link-local", DOWN, Ue, ipv6(UDP, "fe80::1".parse().unwrap(), &segment)),
         ("IPv6 multicast", DOWN, Ue, ipv6(UDP, "ff02::1".parse().unwrap(), &segment)),
         ("IPv6 by five-tuple", DOWN, Flow5, ipv6(UDP, UE_V6, &segment)),
@@ -149,12 +150,13 @@ fn is_usual(frame: &[u8], output: OutputPort, profile: KeyProfile) -> bool {
     let has_ports = |protocol: u8| [6, 17, 132, 136].contains(&protocol);
     if short(12) == 0x86dd {
         let known = has_ports(at(20)) || at(20) == 58;
-        return output == DOWN && profile == KeyProfile::Ue && known && at(38) < 0xfe;
+        return output == DOWN && profile == KeyProfile::Ue && known && at(22).max(at(38)) < 0xfe;
     }
     let is_plain_v4 = short(12) == 0x0800
         && at(14) == 0x45
         && short(20) & 0x3fff == 0
         && at(30) < 224
+        && ![short(26), short(30)].contains(&0xa9fe)
         && frame.len() >= 14 + 24;
     if !is_plain_v4 {
         return false;
