@@ -132,13 +132,13 @@ impl<P: PacketBuf> Node<P> {
             self.drop_packet(packet, reason);
             return None;
         }
-        self.outer_id = self.outer_id.wrapping_add(1);
         let outer = OuterV4Fields {
             dst_mac: mac,
             dst: address,
             // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
             dscp_ecn: parsed.traffic_class & 0xfc,
-            identification: self.outer_id,
+            // RFC 6864 §4.1: a whole packet is atomic, and only fragments need a number of their own.
+            identification: (fits == Fits::InPieces).then(|| self.config.identifications.next(address)),
             tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
         if self.outer.write(&outer, packet.data_mut(), user_len).is_err() {
