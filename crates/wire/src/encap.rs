@@ -200,31 +200,25 @@ impl OuterV4Template {
         }
         let head = frame.first_chunk_mut::<OUTER_V4_LEN>().ok_or(WriteError::NoRoom)?;
         let (teid, dst) = (fields.tunnel.teid.get(), fields.dst.to_bits());
-        let (identification, flags_offset) = match fields.identification {
-            Some(identification) => (identification, 0),
-            None => (0, DONT_FRAGMENT),
-        };
-        // No step of this sum overflows: eleven numbers of 16 bits.
-        let sum = self.sum
-            + u32::from(fields.dscp_ecn)
-            + total_len as u32
-            + u32::from(identification)
-            + u32::from(flags_offset)
-            + halves(fields.dst);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         // Octets as in memory, the first in the lowest bits.
         let short = |number: u16| u64::from(number.swap_bytes());
+        // Identification, flags and fragment offset as they stand in the header, and what they add to its sum. Constants
+        // of an atomic packet, as nearly all are.
+        let (fragment_fields, fragment_sum) = match fields.identification {
+            None => (short(DONT_FRAGMENT) << 32, u32::from(DONT_FRAGMENT)),
+            Some(identification) => (short(identification) << 16, u32::from(identification)),
+        };
+        // No step of this sum overflows: ten numbers of 16 bits.
+        let sum =
+            self.sum + u32::from(fields.dscp_ecn) + total_len as u32 + fragment_sum + halves(fields.dst);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         let [a, b, c, d, e, f] = fields.dst_mac.0;
         let flags = message::gpdu_flags(fields.tunnel.qfi.is_some());
         let words = [
             u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) | self.src_mac[0],
             self.src_mac[1] | (VERSION_AND_LEN | u64::from(fields.dscp_ecn) << 8) << 48,
-            short(total_len as u16)
-                | short(identification) << 16
-                | short(flags_offset) << 32
-                | self.ttl << 48
-                | u64::from(protocol::UDP) << 56,
+            short(total_len as u16) | fragment_fields | self.ttl << 48 | u64::from(protocol::UDP) << 56,
             short(sum) | self.src << 16 | short((dst >> 16) as u16) << 48,
             short(dst as u16)
                 | short(fields.tunnel.src_port) << 16
