@@ -100,7 +100,7 @@ impl Headers {
 
     #[inline(always)]
     const fn is_link_local(self) -> bool {
-        ((self.source >> 32) as u16 == LINK_LOCAL) | (self.destination as u16 == LINK_LOCAL)
+        (self.source >> 32) as u16 == LINK_LOCAL || self.destination as u16 == LINK_LOCAL
     }
 
     #[inline(always)]
