@@ -1,5 +1,12 @@
 //! What does not fit the base-station link: which packets are fragmented, which are refused, and the identifications
 //! of outer packets. Another library judges what leaves, and reassembles it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test helper fails by panicking"
+)]
+
 mod common;
 
 use common::{Bench, SERVER, SERVER6, bench, downstream, station, tunnelled};

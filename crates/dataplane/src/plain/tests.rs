@@ -154,7 +154,7 @@ fn is_usual(frame: &[u8], output: OutputPort, profile: KeyProfile) -> bool {
     }
     let is_plain_v4 = short(12) == 0x0800
         && at(14) == 0x45
-        && short(20) & 0x3fff == 0
+        && matches!(short(20), 0 | 0x4000 | 0x8000 | 0xc000) // no fragment, whatever DF says
         && at(30) < 224
         && ![short(26), short(30)].contains(&0xa9fe)
         && frame.len() >= 14 + 24;
