@@ -189,7 +189,7 @@ fn agrees(
     verify: bool,
 ) -> Result<bool, TestCaseError> {
     let policy = Policy { key_profile: profile, verify_ipv4_checksum: verify, ..Policy::default() };
-    let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), own());
+    let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), own(), true);
     let slow = classifier.parse(frame, output, verify, Duration::ZERO);
     let quick = quick(frame, output, profile, verify);
     if let Some(Plain { key, user_offset, user_len, traffic_class }) = quick {
