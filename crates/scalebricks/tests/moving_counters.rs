@@ -15,8 +15,8 @@ use scalebricks::cluster::wire::Envelope;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, Node, NodeConfig, NodePorts,
-    OutsideMacs, PinnedTables, Policy, Turns,
+    Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, Identifications, Node,
+    NodeConfig, NodePorts, OutsideMacs, PinnedTables, Policy, Turns,
 };
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, memory_port_pair};
@@ -139,6 +139,7 @@ impl Cluster {
                     ROUTER_MAC,
                     &[BaseStation { address: STATION, mac: STATION_MAC }],
                 )),
+                identifications: Arc::new(Identifications::new(id, size, 0)),
             };
             let ports = NodePorts {
                 internet: Box::new(internet),
