@@ -85,6 +85,8 @@ pub struct AgentStats {
     pub repins: u64,
     /// Partitions whose bits here were found to be wrong, and replaced.
     pub astray: u64,
+    /// Partitions whose entries in the FIB here were found to be wrong, and loaded anew.
+    pub fib_astray: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
     pub begun_anew: u64,
 }
@@ -313,6 +315,7 @@ impl<T: Tables> Agent<T> {
             Ok(true) => {}
             Err(Trouble::Gap(..)) => self.stats.gaps += 1,
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
+            Err(Trouble::FibAstray(_)) => self.stats.fib_astray += 1,
             Err(Trouble::Gpt(_)) => {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
@@ -334,6 +337,10 @@ impl<T: Tables> Agent<T> {
                 membership::Action::Beat(life) => Action::Beat(life),
                 membership::Action::Propose(revision, view) => Action::Propose(revision, view),
             });
+        }
+        if self.spoken() >= Version::PIECES && self.replica.sweep(now) {
+            // The owners compare it with their own, which know the newest positions best.
+            self.next_report = now;
         }
         self.own(now, &mut actions);
         self.reshape(now, &mut actions);

@@ -13,6 +13,7 @@ use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::{self, JetStream};
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::compact::{Params, ParamsError, Structure};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
@@ -97,6 +98,19 @@ impl Tables for SharedTables {
 
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.lock().keys(partition)
+    }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        self.lock().fib_digests()
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        self.lock().entry_digest(key)
+    }
+
+    fn mended(&mut self, partition: PartitionId) {
+        tracing::warn!(partition = partition.0, "wrong FIB entries were replaced: all keys of the partition are set anew");
+        self.lock().recount();
     }
 }
 

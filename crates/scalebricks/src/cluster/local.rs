@@ -9,6 +9,7 @@ use scalebricks_control::engine::{Engine, EngineError};
 use scalebricks_control::record::Session;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Reader, Table};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
@@ -114,6 +115,20 @@ impl Tables for MemoryTables {
 
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.share(partition).keys().copied().collect()
+    }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        let digest = |(key, value): (&FlowKey, &FibValue)| FibDigest::of(self.shape.hasher.hash(key), *value);
+        let of_share = |at: u32| {
+            let share = self.share(PartitionId(at as u16)); // at most 2^16
+            share.iter().map(digest).fold(FibDigest::default(), |sum, digest| sum + digest)
+        };
+        (0..self.shape.partitions.get()).map(of_share).collect()
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        let of = |value| FibDigest::of(self.shape.hasher.hash(key), value);
+        self.get(key).map(of).unwrap_or_default()
     }
 }
 
