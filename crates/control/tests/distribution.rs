@@ -16,9 +16,7 @@ use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use scalebricks_control::distribution::{
-    FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, Report, Trouble,
-};
+use scalebricks_control::distribution::{FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, Report, Trouble};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};

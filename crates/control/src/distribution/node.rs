@@ -148,7 +148,7 @@ impl Node {
 }
 
 /// What a node has of an image, by the report of later words.
-fn newer<T: Ord>(word: T, before: T, part: Part, part_before: Part) -> Part {
+fn newer<T: Ord + Copy>(word: T, before: T, part: Part, part_before: Part) -> Part {
     match word.cmp(&before) {
         Ordering::Less => part_before,
         Ordering::Equal => part_before.later(part),

@@ -121,8 +121,7 @@ impl Owner {
         if self.partition.params() != shape {
             self.shaped = entry.position;
         }
-        let update =
-            |(node, update)| NodeUpdate { node, update, digest: self.partition.fib_digest(node) };
+        let update = |(node, update)| NodeUpdate { node, update, digest: self.partition.fib_digest(node) };
         self.recent.push(entry.position, fib.into_iter().map(update).collect(), gpt);
         Ok((outcome, voids))
     }

@@ -395,8 +395,7 @@ impl<T: Tables> Replica<T> {
     fn bound_deltas(&mut self, newest: PartitionId) {
         let bytes = |share: &Share| share.gpt_parts.as_ref().map_or(0, |parts| parts.have().len());
         if self.shares.iter().map(bytes).sum::<usize>() > MOST_DELTA_BYTES {
-            let others =
-                self.shares.iter_mut().enumerate().filter(|(at, _)| *at != usize::from(newest.0));
+            let others = self.shares.iter_mut().enumerate().filter(|(at, _)| *at != usize::from(newest.0));
             others.for_each(|(_, share)| share.gpt_parts = None);
         }
     }

@@ -77,7 +77,9 @@ impl Flows {
     /// A key of the flow has left. An entry of the FIB that is damaged may name any place: one without keys stays as it is, until
     /// [`Flows::recount`].
     pub(super) fn leave(&mut self, index: FlowIndex) {
-        let Some(place) = self.places.get_mut(index.0 as usize).filter(|place| place.keys > 0) else { return };
+        let Some(place) = self.places.get_mut(index.0 as usize).filter(|place| place.keys > 0) else {
+            return;
+        };
         place.keys -= 1;
         if place.keys == 0 && !place.is_leaving {
             place.is_leaving = true;

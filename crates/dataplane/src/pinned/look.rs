@@ -5,7 +5,7 @@ use crate::flow::FlowState;
 use scalebricks_tables::FibValue;
 use scalebricks_tables::compact::Reader;
 use scalebricks_tables::fib::{FibDigest, PartialFib};
-use scalebricks_types::{FlowKey, KeyHash, KeyHasher, PartitionCount};
+use scalebricks_types::{FlowIndex, FlowKey, KeyHash, KeyHasher, PartitionCount};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,6 +49,11 @@ impl PinnedTables {
             qfi: flow.qfi,
         };
         (state.at(self.id, flow.index).encode() == entry).then(|| state.encode())
+    }
+
+    /// Where an entry's flow counts; `None` for an entry that no change of a key makes.
+    pub(super) fn place(&self, entry: FibValue) -> Option<FlowIndex> {
+        self.logged(entry).map(|_| FlowState::decode(entry).index)
     }
 
     /// The digests of the FIB's entries by partition, with the values that the log has for them. An entry that no change of a key

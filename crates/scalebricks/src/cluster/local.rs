@@ -2,6 +2,7 @@
 //! measurements.
 
 use super::inbox::Inbox;
+use super::mesh::MeshLimits;
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use scalebricks_control::distribution::Tables;
@@ -173,6 +174,8 @@ type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
 struct Channels {
     me: NodeId,
     ways: Ways,
+    /// Bytes of the longest message: what is longer is lost, as over the mesh.
+    longest: usize,
 }
 
 impl Link for Channels {
@@ -189,6 +192,16 @@ impl Link for Channels {
         if ways.contains_key(&self.me)
             && let Some(way) = ways.get(&to)
         {
+            if bytes.len() > self.longest {
+                let (from, to) = (self.me.get(), to.get());
+                tracing::error!(
+                    from,
+                    to,
+                    bytes = bytes.len(),
+                    "cannot send control message: it exceeds the frame limit"
+                );
+                return;
+            }
             let _gone = way.messages.send((self.me, bytes));
         }
     }
@@ -229,7 +242,8 @@ impl LocalCluster {
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
             ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
-            Arc::new(Channels { me: node, ways: Arc::clone(&ways) })
+            let longest = MeshLimits::default().message_bytes;
+            Arc::new(Channels { me: node, ways: Arc::clone(&ways), longest })
         });
         self.nodes.insert(node, LocalNode { plane: plane.await?, tables });
         Ok(())

@@ -10,8 +10,8 @@ use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks::node::flow_columns::FlowParser;
 use scalebricks_control::distribution::Tables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::compact::{Params, Reader, Structure, Table};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId,

@@ -77,7 +77,7 @@ impl std::ops::SubAssign for FibDigest {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014), a bijection.
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014), a bijection.
 #[inline]
 const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -9,14 +9,15 @@ fn message() -> impl Strategy<Value = Message> {
         key().prop_map(FibOp::Delete),
     ];
     let place = || (any::<u16>().prop_map(PartitionId), any::<u64>().prop_map(Position));
-    let delta = (any::<u16>(), any::<u32>(), 1..100_u64, prop::collection::vec(any::<u8>(), 0..40))
-        .prop_map(|(partition, previous, step, payload)| Delta {
+    let delta = (any::<u16>(), any::<u32>(), 1..100_u64, prop::collection::vec(any::<u8>(), 0..40)).prop_map(
+        |(partition, previous, step, payload)| Delta {
             kind: TableKind::SetSep,
             partition: PartitionId(partition),
             position: Position(u64::from(previous) + step),
             previous: Position(u64::from(previous)),
             payload,
-        });
+        },
+    );
     prop_oneof![
         (place(), any::<u64>(), prop::collection::vec(op, 0..9)).prop_map(
             |((partition, position), previous, ops)| {
@@ -24,11 +25,7 @@ fn message() -> impl Strategy<Value = Message> {
             }
         ),
         (place(), prop::collection::vec((key(), any::<[u64; 2]>()), 0..9)).prop_map(
-            |((partition, position), entries)| Message::FibWhole(FibWhole {
-                partition,
-                position,
-                entries
-            })
+            |((partition, position), entries)| Message::FibWhole(FibWhole { partition, position, entries })
         ),
         prop::collection::vec(delta, 0..4).prop_map(Message::Gpt),
         (place(), any::<[u64; 2]>(), any::<u32>(), prop::collection::vec((key(), any::<[u64; 2]>()), 0..9))
@@ -41,9 +38,8 @@ fn message() -> impl Strategy<Value = Message> {
                 Message::GptPiece(GptPiece { partition, position, previous, bytes, first, part })
             }
         ),
-        (place(), any::<u32>()).prop_map(|((partition, gpt), digest)| {
-            Message::Digest(Digest { partition, gpt, digest })
-        }),
+        (place(), any::<u32>())
+            .prop_map(|((partition, gpt), digest)| { Message::Digest(Digest { partition, gpt, digest }) }),
         (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shapes)| {
             let ((partition, settled), [life, fib, gpt, room, keys]) = (place, numbers);
             Message::Target(Target {

@@ -111,6 +111,9 @@ pub struct ControlStats {
     /// Partitions whose bits in the GPT were found to be wrong, and replaced.
     #[serde(default)]
     pub astray: u64,
+    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
+    #[serde(default)]
+    pub fib_astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     #[serde(default)]
     pub begun_anew: u64,
@@ -136,9 +139,20 @@ pub struct PeerView {
 impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
     fn from((plane, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
         // Named field by field, so that a new counter cannot be forgotten here.
-        let PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew } = plane;
-        let mut stats =
-            Self { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, ..Self::default() };
+        let PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, fib_astray, begun_anew } =
+            plane;
+        let mut stats = Self {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            fib_astray,
+            begun_anew,
+            ..Self::default()
+        };
         if let Some(MeshStats { peers, strangers }) = mesh {
             stats.peers = peers
                 .into_iter()

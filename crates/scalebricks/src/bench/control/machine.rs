@@ -114,7 +114,8 @@ impl Fed {
             None => Machine::Partition(Box::new(partition)),
             Some(nodes) => {
                 let mut owner = Owner::new(partition);
-                let reports: BTreeMap<usize, Report> = (0..nodes).map(|number| (number, Report::new(PartitionId(0), 1))).collect();
+                let reports: BTreeMap<usize, Report> =
+                    (0..nodes).map(|number| (number, Report::new(PartitionId(0), 1))).collect();
                 for (&number, report) in &reports {
                     owner.joined(node(number), report.life);
                     owner.report(node(number), *report);
@@ -190,4 +191,3 @@ impl Fed {
         self.name
     }
 }
-
