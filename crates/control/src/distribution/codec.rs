@@ -12,11 +12,12 @@
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
 //! | 7 | FIB piece, since version 3 | partition (2), position, keys, first (8 each), wrong (4), number of entries (4), each: key and value (16) |
 //! | 8 | GPT piece, since version 3 | partition (2), position, previous, bytes, first (8 each), length (4), bytes |
+//! | 9 | rewind, since version 3 | partition (2), life, last position (8 each), again (4) |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding in each version. What a node has of an image is its
 //! position, the position that it begins at, and how much (8 each).
 
-use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Sweep, Target};
+use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
@@ -34,6 +35,7 @@ mod kind {
     pub(super) const DIGEST: u8 = 6;
     pub(super) const FIB_PIECE: u8 = 7;
     pub(super) const GPT_PIECE: u8 = 8;
+    pub(super) const REWIND: u8 = 9;
 }
 
 const SET: u8 = 1;
@@ -85,8 +87,8 @@ fn count(reader: &mut Reader<'_>, least: usize) -> Result<(u32, usize), DecodeEr
 }
 
 impl Message {
-    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of digests and pieces
-    /// nothing is left.
+    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of digests, pieces and
+    /// rewinds nothing is left.
     pub fn encode(&self, version: Version) -> Vec<u8> {
         match self {
             Self::Fib(update) => {
@@ -151,7 +153,16 @@ impl Message {
                 out.extend_from_slice(part);
                 out
             }
-            Self::Digest(_) | Self::FibPiece(_) | Self::GptPiece(_) => Self::Gpt(Vec::new()).encode(version),
+            Self::Rewind(Rewind { partition, life, again, last }) if version >= Version::REWINDS => {
+                let mut out = start(kind::REWIND, version);
+                put_partition(&mut out, *partition);
+                put_words(&mut out, &[*life, last.0]);
+                out.extend_from_slice(&again.to_le_bytes());
+                out
+            }
+            Self::Digest(_) | Self::FibPiece(_) | Self::GptPiece(_) | Self::Rewind(_) => {
+                Self::Gpt(Vec::new()).encode(version)
+            }
         }
     }
 
@@ -219,6 +230,12 @@ impl Message {
                 let len = u32::from_le_bytes(reader.take()?) as usize;
                 let part = reader.bytes(len)?.to_vec();
                 Self::GptPiece(GptPiece { partition, position, previous, bytes, first, part })
+            }
+            kind::REWIND if version >= Version::REWINDS => {
+                let partition = partition(reader)?;
+                let [life, last] = reader.words()?;
+                let again = u32::from_le_bytes(reader.take()?);
+                Self::Rewind(Rewind { partition, life, again, last: Position(last) })
             }
             _ => return Err(DecodeError::Kind(0, kind)),
         };

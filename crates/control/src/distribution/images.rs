@@ -29,16 +29,17 @@ pub(super) struct FibImage {
 }
 
 impl FibImage {
-    /// That of the partition now.
+    /// That of the partition now, which is that of any position `at` since the last entry that meant something for the node.
     pub(super) fn new(
         partition: &Partition,
         node: NodeId,
+        at: Position,
         wrong: u32,
         report: &Report,
         now: Duration,
     ) -> Self {
         let entries = fib_entries(partition, node);
-        let part = Part { at: partition.fib_position(node), ..Part::default() };
+        let part = Part { at, ..Part::default() };
         let transfer = Transfer::new(part, entries.len() as u64, now);
         Self { transfer, entries, wrong, wholes: report.wholes }
     }

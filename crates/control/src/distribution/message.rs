@@ -23,6 +23,8 @@ pub enum Message {
     FibPiece(FibPiece),
     /// Some of the bytes of a delta that is too long for one message.
     GptPiece(GptPiece),
+    /// What the node has comes from entries that the log does not have.
+    Rewind(Rewind),
 }
 
 impl Message {
@@ -36,6 +38,7 @@ impl Message {
             Self::Digest(digest) => Some(digest.partition),
             Self::FibPiece(piece) => Some(piece.partition),
             Self::GptPiece(piece) => Some(piece.partition),
+            Self::Rewind(rewind) => Some(rewind.partition),
         }
     }
 }
@@ -70,6 +73,20 @@ pub struct Digest {
     pub gpt: Position,
     /// Of the table's bits there.
     pub digest: u32,
+}
+
+/// The log of a partition ends before a position that the node has reported: an older log took its place. The node drops its
+/// positions and is given all of the FIB and all bits again; what its tables hold stays until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewind {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The life of the node that this is about.
+    pub life: u64,
+    /// [`Report::again`] of the report that was ahead of the log: a node that has begun anew since then passes this over.
+    pub again: u32,
+    /// Where the log ended.
+    pub last: Position,
 }
 
 /// The keys of one partition that one node handles, all of them.
@@ -167,7 +184,8 @@ pub struct Report {
     pub whole: Position,
     /// The last GPT delta applied.
     pub gpt: Position,
-    /// How often the node found its bits to be wrong in this life, and began anew with them; 0 from nodes that speak version 1.
+    /// How often the node found its bits to be wrong in this life, or was [rewound](Rewind), and began anew; 0 from nodes that
+    /// speak version 1. Positions may be lower than those of reports with a lower number.
     pub again: u32,
     /// Whole FIBs of the partition that were applied in this life. This and all below is nothing from nodes that speak
     /// version 2.
@@ -196,5 +214,17 @@ impl Report {
             gpt_part: Part::default(),
             sweep: Sweep::default(),
         }
+    }
+}
+
+impl Report {
+    /// The furthest position in it.
+    pub fn furthest(&self) -> Position {
+        self.fib.max(self.whole).max(self.gpt).max(self.fib_part.at).max(self.gpt_part.at)
+    }
+
+    /// Whether the node began anew and waits for all of its FIB.
+    pub fn needs_whole_fib(&self) -> bool {
+        self.again > 0 && self.fib == Position(0)
     }
 }

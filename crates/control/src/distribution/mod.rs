@@ -21,7 +21,7 @@ mod recent;
 mod replica;
 mod transfer;
 
-pub use message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Sweep, Target};
+pub use message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 pub use owner::{COMPARE_EVERY, Owner, RESEND};
 pub use replica::{FIB_SWEEP_EVERY, Replica, Tables, Trouble};
 pub use transfer::Limits;

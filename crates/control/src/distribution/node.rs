@@ -93,6 +93,10 @@ pub(super) struct Node {
     /// No FIB is loaded anew before this.
     pub(super) rests_until: Duration,
     rest: Duration,
+    /// It has what no entry of the log brought: `again` of the report that showed it. Nothing else is sent to it before it has
+    /// begun anew.
+    pub(super) rewound: Option<u32>,
+    pub(super) rewind: Sending,
 }
 
 impl Node {
@@ -121,26 +125,26 @@ impl Node {
     pub(super) fn heard(&mut self, report: Report) {
         // Reports overtake each other, and within a life a node never goes back.
         let before = self.report.unwrap_or(report);
-        // But for bits that were wrong.
-        let (gpt, gpt_part) = match report.again.cmp(&before.again) {
-            Ordering::Less => (before.gpt, before.gpt_part),
-            Ordering::Equal => {
-                let part = newer(report.gpt, before.gpt, report.gpt_part, before.gpt_part);
-                (report.gpt.max(before.gpt), part)
-            }
+        // But for one that began anew.
+        match report.again.cmp(&before.again) {
+            Ordering::Less => return self.report = Some(before),
+            Ordering::Equal => {}
             Ordering::Greater => {
-                (self.gpt, self.bits) = (Sending::default(), None);
-                (report.gpt, report.gpt_part)
+                (self.gpt, self.bits, self.image) = (Sending::default(), None, None);
+                if report.fib < before.fib {
+                    (self.fib, self.compared) = (Sending::default(), 0);
+                }
+                self.report = Some(report);
+                return;
             }
-        };
+        }
         self.report = Some(Report {
             fib: report.fib.max(before.fib),
             whole: report.whole.max(before.whole),
-            gpt,
-            again: report.again.max(before.again),
+            gpt: report.gpt.max(before.gpt),
             wholes: report.wholes.max(before.wholes),
             fib_part: newer(report.wholes, before.wholes, report.fib_part, before.fib_part),
-            gpt_part,
+            gpt_part: newer(report.gpt, before.gpt, report.gpt_part, before.gpt_part),
             sweep: std::cmp::max_by_key(before.sweep, report.sweep, |sweep| sweep.number),
             ..report
         });

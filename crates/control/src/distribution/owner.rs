@@ -1,7 +1,7 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
 use super::images::{Bits, FibImage, fib_entries};
-use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
 use super::node::{Node, Saying, Sending};
 use super::recent::{NodeUpdate, Recent, Way, bytes_of_delta};
 use super::transfer::Limits;
@@ -18,6 +18,9 @@ pub const RESEND: Duration = Duration::from_millis(200);
 
 /// Time between two comparisons of a partition's bits at all nodes.
 pub const COMPARE_EVERY: Duration = Duration::from_secs(10);
+
+/// A rewind is sent as if it led to this position, and again until its node has begun anew.
+const REWIND: Position = Position(1);
 
 /// All bits of a partition, for nodes that need them. They are those of the newest entry, and may go out when that may; while
 /// entries come without end, that is never, so they are kept until the entry that was the newest may.
@@ -58,6 +61,8 @@ pub struct Owner {
     shapes: u32,
     next_digest: Duration,
     whole: Whole,
+    /// Where the log was found to end when some node, or this owner, was further.
+    rewound_to: Option<Position>,
 }
 
 impl Owner {
@@ -80,6 +85,7 @@ impl Owner {
             shapes: 0,
             next_digest: Duration::ZERO,
             whole: Whole(None),
+            rewound_to: None,
         }
     }
 
@@ -131,7 +137,30 @@ impl Owner {
         if report.partition == self.partition.id()
             && let Some(known) = self.nodes.get_mut(&node).filter(|known| known.life == report.life)
         {
+            // Reports overtake each other, and within a life a node never goes back.
+            if known.report.is_none() && self.rewound_to.is_some_and(|last| report.furthest() > last) {
+                known.rewound = Some(report.again);
+            }
             known.heard(report);
+            known.rewound = known.rewound.filter(|again| report.again <= *again);
+        }
+    }
+
+    /// The furthest position that a node reported, if it is behind the newest entry applied here. Another owner may be ahead of this
+    /// one, or the log may have been replaced by an older one: the end of the log tells which.
+    pub fn ahead(&self) -> Option<Position> {
+        let reports = self.nodes.values().filter_map(|node| node.report);
+        reports.map(|report| report.furthest()).max().filter(|furthest| *furthest > self.partition.position())
+    }
+
+    /// The log was found to end here, before a position that a node had reported or an owner had come to: whatever is behind it in
+    /// any table comes from entries that are lost. Nodes whose last report, or first report yet to come, is from behind it are told
+    /// to begin anew.
+    pub fn rewind(&mut self, last: Position) {
+        self.rewound_to = Some(last);
+        for node in self.nodes.values_mut() {
+            let report = node.report.filter(|report| report.furthest() > last);
+            node.rewound = report.map(|report| report.again).or(node.rewound);
         }
     }
 
@@ -160,14 +189,26 @@ impl Owner {
         for (&number, node) in &mut self.nodes {
             let Some(report) = node.report else { continue };
             node.look(&report, now);
-            let fib_target = self.partition.fib_position(number);
-            let messages = look.fib(number, node, &report);
+            let (partition, life) = (self.partition.id(), node.life);
+            if let Some((again, last)) = node.rewound.zip(self.rewound_to) {
+                if node.rewind.from(Position(0), REWIND, now).is_some() {
+                    node.rewind.upto = REWIND;
+                    out.push((number, Message::Rewind(Rewind { partition, life, again, last })));
+                }
+                continue;
+            }
+            // What is sent to who began anew also says which keys are not there: it stands for all entries so far, not only for those
+            // that concern the node.
+            let is_anew = report.needs_whole_fib();
+            let fib_target =
+                if is_anew { self.partition.position() } else { self.partition.fib_position(number) };
+            let messages = look.fib(number, node, &report, fib_target);
             out.extend(messages.into_iter().map(|message| (number, message)));
             let messages = look.gpt(node, &report, &release, &mut self.whole);
             out.extend(messages.into_iter().map(|message| (number, message)));
             if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
-                let (partition, life, settled) = (self.partition.id(), node.life, self.settled);
+                let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
                 let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes };
                 out.push((number, Message::Target(target)));
@@ -271,8 +312,8 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// What is to be sent of a node's FIB.
-    fn fib(&self, number: NodeId, node: &mut Node, report: &Report) -> Vec<Message> {
-        let (target, now) = (self.partition.fib_position(number), self.now);
+    fn fib(&self, number: NodeId, node: &mut Node, report: &Report, target: Position) -> Vec<Message> {
+        let now = self.now;
         if let Some(image) = node.image.take_if(|image| !self.has_pieces || image.is_over(report)) {
             node.fib = Sending::default();
             if image.has_mended(report) {
@@ -287,7 +328,10 @@ impl Look<'_> {
             if is_begun && (node.image_seen.is_served(now) || report.fib_part.at > target) {
                 return Vec::new();
             }
-            if wrong == 0 && !is_begun {
+            if wrong == 0 && !is_begun && report.needs_whole_fib() && from.is_none() {
+                return Vec::new();
+            }
+            if wrong == 0 && !is_begun && !report.needs_whole_fib() {
                 let Some(from) = from else { return Vec::new() };
                 let update = match self.recent.fib_update(number, from, self.limits.message_bytes) {
                     Way::Next(update) => Some(update),
@@ -305,7 +349,8 @@ impl Look<'_> {
                 return vec![Message::FibWhole(FibWhole { partition, position: target, entries })];
             }
             node.compared = node.compared.max(wrong);
-            node.image = Some(FibImage::new(self.partition, number, wrong, report, now));
+            node.image =
+                Some(FibImage::new(self.partition, number, target.max(report.fib), wrong, report, now));
         }
         let pieces = |image: &mut FibImage| image.pieces(self.partition.id(), report, self.limits, now);
         node.image.as_mut().map(pieces).unwrap_or_default()
@@ -315,7 +360,8 @@ impl Look<'_> {
     /// else 0.
     fn wrong(&self, number: NodeId, node: &mut Node, report: &Report) -> u32 {
         let sweep = report.sweep;
-        if sweep.number <= node.compared || sweep.at > self.partition.position() {
+        let newest = self.partition.position();
+        if sweep.number <= node.compared || sweep.at > newest || report.fib > newest {
             return 0;
         }
         match self.digest_at(number, sweep.at) {
@@ -330,7 +376,7 @@ impl Look<'_> {
 
     /// The digest of what a node's FIB was to hold at a position; `None` if that is not known any more.
     fn digest_at(&self, number: NodeId, position: Position) -> Option<FibDigest> {
-        if position == self.partition.fib_position(number) {
+        if position >= self.partition.fib_position(number) {
             Some(self.partition.fib_digest(number))
         } else {
             self.recent.digest_at(number, position)

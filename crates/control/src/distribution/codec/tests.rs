@@ -40,6 +40,9 @@ fn message() -> impl Strategy<Value = Message> {
         ),
         (place(), any::<u32>())
             .prop_map(|((partition, gpt), digest)| { Message::Digest(Digest { partition, gpt, digest }) }),
+        (place(), any::<u64>(), any::<u32>()).prop_map(|((partition, last), life, again)| {
+            Message::Rewind(Rewind { partition, life, again, last })
+        }),
         (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shapes)| {
             let ((partition, settled), [life, fib, gpt, room, keys]) = (place, numbers);
             Message::Target(Target {
@@ -122,6 +125,8 @@ fn the_first_version_leaves_out_what_it_cannot_say() {
     let mut forged = digest.encode(Version::NEWEST);
     forged[0] = 1;
     assert_eq!(Message::decode(&forged), Err(DecodeError::Kind(0, kind::DIGEST)));
+    let rewind = Message::Rewind(Rewind { partition, life: 1, again: 2, last: gpt });
+    assert_eq!(Message::decode(&rewind.encode(Version::RESHAPES)), Ok(Message::Gpt(Vec::new())));
     let piece = FibPiece { partition, position: gpt, keys: 1, first: 0, wrong: 0, entries: Vec::new() };
     let bytes = Message::FibPiece(piece.clone()).encode(Version::RESHAPES);
     assert_eq!(Message::decode(&bytes), Ok(Message::Gpt(Vec::new())));

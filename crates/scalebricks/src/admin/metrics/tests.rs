@@ -21,6 +21,8 @@ fn plane() -> PlaneStats {
         astray: 7,
         fib_astray: 9,
         begun_anew: 8,
+        reloads: 9,
+        rewound: 10,
     }
 }
 

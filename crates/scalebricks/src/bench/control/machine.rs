@@ -81,7 +81,7 @@ fn distribute(owner: &mut Owner, reports: &mut BTreeMap<usize, Report>, deltas: 
                     }
                 }
                 // No delta of these partitions is as long as that.
-                Message::GptPiece(_) | Message::Target(_) | Message::Digest(_) => {}
+                Message::GptPiece(_) | Message::Target(_) | Message::Digest(_) | Message::Rewind(_) => {}
             }
             owner.report(to, *report);
         }
