@@ -97,6 +97,8 @@ pub struct AgentStats {
     pub repins: u64,
     /// Partitions whose bits here were found to be wrong, and replaced.
     pub astray: u64,
+    /// Partitions whose entries in the FIB here were found to be wrong, and loaded anew.
+    pub fib_astray: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
     pub begun_anew: u64,
     /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
@@ -339,6 +341,7 @@ impl<T: Tables> Agent<T> {
             Ok(true) => {}
             Err(Trouble::Gap(..)) => self.stats.gaps += 1,
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
+            Err(Trouble::FibAstray(_)) => self.stats.fib_astray += 1,
             Err(Trouble::Rewound(..)) => self.stats.rewound += 1,
             Err(Trouble::Gpt(_)) => {
                 self.stats.refused += 1;
@@ -366,6 +369,10 @@ impl<T: Tables> Agent<T> {
             });
         }
         self.settle_tenures(now, &mut actions);
+        if self.spoken() >= Version::PIECES && self.replica.sweep(now) {
+            // The owners compare it with their own, which know the newest positions best.
+            self.next_report = now;
+        }
         self.own(now, &mut actions);
         self.reshape(now, &mut actions);
         self.report(now, &mut actions);

@@ -143,6 +143,7 @@ impl Ownership {
     /// Nodes come and go.
     pub(super) fn follow(&mut self, view: &View) {
         let Some(owner) = self.owner_mut() else { return };
+        owner.speak(view.spoken());
         for (node, member) in view.members() {
             if member.is_alive {
                 owner.joined(node, member.life);

@@ -20,6 +20,7 @@ use crate::shape::names;
 use crate::version::Version;
 use effects::ByNode;
 use scalebricks_tables::compact::{Control, Op, Params};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
 use std::collections::{BTreeMap, HashMap};
 use table::Sessions;
@@ -160,6 +161,12 @@ impl Partition {
     /// Keys pinned to a node.
     pub fn keys_of(&self, node: NodeId) -> usize {
         self.sessions.keys_of(node)
+    }
+
+    /// The digest of the entries that a node's FIB is to hold of this partition, as of the last entry. Cost: a look into a map of
+    /// nodes; each change of a key pays two mixes for it.
+    pub fn fib_digest(&self, node: NodeId) -> FibDigest {
+        self.sessions.digest_of(node)
     }
 
     /// What a key leads to, and the position of the entry that said so last.
