@@ -513,7 +513,7 @@ fn spoil(seed: u64, owners: usize) {
     let mut world = World::with_sweeps(seed, 3, owners, FIB_SWEEP_EVERY);
     world.is_steady = true;
     let key = |teid| FlowKey::teid(Teid::new(teid));
-    let session = |teid: u32| Session { node: node(teid as usize % 3), value: [u64::from(teid), 7] };
+    let session = |teid: u32| Session::new(node(teid as usize % 3), [u64::from(teid), 7]);
     let changes: Vec<Change> = (100..200).map(|teid| Change::Upsert(key(teid), session(teid))).collect();
     world.append(&changes);
     for _ in 0..400 {
@@ -563,7 +563,7 @@ fn wrong_entries_are_found_and_mended_with_two_owners_at_once() {
 fn a_stray_key_at_a_node_without_keys_is_removed() {
     let mut world = World::with_sweeps(0, 2, 1, FIB_SWEEP_EVERY);
     world.is_calm = true;
-    let session = Session { node: node(0), value: [1, 2] };
+    let session = Session::new(node(0), [1, 2]);
     world.append(&[Change::Upsert(FlowKey::teid(Teid::new(1)), session)]);
     (0..100).for_each(|_| world.step());
     let stray = FlowKey::teid(Teid::new(9));
