@@ -5,7 +5,7 @@ mod common;
 
 use common::{HASHER, Memory};
 use scalebricks_control::agent::{Action, Agent, Packet};
-use scalebricks_control::distribution::{FibRoom, Message, Report};
+use scalebricks_control::distribution::{Message, Report};
 use scalebricks_control::engine::Revision;
 use scalebricks_control::membership::View;
 use scalebricks_control::partition::Partition;
@@ -44,15 +44,7 @@ fn alone(now: Duration) -> (Agent<Memory>, View) {
 }
 
 fn report() -> Vec<Report> {
-    let of = |at| Report {
-        partition: PartitionId(at),
-        life: LIFE,
-        fib: Position(0),
-        whole: Position(0),
-        gpt: Position(0),
-        again: 0,
-        room: FibRoom::UNLIMITED,
-    };
+    let of = |at| Report::new(PartitionId(at), LIFE);
     (0..4).map(of).collect()
 }
 

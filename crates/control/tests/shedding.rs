@@ -20,7 +20,7 @@ fn key(number: u32) -> FlowKey {
 }
 
 fn upsert(number: u32, value: u64) -> Change {
-    Change::Upsert(key(number), Session { node: node(0), value: [value, 0] })
+    Change::Upsert(key(number), Session::new(node(0), [value, 0]))
 }
 
 /// A partition's owner and the one node there is.

@@ -17,29 +17,35 @@
 //! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
 
 mod calls;
+mod keeping;
+mod lost;
 mod ownership;
 mod packet;
 mod reports;
 mod reshaping;
+mod tenures;
 
 pub use crate::distribution::Applied;
-pub use ownership::{REST, SNAPSHOT_EVERY};
+pub use keeping::{REPLAY, SNAPSHOT_AGE};
+pub use ownership::REST;
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
 use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Membership, Placement, View};
+use crate::membership::{self, Membership, View};
 use crate::partition::{EntryError, Partition};
-use crate::record::{Call, Repin, Reshape};
+use crate::record::{Call, Closure, Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
+use keeping::Keeping;
 use ownership::Ownership;
 use reports::Early;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tenures::KnownTenures;
 
 /// Time between two looks at all partitions that are this node's; those to which something happened are looked at every time.
 const SWEEP_EVERY: Duration = Duration::from_millis(5);
@@ -60,6 +66,8 @@ pub enum Action {
     Unload(PartitionId),
     /// Append this to the partition's log, until it is there, and say so by [`Agent::repinned`].
     Repin(PartitionId, Repin),
+    /// Append these to the partition's log, in this order, until they are there, and say so by [`Agent::closed`].
+    Close(PartitionId, Vec<Closure>),
     /// Append to the partition's log that its bits get this shape, until it is there, and say so by [`Agent::reshaped`].
     Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
@@ -69,8 +77,12 @@ pub enum Action {
     Append(PartitionId, Vec<Call>),
     /// Tell a node, which may be this one, what became of its calls to a partition.
     Answer(NodeId, PartitionId, Vec<Answer>),
-    /// Keep this snapshot, read it back, and trim the log below it.
+    /// Keep this snapshot, read it back, and trim the log below it; say by [`Agent::kept`] what came of it. No other is asked for
+    /// before.
     Keep(PartitionId, Snapshot),
+    /// A node says that it is at this position, which its partition's owner has not come to: read from the one behind it, and if the
+    /// engine says that the log ends before ([`ReadError::Ahead`](crate::engine::ReadError::Ahead)), tell [`Agent::log_ends`].
+    Confirm(PartitionId, Position),
 }
 
 /// How it went so far.
@@ -90,8 +102,12 @@ pub struct AgentStats {
     pub shed: u64,
     /// Calls that were not logged, by this node as their partition's owner.
     pub calls_refused: u64,
+    /// Partitions whose entries in the FIB here were found to be wrong, and loaded anew.
+    pub fib_astray: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
     pub begun_anew: u64,
+    /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
+    pub rewound: u64,
 }
 
 /// A node's part. See the [module](self).
@@ -106,7 +122,7 @@ pub struct Agent<T> {
     touched: BTreeSet<PartitionId>,
     next_sweep: Duration,
     early: Early,
-    placement: Placement,
+    tenures: KnownTenures,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
     /// How often the GPT refused what it should take, since when.
@@ -114,6 +130,7 @@ pub struct Agent<T> {
     /// Partitions whose owner is to hear at once where this node is, and who said what led there.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
+    keeping: Keeping,
     actions: Vec<Action>,
     /// Where calls come in, for partitions that are this node's, or were: what was handed over to be logged then may be so yet.
     desks: BTreeMap<PartitionId, Desk>,
@@ -134,6 +151,7 @@ impl<T: Tables> Agent<T> {
         grace: Duration,
         now: Duration,
     ) -> Self {
+        let tenures = KnownTenures::new(&view);
         let membership = Membership::new(me, view, revision, now);
         let replica = Replica::new(tables, partitions, grace, membership.life());
         Self {
@@ -145,11 +163,12 @@ impl<T: Tables> Agent<T> {
             touched: BTreeSet::new(),
             next_sweep: now,
             early: Early::default(),
-            placement: Placement::default(),
+            tenures,
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
             next_report: now,
+            keeping: Keeping::default(),
             actions: Vec::new(),
             desks: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -211,11 +230,6 @@ impl<T: Tables> Agent<T> {
             && (0..self.partitions.get()).all(|at| self.replica.has_caught_up(PartitionId(at as u16)))
     }
 
-    /// Who is to get no keys, and who takes whose.
-    pub fn set_placement(&mut self, placement: Placement) {
-        self.placement = placement;
-    }
-
     /// The record of membership is now this one.
     pub fn viewed(&mut self, revision: Revision, view: View, now: Duration) {
         let before = self.membership.view().epoch();
@@ -225,6 +239,7 @@ impl<T: Tables> Agent<T> {
             self.next_report = now;
         }
         self.next_sweep = now;
+        self.tenures.viewed(self.membership.view(), now);
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();
@@ -240,7 +255,7 @@ impl<T: Tables> Agent<T> {
             if let Some(ownership) = self.owned.get_mut(&partition) {
                 ownership.follow(view);
             } else {
-                self.owned.insert(partition, Ownership::new());
+                self.owned.insert(partition, Ownership::new(self.keeping.limits));
                 self.actions.push(Action::Load(partition));
             }
         }
@@ -278,6 +293,10 @@ impl<T: Tables> Agent<T> {
         self.touched.insert(partition);
         match owner.entry(entry) {
             Ok(applied) => {
+                if let Some(ownership) = self.owned.get_mut(&partition) {
+                    ownership.replay.applied(entry.batch.payload.len());
+                }
+                self.keep_if_due(partition);
                 self.judged(partition, &applied.calls);
                 Ok(Some(applied))
             }
@@ -286,7 +305,7 @@ impl<T: Tables> Agent<T> {
                 Err(error)
             }
             Err(error @ EntryError::Newer { .. }) => {
-                self.owned.insert(partition, Ownership::new());
+                self.owned.insert(partition, Ownership::new(self.keeping.limits));
                 self.actions.push(Action::Unload(partition));
                 Err(error)
             }
@@ -296,7 +315,7 @@ impl<T: Tables> Agent<T> {
     /// The log or the snapshot of a partition could not be read, or was trimmed away: to be loaded anew.
     pub fn reload(&mut self, partition: PartitionId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
-            *ownership = Ownership::new();
+            *ownership = Ownership::new(self.keeping.limits);
             self.actions.push(Action::Load(partition));
         }
     }
@@ -305,6 +324,13 @@ impl<T: Tables> Agent<T> {
     pub fn repinned(&mut self, partition: PartitionId, from: NodeId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
             ownership.repinned(from);
+        }
+    }
+
+    /// An [`Action::Close`] is in the log.
+    pub fn closed(&mut self, partition: PartitionId) {
+        if let Some(ownership) = self.owned.get_mut(&partition) {
+            ownership.closed();
         }
     }
 
@@ -328,11 +354,13 @@ impl<T: Tables> Agent<T> {
             Ok(true) => {}
             Err(Trouble::Gap(..)) => self.stats.gaps += 1,
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
+            Err(Trouble::FibAstray(_)) => self.stats.fib_astray += 1,
+            Err(Trouble::Rewound(..)) => self.stats.rewound += 1,
             Err(Trouble::Gpt(_)) => {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
             }
-            Err(Trouble::NoPartition(_)) => self.stats.refused += 1,
+            Err(Trouble::Piece(_) | Trouble::NoPartition(_)) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
         self.to_report.insert((from, partition));
@@ -347,8 +375,16 @@ impl<T: Tables> Agent<T> {
         for action in self.membership.poll(now) {
             actions.push(match action {
                 membership::Action::Beat(life) => Action::Beat(life),
-                membership::Action::Propose(revision, view) => Action::Propose(revision, view),
+                membership::Action::Propose(revision, view) => {
+                    let view = self.with_tenures(&view, now).unwrap_or(view);
+                    Action::Propose(revision, view)
+                }
             });
+        }
+        self.settle_tenures(now, &mut actions);
+        if self.spoken() >= Version::PIECES && self.replica.sweep(now) {
+            // The owners compare it with their own, which know the newest positions best.
+            self.next_report = now;
         }
         self.own(now, &mut actions);
         self.reshape(now, &mut actions);
@@ -388,18 +424,20 @@ impl<T: Tables> Agent<T> {
             partitions = again;
         }
         let view = self.membership.view();
-        let mut is_kept = false;
-        for partition in looked_at {
+        for partition in &looked_at {
+            let partition = *partition;
             let Some(ownership) = self.owned.get_mut(&partition) else { continue };
-            for repin in ownership.repins(view, &self.placement, now) {
+            actions.extend(ownership.doubt(now).map(|reported| Action::Confirm(partition, reported)));
+            for repin in ownership.repins(view, &self.tenures.placement, now) {
                 self.stats.repins += 1;
                 actions.push(Action::Repin(partition, repin));
             }
-            // A snapshot takes time: one at once.
-            if !is_kept && let Some(snapshot) = ownership.snapshot() {
-                is_kept = true;
-                actions.push(Action::Keep(partition, snapshot));
+            let closures = ownership.closures(view, now);
+            if !closures.is_empty() {
+                self.stats.repins += closures.len() as u64;
+                actions.push(Action::Close(partition, closures));
             }
         }
+        self.keep_old(&looked_at, now);
     }
 }

@@ -1,10 +1,12 @@
 //! A partition that a node owns: loading it, and what it has to append for nodes that died.
 
+use super::keeping::SNAPSHOT_AGE;
 use crate::distribution::{Message, Owner};
-use crate::engine::Snapshot;
 use crate::membership::{Placement, View};
 use crate::partition::Partition;
-use crate::record::{Repin, Reshape};
+use crate::record::{Closure, Epoch, Repin, Reshape};
+use crate::replay::{Limits, Replay};
+use crate::version::Version;
 use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +18,9 @@ pub const REST: Duration = Duration::from_secs(30);
 /// whoever drains it has given most of them away already.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Entries between two snapshots.
-pub const SNAPSHOT_EVERY: u64 = 20_000;
+/// Nodes that are further than this owner for so long are asked about at the engine, and again after the same time: an owner that
+/// reads the log a little later than another catches up sooner.
+const AHEAD: Duration = Duration::from_secs(2);
 
 /// The last time that a dead node's keys were given away here.
 #[derive(Debug, Clone, Copy)]
@@ -35,16 +38,36 @@ struct Reshaping {
     is_in_log: bool,
 }
 
+/// Closures that were asked to be appended here.
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    /// The newest of them.
+    newest: Epoch,
+    at: Duration,
+    is_in_log: bool,
+}
+
 /// A partition of this node.
 #[derive(Debug)]
 pub(super) struct Ownership {
     state: State,
+    /// The epoch of the last view of which the partition had all closures.
+    complete_in: Option<u64>,
+    /// Since when the partition lacks a closure of the view.
+    lacks_since: Option<Duration>,
+    closing: Option<Closing>,
     repinned: BTreeMap<NodeId, Repinned>,
     reshaping: Option<Reshaping>,
     /// Where its log was when it was loaded.
     last: Position,
-    /// The position of the newest snapshot.
-    kept: Position,
+    /// What is behind the newest snapshot.
+    pub(super) replay: Replay,
+    /// Since when something was seen behind it, and no snapshot taken.
+    behind_since: Option<Duration>,
+    /// Where its log was found to end, if that was before what was applied here.
+    lost: Option<Position>,
+    /// Since when a node is further than this owner, and the engine was not asked.
+    ahead_since: Option<Duration>,
 }
 
 /// How far it is.
@@ -57,14 +80,27 @@ enum State {
 }
 
 impl Ownership {
-    pub(super) const fn new() -> Self {
+    /// One that is to be loaded. What a restart would replay is held within these limits.
+    pub(super) const fn new(limits: Limits) -> Self {
         Self {
             state: State::Loading,
+            complete_in: None,
+            lacks_since: None,
+            closing: None,
             repinned: BTreeMap::new(),
             reshaping: None,
             last: Position(0),
-            kept: Position(0),
+            replay: Replay::new(limits, 0),
+            behind_since: None,
+            lost: None,
+            ahead_since: None,
         }
+    }
+
+    /// The same of a partition whose log was found to end here, before what was applied.
+    pub(super) const fn behind(mut self, last: Position) -> Self {
+        self.lost = Some(last);
+        self
     }
 
     pub(super) fn owner(&self) -> Option<&Owner> {
@@ -91,8 +127,12 @@ impl Ownership {
         if matches!(self.state, State::Running(_)) {
             return false;
         }
-        (self.last, self.kept) = (last, partition.position());
-        self.state = State::Running(Box::new(Owner::new(partition)));
+        self.last = last;
+        let mut owner = Owner::new(partition);
+        if let Some(last) = self.lost {
+            owner.rewind(last);
+        }
+        self.state = State::Running(Box::new(owner));
         self.follow(view);
         true
     }
@@ -108,6 +148,7 @@ impl Ownership {
     /// Nodes come and go.
     pub(super) fn follow(&mut self, view: &View) {
         let Some(owner) = self.owner_mut() else { return };
+        owner.speak(view.spoken());
         for (node, member) in view.members() {
             if member.is_alive {
                 owner.joined(node, member.life);
@@ -120,6 +161,12 @@ impl Ownership {
     pub(super) fn repinned(&mut self, from: NodeId) {
         if let Some(repinned) = self.repinned.get_mut(&from) {
             repinned.is_in_log = true;
+        }
+    }
+
+    pub(super) fn closed(&mut self) {
+        if let Some(closing) = &mut self.closing {
+            closing.is_in_log = true;
         }
     }
 
@@ -146,11 +193,43 @@ impl Ownership {
         is_due
     }
 
-    /// What is to be appended for nodes that are dead or drained and still have keys.
+    /// The closures of the view that are to be appended, as the partition lacks them; in their order, of which the log must keep that
+    /// of each node. All partitions get all of them, whether they have keys of the node or not: some may be on their way.
+    pub(super) fn closures(&mut self, view: &View, now: Duration) -> Vec<Closure> {
+        let State::Running(owner) = &self.state else { return Vec::new() };
+        let partition = owner.partition();
+        let is_complete = self.complete_in == Some(view.epoch());
+        if is_complete || partition.position() < self.last || view.spoken() < Version::TENURES {
+            return Vec::new();
+        }
+        let known = partition.closures();
+        let lacks = |closure: &Closure| closure.epoch > known.newest_of(closure.node);
+        let lacking: Vec<Closure> = view.closures().iter().filter(lacks).collect();
+        let Some(newest) = lacking.last().map(|closure| closure.epoch) else {
+            (self.complete_in, self.lacks_since, self.closing) = (Some(view.epoch()), None, None);
+            return lacking;
+        };
+        // Whoever drains a node appends its closure, too, at once.
+        let since = *self.lacks_since.get_or_insert(now);
+        let is_alive = |closure: &Closure| view.member(closure.node).is_some_and(|member| member.is_alive);
+        if now < since + AGAIN && lacking.iter().all(is_alive) {
+            return Vec::new();
+        }
+        let is_due = self
+            .closing
+            .is_none_or(|last| last.is_in_log && (now >= last.at + AGAIN || newest > last.newest));
+        if !is_due {
+            return Vec::new();
+        }
+        self.closing = Some(Closing { newest, at: now, is_in_log: false });
+        lacking
+    }
+
+    /// What is to be appended for nodes that are dead or drained and still have keys, while a member does not know of tenures.
     pub(super) fn repins(&mut self, view: &View, placement: &Placement, now: Duration) -> Vec<Repin> {
         let State::Running(owner) = &self.state else { return Vec::new() };
         let partition = owner.partition();
-        if partition.position() < self.last {
+        if partition.position() < self.last || view.spoken() >= Version::TENURES {
             return Vec::new();
         }
         let mut repins = Vec::new();
@@ -177,15 +256,31 @@ impl Ownership {
         repins
     }
 
-    /// A snapshot, if it is time for one.
-    pub(super) fn snapshot(&mut self) -> Option<Snapshot> {
-        let partition = self.owner()?.partition();
-        let position = partition.position();
-        if position.0 < self.kept.0 + SNAPSHOT_EVERY {
-            return None;
+    /// Whether entries have been behind the newest snapshot for long.
+    pub(super) fn is_old(&mut self, now: Duration) -> bool {
+        if self.owner().is_none() || self.replay.behind().entries == 0 {
+            self.behind_since = None;
+            return false;
         }
-        let snapshot = Snapshot { position, bytes: partition.snapshot().into() };
-        self.kept = position;
-        Some(snapshot)
+        let is_old = now >= *self.behind_since.get_or_insert(now) + SNAPSHOT_AGE;
+        if is_old {
+            self.behind_since = Some(now);
+        }
+        is_old
+    }
+
+    /// A position of which it is now to be found out whether the log reaches so far, as a node says.
+    pub(super) fn doubt(&mut self, now: Duration) -> Option<Position> {
+        let last = self.last;
+        let owner = self.owner().filter(|owner| owner.partition().position() >= last);
+        let Some(furthest) = owner.and_then(Owner::ahead) else {
+            self.ahead_since = None;
+            return None;
+        };
+        let is_due = now >= *self.ahead_since.get_or_insert(now) + AHEAD;
+        if is_due {
+            self.ahead_since = Some(now);
+        }
+        is_due.then_some(furthest)
     }
 }

@@ -43,8 +43,9 @@ mod tests {
 
     fn report(partition: u16) -> Report {
         let partition = PartitionId(partition);
+        let (fib, whole, gpt) = (Position(4), Position(5), Position(6));
         let room = FibRoom { used: 1, capacity: 2, shed: 3 };
-        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6), again: 7, room }
+        Report { fib, whole, gpt, again: 7, room, ..Report::new(partition, 3) }
     }
 
     #[test]

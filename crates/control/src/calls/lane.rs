@@ -65,7 +65,8 @@ struct Sent<T> {
     is_open: bool,
 }
 
-/// Calls of one process to one partition. `T` is whoever waits for the outcome. A machine without I/O: see the [module](super).
+/// Calls of one process to one partition. `T` is whoever waits for the outcome. A machine without I/O: see the [module](super). Messages
+/// may be lost and overtake each other; none comes twice.
 #[derive(Debug)]
 pub struct Lane<T> {
     /// The number of the last call sent.
@@ -242,7 +243,8 @@ impl<T> Lane<T> {
             Reply::Judged(verdict) => self.end(id.number, Ok(verdict)),
             Reply::Refused(_) if sent.to != from => {}
             Reply::Refused(Refusal::NotOwner) => {
-                // Of several tries, the first may have been logged before the partition went to another.
+                // Of several tries, the first may have been logged before the partition went to another. Of one, nothing was, as
+                // no message comes twice.
                 sent.is_open |= sent.tries > 1;
                 (sent.tries, sent.at) = (0, now);
             }

@@ -12,13 +12,19 @@
 //! at once do no harm, as all say the same.
 
 mod codec;
+mod images;
 mod message;
+mod node;
 mod owner;
+mod parts;
+mod recent;
 mod replica;
 mod room;
 mod shed;
+mod transfer;
 
-pub use message::{Digest, FibWhole, Message, Report, Target};
+pub use message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 pub use owner::{Applied, COMPARE_EVERY, Owner, RESEND};
-pub use replica::{Replica, Tables, Trouble};
+pub use replica::{FIB_SWEEP_EVERY, Replica, Tables, Trouble};
 pub use room::{FibRoom, USED_PERCENT};
+pub use transfer::Limits;

@@ -3,7 +3,7 @@
 use super::replica::Tables;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::FlowKey;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Keys of one partition that are this node's and that its FIB had no room for: 60 bytes each. Packets to them are dropped here, and
 /// counted, until there is room; nothing else waits for them.
@@ -37,9 +37,9 @@ impl Shed {
         self.0.remove(key);
     }
 
-    /// Only these are this node's.
-    pub(super) fn keep(&mut self, keys: &HashSet<&FlowKey>) {
-        self.0.retain(|key, _| keys.contains(key));
+    /// The keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = FlowKey> {
+        self.0.keys().copied()
     }
 
     /// Tries keys again, until one finds no room. Whether all that are left may be tried once more.

@@ -7,8 +7,10 @@
 
 mod machine;
 mod placement;
+mod tenures;
 mod view;
 
 pub use machine::{Action, BEAT, Membership, SUSPICION};
 pub use placement::{Placement, PlacementError, Standby};
+pub use tenures::Placed;
 pub use view::{Member, View, ViewError};

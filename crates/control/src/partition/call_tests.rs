@@ -1,6 +1,6 @@
 //! Batches of calls: each is judged on its own, once.
 
-use super::tests::{HASHER, MINE, PARTITIONS, change, empty, keys, params_of};
+use super::tests::{HASHER, MINE, PARTITIONS, Twin, change, empty, keys, params_of};
 use super::*;
 use crate::engine::{Batch, BatchId, WriterId};
 use crate::record::{Call, Heirs, encode_calls};
@@ -21,13 +21,12 @@ fn call(by: u64, number: u64, changes: Vec<Change>) -> Call {
 }
 
 fn upserts(keys: &[FlowKey], node: u8) -> Vec<Change> {
-    keys.iter().map(|key| Change::Upsert(*key, Session { node: NodeId::new(node), value: [1, 2] })).collect()
+    keys.iter().map(|key| Change::Upsert(*key, Session::new(NodeId::new(node), [1, 2]))).collect()
 }
 
-/// What the partition should hold, obviously: a map, and the verdicts of all calls ever seen.
-#[derive(Default)]
+/// What the partition should hold, obviously, and the verdicts of all calls ever seen.
 struct Model {
-    sessions: BTreeMap<u64, (FlowKey, Session, u64)>,
+    twin: Twin,
     verdicts: BTreeMap<CallId, (u64, Vec<u32>)>,
 }
 
@@ -37,42 +36,11 @@ impl Model {
         if let Some(known) = self.verdicts.get(&call.id) {
             return known.clone();
         }
-        let mut voids = Vec::new();
-        for (number, change) in (0..).zip(&call.changes) {
-            if !self.make(position, change) {
-                voids.push(number);
-            }
-        }
+        let changes = (0..).zip(&call.changes);
+        let voids = changes.filter(|(_, change)| !self.twin.make(Position(position), change));
+        let voids: Vec<u32> = voids.map(|(number, _)| number).collect();
         self.verdicts.insert(call.id, (position, voids.clone()));
         (position, voids)
-    }
-
-    /// Whether it does something.
-    fn make(&mut self, position: u64, change: &Change) -> bool {
-        let hash = |key: &FlowKey| HASHER.hash(key).get();
-        let is_node = |node: NodeId| node.get() < 8;
-        let is_mine = |key: &FlowKey| PartitionCount::new(PARTITIONS).unwrap().of(HASHER.hash(key)) == MINE;
-        match change {
-            Change::Upsert(key, session) if is_mine(key) && is_node(session.node) => {
-                self.sessions.insert(hash(key), (*key, *session, position));
-                true
-            }
-            Change::Move(key, session) if is_mine(key) && is_node(session.node) => {
-                let held = self.sessions.get_mut(&hash(key));
-                held.map(|held| (held.1, held.2) = (*session, position)).is_some()
-            }
-            Change::Delete(key) => self.sessions.remove(&hash(key)).is_some(),
-            Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| is_node(*heir)) => {
-                for (key, session, since) in self.sessions.values_mut() {
-                    if session.node == repin.from && *since <= repin.upto.0 {
-                        session.node = repin.heirs.of(HASHER.hash(key));
-                        *since = position;
-                    }
-                }
-                true
-            }
-            _ => false,
-        }
     }
 }
 
@@ -90,7 +58,10 @@ proptest! {
     ) {
         let mut first = BTreeMap::new();
         let empty = || Partition::new(MINE, params_of(structure), HASHER);
-        let (mut partition, mut other, mut model) = (empty(), empty(), Model::default());
+        let (mut partition, mut other, mut model) = (empty(), empty(), Model {
+            twin: Twin::new(params_of(structure)),
+            verdicts: BTreeMap::new(),
+        });
         let table = Table::new(params_of(structure));
         let restored_at = restored_at.index(batches.len());
         for (position, batch) in (1..).zip(&batches) {
@@ -120,7 +91,7 @@ proptest! {
             }
         }
         let held: Vec<(FlowKey, Session)> = partition.sessions().collect();
-        let wanted: Vec<_> = model.sessions.into_values().map(|(key, session, _)| (key, session)).collect();
+        let wanted: Vec<_> = model.twin.sessions.into_values().map(|(key, session, _)| (key, session)).collect();
         prop_assert_eq!(&held, &wanted);
         let mut reader = Reader::new(&table);
         for (key, session) in &held {
@@ -145,7 +116,7 @@ fn is_left_alone(structure: Structure) {
     let _ = table.apply(&partition.gpt().unwrap()).unwrap();
 
     let too_large = call(2, 1, upserts(&keys[60..7_900], 2));
-    let mixed = vec![Change::Move(keys[55], Session { node: NodeId::new(3), value: [0; 2] })];
+    let mixed = vec![Change::Move(keys[55], Session::new(NodeId::new(3), [0; 2]))];
     let batch = [
         call(1, 2, upserts(&keys[50..55], 3)),
         too_large.clone(),

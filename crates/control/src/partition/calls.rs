@@ -36,7 +36,7 @@ impl Partition {
             first += changes;
         }
         let (plan, executed, gpt) = self.fit(&new);
-        let mut effects = self.carry_out(&plan, gpt);
+        let mut effects = self.carry_out(plan, gpt);
         effects.calls = judged;
         for Executed { id, voids, is_void, first } in executed {
             effects.voids.extend(voids.iter().map(|(number, why)| (first + number, *why)));
@@ -70,11 +70,12 @@ impl Partition {
         let (mut plan, mut executed) = (Plan::default(), Vec::new());
         let before = self.gpt.position(self.id).unwrap_or_default();
         for (first, call) in calls {
-            let len = plan.steps().len();
+            let (len, closures) = (plan.steps().len(), plan.closures.clone());
             let mut voids = self.plan(&mut plan, &call.changes);
             let is_void = self.gpt.step_to(self.position, &gpt_ops(&plan.steps()[len..])).is_err();
             if is_void {
                 plan.take_back(len);
+                plan.closures = closures;
                 voids.clear();
             }
             executed.push(Executed { id: call.id, voids, is_void, first: *first });

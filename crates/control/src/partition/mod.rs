@@ -5,6 +5,7 @@
 //! hands out the same deltas, byte for byte, and it does not matter how many believe that the partition is theirs.
 
 mod calls;
+mod closing;
 mod effects;
 mod plan;
 mod requests;
@@ -20,13 +21,14 @@ pub use verdict::{Judged, VOIDS_TOLD, Verdict};
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
-use crate::record::{self, CallId, Change, DecodeError, Payload, Repin, Reshape, Session};
+use crate::record::{self, CallId, Change, Closures, DecodeError, Payload, Repin, Reshape, Session};
 use crate::shape::names;
 use crate::version::Version;
 use effects::ByNode;
 use plan::{Plan, Step, gpt_ops};
 use requests::{Requests, Standing};
 use scalebricks_tables::compact::{Control, Params};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 use table::Sessions;
@@ -71,6 +73,8 @@ pub struct Partition {
     fib_positions: BTreeMap<NodeId, Position>,
     /// The last change of the cluster's shape that was made here.
     shapes: u32,
+    /// The tenures of nodes that the log has closed.
+    closures: Closures,
 }
 
 impl Partition {
@@ -86,6 +90,7 @@ impl Partition {
             gpt: Control::for_partitions(params, [id]),
             fib_positions: BTreeMap::new(),
             shapes: 0,
+            closures: Closures::default(),
         }
     }
 
@@ -132,6 +137,12 @@ impl Partition {
     /// Keys pinned to a node.
     pub fn keys_of(&self, node: NodeId) -> usize {
         self.sessions.keys_of(node)
+    }
+
+    /// The digest of the entries that a node's FIB is to hold of this partition, as of the last entry. Cost: a look into a map of
+    /// nodes; each change of a key pays two mixes for it.
+    pub fn fib_digest(&self, node: NodeId) -> FibDigest {
+        self.sessions.digest_of(node)
     }
 
     /// What a key leads to, and the position of the entry that said so last.
@@ -217,7 +228,7 @@ impl Partition {
             // The only reason left: no room.
             return Ok(Effects::void(Void::NoRoom));
         };
-        let effects = self.carry_out(&plan, gpt);
+        let effects = self.carry_out(plan, gpt);
         Ok(Effects { voids, ..effects })
     }
 
@@ -245,6 +256,7 @@ impl Partition {
         for (number, change) in (0..).zip(changes) {
             let done = match change {
                 Change::Repin(repin) => self.plan_repin(plan, repin),
+                Change::Close(closure) => self.plan_close(plan, closure),
                 Change::Upsert(key, session) => self.plan_one(plan, key, Some(*session), false),
                 Change::Move(key, session) => self.plan_one(plan, key, Some(*session), true),
                 Change::Delete(key) => self.plan_one(plan, key, None, true),
@@ -268,6 +280,7 @@ impl Partition {
         if self.gpt.params().partitions().of(hash) != self.id {
             return Err(Void::OtherPartition);
         }
+        let after = after.map(|session| self.led(plan, session));
         if after.is_some_and(|session| !self.is_node(session.node)) {
             return Err(Void::NoSuchNode);
         }
@@ -300,8 +313,9 @@ impl Partition {
         affected.extend(newest.filter_map(|step| Some((step.hash, step.key, step.after?))));
         affected.retain(|(.., session)| session.node == repin.from);
         affected.sort_unstable_by_key(|(hash, ..)| hash.get());
+        let epoch = plan.closures.as_ref().unwrap_or(&self.closures).newest();
         for (hash, key, session) in affected {
-            let after = Some(Session { node: repin.heirs.of(hash), ..session });
+            let after = Some(session.at((repin.heirs.of(hash), epoch)));
             plan.add(Step { key, hash, before: Some(session), after });
         }
         Ok(())
@@ -313,7 +327,7 @@ impl Partition {
     }
 
     /// Makes the planned steps, and tells what follows for whom.
-    fn carry_out(&mut self, plan: &Plan, gpt: Option<Delta>) -> Effects {
+    fn carry_out(&mut self, plan: Plan, gpt: Option<Delta>) -> Effects {
         for step in plan.steps() {
             match step.after {
                 Some(session) => self.sessions.put(step.key, step.hash, session, self.position),
@@ -326,6 +340,9 @@ impl Partition {
             by_node.tell(first.key, first.before, newest.after);
         }
         let fib = by_node.updates(self.id, self.position, &mut self.fib_positions);
+        if let Some(closures) = plan.closures {
+            self.closures = closures;
+        }
         Effects { outcome: Outcome::Done, gpt, fib, ..Effects::default() }
     }
 }

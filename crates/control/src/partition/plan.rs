@@ -1,6 +1,6 @@
 //! What the changes of an entry do, before any of it is done.
 
-use crate::record::Session;
+use crate::record::{Closures, Session};
 use scalebricks_tables::compact::Op;
 use scalebricks_types::{FlowKey, KeyHash};
 use std::collections::HashMap;
@@ -22,6 +22,8 @@ pub(super) struct Plan {
     previous: Vec<Option<usize>>,
     /// By hash, the first and the newest step of each key.
     touched: HashMap<KeyHash, (usize, usize)>,
+    /// The partition's closures and those of the entry, if it has any.
+    pub(super) closures: Option<Closures>,
 }
 
 impl Plan {

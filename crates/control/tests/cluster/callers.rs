@@ -73,13 +73,15 @@ impl World {
         let (Some(&to), Some(&by)) = (members.choose(&mut self.rng), up.choose(&mut self.rng)) else {
             return;
         };
-        self.calls.made += 1;
-        let token = self.calls.made;
-        let key = FlowKey::teid(Teid::new(self.rng.random_range(1..200)));
-        let change = Change::Upsert(key, Session { node: node(to), value: [token, 1] });
+        let key = FlowKey::teid(Teid::new(self.rng.random_range(1_000..1_200)));
+        let token = self.calls.made + 1;
+        let Some(epoch) = self.record.as_ref().and_then(|(_, view)| view.pins_in(node(to))) else { return };
+        // No flow of those that the world changes.
+        let change = Change::Upsert(key, Session { node: node(to), epoch, value: [token << 32, 1] });
         let partition = crate::world::partitions().of(HASHER.hash(&key));
         let now = self.now;
         let Some(process) = &mut self.nodes[by] else { return };
+        self.calls.made = token;
         process.calling.lanes.entry(partition).or_default().submit(vec![change], token, now);
     }
 
@@ -190,7 +192,7 @@ impl World {
         }
         for op in effects.fib.iter().flat_map(|(_, update)| &update.ops) {
             if let FibOp::Set(_, [token, 1]) = op {
-                *self.calls.executed.entry(*token).or_default() += 1;
+                *self.calls.executed.entry(*token >> 32).or_default() += 1;
             }
         }
     }

@@ -8,7 +8,7 @@ use scalebricks_control::engine::Revision;
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::Change;
 use scalebricks_control::version::Version;
-use scalebricks_types::{PartitionId, Position};
+use scalebricks_types::PartitionId;
 use std::time::Duration;
 
 impl World {
@@ -32,6 +32,10 @@ impl World {
         if self.rng.random_bool(0.5) {
             process.agent.shaped(self.shape.0, self.shape.1);
         }
+        if self.rng.random_bool(0.1) {
+            process.placement = self.placement.1.clone();
+            process.agent.set_placement(Some(self.placement.0), process.placement.clone());
+        }
         for partition in process.follows.clone() {
             if !self.is_calm && !self.rng.random_bool(0.7) {
                 continue;
@@ -39,7 +43,11 @@ impl World {
             let log = &self.logs[usize::from(partition.0)];
             let at =
                 process.agent.partition(partition).map_or(0, |partition| partition.position().0 as usize);
-            for entry in log.entries[at..].iter().take(5) {
+            let Some(entries) = log.entries.get(at..) else {
+                process.agent.log_lost(partition, log.last()); // the engine says that the reader is ahead
+                continue;
+            };
+            for entry in entries.iter().take(5) {
                 let _ = process.agent.entry(partition, entry).unwrap();
             }
         }
@@ -48,12 +56,25 @@ impl World {
             std::mem::take(&mut process.appends).into_iter().partition(|(at, ..)| *at <= now);
         process.appends = later;
         let spoken = process.agent.spoken();
-        for (_, partition, change) in due {
-            self.append(partition, std::slice::from_ref(&change));
-            match (change, &mut self.nodes[number]) {
-                (Change::Repin(repin), Some(process)) => process.agent.repinned(partition, repin.from),
-                (_, Some(process)) => process.agent.reshaped(partition),
-                _ => {}
+        let (stored, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut process.keeps).into_iter().partition(|(at, ..)| *at <= now);
+        process.keeps = later;
+        for (_, partition, snapshot) in stored {
+            // Now and then the engine cannot store one. One of a log that was replaced meanwhile is not stored either.
+            let log = &mut self.logs[usize::from(partition.0)];
+            let is_stored = !self.rng.random_bool(0.1) && snapshot.position <= log.last();
+            if is_stored && log.snapshot.as_ref().is_none_or(|kept| kept.position < snapshot.position) {
+                log.snapshot = Some(snapshot);
+            }
+            self.nodes[number].as_mut().unwrap().agent.kept(partition, is_stored);
+        }
+        for (_, partition, changes) in due {
+            self.append(partition, &changes);
+            let Some(process) = &mut self.nodes[number] else { continue };
+            match &changes[0] {
+                Change::Repin(repin) => process.agent.repinned(partition, repin.from),
+                Change::Close(_) => process.agent.closed(partition),
+                _ => process.agent.reshaped(partition),
             }
         }
         for action in actions {
@@ -86,8 +107,8 @@ impl World {
                     Some(snapshot) => Partition::restore(&snapshot.bytes, HASHER).unwrap(),
                     None => Partition::new(partition, self.shape.1.first, HASHER),
                 };
+                let last = log.last();
                 let process = self.nodes[number].as_mut().unwrap();
-                let last = Position(log.entries.len() as u64);
                 if process.agent.restored(restored, last) {
                     process.follows.insert(partition);
                 }
@@ -95,8 +116,15 @@ impl World {
             Action::Unload(partition) => {
                 self.nodes[number].as_mut().unwrap().follows.remove(&partition);
             }
-            Action::Repin(partition, repin) => self.append_later(number, partition, Change::Repin(repin)),
-            Action::Reshape(partition, to) => self.append_later(number, partition, Change::Reshape(to)),
+            Action::Repin(partition, repin) => {
+                self.append_later(number, partition, vec![Change::Repin(repin)]);
+            }
+            Action::Close(partition, closures) => {
+                self.append_later(number, partition, closures.into_iter().map(Change::Close).collect());
+            }
+            Action::Reshape(partition, to) => {
+                self.append_later(number, partition, vec![Change::Reshape(to)]);
+            }
             Action::ProposeShape(expected, shape) => {
                 if self.shape.0 == expected {
                     self.shape = (Revision(expected.0 + 1), shape);
@@ -105,13 +133,18 @@ impl World {
             Action::Append(partition, calls) => self.append_later_calls(number, partition, calls),
             Action::Answer(to, partition, answers) => self.answers(number, to, partition, answers),
             Action::Keep(partition, snapshot) => {
-                self.logs[usize::from(partition.0)].snapshot = Some(snapshot);
+                let at = self.now + Duration::from_millis(self.rng.random_range(0..200));
+                self.nodes[number].as_mut().unwrap().keeps.push((at, partition, snapshot));
+            }
+            Action::Confirm(partition, reported) => {
+                let last = self.logs[usize::from(partition.0)].last();
+                self.nodes[number].as_mut().unwrap().agent.log_ends(partition, reported, last);
             }
         }
     }
 
-    fn append_later(&mut self, number: usize, partition: PartitionId, change: Change) {
+    fn append_later(&mut self, number: usize, partition: PartitionId, changes: Vec<Change>) {
         let at = self.now + Duration::from_millis(self.rng.random_range(0..200));
-        self.nodes[number].as_mut().unwrap().appends.push((at, partition, change));
+        self.nodes[number].as_mut().unwrap().appends.push((at, partition, changes));
     }
 }

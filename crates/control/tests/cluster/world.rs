@@ -7,21 +7,31 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::agent::{Agent, Packet};
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
-use scalebricks_control::membership::View;
+use scalebricks_control::membership::{Placement, View};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Session, encode};
+use scalebricks_control::record::{Change, Epoch, Session, encode};
+use scalebricks_control::replay::{Amount, Limits, Replay};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_millis(20);
 const PARTITIONS: u32 = 4;
-const KEYS: u32 = 80;
+pub const FLOWS: u32 = 40;
+
+/// How long a change of a flow may take to reach the log of one of its keys.
+const WRITING: std::ops::Range<u64> = 0..300;
+
+/// The two keys of a flow: they lie in partitions of their own.
+pub fn keys_of_flow(flow: u32) -> [FlowKey; 2] {
+    [FlowKey::teid(Teid::new(flow)), FlowKey::ue(Ipv4Addr::new(10, 0, 0, flow as u8).into())]
+}
 
 pub fn partitions() -> PartitionCount {
     PartitionCount::new(PARTITIONS).unwrap()
@@ -41,11 +51,15 @@ pub struct Process {
     pub agent: Agent<Memory>,
     /// The logs it reads.
     pub follows: BTreeSet<PartitionId>,
+    /// What it knows of what the controller says of nodes.
+    pub placement: Placement,
     pub paused_until: Option<Duration>,
     pub cut_until: Option<Duration>,
     /// What it has to append, and when it gets to it.
-    pub appends: Vec<(Duration, PartitionId, Change)>,
+    pub appends: Vec<(Duration, PartitionId, Vec<Change>)>,
     pub calling: Calling,
+    /// Snapshots that are being stored, and until when.
+    pub keeps: Vec<(Duration, PartitionId, Snapshot)>,
 }
 
 /// What a log's prefix says.
@@ -59,6 +73,42 @@ pub struct Log {
     pub snapshot: Option<Snapshot>,
 }
 
+impl Log {
+    /// The newest position.
+    pub fn last(&self) -> Position {
+        Position(self.entries.len() as u64)
+    }
+
+    /// What who loads the partition has to replay: entries, and bytes of batches.
+    pub fn replay(&self) -> Amount {
+        let at = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.position.0 as usize);
+        let behind = &self.entries[at..];
+        let bytes = behind.iter().map(|entry| entry.batch.payload.len() as u64).sum();
+        Amount { entries: behind.len() as u64, bytes }
+    }
+
+    /// The bytes that are allowed between two snapshots.
+    pub fn limit_bytes(&self) -> u64 {
+        let snapshot_bytes = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes.len() as u64);
+        Replay::new(REPLAY, snapshot_bytes).limit_bytes()
+    }
+
+    /// A log of so many entries takes its place, as after a backup was restored.
+    fn rewind(&mut self, len: usize, params: Params) {
+        self.entries.truncate(len);
+        self.history.truncate(len + 1);
+        self.snapshot.take_if(|snapshot| snapshot.position.0 > len as u64);
+        self.truth = Partition::new(self.truth.id(), params, HASHER);
+        for entry in &self.entries {
+            let _ = self.truth.apply(entry).unwrap();
+        }
+        self.since = self.history[len].keys().map(|hash| (*hash, len)).collect();
+    }
+}
+
+/// Few, so that a run has many snapshots.
+pub const REPLAY: Limits = Limits { entries: 60, bytes: 2_000 };
+
 pub struct World {
     pub rng: SmallRng,
     pub now: Duration,
@@ -68,6 +118,14 @@ pub struct World {
     pub shape: (Revision, Shape),
     /// By number; `None`: not running.
     pub nodes: Vec<Option<Process>>,
+    /// What the controller says of nodes, and how often it was changed.
+    pub placement: (Revision, Placement),
+    /// By partition, changes that were accepted and are not in the log yet, in their order, and when they are.
+    writing: Vec<VecDeque<(Duration, Change)>>,
+    /// Flows that were last changed while somebody knew of no tenures: their keys may be at two nodes.
+    pub pinned_without_epoch: BTreeSet<u32>,
+    /// How likely it is in a step that a node is drained, or may get flows again.
+    pub drains: f64,
     /// By number, what the software there knows; the newest if it does not say.
     pub knows: Vec<Version>,
     net: BinaryHeap<Reverse<(Duration, u64)>>,
@@ -75,6 +133,8 @@ pub struct World {
     sent: u64,
     batches: u64,
     pub is_calm: bool,
+    /// Logs were replaced by older ones: until tables follow, they have what no log says.
+    pub is_lost: bool,
     /// How likely it is in a step that somebody asks for another shape.
     pub reshapes: f64,
     /// Ingress nodes that are judged in a step, at most.
@@ -112,6 +172,10 @@ impl World {
             logs: all_partitions().map(log).collect(),
             record: None,
             shape: (Revision(1), Shape::new(params)),
+            placement: (Revision(1), Placement::default()),
+            writing: all_partitions().map(|_| VecDeque::new()).collect(),
+            pinned_without_epoch: BTreeSet::new(),
+            drains: 0.0,
             nodes: Vec::new(),
             knows: Vec::new(),
             net: BinaryHeap::new(),
@@ -119,6 +183,7 @@ impl World {
             sent: 0,
             batches: 0,
             is_calm: false,
+            is_lost: false,
             reshapes: 0.0,
             judges: usize::MAX,
             judged: 0,
@@ -140,14 +205,17 @@ impl World {
         };
         let tables = Memory::new(self.shape.1.now);
         let agent = Agent::new(node(number), tables, partitions(), view, revision, GRACE, self.now)
-            .holding_to(self.known_by(number));
+            .holding_to(self.known_by(number))
+            .replaying(REPLAY);
         let process = Process {
             agent,
             follows: BTreeSet::new(),
+            placement: Placement::default(),
             paused_until: None,
             cut_until: None,
             appends: Vec::new(),
             calling: Calling { by: self.calls.processes, ..Calling::default() },
+            keeps: Vec::new(),
         };
         if self.nodes.len() <= number {
             self.nodes.resize_with(number + 1, || None);
@@ -238,35 +306,91 @@ impl World {
             log.history.push(sessions);
             self.applied(partition, &effects);
         }
-        let log = &mut self.logs[usize::from(partition.0)];
-        if self.rng.random_bool(0.02) {
-            let snapshot = log.truth.snapshot().into();
-            log.snapshot = Some(Snapshot { position: log.truth.position(), bytes: snapshot });
+    }
+
+    /// The logs of all partitions are replaced by older ones.
+    pub fn rewind(&mut self) {
+        let first = self.shape.1.first;
+        for log in &mut self.logs {
+            let len = self.rng.random_range(0..=log.entries.len() / 2);
+            log.rewind(len, first);
         }
     }
 
-    /// A controller changes some sessions.
+    /// A controller changes a flow, at any node that runs, by what that node knows, be it old. Both keys change, each when its log is reached.
     fn change(&mut self) {
-        let mut members = self.members();
-        members.retain(|&number| self.shape.1.can_name(node(number)));
-        let Some(&to) = members.choose(&mut self.rng) else { return };
-        let key = FlowKey::teid(Teid::new(self.rng.random_range(1..KEYS)));
-        let session = Session { node: node(to), value: [self.rng.random(), 0] };
-        let change = match self.rng.random_range(0..10) {
-            0..5 => Change::Upsert(key, session),
-            5..8 => Change::Move(key, session),
-            _ => Change::Delete(key),
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|&number| self.is_up(number)).collect();
+        let Some(&by) = up.choose(&mut self.rng) else { return };
+        let Some(process) = self.nodes[by].as_ref().filter(|process| process.agent.membership().is_in())
+        else {
+            return;
         };
-        let partition = partitions().of(HASHER.hash(&key));
-        self.append(partition, &[change]);
+        let view = process.agent.membership().view();
+        let pins = view.alive().filter_map(|node| Some((node, view.pins_in(node)?)));
+        let mut pins: Vec<(NodeId, Epoch)> = pins.collect();
+        pins.retain(|&(node, _)| self.shape.1.can_name(node) && !process.placement.is_drained(node));
+        let Some(&(to, epoch)) = pins.choose(&mut self.rng) else { return };
+        let flow = self.rng.random_range(1..=FLOWS);
+        let value = [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0];
+        let session = Session { node: to, epoch, value };
+        if epoch == Epoch::UNKNOWN {
+            self.pinned_without_epoch.insert(flow);
+        } else {
+            self.pinned_without_epoch.remove(&flow);
+        }
+        let kind = self.rng.random_range(0..10);
+        for key in keys_of_flow(flow) {
+            let change = match kind {
+                0..5 => Change::Upsert(key, session),
+                5..8 => Change::Move(key, session),
+                _ => Change::Delete(key),
+            };
+            let partition = partitions().of(HASHER.hash(&key));
+            let due = self.now + Duration::from_millis(self.rng.random_range(WRITING));
+            self.writing[usize::from(partition.0)].push_back((due, change));
+        }
+    }
+
+    /// Logs what was accepted and is due, in the order in which it was.
+    fn write(&mut self) {
+        for partition in all_partitions() {
+            let writing = &mut self.writing[usize::from(partition.0)];
+            let due = writing.iter().take_while(|(at, _)| *at <= self.now).count();
+            let changes: Vec<Change> = writing.drain(..due).map(|(_, change)| change).collect();
+            for change in &changes {
+                self.append(partition, std::slice::from_ref(change));
+            }
+        }
+    }
+
+    /// Whether all that was accepted is in the logs.
+    pub fn is_written(&self) -> bool {
+        self.writing.iter().all(VecDeque::is_empty)
+    }
+
+    /// An operator drains a node, or lets it get flows again.
+    pub fn drain(&mut self, number: usize, is_drained: bool) {
+        self.placement.0.0 += 1;
+        self.placement.1.set_drained(node(number), is_drained);
+    }
+
+    fn drain_any(&mut self) {
+        let number = self.rng.random_range(0..self.nodes.len());
+        let is_drained = self.placement.1.is_drained(node(number));
+        // One at a time.
+        if is_drained || self.placement.1.drained().count() == 0 {
+            self.drain(number, !is_drained);
+        }
     }
 
     pub fn send(&mut self, from: usize, to: usize, sent: impl Fn() -> Sent) {
         if !self.is_calm && self.rng.random_bool(0.05) {
             return;
         }
-        // Answers come once at the most, as from the mesh.
-        let is_doubled = !self.is_calm && self.rng.random_bool(0.05) && !matches!(sent(), Sent::Answers(_));
+        // Calls and answers come once at the most, as from the mesh.
+        let is_doubled = !self.is_calm
+            && self.rng.random_bool(0.05)
+            && !matches!(sent(), Sent::Calls(_) | Sent::Answers(_));
         for _ in 0..=usize::from(is_doubled) {
             let longest = if self.rng.random_bool(0.05) { 300 } else { 20 };
             let at = self.now + Duration::from_millis(self.rng.random_range(1..longest));
@@ -329,6 +453,7 @@ impl World {
 
     pub fn step(&mut self) {
         self.now += TICK;
+        self.write();
         (0..self.nodes.len()).for_each(|number| self.turn(number));
         self.deliver();
         self.check();
@@ -352,6 +477,9 @@ impl World {
             self.disturb();
             if self.rng.random_bool(self.calls_made) {
                 self.call();
+            }
+            if self.rng.random_bool(self.drains) {
+                self.drain_any();
             }
             if self.rng.random_bool(self.reshapes) {
                 self.ask();

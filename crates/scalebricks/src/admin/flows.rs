@@ -128,6 +128,7 @@ impl From<RefusedChanges> for FlowsError {
             RefusedChanges::Busy
             | RefusedChanges::NoOwner(_)
             | RefusedChanges::NotNamed(_)
+            | RefusedChanges::NotOpen(_)
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
             | RefusedChanges::Upgrade(_)
@@ -216,8 +217,8 @@ impl Flows for ControlledFlows {
             let first = changes.len();
             for flow in &flows {
                 let node = flow.node;
-                changes
-                    .extend(flow.entries().map(|(key, value)| Change::Upsert(key, Session { node, value })));
+                let upsert = |(key, value)| Change::Upsert(key, Session::new(node, value));
+                changes.extend(flow.entries().map(upsert));
             }
             // A key that was to go with a flow that is replaced, and is not there, is as it should be.
             let flow = |place: usize, why: &Why| match place.checked_sub(first) {

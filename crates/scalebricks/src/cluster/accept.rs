@@ -20,6 +20,9 @@ pub enum RefusedChanges {
     /// A flow would be pinned to a node that is not alive.
     #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
+    /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
+    #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
+    NotOpen(NodeId),
     /// The table cannot name the node yet.
     #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
     NotNamed(NodeId),
@@ -136,7 +139,8 @@ struct Part {
 }
 
 impl ControlPlane {
-    /// Has changes made by the owners of their partitions. When this returns, each was judged: it is in its partition's log for
+    /// Has changes made by the owners of their partitions. Pins name the epoch of this node's view, whatever they named before.
+    /// When this returns, each was judged: it is in its partition's log for
     /// good and was executed there, in one order with all others, or it is told why it was not. Tables follow some milliseconds
     /// later: see [`applied`](Self::applied). Changes of one partition for which there is no room are refused together; those of
     /// other partitions may be made all the same.
@@ -147,8 +151,8 @@ impl ControlPlane {
         let mut parts: BTreeMap<PartitionId, Part> = BTreeMap::new();
         let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
         let placed = self.shared.placed.load();
-        for (place, change) in changes.into_iter().enumerate() {
-            if let Change::Upsert(_, session) | Change::Move(_, session) = &change {
+        for (place, mut change) in changes.into_iter().enumerate() {
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &mut change {
                 let node = session.node;
                 if !view.member(node).is_some_and(|member| member.is_alive) {
                     return Err(RefusedChanges::NodeNotAlive(node));
@@ -156,6 +160,7 @@ impl ControlPlane {
                 if placed.placement.is_drained(node) {
                     return Err(RefusedChanges::Drained(node));
                 }
+                session.epoch = view.pins_in(node).ok_or(RefusedChanges::NotOpen(node))?;
                 if !shape.can_name(node) {
                     return Err(RefusedChanges::NotNamed(node));
                 }
@@ -168,13 +173,13 @@ impl ControlPlane {
         self.submit(parts).await
     }
 
-    /// Has one change made in every partition, for those that are about no key. It counts as the first of its call.
+    /// Has changes made in every partition, for those that are about no key.
     ///
     /// # Errors
     /// As [`ControlPlane::accept`].
-    pub async fn accept_in_all(&self, change: &Change) -> Result<Accepted, RefusedChanges> {
+    pub async fn accept_in_all(&self, changes: &[Change]) -> Result<Accepted, RefusedChanges> {
         let partitions = (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)); // at most 2^16
-        let part = || Part { places: vec![0], changes: vec![change.clone()] };
+        let part = || Part { places: (0..changes.len()).collect(), changes: changes.to_vec() };
         self.submit(partitions.map(|partition| (partition, part())).collect()).await
     }
 

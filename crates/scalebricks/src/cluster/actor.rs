@@ -2,21 +2,22 @@
 
 use super::counters::{Arrived, Carrying, flow_count};
 use super::event::Event;
-use super::follow::Following;
+use super::follow::{Following, confirm};
 use super::inbox::{Beats, Inbox};
 use super::placement::Placed;
 use super::plane::{Link, PlaneConfig, Shared};
 use super::repins::RepinNotice;
 use super::rib::Reading;
+use super::snapshots::keep;
 use super::verify::Verifications;
 use super::waiting::Waiters;
 use super::wire::Envelope;
 use super::write::Work;
 use super::{shape, view};
-use scalebricks_control::agent::{Action, Agent};
+use scalebricks_control::agent::{Action, Agent, Packet};
 use scalebricks_control::calls::{Answer, Refusal};
-use scalebricks_control::distribution::Tables;
-use scalebricks_control::engine::{Engine, Entry, Snapshot};
+use scalebricks_control::distribution::{Message, Tables};
+use scalebricks_control::engine::{Engine, Entry};
 use scalebricks_control::partition::{Judged, Outcome, Void};
 use scalebricks_control::record::{Call, CallId, Change, Session};
 use scalebricks_dataplane::FlowCount;
@@ -148,7 +149,17 @@ impl<T: Tables> Actor<T> {
                     self.entries(partition, &entries);
                 }
             }
+            Event::LogLost(partition, load, last) => {
+                if self.is_current(partition, load) {
+                    self.shared.reloads.fetch_add(1, Ordering::Relaxed);
+                    self.waiters.lost(partition, last);
+                    self.agent.log_lost(partition, last);
+                }
+            }
+            Event::LogEnds(partition, reported, last) => self.agent.log_ends(partition, reported, last),
+            Event::Kept(partition, is_durable) => self.agent.kept(partition, is_durable),
             Event::Repinned(partition, from) => self.agent.repinned(partition, from),
+            Event::Closed(partition) => self.agent.closed(partition),
             Event::Called(partition, calls) => self.agent.called(self.agent.node(), partition, calls),
             Event::NotLogged(partition, calls, refusal) => {
                 self.agent.not_logged(partition, &calls, &refusal);
@@ -185,7 +196,12 @@ impl<T: Tables> Actor<T> {
     /// Another node sent something.
     fn came(&mut self, from: NodeId, bytes: &[u8], now: Duration) {
         match Envelope::decode(bytes) {
-            Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
+            Ok(Envelope::Packet(packet)) => {
+                if let Packet::Message(Message::Rewind(rewind)) = &packet {
+                    self.waiters.lost(rewind.partition, rewind.last);
+                }
+                self.agent.packet(from, packet, now);
+            }
             Ok(Envelope::Question(number, key)) => {
                 // Who is not the owner says nothing: the one who asks asks again.
                 if let Ok(found) = self.look_up(&key) {
@@ -249,7 +265,7 @@ impl<T: Tables> Actor<T> {
     fn place(&mut self) {
         let placed = self.shared.placed.load_full();
         if !Arc::ptr_eq(&placed, &self.placed) {
-            self.agent.set_placement(placed.placement.clone());
+            self.agent.set_placement(placed.revision, placed.placement.clone());
             self.placed = placed;
         }
     }
@@ -278,8 +294,9 @@ impl<T: Tables> Actor<T> {
                         }
                     };
                     let void = |(_, verdict): &&Judged| matches!(verdict.outcome, Outcome::Void(_));
-                    let voids = (applied.voids.len() + applied.calls.iter().filter(void).count()) as u64;
-                    let voids = voids + as_a_whole;
+                    let unexpected = applied.voids.iter().filter(|(_, why)| *why != Void::Applied);
+                    let voids = unexpected.count() + applied.calls.iter().filter(void).count();
+                    let voids = voids as u64 + as_a_whole;
                     self.shared.applied.fetch_add(1, Ordering::Relaxed);
                     self.shared.voids.fetch_add(voids, Ordering::Relaxed);
                 }
@@ -295,7 +312,8 @@ impl<T: Tables> Actor<T> {
     /// What a key leads to, if this node owns its partition and has loaded it.
     fn look_up(&self, key: &FlowKey) -> Result<Option<Session>, NotHere> {
         let partition = self.agent.partition(self.shared.partition_of(key)).ok_or(NotHere)?;
-        Ok(partition.session(key).map(|(session, _)| session))
+        // The epoch is the log's own: whoever pins the key anew names another.
+        Ok(partition.session(key).map(|(session, _)| Session::new(session.node, session.value)))
     }
 
     fn ask(&mut self, key: FlowKey, answer: oneshot::Sender<Option<Session>>) {
@@ -329,9 +347,10 @@ impl<T: Tables> Actor<T> {
                 }
             }
             Action::Repin(partition, repin) => self.repin(partition, repin),
+            Action::Close(partition, closures) => self.close(partition, closures),
             Action::Reshape(partition, params) => {
                 let done = Event::Reshaped(partition);
-                self.write(partition, Change::Reshape(params), done);
+                self.write(partition, vec![Change::Reshape(params)], done);
             }
             Action::ProposeShape(revision, shape) => {
                 let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
@@ -346,7 +365,11 @@ impl<T: Tables> Actor<T> {
                 self.link.send(to, envelope.encode(self.agent.spoken()));
             }
             Action::Keep(partition, snapshot) => {
-                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot));
+                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot, self.events.clone()));
+            }
+            Action::Confirm(partition, reported) => {
+                let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
+                tokio::spawn(confirm(engine, partition, reported, events));
             }
         }
     }
@@ -369,10 +392,10 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Has a change of the agent's written, and tells when it is in the log.
-    pub(super) fn write(&self, partition: PartitionId, change: Change, done: Event) {
+    /// Has changes of the agent's written, and tells when they are in the log.
+    pub(super) fn write(&self, partition: PartitionId, changes: Vec<Change>, done: Event) {
         let (answer, logged) = oneshot::channel();
-        let work = Work::Own(change, answer);
+        let work = Work::Own(changes, answer);
         let log = self.shared.logs[usize::from(partition.0)].clone();
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -394,9 +417,7 @@ impl<T: Tables> Actor<T> {
             keys += target.map_or(0, |target| target.keys);
         }
         self.shared.keys.store(keys, Ordering::Relaxed);
-        if self.shared.view.load().epoch() != self.agent.membership().view().epoch() {
-            self.shared.view.store(Arc::new(self.agent.membership().view().clone()));
-        }
+        self.shared.viewed(self.agent.membership().view());
         if let Some(shape) = self.agent.shape().filter(|shape| shape != &**self.shared.shape.load()) {
             self.shared.shape.store(Arc::new(shape));
         }
@@ -411,18 +432,5 @@ impl<T: Tables> Actor<T> {
             self.questions.retain(|_, answer| !answer.is_closed());
             self.tallies.retain(|_, answer| !answer.is_closed());
         }
-    }
-}
-
-/// Keeps a snapshot, and trims the log below it when the engine has read it back.
-async fn keep(engine: Arc<dyn Engine>, partition: PartitionId, snapshot: Snapshot) {
-    let position = snapshot.position;
-    let kept = match engine.put_snapshot(partition, snapshot).await {
-        Ok(()) => engine.trim(partition, position).await,
-        Err(error) => Err(error),
-    };
-    match kept {
-        Ok(()) => tracing::debug!(partition = partition.0, position = position.0, "snapshot kept"),
-        Err(error) => tracing::warn!(partition = partition.0, %error, "a snapshot could not be kept"),
     }
 }

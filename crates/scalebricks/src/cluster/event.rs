@@ -28,8 +28,16 @@ pub(super) enum Event {
     Restored(u64, Box<Partition>, Position),
     /// Its next entries.
     Entries(PartitionId, u64, Vec<Entry>),
+    /// The log of a partition ends here, before what was handed over of it.
+    LogLost(PartitionId, u64, Position),
+    /// A node has reported the first of these positions, and the log of the partition ends at the second, which is before it.
+    LogEnds(PartitionId, Position, Position),
+    /// A partition's snapshot is durable, or could not be stored.
+    Kept(PartitionId, bool),
     /// A death is in the log.
     Repinned(PartitionId, NodeId),
+    /// Closures are in the log.
+    Closed(PartitionId),
     /// This process calls a partition that may be this node's.
     Called(PartitionId, Vec<Call>),
     /// Calls are not in the log, and never will be.

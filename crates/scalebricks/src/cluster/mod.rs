@@ -19,6 +19,7 @@
 //! | [`stats`] | what is counted |
 //! | `accept` | changes that callers bring, and what became of them |
 //! | `calling` | changes on their way to the owner of their partition |
+//! | `snapshots` | snapshots, stored for the agent |
 //! | `write` | calls at the owner, batched into the partition's log |
 //! | `identity` | the number under which the process writes and calls |
 //! | `view` | the record of membership |
@@ -31,6 +32,7 @@
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
 //! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | what those messages say |
+//! | `mesh_link` | the mesh, as the control plane uses it |
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod accept;
@@ -45,12 +47,14 @@ mod identity;
 pub mod inbox;
 pub mod local;
 pub mod mesh;
+mod mesh_link;
 mod placement;
 pub mod plane;
 mod repinning;
 pub mod repins;
 pub mod rib;
 mod shape;
+mod snapshots;
 pub mod stats;
 pub mod verify;
 mod view;

@@ -56,7 +56,7 @@ pub struct PlaneConfig {
     pub version: Version,
 }
 
-/// The way to other nodes. Whatever is sent may be lost.
+/// The way to other nodes. Whatever is sent may be lost; nothing comes twice.
 pub trait Link: Send + Sync {
     /// Tells all others that this node is alive, in this life.
     fn beat(&self, life: u64);
@@ -88,6 +88,7 @@ pub(super) struct Shared {
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
+    pub(super) reloads: AtomicU64,
     /// Replaced whole.
     pub(super) counters: Mutex<MovedCounters>,
     pub(super) agent: ArcSwap<AgentStats>,
@@ -96,6 +97,14 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
+    }
+
+    /// The record of membership is now this one. An older one than known is passed over.
+    pub(super) fn viewed(&self, view: &View) {
+        if self.view.load().epoch() < view.epoch() {
+            let view = Arc::new(view.clone());
+            self.view.rcu(|known| Arc::clone(if known.epoch() < view.epoch() { &view } else { known }));
+        }
     }
 
     /// The controller says this of nodes. Older than known is passed over.
@@ -171,6 +180,7 @@ impl ControlPlane {
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
+            reloads: AtomicU64::new(0),
             counters: Mutex::default(),
             agent: ArcSwap::default(),
         });

@@ -21,8 +21,14 @@ pub struct PlaneStats {
     pub repins: u64,
     /// Partitions whose bits in the GPT were found to be wrong, and replaced.
     pub astray: u64,
+    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
+    pub fib_astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     pub begun_anew: u64,
+    /// Partitions that were loaded again, as their log had lost entries that this node had applied.
+    pub reloads: u64,
+    /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
+    pub rewound: u64,
     /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
     pub shedding: u64,
     /// Keys that its FIB had no room for when they came.
@@ -34,11 +40,21 @@ pub struct PlaneStats {
 impl ControlPlane {
     /// What was counted here.
     pub fn stats(&self) -> PlaneStats {
-        let Shared { applied, voids, malformed, agent, .. } = &*self.shared;
-        let AgentStats { gaps, refused, repins, astray, begun_anew, shedding, shed, calls_refused } =
-            **agent.load();
-        let [entries, voids, malformed] =
-            [applied, voids, malformed].map(|counter| counter.load(Ordering::Relaxed));
+        let Shared { applied, voids, malformed, reloads, agent, .. } = &*self.shared;
+        let AgentStats {
+            gaps,
+            refused,
+            repins,
+            astray,
+            fib_astray,
+            begun_anew,
+            rewound,
+            shedding,
+            shed,
+            calls_refused,
+        } = **agent.load();
+        let [entries, voids, malformed, reloads] =
+            [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
         PlaneStats {
             entries,
             voids,
@@ -47,7 +63,10 @@ impl ControlPlane {
             refused,
             repins,
             astray,
+            fib_astray,
             begun_anew,
+            reloads,
+            rewound,
             shedding,
             shed,
             calls_refused,

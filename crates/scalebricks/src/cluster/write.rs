@@ -27,8 +27,8 @@ const ENDURANCE: Duration = Duration::from_secs(5);
 pub(super) enum Work {
     /// Calls; who waits for them hears of it by their verdicts.
     Calls(Vec<Call>),
-    /// A change of the owner's own, and who waits until it is tried.
-    Own(Change, oneshot::Sender<()>),
+    /// Changes of the owner's own, and who waits until they are tried.
+    Own(Vec<Change>, oneshot::Sender<()>),
 }
 
 /// Writes one partition.
@@ -52,7 +52,7 @@ impl Writing {
             };
             let (payload, calls, own) = match next {
                 None => return,
-                Some(Work::Own(change, done)) => (encode(&[change]), Vec::new(), Some(done)),
+                Some(Work::Own(changes, done)) => (encode(&changes), Vec::new(), Some(done)),
                 Some(Work::Calls(first)) => {
                     let (calls, other) = self.gather(first);
                     spare = other;

@@ -12,6 +12,7 @@ use scalebricks::node::flow_columns::FlowParser;
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Reader, Structure, Table};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId,
@@ -88,6 +89,20 @@ impl Tables for Memory {
 
     fn room(&self) -> FibRoom {
         FibRoom { used: self.len() as u64, capacity: self.capacity as u64, shed: 0 }
+    }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        let mut digests = vec![FibDigest::default(); partitions().get() as usize];
+        for (key, value) in &*self.fib.lock().unwrap() {
+            let hash = HASHER.hash(key);
+            digests[usize::from(partitions().of(hash).0)] += FibDigest::of(hash, *value);
+        }
+        digests
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        let value = self.fib.lock().unwrap().get(key).copied();
+        value.map(|value| FibDigest::of(HASHER.hash(key), value)).unwrap_or_default()
     }
 }
 

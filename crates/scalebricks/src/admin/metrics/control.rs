@@ -22,6 +22,8 @@ impl Snapshot {
         self.counter("control_repinned_partitions", help, one(stats.repins));
         let help = "Partitions whose bits in the GPT were found to be wrong, and replaced.";
         self.counter("control_wrong_partitions", help, one(stats.astray));
+        let help = "Partitions whose entries in the FIB were found to be wrong, and loaded anew.";
+        self.counter("control_wrong_fib_partitions", help, one(stats.fib_astray));
         let help = "Times that the GPT began anew, as the cluster's had another shape.";
         self.counter("control_gpt_restarts", help, one(stats.begun_anew));
         let help = "Keys of the node that its FIB has no room for: packets to them are dropped.";
@@ -30,6 +32,11 @@ impl Snapshot {
         self.counter("control_keys_shed", help, one(stats.shed));
         let help = "Calls that the node, as the owner of their partitions, did not log.";
         self.counter("control_refused_calls", help, one(stats.calls_refused));
+        let help = "Partitions loaded again, as their log had lost entries that the node had applied.";
+        self.counter("control_log_reloads", help, one(stats.reloads));
+        let help =
+            "Partitions whose tables were filled again, as their log had lost entries that were in them.";
+        self.counter("control_rewound_partitions", help, one(stats.rewound));
         self.mesh(stats);
     }
 

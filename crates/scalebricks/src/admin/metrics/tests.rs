@@ -19,10 +19,13 @@ fn plane() -> PlaneStats {
         refused: 5,
         repins: 6,
         astray: 7,
+        fib_astray: 9,
         begun_anew: 8,
-        shedding: 9,
-        shed: 10,
-        calls_refused: 11,
+        reloads: 9,
+        rewound: 10,
+        shedding: 12,
+        shed: 13,
+        calls_refused: 14,
     }
 }
 

@@ -111,9 +111,18 @@ pub struct ControlStats {
     /// Partitions whose bits in the GPT were found to be wrong, and replaced.
     #[serde(default)]
     pub astray: u64,
+    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
+    #[serde(default)]
+    pub fib_astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     #[serde(default)]
     pub begun_anew: u64,
+    /// Partitions that were loaded again, as their log had lost entries that this node had applied.
+    #[serde(default)]
+    pub reloads: u64,
+    /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
+    #[serde(default)]
+    pub rewound: u64,
     /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
     #[serde(default)]
     pub shedding: u64,
@@ -153,7 +162,10 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             refused,
             repins,
             astray,
+            fib_astray,
             begun_anew,
+            reloads,
+            rewound,
             shedding,
             shed,
             calls_refused,
@@ -166,7 +178,10 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             refused,
             repins,
             astray,
+            fib_astray,
             begun_anew,
+            reloads,
+            rewound,
             shedding,
             shed,
             calls_refused,
