@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 1 | sessions, repins; updates, targets, reports |
 //! | 2 | records that reshape a table; digests, keys and shape in targets, `again` in reports |
-//! | 3 | pins that name an epoch, closures of tenures in logs and in the view |
+//! | 3 | pins that name an epoch, closures of tenures in logs and in the view; rewinds: a log that ends before what nodes have |
 
 use std::fmt;
 
@@ -24,6 +24,9 @@ impl Version {
 
     /// Pins that name a tenure, and closures, which give all keys of a flow one heir.
     pub const TENURES: Self = Self(3);
+
+    /// Rewinds.
+    pub const REWINDS: Self = Self(3);
 
     /// The newest one known here.
     pub const NEWEST: Self = Self(3);
