@@ -422,7 +422,7 @@ impl<T: Tables> Replica<T> {
 
     /// Reads all entries of the FIB, if it is time, and notes their digests for the owners to compare. Whether it did.
     ///
-    /// Cost: about 30 ns an entry, and a look for each key that has left and is still held.
+    /// Cost: about 0.1 µs per entry, and a lookup for each key that has left and is still held.
     pub fn sweep(&mut self, now: Duration) -> bool {
         if self.next_sweep.is_none_or(|next| now < next) {
             self.next_sweep.get_or_insert(now + self.sweep_every);
