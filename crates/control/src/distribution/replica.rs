@@ -464,6 +464,9 @@ impl<T: Tables> Replica<T> {
     fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
         let (due, life) = (now + self.grace, self.life);
         let share = self.share(target.partition)?;
+        if target.again.is_some_and(|again| again != share.again) {
+            return Ok(false);
+        }
         if target.life == life {
             // Another owner may not have come so far.
             let before = share.target.unwrap_or(*target);
