@@ -550,12 +550,16 @@ fn spoil(seed: u64, owners: usize) {
 
 #[test]
 fn wrong_entries_are_found_and_mended_under_updates() {
-    SPOILED.into_iter().for_each(|seed| spoil(40_000 + seed, 1));
+    for seed in SPOILED {
+        spoil(40_000 + seed, 1);
+    }
 }
 
 #[test]
 fn wrong_entries_are_found_and_mended_with_two_owners_at_once() {
-    SPOILED[2..].iter().for_each(|seed| spoil(40_000 + seed, 2));
+    for seed in &SPOILED[2..] {
+        spoil(40_000 + seed, 2);
+    }
 }
 
 /// A stray key in a FIB that no entry of the log has ever been about.

@@ -134,7 +134,7 @@ fn a_node_that_joins_gets_more_than_a_frame_holds_and_wrong_entries_are_mended()
         let stray = key(KEYS + 1_000_000);
         let faults: [&dyn Fn(&mut MemoryTables); 3] =
             [&|tables| tables.set(&key(7), [1, 2]).unwrap(), &|tables| tables.remove(&key(8)), &|tables| {
-                tables.set(&stray, [3, 4]).unwrap()
+                tables.set(&stray, [3, 4]).unwrap();
             }];
         for (number, fault) in (1..).zip(faults) {
             fault(&mut joined);

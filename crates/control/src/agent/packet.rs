@@ -59,6 +59,7 @@ mod tests {
             room: 6,
             keys: 7,
             shapes: 8,
+            again: None,
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]

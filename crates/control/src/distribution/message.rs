@@ -63,6 +63,9 @@ pub struct Target {
     pub keys: u64,
     /// The number of the last change of shape that all nodes have this partition's bits in; 0 from nodes that speak version 1.
     pub shapes: u32,
+    /// [`Report::again`] of the report that this answers; `None` from nodes that speak a version below 3. A node that has begun
+    /// anew since then ignores the target: its positions may be of entries that the log has lost.
+    pub again: Option<u32>,
 }
 
 /// The bits of a partition: whoever is at this position and has others has gone astray.

@@ -235,7 +235,9 @@ impl Owner {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
-                let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes };
+                let again = Some(report.again);
+                let target =
+                    Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes, again };
                 out.push((number, Message::Target(target)));
                 node.settled = Saying { upto: self.settled, at: now };
             }

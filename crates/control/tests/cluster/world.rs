@@ -124,6 +124,8 @@ pub struct World {
     writing: Vec<VecDeque<(Duration, Change)>>,
     /// Flows that were last changed while somebody knew of no tenures: their keys may be at two nodes.
     pub pinned_without_epoch: BTreeSet<u32>,
+    /// Flows of which a lost log may have kept one key and not the other, until both are set or deleted.
+    pub torn: BTreeSet<u32>,
     /// How likely it is in a step that a node is drained, or may get flows again.
     pub drains: f64,
     /// By number, what the software there knows; the newest if it does not say.
@@ -175,6 +177,7 @@ impl World {
             placement: (Revision(1), Placement::default()),
             writing: all_partitions().map(|_| VecDeque::new()).collect(),
             pinned_without_epoch: BTreeSet::new(),
+            torn: BTreeSet::new(),
             drains: 0.0,
             nodes: Vec::new(),
             knows: Vec::new(),
@@ -315,6 +318,7 @@ impl World {
             let len = self.rng.random_range(0..=log.entries.len() / 2);
             log.rewind(len, first);
         }
+        self.torn = (1..=FLOWS).collect();
     }
 
     /// A controller changes a flow, at any node that runs, by what that node knows, be it old. Both keys change, each when its log is reached.
@@ -339,6 +343,9 @@ impl World {
             self.pinned_without_epoch.remove(&flow);
         }
         let kind = self.rng.random_range(0..10);
+        if !(5..8).contains(&kind) {
+            self.torn.remove(&flow);
+        }
         for key in keys_of_flow(flow) {
             let change = match kind {
                 0..5 => Change::Upsert(key, session),

@@ -54,6 +54,7 @@ fn message() -> impl Strategy<Value = Message> {
                 room,
                 keys,
                 shapes,
+                again: Some(shapes / 2),
             })
         }),
     ]
@@ -91,8 +92,9 @@ proptest! {
             fib: Position(fib), whole: Position(whole), gpt: Position(gpt), ..Report::new(PartitionId(partition), life)
         };
         let second = Report { again, ..first };
+        let room = FibRoom { used: a, capacity: b, shed: c };
         let sweep = Sweep { number, at: Position(at), digest: FibDigest::from_u64(digest) };
-        let third = Report { wholes, fib_part: part([a, b, c]), gpt_part: part([d, e, f]), sweep, ..second };
+        let third = Report { wholes, fib_part: part([a, b, c]), gpt_part: part([d, e, f]), sweep, room, ..second };
         for (version, said) in [(Version::FIRST, first), (Version::RESHAPES, second), (Version::PIECES, third)] {
             let bytes = third.encode(version);
             prop_assert_eq!(Report::len(&bytes), Some(bytes.len()));
@@ -116,10 +118,14 @@ fn the_first_version_leaves_out_what_it_cannot_say() {
         room: 7,
         keys: 8,
         shapes: 9,
+        again: Some(2),
     };
     let old = Message::Target(target).encode(Version::FIRST);
     assert_eq!(old.len(), 4 + 2 + 5 * 8);
-    assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shapes: 0, ..target })));
+    assert_eq!(
+        Message::decode(&old),
+        Ok(Message::Target(Target { keys: 0, shapes: 0, again: None, ..target }))
+    );
     let digest = Message::Digest(Digest { partition, gpt, digest: 1 });
     assert_eq!(Message::decode(&digest.encode(Version::FIRST)), Ok(Message::Gpt(Vec::new())));
     let mut forged = digest.encode(Version::NEWEST);
