@@ -1,5 +1,6 @@
 //! What owners and nodes tell each other.
 
+use super::room::FibRoom;
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::FibDigest;
@@ -199,6 +200,8 @@ pub struct Report {
     pub gpt_part: Part,
     /// The newest sweep.
     pub sweep: Sweep,
+    /// How full the node's FIB is, of all partitions; unlimited from nodes that speak version 2.
+    pub room: FibRoom,
 }
 
 impl Report {
@@ -216,6 +219,7 @@ impl Report {
             fib_part: Part::default(),
             gpt_part: Part::default(),
             sweep: Sweep::default(),
+            room: FibRoom::UNLIMITED,
         }
     }
 }
