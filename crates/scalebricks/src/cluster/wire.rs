@@ -3,16 +3,17 @@
 //!
 //! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
 //! node and value | question for a flow's counts: number `u64`, uplink TEID `u32` | answer: number `u64`, four counters `u64`, or
-//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON. Keys and words as in
+//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON | calls, and answers to them, as [they encode themselves](scalebricks_control::calls). Keys and words as in
 //! [records](scalebricks_control::record); JSON for what only people read in the end.
 
 use super::repins::RepinNotice;
 use super::verify::Verdict;
 use scalebricks_control::agent::Packet;
+use scalebricks_control::calls::{self, Answer};
 use scalebricks_control::courier::{self, Count};
-use scalebricks_control::record::{self, Change, DecodeError, Session};
+use scalebricks_control::record::{self, Call, Change, DecodeError, Session};
 use scalebricks_control::version::Version;
-use scalebricks_types::{FlowKey, Teid};
+use scalebricks_types::{FlowKey, PartitionId, Teid};
 
 /// Between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,10 @@ pub enum Envelope {
     Verdict(u64, Verdict),
     /// A node's flows go to others.
     Repinned(RepinNotice),
+    /// Make these changes in a partition.
+    Calls(PartitionId, Vec<Call>),
+    /// What became of such.
+    Answers(PartitionId, Vec<Answer>),
 }
 
 mod kind {
@@ -49,6 +54,8 @@ mod kind {
     pub(super) const VERIFY: u8 = 9;
     pub(super) const VERDICT: u8 = 10;
     pub(super) const REPINNED: u8 = 11;
+    pub(super) const CALLS: u8 = 12;
+    pub(super) const ANSWERS: u8 = 13;
 }
 
 /// In answers the key is of no account.
@@ -86,6 +93,14 @@ impl Envelope {
                 return [&[kind::VERDICT][..], &number.to_le_bytes(), &json(verdict)].concat();
             }
             Self::Repinned(notice) => return [&[kind::REPINNED][..], &json(notice)].concat(),
+            Self::Calls(partition, calls) => {
+                // A message has no more changes than a batch takes.
+                let request = calls::encode_request(*partition, calls).unwrap_or_default();
+                return [&[kind::CALLS][..], &request].concat();
+            }
+            Self::Answers(partition, answers) => {
+                return [&[kind::ANSWERS][..], &calls::encode_answers(*partition, answers)].concat();
+            }
         };
         let mut out = vec![kind];
         out.extend_from_slice(&number.to_le_bytes());
@@ -103,6 +118,13 @@ impl Envelope {
         match *kind {
             kind::PACKET => return Packet::decode(rest).map(Self::Packet),
             kind::COUNTS => return courier::Packet::decode(rest).map(Self::Counts),
+            kind::CALLS => {
+                return calls::decode_request(rest).map(|(partition, calls)| Self::Calls(partition, calls));
+            }
+            kind::ANSWERS => {
+                let answers = calls::decode_answers(rest);
+                return answers.map(|(partition, answers)| Self::Answers(partition, answers));
+            }
             _ => {}
         }
         if *kind == kind::REPINNED {
@@ -157,7 +179,23 @@ fn from_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeEr
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use scalebricks_types::NodeId;
+    use scalebricks_control::calls::{Refusal, Reply};
+    use scalebricks_control::engine::WriterId;
+    use scalebricks_control::partition;
+    use scalebricks_control::record::CallId;
+    use scalebricks_types::{NodeId, Position};
+
+    fn call(by: u64, number: u32) -> Call {
+        let id = CallId { by: WriterId(by), number: number.into() };
+        Call { id, oldest: number.into(), changes: vec![Change::Delete(FlowKey::teid(Teid::new(number)))] }
+    }
+
+    fn answers(by: u64, number: u32) -> Vec<Answer> {
+        let id = CallId { by: WriterId(by), number: number.into() };
+        let judged = partition::Verdict::done(Position(by), vec![(number, partition::Void::Missing)]);
+        let replies = [Reply::Judged(judged), Reply::Refused(Refusal::Log("full".to_owned()))];
+        replies.into_iter().map(|reply| Answer { id, reply }).collect()
+    }
 
     fn verdict(keys: u64) -> Verdict {
         use crate::cluster::verify::{Difference, DifferenceKind};
@@ -202,6 +240,8 @@ mod tests {
                 Envelope::Verify(number, teid),
                 Envelope::Verdict(number, verdict(teid.into())),
                 Envelope::Repinned(notice(teid.into())),
+                Envelope::Calls(PartitionId(node.into()), vec![call(number, teid)]),
+                Envelope::Answers(PartitionId(node.into()), answers(number, teid)),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {
