@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use scalebricks::cluster::daemon::{SharedTables, live};
-use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
+use scalebricks::cluster::local::{LocalCluster, Shape};
 use scalebricks::cluster::mesh::{ClusterKey, Mesh, MeshConfig, MeshLimits, PeerCount};
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::distribution::Tables;
@@ -62,7 +62,7 @@ fn value(number: u32) -> FibValue {
 }
 
 fn upsert(number: u32, to: NodeId) -> Change {
-    Change::Upsert(key(number), Session { node: to, value: value(number) })
+    Change::Upsert(key(number), Session::new(to, value(number)))
 }
 
 /// A log in which all keys are pinned to node 1, which nobody has seen yet.
@@ -132,20 +132,18 @@ fn a_node_that_joins_gets_more_than_a_frame_holds_and_wrong_entries_are_mended()
 
         let updates = steady_updates(cluster.node(node(0)).unwrap().plane.clone());
         let stray = key(KEYS + 1_000_000);
-        let faults: [&dyn Fn(&mut MemoryTables); 3] =
-            [&|tables| tables.set(&key(7), [1, 2]).unwrap(), &|tables| tables.remove(&key(8)), &|tables| {
-                tables.set(&stray, [3, 4]).unwrap();
-            }];
-        for (number, fault) in (1..).zip(faults) {
-            fault(&mut joined);
+        // An image that comes mends all keys that its pieces have yet to bring. The stray key goes with the last one.
+        for round in 1..=2 {
+            joined.set(&key(7), [1, 2]).unwrap();
+            joined.remove(&key(8));
+            joined.set(&stray, [3, 4]).unwrap();
             let is_right = || {
                 joined.get(&key(7)) == Some(value(7))
                     && joined.get(&key(8)) == Some(value(8))
                     && joined.get(&stray).is_none()
             };
-            assert!(!is_right());
-            until("the fault is mended", is_right).await;
-            until("it is counted", || plane.stats().fib_astray == number).await;
+            until("the faults are mended", is_right).await;
+            until("they are counted", || plane.stats().fib_astray >= round).await;
         }
         updates.abort();
     });
@@ -207,20 +205,15 @@ fn the_same_over_the_mesh_into_real_tables() {
         let fib = joined.tables.lock().node_tables(0).fib;
         let hash = |key: &FlowKey| shape().hasher.hash(key);
         let stray = key(KEYS + 1_000_000);
-        for fault in 1..=3 {
-            match fault {
-                1 => {
-                    let mut entry = fib.remove(&key(7), hash(&key(7))).unwrap();
-                    entry[0] ^= 1 << 40;
-                    fib.insert(&key(7), hash(&key(7)), entry).unwrap();
-                }
-                2 => drop(fib.remove(&key(8), hash(&key(8))).unwrap()),
-                _ => fib.insert(&stray, hash(&stray), [5, 6]).unwrap(),
-            }
+        for round in 1..=2 {
+            let mut entry = fib.remove(&key(7), hash(&key(7))).unwrap();
+            entry[0] ^= 1 << 40;
+            fib.insert(&key(7), hash(&key(7)), entry).unwrap();
+            fib.remove(&key(8), hash(&key(8))).unwrap();
+            fib.insert(&stray, hash(&stray), [5, 6]).unwrap();
             let is_mended = || is_right(7) && is_right(8) && joined.tables.lock().flow(&stray).is_none();
-            assert!(!is_mended());
-            until("the fault is mended", is_mended).await;
-            until("it is counted", || joined.plane.get().unwrap().stats().fib_astray == fault).await;
+            until("the faults are mended", is_mended).await;
+            until("they are counted", || joined.plane.get().unwrap().stats().fib_astray >= round).await;
         }
         updates.abort();
     });

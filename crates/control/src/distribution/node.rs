@@ -9,7 +9,7 @@ use scalebricks_types::Position;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// How long a FIB rests that was loaded anew and is still wrong. Doubles each time.
+/// How long a FIB rests that was loaded anew twice and is still wrong. Doubles each time.
 const FIRST_REST: Duration = Duration::from_secs(10);
 
 /// The longest rest: a FIB that cannot be mended, as the node holds another form of a value, costs one image in this time.
@@ -120,8 +120,8 @@ impl Node {
 
     /// Its FIB was loaded anew because it was wrong.
     pub(super) fn mended(&mut self, now: Duration) {
-        self.rest = (self.rest * 2).clamp(FIRST_REST, LAST_REST);
         self.rests_until = now + self.rest;
+        self.rest = (self.rest * 2).clamp(FIRST_REST, LAST_REST);
     }
 
     /// It says where it is.
