@@ -20,8 +20,7 @@ const VERSION: u16 = 1;
 /// A partition with less than this share of its room left has the table grow.
 const GROW_BELOW: u64 = 8;
 
-/// And one with less room than this for each node: nodes share what is left, and none is to be turned away for good that brings
-/// so many keys at once.
+/// And one with less room than this for each node: a call that brings so many keys at once is not to be turned away for good.
 const ROOM_PER_NODE: u64 = 128;
 
 /// What is agreed on.

@@ -476,9 +476,11 @@ fn a_full_fib_refuses_keys_of_its_node_and_stops_nothing_else() {
         let update = |(key, _): &(FlowKey, Session)| Change::Upsert(*key, session(2, 2));
         let told = cluster.plane(0).accept(held.iter().map(update).collect()).await.unwrap();
         assert!(told.refused().is_empty(), "what is there takes no room: {told:?}");
-        wanted.values_mut().for_each(|at| *at = session(2, 2));
+        for at in wanted.values_mut() {
+            *at = session(2, 2);
+        }
         let elsewhere: HashMap<_, _> =
-            (1_000..2_400).map(|n| (key(n), session((n % 2) as usize, 3))).collect();
+            (1_000..2_400).map(|n| (key(n), session((n % 2) as usize, u64::from(n) << 32))).collect();
         let changes = elsewhere.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
         let told = cluster.plane(2).accept(changes).await.unwrap();
         assert!(told.refused().is_empty(), "{told:?}");

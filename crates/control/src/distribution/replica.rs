@@ -130,6 +130,8 @@ pub struct Replica<T> {
     life: u64,
     sweep_every: Duration,
     next_sweep: Option<Duration>,
+    /// Keys that the FIB has no room for now, of all partitions.
+    shedding: usize,
     /// Keys that the FIB had no room for when they came, ever.
     shed: u64,
     /// Keys that no FIB can hold.
@@ -149,6 +151,7 @@ impl<T: Tables> Replica<T> {
             life,
             sweep_every: FIB_SWEEP_EVERY,
             next_sweep: None,
+            shedding: 0,
             shed: 0,
             refused: 0,
             next_retry: Duration::ZERO,
@@ -195,8 +198,8 @@ impl<T: Tables> Replica<T> {
     }
 
     /// Keys that are this node's, and that its FIB has no room for now.
-    pub fn shedding(&self) -> usize {
-        self.shares.iter().map(|share| share.shed.len()).sum()
+    pub const fn shedding(&self) -> usize {
+        self.shedding
     }
 
     /// Keys that the FIB had no room for when they came, and keys that no FIB can hold; ever.
@@ -283,8 +286,10 @@ impl<T: Tables> Replica<T> {
         self.tables.forget(partition);
         let share = self.share(partition)?;
         // Which keys have left is decided by the whole FIB: the entries that took them away may be void.
+        let shed = share.shed.len();
         let (wholes, sweep) = (share.wholes, share.sweep);
         *share = Share { again: again.saturating_add(1), wholes, sweep, ..Share::default() };
+        self.shedding -= shed;
         Err(Trouble::Rewound(partition, last, here.furthest()))
     }
 
@@ -396,6 +401,7 @@ impl<T: Tables> Replica<T> {
     ) -> Result<(), Trouble> {
         let at = usize::from(partition.0);
         let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
+        self.shedding -= share.shed.len();
         for (key, value) in sets {
             match share.shed.set(&mut self.tables, key, value) {
                 Some(true) => {}
@@ -404,6 +410,7 @@ impl<T: Tables> Replica<T> {
             }
             share.leaving.remove(key);
         }
+        self.shedding += share.shed.len();
         Ok(())
     }
 
@@ -414,12 +421,15 @@ impl<T: Tables> Replica<T> {
         position: Position,
         gone: Vec<FlowKey>,
     ) -> Result<bool, Trouble> {
-        let share = self.share(partition)?;
+        let at = usize::from(partition.0);
+        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
         share.fib = position;
+        self.shedding -= share.shed.len();
         for key in &gone {
             share.shed.forget(key);
             share.leaving.insert(*key, position);
         }
+        self.shedding += share.shed.len();
         if !gone.is_empty() {
             share.unsettled.push_back((position, gone));
         }
@@ -548,11 +558,12 @@ impl<T: Tables> Replica<T> {
     /// Drops what has left and nobody asks for any longer, and returns how many keys. Keys that found no room are tried again.
     pub fn poll(&mut self, now: Duration) -> usize {
         let mut dropped = 0;
-        if now >= self.next_retry {
+        if self.shedding > 0 && now >= self.next_retry {
             self.next_retry = now + RETRY_EVERY;
-            let tables = &mut self.tables;
-            let _is_full =
-                !self.shares.iter_mut().all(|share| share.shed.len() == 0 || share.shed.retry(tables));
+            let (tables, shares) = (&mut self.tables, &mut self.shares);
+            // Until the FIB is full again.
+            let _all_are_in = shares.iter_mut().all(|share| share.shed.retry(tables));
+            self.shedding = shares.iter().map(|share| share.shed.len()).sum();
         }
         for share in &mut self.shares {
             while share.settled.front().is_some_and(|(due, ..)| *due <= now) {

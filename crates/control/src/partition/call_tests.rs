@@ -148,7 +148,7 @@ fn is_left_alone(structure: Structure) {
     // Its verdict stays, and so does that of whoever read a snapshot.
     let mut restored = Partition::restore(&partition.snapshot(), HASHER).unwrap();
     for partition in [&mut partition, &mut restored] {
-        let again = partition.apply(&entry(4, &[too_large.clone()])).unwrap();
+        let again = partition.apply(&entry(4, std::slice::from_ref(&too_large))).unwrap();
         assert_eq!(again.calls, [(too_large.id, Verdict::void(Position(2), Void::NoRoom))]);
     }
 }

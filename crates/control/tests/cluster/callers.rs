@@ -225,7 +225,9 @@ impl World {
         let now = self.now;
         let Some(process) = &mut self.nodes[number] else { return };
         let Some(lane) = process.calling.lanes.get_mut(&partition) else { return };
-        answers.into_iter().for_each(|answer| lane.answered(from, answer, now));
+        for answer in answers {
+            lane.answered(from, answer, now);
+        }
     }
 
     /// All callers have been told the truth.

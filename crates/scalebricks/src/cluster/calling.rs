@@ -69,14 +69,18 @@ impl Calling {
                 }
                 answers = self.answers.recv() => {
                     let Some((from, answers)) = answers else { return };
-                    answers.into_iter().for_each(|answer| lane.answered(from, answer, start.elapsed()));
+                    for answer in answers {
+                        lane.answered(from, answer, start.elapsed());
+                    }
                 }
                 () = tokio::time::sleep(TICK), if !lane.is_empty() => {}
             }
             // Behind all that is ready to run: it may submit more.
             tokio::task::yield_now().await;
             while let Ok((from, answers)) = self.answers.try_recv() {
-                answers.into_iter().for_each(|answer| lane.answered(from, answer, start.elapsed()));
+                for answer in answers {
+                    lane.answered(from, answer, start.elapsed());
+                }
             }
             while lane.unsent() < UNSENT
                 && let Ok(Submission { changes, answer }) = self.submissions.try_recv()

@@ -129,7 +129,7 @@ fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<Shape, BenchError> 
     let of = |error: &dyn std::error::Error| BenchError::check(NAME, error.to_string());
     let partitions = PartitionCount::new(PARTITIONS).map_err(|error| of(&error))?;
     let bits = ClusterSize::new(nodes).map_err(|error| of(&error))?.value_bits();
-    // Twice as many as there are: each node has its share of what is free.
+    // Twice as many as there are: no table grows while it is measured.
     let params =
         Params::for_keys(gpt, (count * 2).max(LEAST_KEYS), bits, partitions).map_err(|error| of(&error))?;
     Ok(Shape { partitions, params, hasher: HASHER, grace: GRACE })
