@@ -7,6 +7,7 @@
 //! |---|---|
 //! | 1 | sessions, repins; updates, targets, reports |
 //! | 2 | records that reshape a table; digests, keys and shape in targets, `again` in reports |
+//! | 3 | heartbeats that report which nodes the sender hears |
 
 use std::fmt;
 
@@ -21,8 +22,11 @@ impl Version {
     /// Tables that change their shape, and digests.
     pub const RESHAPES: Self = Self(2);
 
+    /// Heartbeats that report which nodes the sender hears.
+    pub const WITNESSES: Self = Self(3);
+
     /// The newest one known here.
-    pub const NEWEST: Self = Self(2);
+    pub const NEWEST: Self = Self(3);
 
     /// The version with this number; `None` if it is not known here.
     pub const fn known(number: u16) -> Option<Self> {

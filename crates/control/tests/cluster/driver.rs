@@ -1,10 +1,11 @@
 //! What drives a node: the records and logs that it reads, and what it is told to do.
 
-use crate::common::HASHER;
+use crate::common::{HASHER, node};
 use crate::world::{Sent, World};
 use rand::Rng;
 use scalebricks_control::agent::Action;
 use scalebricks_control::engine::Revision;
+use scalebricks_control::membership::Beat;
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::Change;
 use scalebricks_control::version::Version;
@@ -63,10 +64,18 @@ impl World {
 
     fn act(&mut self, number: usize, action: Action, spoken: Version) {
         match action {
-            Action::Beat(life) => {
+            Action::Beat(beat) => {
                 for other in (0..self.nodes.len()).filter(|other| *other != number) {
-                    self.send(number, other, || Sent::Beat(life));
+                    // As software of the version that is spoken understands it.
+                    let beat = Beat::decode(&beat.encode(spoken)).unwrap();
+                    self.send(number, other, || Sent::Beat(beat));
                 }
+            }
+            Action::Listen(listens) => self.nodes[number].as_mut().unwrap().listens = listens,
+            Action::Pulse => {
+                let now = self.now;
+                let listening = self.nodes.iter_mut().flatten().filter(|process| process.listens);
+                listening.for_each(|process| process.agent.pulsed(node(number), now));
             }
             Action::Propose(expected, view) => {
                 if self.record.as_ref().map(|(revision, _)| *revision) == expected {

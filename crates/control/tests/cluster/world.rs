@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::agent::{Agent, Packet};
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
-use scalebricks_control::membership::View;
+use scalebricks_control::membership::{Beat, View};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, encode};
 use scalebricks_control::shape::Shape;
@@ -42,6 +42,8 @@ pub struct Process {
     pub follows: BTreeSet<PartitionId>,
     pub paused_until: Option<Duration>,
     pub cut_until: Option<Duration>,
+    /// Whether pulses are handed to it.
+    pub listens: bool,
     /// What it has to append, and when it gets to it.
     pub appends: Vec<(Duration, PartitionId, Change)>,
 }
@@ -82,7 +84,7 @@ pub struct World {
 }
 
 pub enum Sent {
-    Beat(u64),
+    Beat(Beat),
     Packet(Vec<u8>),
 }
 
@@ -135,6 +137,7 @@ impl World {
             follows: BTreeSet::new(),
             paused_until: None,
             cut_until: None,
+            listens: false,
             appends: Vec::new(),
         };
         if self.nodes.len() <= number {
@@ -273,7 +276,7 @@ impl World {
                 continue;
             }
             match sent {
-                Sent::Beat(life) => process.agent.beat(node(from), life, now),
+                Sent::Beat(beat) => process.agent.beat(node(from), &beat, now),
                 Sent::Packet(bytes) => {
                     // Software does not understand what is newer, and passes it over.
                     let version = Version::told(u16::from_le_bytes([bytes[0], bytes[1]]));
