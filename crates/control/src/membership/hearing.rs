@@ -1,14 +1,14 @@
 //! Which nodes are heard here, and which nodes the others report to hear.
 
+use super::HEARING;
 use super::beat::{Beat, HearingReport, NodeSet};
-use super::{CONFIRM, HEARING};
 use scalebricks_types::NodeId;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Reports kept per node: with at least [`super::REFUTE_EVERY`] between two, they span more than [`CONFIRM`].
-const REPORTS: usize = 4;
+/// Reports kept per node: with at least [`super::REFUTE_EVERY`] between two, they span more than [`super::CONTEST`].
+const REPORTS: usize = 12;
 
 /// What was received from one node.
 #[derive(Debug)]
@@ -93,17 +93,17 @@ impl Hearing {
         self.heard.get(&of)?.reports.back().map(|(_, report)| report)
     }
 
-    /// Whether a witness confirms that it does not hear a node: its reports of at least [`CONFIRM`] say so. A witness that sends
+    /// Whether a witness confirms that it does not hear a node: all its reports of at least this time say so. A witness that sends
     /// no reports is assumed to agree with this node, which asks only about those that it does not hear.
-    pub(super) fn denies(&self, witness: NodeId, node: NodeId) -> bool {
+    pub(super) fn denies(&self, witness: NodeId, node: NodeId, span: Duration) -> bool {
         let Some(heard) = self.heard.get(&witness) else { return false };
         let Some((newest, _)) = heard.reports.back() else { return true };
         let mut denials = heard.reports.iter().rev().take_while(|(_, report)| !report.hears.contains(node));
-        denials.any(|(at, _)| *at + CONFIRM <= *newest)
+        denials.any(|(at, _)| *at + span <= *newest)
     }
 
-    /// Whether a witness reports to hear a node. One that sends no reports is assumed to.
+    /// Whether a witness reports to hear a node.
     pub(super) fn vouches(&self, witness: NodeId, node: NodeId) -> bool {
-        self.report(witness).is_none_or(|report| report.hears.contains(node))
+        self.report(witness).is_some_and(|report| report.hears.contains(node))
     }
 }

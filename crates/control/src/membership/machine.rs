@@ -7,7 +7,7 @@ use super::hearing::Hearing;
 use super::pulses::{PULSE, PULSELESS, Pulses};
 use super::returning::Returning;
 use super::view::View;
-use super::{BEAT, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSPICION};
+use super::{BEAT, CONFIRM, CONTEST, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSPICION};
 use crate::engine::Revision;
 use crate::version::Version;
 use scalebricks_types::NodeId;
@@ -207,7 +207,9 @@ impl Membership {
 
     /// The members with whom this node has contact in both directions.
     fn mutual(&self, now: Duration) -> impl Iterator<Item = NodeId> {
-        self.witnesses(now).filter(|node| self.hearing.vouches(*node, self.me))
+        let hears_me =
+            |node: &NodeId| self.hearing.report(*node).is_none_or(|report| report.hears.contains(self.me));
+        self.witnesses(now).filter(hears_me)
     }
 
     /// The view that this node would rather have.
@@ -242,13 +244,32 @@ impl Membership {
         if !self.is_silent(node, life, SUSPICION, now) {
             return false;
         }
-        let against = 1 + self.witnesses(now).filter(|witness| self.hearing.denies(*witness, node)).count();
-        let members = 1 + self.others().count();
-        against * 2 >= members
-            || self.hearing.has_ended(node, life, SUSPICION, now)
+        self.hearing.has_ended(node, life, SUSPICION, now)
+            || self.is_given_up_by_half(node, life, now)
             || (self.is_silent(node, life, PULSELESS, now)
                 && self.pulses.is_missing(node, now)
                 && !self.witnesses(now).any(|witness| self.hearing.vouches(witness, node)))
+    }
+
+    /// Whether at least half of all members do not hear a node that this node does not hear. If somebody may hear it still, the
+    /// others have to say so for longer, as a few lost heartbeats could decide.
+    fn is_given_up_by_half(&self, node: NodeId, life: u64, now: Duration) -> bool {
+        let members = 1 + self.others().count();
+        let denials = |span: Duration| {
+            1 + self.witnesses(now).filter(|witness| self.hearing.denies(*witness, node, span)).count()
+        };
+        let against = denials(CONFIRM);
+        if against * 2 < members {
+            return false;
+        }
+        // The members that somebody hears: this node, its witnesses, and whom these hear.
+        let is_heard = |other: NodeId| {
+            let mut witnesses = self.witnesses(now);
+            witnesses.any(|witness| witness == other || self.hearing.vouches(witness, other))
+        };
+        let heard = 1 + self.others().filter(|(other, _)| *other != node && is_heard(*other)).count();
+        against == heard
+            || (self.is_silent(node, life, SUSPICION + CONTEST, now) && denials(CONTEST) * 2 >= members)
     }
 
     /// The node to send through what is for a member without contact to this node in both directions: it has contact with both.

@@ -38,6 +38,9 @@ pub const HEARING: Duration = Duration::from_millis(600);
 /// The reports of a witness that it does not hear a node count when they span this time: at least two heartbeats.
 pub const CONFIRM: Duration = Duration::from_millis(150);
 
+/// The same where some member may still hear the node.
+pub const CONTEST: Duration = Duration::from_secs(1);
+
 /// A node that learns that somebody does not hear it sends a heartbeat at once, but not more often than this.
 pub const REFUTE_EVERY: Duration = Duration::from_millis(100);
 

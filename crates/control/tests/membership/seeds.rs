@@ -109,3 +109,10 @@ fn every_cut_ends_in_a_still_view() {
     let seeds = std::env::var("SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200);
     run(0..seeds);
 }
+
+/// Two of four members hear node 1, and four of its heartbeats in a row are lost on their way to one of them: with two reports it
+/// seemed that half of the members did not hear it.
+#[test]
+fn four_lost_heartbeats_remove_nobody_whom_others_hear() {
+    random(381);
+}

@@ -211,6 +211,7 @@ impl World {
         let machine = self.nodes[number].machine.as_mut().unwrap();
         if let Some((revision, view)) = &self.record
             && is_read
+            && machine.view().epoch() != view.epoch()
         {
             machine.viewed(*revision, view.clone(), now);
         }
