@@ -1,7 +1,6 @@
 //! The heartbeat: what a node says about itself and about whom it hears.
 
 use crate::record::DecodeError;
-use crate::version::Version;
 use scalebricks_types::NodeId;
 
 /// A set of nodes, one bit per node number: 32 bytes.
@@ -40,7 +39,7 @@ impl FromIterator<NodeId> for NodeSet {
     }
 }
 
-/// What a node reports with a heartbeat, from [`Version::WITNESSES`] on.
+/// What a node reports with a heartbeat, from [`Version::WITNESSES`](crate::version::Version::WITNESSES) on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HearingReport {
     /// Epoch of the newest view that the sender has read.
@@ -67,11 +66,11 @@ const LIFE_BYTES: usize = 8;
 const REPORT_BYTES: usize = LIFE_BYTES + 8 + 32 + 1;
 
 impl Beat {
-    /// The heartbeat as bytes: life `u64`; from [`Version::WITNESSES`] on also epoch `u64`, the set of nodes heard as four
-    /// `u64` (bit n of word w is node 64w + n), fitness `u8`. Integers are little-endian.
-    pub fn encode(&self, version: Version) -> Vec<u8> {
+    /// The heartbeat as bytes: life `u64`; with a report also epoch `u64`, the set of nodes heard as four `u64` (bit n of word w
+    /// is node 64w + n), fitness `u8`. Integers are little-endian.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = self.life.to_le_bytes().to_vec();
-        if let Some(report) = self.report.filter(|_| version >= Version::WITNESSES) {
+        if let Some(report) = self.report {
             out.extend_from_slice(&report.epoch.to_le_bytes());
             out.extend(report.hears.0.iter().flat_map(|word| word.to_le_bytes()));
             out.push(report.fitness);
@@ -115,10 +114,10 @@ mod tests {
             let hears: NodeSet = nodes.iter().copied().map(NodeId::new).collect();
             prop_assert!((0..=255).all(|node| hears.contains(NodeId::new(node)) == nodes.contains(&node)));
             let beat = Beat { life, report: Some(HearingReport { epoch, hears, fitness }) };
-            prop_assert_eq!(Beat::decode(&beat.encode(Version::NEWEST)), Ok(beat));
-            let old = beat.encode(Version::RESHAPES);
-            prop_assert_eq!(Beat::decode(&old), Ok(Beat { life, report: None }));
-            prop_assert_eq!(old, life.to_le_bytes());
+            prop_assert_eq!(Beat::decode(&beat.encode()), Ok(beat));
+            let old = Beat { life, report: None };
+            prop_assert_eq!(old.encode(), life.to_le_bytes());
+            prop_assert_eq!(Beat::decode(&old.encode()), Ok(old));
         }
 
         #[test]
@@ -135,6 +134,6 @@ mod tests {
         let mut bytes = [0; 49];
         (bytes[0], bytes[8], bytes[48]) = (2, 3, 4);
         (bytes[16], bytes[24], bytes[47]) = (2, 1, 0x80);
-        assert_eq!(beat.encode(Version::NEWEST), bytes);
+        assert_eq!(beat.encode(), bytes);
     }
 }

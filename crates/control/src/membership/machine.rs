@@ -11,6 +11,7 @@ use super::{BEAT, CONFIRM, CONTEST, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSP
 use crate::engine::Revision;
 use crate::version::Version;
 use scalebricks_types::NodeId;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a node has to do.
@@ -186,7 +187,8 @@ impl Membership {
         let mut hears: NodeSet = self.hearing.set(now);
         hears.insert(self.me);
         let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fitness };
-        Beat { life: self.life, report: Some(report) }
+        let is_understood = self.view.spoken() >= Version::WITNESSES;
+        Beat { life: self.life, report: is_understood.then_some(report) }
     }
 
     /// The other members, with their lives.
@@ -272,9 +274,14 @@ impl Membership {
             || (self.is_silent(node, life, SUSPICION + CONTEST, now) && denials(CONTEST) * 2 >= members)
     }
 
+    /// The members to reach through another, and through which.
+    pub fn relays(&self, now: Duration) -> BTreeMap<NodeId, NodeId> {
+        self.others().filter_map(|(node, _)| Some((node, self.relay(node, now)?))).collect()
+    }
+
     /// The node to send through what is for a member without contact to this node in both directions: it has contact with both.
     /// `None`: send directly.
-    pub fn relay(&self, to: NodeId, now: Duration) -> Option<NodeId> {
+    fn relay(&self, to: NodeId, now: Duration) -> Option<NodeId> {
         if to == self.me || self.mutual(now).any(|node| node == to) {
             return None;
         }

@@ -8,8 +8,9 @@ pub const CALM: Duration = Duration::from_secs(600);
 /// How long a node waits that half of the members hear, but fewer than three quarters.
 pub const HALF_HEARD: Duration = Duration::from_secs(60);
 
-/// The first wait of a node that most members hear, at its second flap.
-const HOLD: Duration = Duration::from_secs(2);
+/// The first wait of a node that was removed, and that most members hear. Longer than a report counts: a report of before the
+/// removal must not bring a node back.
+const HOLD: Duration = Duration::from_secs(1);
 
 /// The longest wait of a node that most members hear.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
@@ -58,8 +59,8 @@ impl Returning {
     }
 
     fn hold(&self) -> Duration {
-        let doublings = self.flaps.saturating_sub(2).min(DOUBLINGS);
-        if self.flaps < 2 { Duration::ZERO } else { (HOLD * 2_u32.pow(doublings)).min(LONGEST_HOLD) }
+        let doublings = self.flaps.saturating_sub(1).min(DOUBLINGS);
+        if self.flaps == 0 { Duration::ZERO } else { (HOLD * 2_u32.pow(doublings)).min(LONGEST_HOLD) }
     }
 
     fn half_wait(&self) -> Duration {

@@ -146,7 +146,7 @@ impl World {
         self.nodes[number] = Some(process);
     }
 
-    fn known_by(&self, number: usize) -> Version {
+    pub fn known_by(&self, number: usize) -> Version {
         self.knows.get(number).copied().unwrap_or(Version::NEWEST)
     }
 

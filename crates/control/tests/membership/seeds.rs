@@ -14,7 +14,10 @@ fn disturb(world: &mut World) {
     let nodes: Vec<usize> = (0..world.size()).collect();
     let picked: Vec<usize> = nodes.choose_multiple(&mut world.rng, 2).copied().collect();
     let (a, b) = (picked[0], picked[1]);
-    match world.rng.random_range(0..12) {
+    let kind = world.rng.random_range(0..12);
+    // Shown if the seed fails.
+    println!("{:?}: disturbance {kind} of {a}, {b}", world.now);
+    match kind {
         0 | 1 => world.set_pair(a, b, false),
         2 => world.set_link(a, b, false),
         3 => world.set_group(&[a], false),
@@ -103,11 +106,12 @@ fn run(seeds: impl Iterator<Item = u64>) {
     }
 }
 
-/// As many seeds as `SIM_SEEDS` says.
+/// As many seeds as `SIM_SEEDS` says, from `SIM_FIRST` on.
 #[test]
 fn every_cut_ends_in_a_still_view() {
-    let seeds = std::env::var("SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200);
-    run(0..seeds);
+    let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
+    let first = number("SIM_FIRST").unwrap_or(0);
+    run(first..first + number("SIM_SEEDS").unwrap_or(200));
 }
 
 /// Two of four members hear node 1, and four of its heartbeats in a row are lost on their way to one of them: with two reports it

@@ -1,13 +1,14 @@
 //! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
 
 use super::beating::{Beating, LOOK_EVERY};
-use super::inbox::Inbox;
+use super::inbox::{Beats, Inbox};
 use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt, NatsAt};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::Engine;
+use scalebricks_control::membership::Beat;
 use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::{self, JetStream};
@@ -326,8 +327,9 @@ async fn live(
     let mut way_in = None;
     let started = loop {
         let link = |inbox: Inbox| -> Arc<dyn Link> {
+            let received = Arc::clone(&inbox.beats);
             way_in = Some(inbox);
-            Arc::new(MeshLink { mesh: Arc::clone(&mesh), beating: Arc::clone(&beating) })
+            Arc::new(MeshLink { mesh: Arc::clone(&mesh), beating: Arc::clone(&beating), received })
         };
         match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
             Ok(started) => break started,
@@ -363,11 +365,10 @@ async fn live(
 /// Something came that is no message.
 fn sign(inbox: &Inbox, event: Event) {
     match event {
-        Event::Beat { from, payload } => {
-            if let Ok(life) = payload.as_slice().try_into() {
-                inbox.beat(from, u64::from_le_bytes(life));
-            }
-        }
+        Event::Beat { from, payload } => match Beat::decode(&payload) {
+            Ok(beat) => inbox.beat(from, beat),
+            Err(error) => tracing::debug!(from = from.get(), %error, "cannot decode heartbeat"),
+        },
         Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
         Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
         Event::Message { .. } => {}
@@ -379,8 +380,8 @@ async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(mesh) = mesh.upgrade() else { return };
-        if let Some(life) = beating.overdue(Instant::now()) {
-            let _lost = mesh.beat(&life.to_le_bytes());
+        if let Some(beat) = beating.overdue(Instant::now()) {
+            let _lost = mesh.beat(&beat.encode());
         }
     }
 }
@@ -389,13 +390,14 @@ async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
 struct MeshLink {
     mesh: Arc<Mesh>,
     beating: Arc<Beating>,
+    received: Arc<Beats>,
 }
 
 impl Link for MeshLink {
-    fn beat(&self, life: u64) {
-        self.beating.asked(life, Instant::now());
+    fn beat(&self, beat: Beat) {
+        self.beating.asked(beat, &self.received, Instant::now());
         // What is lost is counted there, and comes again.
-        let _lost = self.mesh.beat(&life.to_le_bytes());
+        let _lost = self.mesh.beat(&beat.encode());
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {

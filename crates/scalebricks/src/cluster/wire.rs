@@ -3,7 +3,8 @@
 //!
 //! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
 //! node and value | question for a flow's counts: number `u64`, uplink TEID `u32` | answer: number `u64`, four counters `u64`, or
-//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON. Keys and words as in
+//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON | relay: node to
+//! pass it on to `u8`, message | relayed: node that sent it `u8`, message (both from version 3 on). Keys and words as in
 //! [records](scalebricks_control::record); JSON for what only people read in the end.
 
 use super::repins::RepinNotice;
@@ -12,7 +13,7 @@ use scalebricks_control::agent::Packet;
 use scalebricks_control::courier::{self, Count};
 use scalebricks_control::record::{self, Change, DecodeError, Session};
 use scalebricks_control::version::Version;
-use scalebricks_types::{FlowKey, Teid};
+use scalebricks_types::{FlowKey, NodeId, Teid};
 
 /// Between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,10 @@ pub enum Envelope {
     Verdict(u64, Verdict),
     /// A node's flows go to others.
     Repinned(RepinNotice),
+    /// Pass this on to another node.
+    Relay(NodeId, Vec<u8>),
+    /// Another node sent this: it was passed on once, and goes no further.
+    Relayed(NodeId, Vec<u8>),
 }
 
 mod kind {
@@ -49,6 +54,8 @@ mod kind {
     pub(super) const VERIFY: u8 = 9;
     pub(super) const VERDICT: u8 = 10;
     pub(super) const REPINNED: u8 = 11;
+    pub(super) const RELAY: u8 = 12;
+    pub(super) const RELAYED: u8 = 13;
 }
 
 /// In answers the key is of no account.
@@ -86,6 +93,8 @@ impl Envelope {
                 return [&[kind::VERDICT][..], &number.to_le_bytes(), &json(verdict)].concat();
             }
             Self::Repinned(notice) => return [&[kind::REPINNED][..], &json(notice)].concat(),
+            Self::Relay(to, bytes) => return [&[kind::RELAY, to.get()][..], bytes].concat(),
+            Self::Relayed(from, bytes) => return [&[kind::RELAYED, from.get()][..], bytes].concat(),
         };
         let mut out = vec![kind];
         out.extend_from_slice(&number.to_le_bytes());
@@ -103,6 +112,18 @@ impl Envelope {
         match *kind {
             kind::PACKET => return Packet::decode(rest).map(Self::Packet),
             kind::COUNTS => return courier::Packet::decode(rest).map(Self::Counts),
+            kind::RELAY | kind::RELAYED => {
+                let (node, inner) = rest.split_first().ok_or(DecodeError::Truncated(0))?;
+                if matches!(inner.first(), None | Some(&(kind::RELAY | kind::RELAYED))) {
+                    return Err(DecodeError::Malformed(
+                        0,
+                        "a relayed message that is none, or relayed itself",
+                    ));
+                }
+                let (node, inner) = (NodeId::new(*node), inner.to_vec());
+                let is_first = *kind == kind::RELAY;
+                return Ok(if is_first { Self::Relay(node, inner) } else { Self::Relayed(node, inner) });
+            }
             _ => {}
         }
         if *kind == kind::REPINNED {
@@ -157,7 +178,6 @@ fn from_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeEr
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use scalebricks_types::NodeId;
 
     fn verdict(keys: u64) -> Verdict {
         use crate::cluster::verify::{Difference, DifferenceKind};
@@ -202,10 +222,24 @@ mod tests {
                 Envelope::Verify(number, teid),
                 Envelope::Verdict(number, verdict(teid.into())),
                 Envelope::Repinned(notice(teid.into())),
+                Envelope::Relay(NodeId::new(node), vec![kind::TALLY, node]),
+                Envelope::Relayed(NodeId::new(node), vec![kind::PACKET]),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {
                     prop_assert_eq!(Envelope::decode(&envelope.encode(Version::NEWEST)), Ok(envelope));
+                }
+            }
+        }
+
+        /// Nobody has a message passed on twice.
+        #[test]
+        fn what_was_relayed_is_not_relayed_again(a: u8, b: u8, bytes: Vec<u8>) {
+            let (a, b) = (NodeId::new(a), NodeId::new(b));
+            let inner = [Envelope::Relay(a, bytes.clone()), Envelope::Relayed(a, bytes)];
+            for inner in inner.map(|inner| inner.encode(Version::NEWEST)) {
+                for outer in [Envelope::Relay(b, inner.clone()), Envelope::Relayed(b, inner.clone())] {
+                    prop_assert!(Envelope::decode(&outer.encode(Version::NEWEST)).is_err());
                 }
             }
         }
