@@ -163,6 +163,18 @@ fn a_node_cut_from_the_engine_stays_and_comes_back_if_it_was_removed() {
     }
 }
 
+/// It has no pulse, and one member does not hear it; the others do.
+#[test]
+fn a_node_without_the_engine_that_others_hear_stays() {
+    for seed in 0..10 {
+        let world = after(seed, 4, |world| {
+            world.set_engine(0, false);
+            world.set_pair(0, 1, false);
+        });
+        assert!(world.changes.is_empty(), "seed {seed}: {:?}", world.changes);
+    }
+}
+
 fn world_heals_without_engine(world: &mut World) {
     let began = world.now;
     world.set_group(&[0], true);
