@@ -10,6 +10,7 @@
 #   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
+#   CHECK_TIMEOUT   seconds until one of the checks beside the repository counts as failed (600)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
 #   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
@@ -18,7 +19,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL="format clippy build tests nats peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
+ALL="format clippy build checks tests nats peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
 QUICK="format clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -90,6 +91,24 @@ stage_build() {
     # What is shipped; the rest is built with the tests. The fuzz crate has a lock file of its own, which a changed dependency of ours leaves behind.
     cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null &&
         cargo build --release --locked -p scalebricks --bin scalebricks
+}
+
+# Checks that need more than the repository has, such as captures of real traffic: every executable in `checks` of a folder
+# named `shared` beside the repository, run from the repository's root with SCALEBRICKS naming the release binary by its whole path.
+stage_checks() {
+    local folder=../shared/checks program check failed=0 found=0
+    [ -d $folder ] || { skip "no folder $folder beside the repository"; return; }
+    program=$(realpath -m -- "${CARGO_TARGET_DIR:-target}")/release/scalebricks
+    [ -x "$program" ] || { printf 'no %s (build it with: scripts/test.sh build)\n' "$program" >&2; return 1; }
+    for check in $folder/*; do
+        if ! [ -f "$check" ] || ! [ -x "$check" ]; then continue; fi
+        found=1
+        printf -- '-- %s\n' "${check##*/}"
+        SCALEBRICKS=$program logged "check-${check##*/}" timeout --kill-after=10 "${CHECK_TIMEOUT:-600}" "$check" ||
+            { printf 'FAILED %s\n' "${check##*/}"; failed=1; }
+    done
+    [ $found = 1 ] || { skip "no executable in $folder"; return; }
+    return $failed
 }
 
 # Those with NATS servers have a stage of their own.

@@ -14,6 +14,9 @@
 //!    back an engine remembers.
 //! 4. **Damage is told, never read.** Bytes that are not what was written end in [`ReadError::Damaged`] with the place.
 //! 5. **Trimmed is told.** Reading below the oldest entry kept ends in [`ReadError::Trimmed`], not with a later entry.
+//! 6. **Ahead is told.** Reading from a position more than one behind the newest entry ends in [`ReadError::Ahead`]: whoever has
+//!    applied the entry before that position has a log that this one is not, for example because an old backup replaced it.
+//!    An engine whose servers may lag asks until the answer cannot be that of a server that is only behind.
 //!
 //! Besides logs there are small records changed by compare-and-set (who owns what), snapshots of partitions, and messages
 //! that may be lost. Payloads are opaque here.
@@ -109,6 +112,15 @@ pub enum ReadError {
     /// The engine cannot be reached or is broken; later it may do.
     #[error("the log cannot be read now: {0}")]
     Unavailable(String),
+    /// The log ends before the entry that precedes the position asked for. The reader's state comes from entries that this log
+    /// does not have: drop it, and load the snapshot and the log again.
+    #[error("the log of partition {} ends at position {}, before the reader's position", .partition.0, .last.0)]
+    Ahead {
+        /// Whose log.
+        partition: PartitionId,
+        /// The newest position there is; 0 if there is none.
+        last: Position,
+    },
 }
 
 /// Why a record was not changed.
@@ -173,8 +185,11 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     /// The position of the newest entry of a log; 0 if it never had one.
     fn last(&self, partition: PartitionId) -> BoxFuture<'_, Result<Position, ReadError>>;
 
-    /// Entries from `from` on, in order, as many as are there and fit in about `max_bytes`, at least one; none if there
-    /// is none yet. `from` 0 means the first position, 1.
+    /// Entries from `from` on, in order, as many as are there and fit in about `max_bytes`, at least one; none if `from` is the
+    /// position that the next entry will have. `from` 0 means the first position, 1.
+    ///
+    /// # Errors
+    /// [`ReadError::Ahead`] if `from` is further behind the newest entry than that.
     fn read(
         &self,
         partition: PartitionId,
@@ -182,7 +197,7 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
         max_bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Entry>, ReadError>>;
 
-    /// All entries from `from` on, those to come included. Ends after an error.
+    /// All entries from `from` on, those to come included. Ends after an error; the same errors as [`Self::read`].
     fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>>;
 
     /// Drops a log's entries below a position, if there is a snapshot at or above the last of them that was read back

@@ -11,6 +11,7 @@
 //! | [`record`] | what a log says: changes to sessions |
 //! | [`distribution`] | how it comes into the tables of all nodes, make before break |
 //! | [`partition`] | what follows: the RIB and the GPT bits of a share of the keys |
+//! | [`replay`] | when a snapshot is due, so that what a restart replays is bounded |
 //! | [`shape`] | the shape of the GPT, and when it changes |
 //! | [`version`] | what nodes of different software say to each other |
 
@@ -23,5 +24,6 @@ pub mod engine;
 pub mod membership;
 pub mod partition;
 pub mod record;
+pub mod replay;
 pub mod shape;
 pub mod version;

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 1 | sessions, repins; updates, targets, reports |
 //! | 2 | records that reshape a table; digests, keys and shape in targets, `again` in reports |
-//! | 3 | heartbeats that report which nodes the sender hears |
+//! | 3 | rewinds: a log that ends before what nodes have; heartbeats that report which nodes the sender hears; relayed messages |
 
 use std::fmt;
 
@@ -24,6 +24,9 @@ impl Version {
 
     /// Heartbeats that report which nodes the sender hears.
     pub const WITNESSES: Self = Self(3);
+
+    /// Rewinds.
+    pub const REWINDS: Self = Self(3);
 
     /// The newest one known here.
     pub const NEWEST: Self = Self(3);

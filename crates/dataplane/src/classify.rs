@@ -3,6 +3,7 @@
 //! At the ingress node everything about the packet is judged; after a crossing of the fabric the same bytes are only
 //! read again for their key. The two agree because they are one function.
 
+use crate::adjacency::is_link_local;
 use crate::fabric_mac::OutputPort;
 use crate::fragment_cache::{DatagramId, FragmentCache};
 use crate::own::OwnAddresses;
@@ -58,6 +59,8 @@ pub(crate) struct Classifier {
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
     own: OwnAddresses,
+    /// Packets from link-local addresses are refused as well as packets to them.
+    is_strict: bool,
     fragments: FragmentCache,
     datagram_hash: RandomState,
 }
@@ -65,13 +68,15 @@ pub(crate) struct Classifier {
 type Classified = Result<(Parsed, FlowKey), DropReason>;
 
 impl Classifier {
-    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: OwnAddresses) -> Self {
+    /// `is_strict` as [`Adjacencies::is_strict`](crate::Adjacencies::is_strict) says.
+    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: OwnAddresses, is_strict: bool) -> Self {
         Self {
             hasher: BatchHasher::new(KeyHasher::new(seed)),
             profile: policy.key_profile,
             verify_checksum: policy.verify_ipv4_checksum,
             gateway: policy.gateway_address,
             own,
+            is_strict,
             fragments: FragmentCache::default(),
             datagram_hash: RandomState::new(),
         }
@@ -80,6 +85,11 @@ impl Classifier {
     /// Has other addresses of its own from now on.
     pub(crate) fn set_own(&mut self, own: &OwnAddresses) {
         self.own.clone_from(own);
+    }
+
+    /// Refuses packets from link-local addresses from now on, or no longer.
+    pub(crate) const fn set_strict(&mut self, is_strict: bool) {
+        self.is_strict = is_strict;
     }
 
     /// Computes the one hash of each key.
@@ -157,8 +167,12 @@ impl Classifier {
 
     fn downstream(&mut self, packet: &IpPacket<'_>, l3_offset: usize, now: Duration) -> Classified {
         let ip = &packet.summary;
-        if self.own.contains(&ip.dst) || is_link_local(ip.dst) {
+        if self.own.contains(&ip.dst) {
             return Err(DropReason::ForThisNode);
+        }
+        // A link-local destination names no UE behind another link, so it is refused whether the node is strict or not.
+        if is_link_local(ip.dst) || self.is_strict && is_link_local(ip.src) {
+            return Err(DropReason::LinkLocal);
         }
         let datagram = ip.fragment.map(|fragment| DatagramId {
             src: ip.src,
@@ -248,11 +262,6 @@ fn ip_error(error: ParseError) -> DropReason {
     }
 }
 
-/// An address that means something on one link only (RFC 4291 §2.5.6): no UE's.
-fn is_link_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
-}
-
 /// Multicast, and the limited broadcast address.
 fn is_multicast(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST)
@@ -335,7 +344,8 @@ mod tests {
                     frame.resize(len, 0);
                 }
                 let policy = Policy { verify_ipv4_checksum: verify, ..Policy::default() };
-                let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), OwnAddresses::new(Arc::new([])));
+                let own = OwnAddresses::new(Arc::new([]));
+                let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), own, true);
                 if let Some(dst) = frame.get(14..).and_then(|packet| plain::destination(packet, verify)) {
                     let packet = parse_ip(&frame[14..]).unwrap();
                     prop_assert_eq!(packet.summary.dst, IpAddr::from(dst));

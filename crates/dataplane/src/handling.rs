@@ -4,7 +4,7 @@
 //! Next: the base-station port (downstream, encapsulated) or the Internet port (upstream, decapsulated). A flow that
 //! is not here goes once more to where the GPT has it, else it is dropped.
 
-use crate::adjacency::NextHop;
+use crate::adjacency::{NextHop, is_link_local};
 use crate::batch::{LANES, Work};
 use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort};
@@ -178,6 +178,10 @@ impl<P: PacketBuf> Node<P> {
         let is_ipv4 = ip.summary.is_ipv4();
         if self.config.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(user) {
             return self.drop_packet(packet, DropReason::BadIpv4Checksum);
+        }
+        let is_link_local = is_link_local(ip.summary.src) || is_link_local(ip.summary.dst);
+        if is_link_local && self.adjacencies.is_strict() {
+            return self.drop_packet(packet, DropReason::LinkLocal);
         }
         let next_hop = self.adjacencies.internet(ip.summary.dst, hash.get());
         if next_hop == NextHop::NoRoute {

@@ -171,7 +171,7 @@ impl<P: PacketBuf> Node<P> {
         buffers: Box<dyn PacketSource<P> + Send>,
     ) -> Self {
         let adjacencies = Arc::clone(&config.adjacencies);
-        let classifier = Classifier::new(&config.policy, config.seed, config.own());
+        let classifier = Classifier::new(&config.policy, config.seed, config.own(), adjacencies.is_strict());
         // Any odd number will do; nodes must differ, or all draw the same intermediates.
         let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(config.id.get()) * 2 + 1);
         let outer = OuterV4Template::new(config.macs.base_station, config.policy.gateway_address, OUTER_TTL);
@@ -271,6 +271,7 @@ impl<P: PacketBuf> Node<P> {
         if let Some(own) = adjacencies.own() {
             self.classifier.set_own(own);
         }
+        self.classifier.set_strict(adjacencies.is_strict());
         self.adjacencies = adjacencies;
     }
 

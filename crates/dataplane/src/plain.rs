@@ -26,6 +26,8 @@ const TO_PORTS: usize = ETHERNET_LEN + IPV4_LEN + 4;
 const TO_USER: usize = ETHERNET_LEN + IPV4_LEN + 8 + 8;
 /// First octet of the last address that is no multicast address; what is above those is reserved, broadcast among it.
 const LAST_UNICAST: u8 = 223;
+/// First two octets of IPv4 link-local addresses (RFC 3927 §2.1), the first in the lowest bits.
+const LINK_LOCAL: u16 = u16::from_le_bytes([169, 254]);
 /// GTP-U version 1, no optional fields; a G-PDU.
 const PLAIN_GPDU: u16 = 0x30ff;
 /// The same with an extension header, which 5G's base stations send: a PDU session container of one word, and no more.
@@ -52,12 +54,13 @@ impl Headers {
         Self { length: word(0), source: word(8), destination: word(16) }
     }
 
-    /// The packet's stated length, if it is a plain packet for one station, and of the `there` octets that there are it
-    /// wants no more than all, and has room for ports.
+    /// The packet's stated length, if it is a plain packet for one station, neither from nor to a link-local address,
+    /// and of the `there` octets that there are it wants no more than all, and has room for ports.
     #[inline(always)]
     fn plain_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
         let is_plain = self.length & LENGTH_MASK == PLAIN_LENGTH
             && self.destination as u8 <= LAST_UNICAST
+            && !self.is_link_local()
             && has_ports(self.protocol())
             && (!verify_checksum || self.checksum_ok());
         let len = usize::from(((self.length >> 16) as u16).swap_bytes());
@@ -73,6 +76,11 @@ impl Headers {
         let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
         // A header is not all zeros, so neither is its sum; at most 2 · 0xffff + 4 remains.
         (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    #[inline(always)]
+    const fn is_link_local(self) -> bool {
+        (self.source >> 32) as u16 == LINK_LOCAL || self.destination as u16 == LINK_LOCAL
     }
 
     #[inline(always)]

@@ -52,6 +52,7 @@ pub(crate) const fn may_be_local(reason: DropReason) -> bool {
         DropReason::NonIp
             | DropReason::Multicast
             | DropReason::ForThisNode
+            | DropReason::LinkLocal
             | DropReason::NotForGateway
             | DropReason::NotGtpu
             | DropReason::GtpuSignalling

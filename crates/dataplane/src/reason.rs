@@ -95,6 +95,8 @@ reasons! {
     BadIpv4Checksum = "bad_ipv4_checksum",
     /// For an address of the node itself, and nothing it answers.
     ForThisNode = "for_this_node",
+    /// From or to a link-local unicast address, which routers do not forward (RFC 4291 §2.5.6, RFC 3927 §7).
+    LinkLocal = "link_local",
     /// Multicast or broadcast, by MAC or IP address.
     Multicast = "multicast",
     /// The frame is for another station's MAC address.

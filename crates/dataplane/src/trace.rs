@@ -108,7 +108,8 @@ fn scratch(config: NodeConfig, tables: NodeTables, pool: Pool) -> (Node<Packet>,
 
 /// The key by which a node that takes this frame steers it, whatever its MAC address.
 fn key(config: &NodeConfig, port: PortRole, frame: &[u8]) -> Option<(FlowKey, KeyHash)> {
-    let mut classifier = Classifier::new(&config.policy, config.seed, config.own());
+    let mut classifier =
+        Classifier::new(&config.policy, config.seed, config.own(), config.adjacencies.is_strict());
     let now = Duration::ZERO;
     let classified = match port {
         PortRole::Internet => classifier.ingress(frame, OutputPort::BaseStation, now),

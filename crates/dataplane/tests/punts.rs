@@ -1,12 +1,17 @@
 //! What a node gives to its slow path, and what becomes of it.
 
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use common::{SERVER6, bench, downstream, g_pdu, to_gateway, ue, upstream_inner};
+mod common;
+mod lab;
+
+use common::{SERVER, SERVER6, bench, downstream, g_pdu, to_gateway, ue, ue6, upstream_inner};
 use etherparse::PacketBuilder;
 use scalebricks_dataplane::punt::PUNTS;
 use scalebricks_dataplane::{Architecture, DropReason, OutputPort, Policy, Punt, Why};
 use scalebricks_io::{Packet, PacketBuf};
+use scalebricks_types::KeyProfile;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const DOWN: OutputPort = OutputPort::BaseStation;
 const UP: OutputPort = OutputPort::Internet;
@@ -50,7 +55,7 @@ fn what_belongs_to_no_flow_is_handed_over_at_its_ingress_node_as_it_came() {
     for (output, frame, link, reason) in [
         (DOWN, arp.clone(), UP, DropReason::NonIp),
         (UP, arp, DOWN, DropReason::NonIp),
-        (DOWN, echo, UP, DropReason::ForThisNode),
+        (DOWN, echo, UP, DropReason::LinkLocal),
         (UP, request, DOWN, DropReason::GtpuSignalling),
         (UP, to_gateway(gateway, 2152, &unknown_extension), DOWN, DropReason::UnsupportedExtension),
         (UP, to_gateway(ue(1), 2152, b"x"), DOWN, DropReason::NotForGateway),
@@ -106,5 +111,67 @@ fn a_node_whose_exact_table_lacks_a_flow_says_so_itself() {
         let punts = punted(&mut bench, UP, &unknown);
         let [(_, punt)] = &punts[..] else { panic!("{architecture}: {punts:?}") };
         assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow), "{architecture}");
+    }
+}
+
+const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(169, 254, 7, 9);
+const NEIGHBOUR6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+
+/// A UDP packet without Ethernet.
+fn udp(src: IpAddr, dst: IpAddr) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let ip = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => PacketBuilder::ipv4(src.octets(), dst.octets(), 60),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => PacketBuilder::ipv6(src.octets(), dst.octets(), 60),
+        other => panic!("{other:?}"),
+    };
+    ip.udp(53, 4000).write(&mut packet, b"hello").unwrap();
+    packet
+}
+
+fn framed(packet: &[u8]) -> Vec<u8> {
+    let ethertype = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+    [&downstream(0, b"")[..12], &ethertype, packet].concat()
+}
+
+/// On real links nothing is forwarded from or to a link-local address; in the cluster in memory, which has no links,
+/// nothing to one that a UE would have to have.
+#[test]
+fn link_local_packets_do_not_cross_to_another_link() {
+    let policy = Policy { key_profile: KeyProfile::Ue, ..Policy::default() };
+    let mut in_memory = bench(Architecture::ScaleBricks, 4, policy);
+    let mut on_links = bench(Architecture::ScaleBricks, 4, policy);
+    let slow_path = lab::Lab::resolved().local;
+    for node in on_links.cluster.nodes_mut() {
+        node.set_adjacencies(slow_path.adjacencies());
+    }
+    let teid = in_memory.flows[0].uplink_teid.get();
+    let up = |packet: &[u8]| to_gateway(policy.gateway_address, 2152, &g_pdu(teid, packet, false));
+    let global = Ipv4Addr::new(203, 0, 113, 5);
+    let global6 = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 5);
+    let refused = Some("link_local");
+    for (output, src, dst, wanted_in_memory, wanted_on_links) in [
+        (DOWN, IpAddr::V4(SERVER), IpAddr::V4(ue(0)), None, None),
+        (DOWN, SERVER.into(), NEIGHBOUR.into(), refused, refused),
+        (DOWN, SERVER6.into(), NEIGHBOUR6.into(), refused, refused),
+        (DOWN, NEIGHBOUR6.into(), NEIGHBOUR6.into(), refused, refused),
+        (DOWN, NEIGHBOUR.into(), ue(0).into(), None, refused),
+        (DOWN, NEIGHBOUR6.into(), ue6(1).into(), None, refused),
+        (DOWN, NEIGHBOUR6.into(), lab::LINK_LOCAL.into(), refused, Some("for_this_node")),
+        (UP, ue(0).into(), global.into(), None, None),
+        (UP, ue6(1).into(), global6.into(), None, None),
+        (UP, ue(0).into(), NEIGHBOUR.into(), None, refused),
+        (UP, ue6(1).into(), NEIGHBOUR6.into(), None, refused),
+        (UP, NEIGHBOUR.into(), global.into(), None, refused),
+        (UP, NEIGHBOUR6.into(), global6.into(), None, refused),
+    ] {
+        let packet = udp(src, dst);
+        let frame = if output == DOWN { framed(&packet) } else { up(&packet) };
+        for ingress in 0..4 {
+            let is = in_memory.one(ingress, output, &frame, false).err();
+            assert_eq!(is, wanted_in_memory, "in memory, {output:?}: {src} to {dst}");
+            let is = on_links.one(ingress, output, &frame, false).err();
+            assert_eq!(is, wanted_on_links, "on links, {output:?}: {src} to {dst}");
+        }
     }
 }

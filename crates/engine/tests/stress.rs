@@ -33,6 +33,10 @@ fn one_order_for_all() {
             .flat_map(|partition| [1, 2, total / 2].map(|from| (PartitionId(partition), from)))
             .map(|(partition, from)| {
                 scope.spawn(move || {
+                    // No reader begins more than one entry behind the newest.
+                    while block_on(engine.last(partition)).unwrap().0 + 1 < from {
+                        thread::yield_now();
+                    }
                     let watch = engine.watch(partition, Position(from)).take((total + 1 - from) as usize);
                     let entries: Vec<Entry> = block_on(watch.map(Result::unwrap).collect());
                     (partition, from, entries)

@@ -100,9 +100,8 @@ impl NodeCall {
     /// Whether no progress is to be shown.
     pub const fn is_quiet(&self) -> bool {
         match &self.command {
-            Some(NodeCommand::Check(args) | NodeCommand::Macs(args) | NodeCommand::Run(args)) => {
-                args.output.quiet
-            }
+            Some(NodeCommand::Check(args)) => args.node.output.quiet,
+            Some(NodeCommand::Macs(args) | NodeCommand::Run(args)) => args.output.quiet,
             None => self.output.quiet,
         }
     }
@@ -111,8 +110,8 @@ impl NodeCall {
 /// What can be done with a node.
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
-    /// Check a configuration and the flows it names, and start nothing
-    Check(NodeArgs),
+    /// Check a configuration, its flows and all files it names: refuse what `run` would refuse, except devices
+    Check(CheckArgs),
 
     /// List the MAC addresses that lead to the node over the fabric: static entries for its switch
     Macs(NodeArgs),
@@ -199,6 +198,18 @@ pub struct NodeArgs {
     pub output: NodeOutput,
 }
 
+/// What a check is told.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The node is to run on another machine: do not ask this one for its addresses, ports in use and directories
+    #[arg(long)]
+    pub elsewhere: bool,
+
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
 /// What a node's commands show.
 #[derive(Debug, Args)]
 pub struct NodeOutput {
@@ -218,7 +229,9 @@ which flows there are by a CSV file. docs/node.md has all keys and columns.";
 const NODE_EXAMPLES: &str = "\
 Examples:
   scalebricks node check node.toml
-      Says what the node would be, or every line that is wrong and what is allowed there.
+      Says what the node would be, or everything that `run` would refuse. Only devices are not looked at.
+  scalebricks node check --elsewhere node.toml
+      The same for the configuration of another machine.
   scalebricks node run node.toml
   scalebricks node --config node.toml
       Runs it; needs a program built with --features dpdk. SIGHUP has it read its flows again, SIGTERM ends it.

@@ -1,6 +1,7 @@
 //! Follows every packet put into a cluster until it has left once, or was dropped once, by name.
 //!
-//! Packets are numbered by their tag, from 0 in each round. What leaves is compared with what the sender of the packet
+//! Packets are told apart by their tag, from 0 in each round; messages name them by the numbers their sender gives, which
+//! for a capture are those that Wireshark shows. What leaves is compared with what the sender of the packet
 //! expects: node, port, tunnel, and each octet the user sees. Frames are read here at fixed offsets, by code that
 //! shares nothing with the data plane's, so that an error in one is not excused by the other. At the end of a round
 //! each number is looked at: a packet that neither left nor was dropped is *lost*, whatever the sums say.
@@ -8,11 +9,17 @@
 //! Every packet is counted once as out, dropped or lost; one that misbehaved is *misdelivered* besides.
 
 mod frame;
+mod ground;
+mod problem;
 mod reassembly;
 #[cfg(test)]
 mod tests;
 
+pub use ground::Ground;
+pub use problem::Problems;
+
 use frame::Outer;
+use problem::Violation;
 use reassembly::Reassembly;
 use scalebricks_dataplane::oversize::ICMP_PIECE;
 use scalebricks_dataplane::{DropReason, Dropped, OutputPort};
@@ -20,9 +27,6 @@ use scalebricks_io::Tag;
 use scalebricks_types::{NodeId, Qfi, Teid};
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
-
-/// Problems described in [`Totals::problems`]; more are only counted.
-pub const MAX_PROBLEMS: usize = 16;
 
 /// How a packet ought to leave.
 #[derive(Debug, Clone, Copy)]
@@ -65,8 +69,8 @@ pub struct Totals {
     pub packets_fragmented: u64,
     /// ICMP errors that left.
     pub icmp_sent: u64,
-    /// The first problems, in words; packets are numbered from 0 through all rounds.
-    pub problems: Vec<String>,
+    /// What went wrong.
+    pub problems: Problems,
 }
 
 impl Totals {
@@ -86,39 +90,12 @@ impl Totals {
     }
 }
 
-/// What is wrong with how a packet left.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Violation {
-    #[error("left at {seen}, not at {expected}")]
-    Node { expected: NodeId, seen: NodeId },
-    #[error("left at the {seen:?} port, not at the {expected:?} port")]
-    Port { expected: OutputPort, seen: OutputPort },
-    #[error("was never seen again")]
-    Lost,
-    #[error("left more than once")]
-    Twice,
-    #[error("was dropped more than once, last as {0}")]
-    DroppedTwice(DropReason),
-    #[error("left and was dropped as {0}")]
-    LeftAndDropped(DropReason),
-    #[error("was dropped as {0}, which nothing in it calls for")]
-    WronglyDropped(DropReason),
-    #[error("left, but should have been dropped: {0}")]
-    ShouldHaveBeenDropped(&'static str),
-    #[error("was never put in")]
-    Unknown,
-    #[error("was answered with ICMP, but not dropped as {}", DropReason::FragmentationNeeded)]
-    AnsweredOnly,
-    #[error("only some of its fragments left")]
-    FragmentMissing,
-    #[error("left changed: {0}")]
-    Frame(#[from] frame::FrameError),
-}
-
 /// What is known of one packet of the round.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not the states of a machine")]
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
+    /// How messages call the packet.
+    number: u64,
     left: bool,
     answered: bool,
     wrong: bool,
@@ -131,8 +108,6 @@ struct Fate {
 #[derive(Debug, Default)]
 pub struct Ledger {
     round: Vec<Fate>,
-    /// Packets of the rounds before.
-    before: u64,
     partial: HashMap<u64, Reassembly>,
     totals: Totals,
 }
@@ -143,11 +118,10 @@ impl Ledger {
         Self::default()
     }
 
-    /// Begins a round of packets tagged 0 to `packets` less one. A round that was not ended is ended.
-    pub fn begin_round(&mut self, packets: usize) {
+    /// Begins a round of packets with these numbers, tagged 0 and following. A round that was not ended is ended.
+    pub fn begin_round(&mut self, numbers: impl IntoIterator<Item = u64>) {
         self.end_round();
-        self.before = self.totals.packets_in;
-        self.round.resize(packets, Fate::default());
+        self.round.extend(numbers.into_iter().map(|number| Fate { number, ..Fate::default() }));
     }
 
     /// A frame left the cluster, and should have left as `expected` says. Cost: one pass over the frame; memory is
@@ -186,40 +160,37 @@ impl Ledger {
         }
     }
 
-    /// A frame left the cluster that should have been dropped: `why` is a word for the reason.
+    /// A frame left the cluster that should have been dropped: `why` says for what reason.
     pub fn left_wrongly(&mut self, tag: Tag, why: &'static str) {
         self.wrong(tag.id, &Violation::ShouldHaveBeenDropped(why));
         self.leaves(tag);
     }
 
-    /// A packet was dropped.
-    pub fn dropped(&mut self, dropped: &Dropped) {
+    /// A packet was dropped of which `grounds` are known. It is misdelivered unless one of them calls for the drop.
+    pub fn dropped(&mut self, dropped: &Dropped, grounds: &[Ground]) {
         let Some(fate) = self.fate(dropped.tag.id) else {
             return self.wrong(dropped.tag.id, &Violation::Unknown);
         };
         if fate.dropped.replace(dropped.reason).is_some() {
             self.wrong(dropped.tag.id, &Violation::DroppedTwice(dropped.reason));
         }
-    }
-
-    /// A packet was dropped that should have left, or been dropped for another reason.
-    pub fn dropped_wrongly(&mut self, dropped: &Dropped) {
-        self.dropped(dropped);
-        self.wrong(dropped.tag.id, &Violation::WronglyDropped(dropped.reason));
+        if !grounds.iter().any(|ground| ground.calls_for(dropped.reason)) {
+            self.wrong(dropped.tag.id, &Violation::WronglyDropped(dropped.reason));
+        }
     }
 
     /// Ends the round: looks at each of its packets and adds it to the totals.
     pub fn end_round(&mut self) {
-        let mut incomplete: Vec<u64> = self.partial.drain().map(|(id, _)| id).collect();
-        incomplete.sort_unstable();
+        let incomplete: Vec<u64> = self.partial.drain().map(|(id, _)| id).collect();
         for id in incomplete {
-            self.describe(id, &Violation::FragmentMissing);
             if let Some(fate) = self.fate(id) {
                 fate.partial = true;
+                let number = fate.number;
+                self.totals.problems.add(number, &Violation::FragmentMissing);
             }
         }
-        for (id, fate) in std::mem::take(&mut self.round).into_iter().enumerate() {
-            self.close(id as u64, fate);
+        for fate in std::mem::take(&mut self.round) {
+            self.close(fate);
         }
     }
 
@@ -228,12 +199,12 @@ impl Ledger {
         &self.totals
     }
 
-    fn close(&mut self, id: u64, fate: Fate) {
+    fn close(&mut self, fate: Fate) {
         // Partial and nothing else is lost.
         let mut wrong = fate.wrong || fate.partial && (fate.left || fate.dropped.is_some());
         let mut also_wrong = |ledger: &mut Self, violation| {
             wrong = true;
-            ledger.describe(id, &violation);
+            ledger.totals.problems.add(fate.number, &violation);
         };
         if fate.answered && fate.dropped != Some(DropReason::FragmentationNeeded) {
             also_wrong(self, Violation::AnsweredOnly);
@@ -250,7 +221,7 @@ impl Ledger {
             _ => {
                 self.totals.lost += 1;
                 if !fate.partial {
-                    self.describe(id, &Violation::Lost);
+                    self.totals.problems.add(fate.number, &Violation::Lost);
                 }
             }
         }
@@ -306,16 +277,14 @@ impl Ledger {
     }
 
     fn wrong(&mut self, id: u64, violation: &Violation) {
-        match self.fate(id) {
-            Some(fate) => fate.wrong = true,
-            None => self.totals.misdelivered += 1,
-        }
-        self.describe(id, violation);
-    }
-
-    fn describe(&mut self, id: u64, violation: &Violation) {
-        if self.totals.problems.len() < MAX_PROBLEMS {
-            self.totals.problems.push(format!("packet {} {violation}", self.before + id));
-        }
+        let number = if let Some(fate) = self.fate(id) {
+            fate.wrong = true;
+            fate.number
+        } else {
+            // A packet that was never put in has no number but its tag.
+            self.totals.misdelivered += 1;
+            id
+        };
+        self.totals.problems.add(number, violation);
     }
 }

@@ -7,4 +7,6 @@ pub mod cluster;
 pub mod daemon;
 pub mod engine;
 pub mod node;
+pub mod secret;
 pub mod switch;
+mod tls;

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
             bench::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Node(node) => match node.command() {
-            NodeCommand::Check(args) => node::check(&args.config, &console),
+            NodeCommand::Check(args) => node::check(&args.node.config, !args.elsewhere, &console),
             NodeCommand::Macs(args) => node::macs(&args.config, &console),
             NodeCommand::Run(args) => {
                 log(args.output.log);
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         }
         .map_err(|error| (error.to_string(), status::FAILURE)),
         Command::Switch(call) => match call.command() {
-            SwitchCommand::Check(args) => switch::check(&args.config, &console),
+            SwitchCommand::Check(args) => switch::check(&args, &console),
             SwitchCommand::Run(args) => {
                 log(LogFormat::Text);
                 switch::run(&args.config)

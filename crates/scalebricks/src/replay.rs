@@ -10,7 +10,7 @@
 //! With [`Policy::verify_ipv4_checksum`] packets with a wrong IPv4 header checksum are dropped as `bad_ipv4_checksum`,
 //! as a router must; captures taken on a host whose network card computes checksums want it off.
 //!
-//! Frames of a capture file are numbered from 0 here; problems name them so.
+//! Problems name packets by their frame numbers in the capture file, from 1, as Wireshark does.
 
 mod captures;
 mod conversation;
@@ -287,8 +287,8 @@ fn sort(
     for frame in frames.by_ref() {
         let frame = frame?;
         count += 1;
-        longest = longest.max(frame.data.len());
-        if let Ok(packet) = packet::read(&frame.data) {
+        longest = longest.max(frame.captured.data.len());
+        if let Ok(packet) = packet::read(&frame.captured.data) {
             conversations.observe(&packet).map_err(|_| ReplayError::TooManyConversations)?;
         }
         if count % REPORT_EVERY == 0 {

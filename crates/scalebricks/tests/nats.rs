@@ -1,4 +1,4 @@
-//! Switches that share names over real NATS servers. Needs a `nats-server`, as the engine's tests of this name do.
+//! Nodes and switches over real NATS servers, started with the test's configuration or with the one that is shipped. Needs a `nats-server`, as the engine's tests of this name do.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
@@ -13,6 +13,8 @@ mod program;
 #[allow(dead_code, reason = "the switch's tests need more of it")]
 #[path = "switch/shared.rs"]
 mod shared;
+#[path = "nats/shipped.rs"]
+mod shipped;
 
 use cluster::Cluster;
 

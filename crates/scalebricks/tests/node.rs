@@ -17,6 +17,7 @@ key = "ue"
 [node]
 id = 2
 flows = "flows.csv"
+admin = "node.sock"
 [[base_station]]
 address = "10.9.0.1"
 [[port]]
@@ -25,6 +26,7 @@ device = "net_null0"
 [[port]]
 role = "base-station"
 device = "net_null1"
+addresses = ["10.9.0.2/24"]
 [[port]]
 role = "fabric"
 device = "net_null2"

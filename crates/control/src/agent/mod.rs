@@ -16,12 +16,15 @@
 //!
 //! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
 
+mod keeping;
+mod lost;
 mod ownership;
 mod packet;
 mod reports;
 mod reshaping;
 
-pub use ownership::{REST, SNAPSHOT_EVERY};
+pub use keeping::{REPLAY, SNAPSHOT_AGE};
+pub use ownership::REST;
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
@@ -32,6 +35,7 @@ use crate::partition::{EntryError, Outcome, Partition, Void};
 use crate::record::{Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
+use keeping::Keeping;
 use ownership::Ownership;
 use reports::Early;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
@@ -65,8 +69,12 @@ pub enum Action {
     Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
     ProposeShape(Revision, Shape),
-    /// Keep this snapshot, read it back, and trim the log below it.
+    /// Keep this snapshot, read it back, and trim the log below it; say by [`Agent::kept`] what came of it. No other is asked for
+    /// before.
     Keep(PartitionId, Snapshot),
+    /// A node says that it is at this position, which its partition's owner has not come to: read from the one behind it, and if the
+    /// engine says that the log ends before ([`ReadError::Ahead`](crate::engine::ReadError::Ahead)), tell [`Agent::log_ends`].
+    Confirm(PartitionId, Position),
 }
 
 /// What became of an entry at its partition's owner.
@@ -91,6 +99,8 @@ pub struct AgentStats {
     pub astray: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
     pub begun_anew: u64,
+    /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
+    pub rewound: u64,
 }
 
 /// A node's part. See the [module](self).
@@ -113,6 +123,7 @@ pub struct Agent<T> {
     /// Partitions whose owner is to hear at once where this node is, and who said what led there.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
+    keeping: Keeping,
     actions: Vec<Action>,
     stats: AgentStats,
 }
@@ -145,6 +156,7 @@ impl<T: Tables> Agent<T> {
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
             next_report: now,
+            keeping: Keeping::default(),
             actions: Vec::new(),
             stats: AgentStats::default(),
         }
@@ -233,7 +245,7 @@ impl<T: Tables> Agent<T> {
             if let Some(ownership) = self.owned.get_mut(&partition) {
                 ownership.follow(view);
             } else {
-                self.owned.insert(partition, Ownership::new());
+                self.owned.insert(partition, Ownership::new(self.keeping.limits));
                 self.actions.push(Action::Load(partition));
             }
         }
@@ -274,13 +286,19 @@ impl<T: Tables> Agent<T> {
         };
         self.touched.insert(partition);
         match owner.entry(entry) {
-            Ok((outcome, voids)) => Ok(Some(Applied { outcome, voids })),
+            Ok((outcome, voids)) => {
+                if let Some(ownership) = self.owned.get_mut(&partition) {
+                    ownership.replay.applied(entry.batch.payload.len());
+                }
+                self.keep_if_due(partition);
+                Ok(Some(Applied { outcome, voids }))
+            }
             Err(error @ EntryError::Gap { .. }) => {
                 self.reload(partition);
                 Err(error)
             }
             Err(error @ EntryError::Newer { .. }) => {
-                self.owned.insert(partition, Ownership::new());
+                self.owned.insert(partition, Ownership::new(self.keeping.limits));
                 self.actions.push(Action::Unload(partition));
                 Err(error)
             }
@@ -290,7 +308,7 @@ impl<T: Tables> Agent<T> {
     /// The log or the snapshot of a partition could not be read, or was trimmed away: to be loaded anew.
     pub fn reload(&mut self, partition: PartitionId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
-            *ownership = Ownership::new();
+            *ownership = Ownership::new(self.keeping.limits);
             self.actions.push(Action::Load(partition));
         }
     }
@@ -322,6 +340,7 @@ impl<T: Tables> Agent<T> {
             Ok(true) => {}
             Err(Trouble::Gap(..)) => self.stats.gaps += 1,
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
+            Err(Trouble::Rewound(..)) => self.stats.rewound += 1,
             Err(Trouble::Gpt(_)) => {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
@@ -381,18 +400,15 @@ impl<T: Tables> Agent<T> {
             partitions = again;
         }
         let view = self.membership.view();
-        let mut is_kept = false;
-        for partition in looked_at {
+        for partition in &looked_at {
+            let partition = *partition;
             let Some(ownership) = self.owned.get_mut(&partition) else { continue };
+            actions.extend(ownership.doubt(now).map(|reported| Action::Confirm(partition, reported)));
             for repin in ownership.repins(view, &self.placement, now) {
                 self.stats.repins += 1;
                 actions.push(Action::Repin(partition, repin));
             }
-            // A snapshot takes time: one at once.
-            if !is_kept && let Some(snapshot) = ownership.snapshot() {
-                is_kept = true;
-                actions.push(Action::Keep(partition, snapshot));
-            }
         }
+        self.keep_old(&looked_at, now);
     }
 }

@@ -1,10 +1,11 @@
 //! A partition that a node owns: loading it, and what it has to append for nodes that died.
 
+use super::keeping::SNAPSHOT_AGE;
 use crate::distribution::{Message, Owner};
-use crate::engine::Snapshot;
 use crate::membership::{Placement, View};
 use crate::partition::Partition;
 use crate::record::{Repin, Reshape};
+use crate::replay::{Limits, Replay};
 use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +17,9 @@ pub const REST: Duration = Duration::from_secs(30);
 /// whoever drains it has given most of them away already.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Entries between two snapshots.
-pub const SNAPSHOT_EVERY: u64 = 20_000;
+/// Nodes that are further than this owner for so long are asked about at the engine, and again after the same time: an owner that
+/// reads the log a little later than another catches up sooner.
+const AHEAD: Duration = Duration::from_secs(2);
 
 /// The last time that a dead node's keys were given away here.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +45,14 @@ pub(super) struct Ownership {
     reshaping: Option<Reshaping>,
     /// Where its log was when it was loaded.
     last: Position,
-    /// The position of the newest snapshot.
-    kept: Position,
+    /// What is behind the newest snapshot.
+    pub(super) replay: Replay,
+    /// Since when something was seen behind it, and no snapshot taken.
+    behind_since: Option<Duration>,
+    /// Where its log was found to end, if that was before what was applied here.
+    lost: Option<Position>,
+    /// Since when a node is further than this owner, and the engine was not asked.
+    ahead_since: Option<Duration>,
 }
 
 /// How far it is.
@@ -57,14 +65,24 @@ enum State {
 }
 
 impl Ownership {
-    pub(super) const fn new() -> Self {
+    /// One that is to be loaded. What a restart would replay is held within these limits.
+    pub(super) const fn new(limits: Limits) -> Self {
         Self {
             state: State::Loading,
             repinned: BTreeMap::new(),
             reshaping: None,
             last: Position(0),
-            kept: Position(0),
+            replay: Replay::new(limits, 0),
+            behind_since: None,
+            lost: None,
+            ahead_since: None,
         }
+    }
+
+    /// The same of a partition whose log was found to end here, before what was applied.
+    pub(super) const fn behind(mut self, last: Position) -> Self {
+        self.lost = Some(last);
+        self
     }
 
     pub(super) fn owner(&self) -> Option<&Owner> {
@@ -86,8 +104,12 @@ impl Ownership {
         if matches!(self.state, State::Running(_)) {
             return false;
         }
-        (self.last, self.kept) = (last, partition.position());
-        self.state = State::Running(Box::new(Owner::new(partition)));
+        self.last = last;
+        let mut owner = Owner::new(partition);
+        if let Some(last) = self.lost {
+            owner.rewind(last);
+        }
+        self.state = State::Running(Box::new(owner));
         self.follow(view);
         true
     }
@@ -172,15 +194,31 @@ impl Ownership {
         repins
     }
 
-    /// A snapshot, if it is time for one.
-    pub(super) fn snapshot(&mut self) -> Option<Snapshot> {
-        let partition = self.owner()?.partition();
-        let position = partition.position();
-        if position.0 < self.kept.0 + SNAPSHOT_EVERY {
-            return None;
+    /// Whether entries have been behind the newest snapshot for long.
+    pub(super) fn is_old(&mut self, now: Duration) -> bool {
+        if self.owner().is_none() || self.replay.behind().entries == 0 {
+            self.behind_since = None;
+            return false;
         }
-        let snapshot = Snapshot { position, bytes: partition.snapshot().into() };
-        self.kept = position;
-        Some(snapshot)
+        let is_old = now >= *self.behind_since.get_or_insert(now) + SNAPSHOT_AGE;
+        if is_old {
+            self.behind_since = Some(now);
+        }
+        is_old
+    }
+
+    /// A position of which it is now to be found out whether the log reaches so far, as a node says.
+    pub(super) fn doubt(&mut self, now: Duration) -> Option<Position> {
+        let last = self.last;
+        let owner = self.owner().filter(|owner| owner.partition().position() >= last);
+        let Some(furthest) = owner.and_then(Owner::ahead) else {
+            self.ahead_since = None;
+            return None;
+        };
+        let is_due = now >= *self.ahead_since.get_or_insert(now) + AHEAD;
+        if is_due {
+            self.ahead_since = Some(now);
+        }
+        is_due.then_some(furthest)
     }
 }

@@ -10,11 +10,12 @@
 //! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4) |
 //! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4) |
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
+//! | 9 | rewind, since version 3 | partition (2), life, last position (8 each), again (4) |
 //!
 //! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding in each version. A message is as long as
 //! what it says: whoever carries it cuts and joins.
 
-use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
@@ -29,6 +30,7 @@ mod kind {
     pub(super) const TARGET: u8 = 4;
     pub(super) const REPORT: u8 = 5;
     pub(super) const DIGEST: u8 = 6;
+    pub(super) const REWIND: u8 = 9;
 }
 
 const SET: u8 = 1;
@@ -80,8 +82,8 @@ fn count(reader: &mut Reader<'_>, least: usize) -> Result<(u32, usize), DecodeEr
 }
 
 impl Message {
-    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of a digest nothing is
-    /// left.
+    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of a digest or a rewind nothing
+    /// is left.
     pub fn encode(&self, version: Version) -> Vec<u8> {
         match self {
             Self::Fib(update) => {
@@ -132,7 +134,14 @@ impl Message {
                 out.extend_from_slice(&digest.to_le_bytes());
                 out
             }
-            Self::Digest(_) => Self::Gpt(Vec::new()).encode(version),
+            Self::Rewind(Rewind { partition, life, again, last }) if version >= Version::REWINDS => {
+                let mut out = start(kind::REWIND, version);
+                put_partition(&mut out, *partition);
+                put_words(&mut out, &[*life, last.0]);
+                out.extend_from_slice(&again.to_le_bytes());
+                out
+            }
+            Self::Digest(_) | Self::Rewind(_) => Self::Gpt(Vec::new()).encode(version),
         }
     }
 
@@ -189,6 +198,12 @@ impl Message {
                 let partition = partition(reader)?;
                 let [gpt] = positions(reader)?;
                 Self::Digest(Digest { partition, gpt, digest: u32::from_le_bytes(reader.take()?) })
+            }
+            kind::REWIND if version >= Version::REWINDS => {
+                let partition = partition(reader)?;
+                let [life, last] = reader.words()?;
+                let again = u32::from_le_bytes(reader.take()?);
+                Self::Rewind(Rewind { partition, life, again, last: Position(last) })
             }
             _ => return Err(DecodeError::Kind(0, kind)),
         };
@@ -300,6 +315,9 @@ mod tests {
             (place(), any::<u32>()).prop_map(|((partition, gpt), digest)| {
                 Message::Digest(Digest { partition, gpt, digest })
             }),
+            (place(), any::<u64>(), any::<u32>()).prop_map(|((partition, last), life, again)| {
+                Message::Rewind(Rewind { partition, life, again, last })
+            }),
             (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shapes)| {
                 let ((partition, settled), [life, fib, gpt, room, keys]) = (place, numbers);
                 Message::Target(Target {
@@ -374,6 +392,8 @@ mod tests {
         assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shapes: 0, ..target })));
         let digest = Message::Digest(Digest { partition, gpt, digest: 1 });
         assert_eq!(Message::decode(&digest.encode(Version::FIRST)), Ok(Message::Gpt(Vec::new())));
+        let rewind = Message::Rewind(Rewind { partition, life: 1, again: 2, last: gpt });
+        assert_eq!(Message::decode(&rewind.encode(Version::RESHAPES)), Ok(Message::Gpt(Vec::new())));
         let mut forged = digest.encode(Version::NEWEST);
         forged[0] = 1;
         assert_eq!(Message::decode(&forged), Err(DecodeError::Kind(0, kind::DIGEST)));

@@ -17,6 +17,8 @@ pub enum Message {
     Target(Target),
     /// What its bits are to be.
     Digest(Digest),
+    /// What the node has comes from entries that the log does not have.
+    Rewind(Rewind),
 }
 
 impl Message {
@@ -28,6 +30,7 @@ impl Message {
             Self::Gpt(deltas) => deltas.first().map(|delta| delta.partition),
             Self::Target(target) => Some(target.partition),
             Self::Digest(digest) => Some(digest.partition),
+            Self::Rewind(rewind) => Some(rewind.partition),
         }
     }
 }
@@ -64,6 +67,20 @@ pub struct Digest {
     pub digest: u32,
 }
 
+/// The log of a partition ends before a position that the node has reported: an older log took its place. The node drops its
+/// positions and is given all of the FIB and all bits again; what its tables hold stays until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewind {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The life of the node that this is about.
+    pub life: u64,
+    /// [`Report::again`] of the report that was ahead of the log: a node that has begun anew since then passes this over.
+    pub again: u32,
+    /// Where the log ended.
+    pub last: Position,
+}
+
 /// The keys of one partition that one node handles, all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FibWhole {
@@ -88,6 +105,19 @@ pub struct Report {
     pub whole: Position,
     /// The last GPT delta applied.
     pub gpt: Position,
-    /// How often the node found its bits to be wrong in this life, and began anew with them; 0 from nodes that speak version 1.
+    /// How often the node found its bits to be wrong in this life, or was [rewound](Rewind), and began anew; 0 from nodes that
+    /// speak version 1. Positions may be lower than those of reports with a lower number.
     pub again: u32,
+}
+
+impl Report {
+    /// The furthest position in it.
+    pub fn furthest(&self) -> Position {
+        self.fib.max(self.whole).max(self.gpt)
+    }
+
+    /// Whether the node began anew and waits for all of its FIB.
+    pub fn needs_whole_fib(&self) -> bool {
+        self.again > 0 && self.fib == Position(0)
+    }
 }

@@ -16,6 +16,6 @@ mod message;
 mod owner;
 mod replica;
 
-pub use message::{Digest, FibWhole, Message, Report, Target};
+pub use message::{Digest, FibWhole, Message, Report, Rewind, Target};
 pub use owner::{COMPARE_EVERY, Owner, RESEND};
 pub use replica::{Replica, Tables, Trouble};

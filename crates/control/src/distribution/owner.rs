@@ -1,6 +1,6 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
-use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
 use crate::engine::Entry as LogEntry;
 use crate::partition::{Effects, EntryError, FibUpdate, Outcome, Partition, Void};
 use scalebricks_tables::FibValue;
@@ -26,6 +26,9 @@ struct Recent {
     fib: Vec<(NodeId, FibUpdate)>,
     gpt: Option<Delta>,
 }
+
+/// A rewind is sent as if it led to this position, and again until its node has begun anew.
+const REWIND: Position = Position(1);
 
 /// Something that is sent in order, and again when it is not reported in time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +61,10 @@ struct Node {
     fib: Sending,
     gpt: Sending,
     settled: Sending,
+    /// It has what no entry of the log brought: `again` of the report that showed it. Nothing else is sent to it before it has
+    /// begun anew.
+    rewound: Option<u32>,
+    rewind: Sending,
 }
 
 /// All bits of a partition, for nodes that need them. They are those of the newest entry, and may go out when that may; while
@@ -96,6 +103,8 @@ pub struct Owner {
     shapes: u32,
     next_digest: Duration,
     whole: Whole,
+    /// Where the log was found to end when some node, or this owner, was further.
+    rewound_to: Option<Position>,
 }
 
 impl Owner {
@@ -111,6 +120,7 @@ impl Owner {
             shapes: 0,
             next_digest: Duration::ZERO,
             whole: Whole(None),
+            rewound_to: None,
         }
     }
 
@@ -162,23 +172,46 @@ impl Owner {
             && let Some(known) = self.nodes.get_mut(&node).filter(|known| known.life == report.life)
         {
             // Reports overtake each other, and within a life a node never goes back.
+            if known.report.is_none() && self.rewound_to.is_some_and(|last| report.furthest() > last) {
+                known.rewound = Some(report.again);
+            }
             let before = known.report.unwrap_or(report);
-            // But for bits that were wrong.
-            let gpt = match report.again.cmp(&before.again) {
-                Ordering::Less => before.gpt,
-                Ordering::Equal => report.gpt.max(before.gpt),
+            // But for one that began anew.
+            known.report = Some(match report.again.cmp(&before.again) {
+                Ordering::Less => before,
+                Ordering::Equal => Report {
+                    fib: report.fib.max(before.fib),
+                    whole: report.whole.max(before.whole),
+                    gpt: report.gpt.max(before.gpt),
+                    ..report
+                },
                 Ordering::Greater => {
                     known.gpt = Sending::default();
-                    report.gpt
+                    if report.fib < before.fib {
+                        known.fib = Sending::default();
+                    }
+                    report
                 }
-            };
-            known.report = Some(Report {
-                fib: report.fib.max(before.fib),
-                whole: report.whole.max(before.whole),
-                gpt,
-                again: report.again.max(before.again),
-                ..report
             });
+            known.rewound = known.rewound.filter(|again| report.again <= *again);
+        }
+    }
+
+    /// The furthest position that a node reported, if it is behind the newest entry applied here. Another owner may be ahead of this
+    /// one, or the log may have been replaced by an older one: the end of the log tells which.
+    pub fn ahead(&self) -> Option<Position> {
+        let reports = self.nodes.values().filter_map(|node| node.report);
+        reports.map(|report| report.furthest()).max().filter(|furthest| *furthest > self.partition.position())
+    }
+
+    /// The log was found to end here, before a position that a node had reported or an owner had come to: whatever is behind it in
+    /// any table comes from entries that are lost. Nodes whose last report, or first report yet to come, is from behind it are told
+    /// to begin anew.
+    pub fn rewind(&mut self, last: Position) {
+        self.rewound_to = Some(last);
+        for node in self.nodes.values_mut() {
+            let report = node.report.filter(|report| report.furthest() > last);
+            node.rewound = report.map(|report| report.again).or(node.rewound);
         }
     }
 
@@ -197,9 +230,21 @@ impl Owner {
         let wholes = self.wholes();
         for (&number, node) in &mut self.nodes {
             let Some(report) = node.report else { continue };
-            let fib_target = self.partition.fib_position(number);
+            let (partition, life) = (self.partition.id(), node.life);
+            if let Some((again, last)) = node.rewound.zip(self.rewound_to) {
+                if node.rewind.from(Position(0), REWIND, now).is_some() {
+                    node.rewind = Sending { upto: REWIND, at: now };
+                    out.push((number, Message::Rewind(Rewind { partition, life, again, last })));
+                }
+                continue;
+            }
+            // What is sent to who began anew also says which keys are not there: it stands for all entries so far, not only for those
+            // that concern the node.
+            let is_anew = report.needs_whole_fib();
+            let fib_target =
+                if is_anew { self.partition.position() } else { self.partition.fib_position(number) };
             if let Some(from) = node.fib.from(report.fib, fib_target, now) {
-                let updates = fib_updates(&self.recent, number, from);
+                let updates = if is_anew { None } else { fib_updates(&self.recent, number, from) };
                 let whole = || fib_whole(&self.partition, number, fib_target);
                 out.push((number, updates.unwrap_or_else(whole)));
                 node.fib = Sending { upto: fib_target, at: now };
@@ -220,7 +265,7 @@ impl Owner {
             }
             if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
-                let (partition, life, settled) = (self.partition.id(), node.life, self.settled);
+                let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
                 let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes };
                 out.push((number, Message::Target(target)));

@@ -1,6 +1,6 @@
 //! A node's tables, as they follow the owners of all partitions.
 
-use super::message::{Digest, FibWhole, Message, Report, Target};
+use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
 use crate::partition::FibUpdate;
 use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::FibOp;
@@ -54,6 +54,9 @@ pub enum Trouble {
     /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
+    /// Its log ends before what these tables have: they are to be given all of it again.
+    #[error("partition {}: its log ends at {}, and the tables are at {}", .0.0, .1.0, .2.0)]
+    Rewound(PartitionId, Position, Position),
     /// There is no such partition.
     #[error("there is no partition {}", .0.0)]
     NoPartition(PartitionId),
@@ -167,7 +170,23 @@ impl<T: Tables> Replica<T> {
             }
             Message::Target(target) => self.aim(target, now),
             Message::Digest(digest) => self.compare(*digest),
+            Message::Rewind(rewind) => self.rewind(*rewind),
         }
+    }
+
+    /// Forgets where a partition is. The FIB keeps all it holds, and the bits answer as they did, until the whole of both has come:
+    /// what is right in them goes on to be found.
+    fn rewind(&mut self, Rewind { partition, life, again, last }: Rewind) -> Result<bool, Trouble> {
+        let is_mine = self.life == life;
+        let here = self.report(partition).ok_or(Trouble::NoPartition(partition))?;
+        if !is_mine || here.again != again || here.furthest() <= last {
+            return Ok(false);
+        }
+        self.tables.forget(partition);
+        let share = self.share(partition)?;
+        // Which keys have left is decided by the whole FIB: the entries that took them away may be void.
+        *share = Share { again: again.saturating_add(1), ..Share::default() };
+        Err(Trouble::Rewound(partition, last, here.furthest()))
     }
 
     fn share(&mut self, partition: PartitionId) -> Result<&mut Share, Trouble> {

@@ -8,7 +8,7 @@ use scalebricks_control::engine::Revision;
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::Change;
 use scalebricks_control::version::Version;
-use scalebricks_types::{PartitionId, Position};
+use scalebricks_types::PartitionId;
 use std::time::Duration;
 
 impl World {
@@ -39,7 +39,11 @@ impl World {
             let log = &self.logs[usize::from(partition.0)];
             let at =
                 process.agent.partition(partition).map_or(0, |partition| partition.position().0 as usize);
-            for entry in log.entries[at..].iter().take(5) {
+            let Some(entries) = log.entries.get(at..) else {
+                process.agent.log_lost(partition, log.last()); // the engine says that the reader is ahead
+                continue;
+            };
+            for entry in entries.iter().take(5) {
                 let _ = process.agent.entry(partition, entry).unwrap();
             }
         }
@@ -48,6 +52,18 @@ impl World {
             std::mem::take(&mut process.appends).into_iter().partition(|(at, ..)| *at <= now);
         process.appends = later;
         let spoken = process.agent.spoken();
+        let (stored, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut process.keeps).into_iter().partition(|(at, ..)| *at <= now);
+        process.keeps = later;
+        for (_, partition, snapshot) in stored {
+            // Now and then the engine cannot store one. One of a log that was replaced meanwhile is not stored either.
+            let log = &mut self.logs[usize::from(partition.0)];
+            let is_stored = !self.rng.random_bool(0.1) && snapshot.position <= log.last();
+            if is_stored && log.snapshot.as_ref().is_none_or(|kept| kept.position < snapshot.position) {
+                log.snapshot = Some(snapshot);
+            }
+            self.nodes[number].as_mut().unwrap().agent.kept(partition, is_stored);
+        }
         for (_, partition, change) in due {
             self.append(partition, std::slice::from_ref(&change));
             match (change, &mut self.nodes[number]) {
@@ -92,8 +108,8 @@ impl World {
                     Some(snapshot) => Partition::restore(&snapshot.bytes, HASHER).unwrap(),
                     None => Partition::new(partition, self.shape.1.first, HASHER),
                 };
+                let last = log.last();
                 let process = self.nodes[number].as_mut().unwrap();
-                let last = Position(log.entries.len() as u64);
                 if process.agent.restored(restored, last) {
                     process.follows.insert(partition);
                 }
@@ -109,7 +125,12 @@ impl World {
                 }
             }
             Action::Keep(partition, snapshot) => {
-                self.logs[usize::from(partition.0)].snapshot = Some(snapshot);
+                let at = self.now + Duration::from_millis(self.rng.random_range(0..200));
+                self.nodes[number].as_mut().unwrap().keeps.push((at, partition, snapshot));
+            }
+            Action::Confirm(partition, reported) => {
+                let last = self.logs[usize::from(partition.0)].last();
+                self.nodes[number].as_mut().unwrap().agent.log_ends(partition, reported, last);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What is demanded of a world.
 
 use crate::common::node;
-use crate::world::{Log, World, all_partitions};
+use crate::world::{Log, REPLAY, World, all_partitions};
 use rand::seq::IndexedRandom;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowKey, NodeId};
@@ -18,6 +18,9 @@ impl World {
     }
 
     pub fn check(&mut self) {
+        if self.is_lost {
+            return;
+        }
         let members = self.members();
         let judged = self.members_judged(&members);
         for &ingress in &judged {
@@ -67,8 +70,9 @@ impl World {
                     && all_partitions().all(|partition| {
                         let truth = &self.logs[usize::from(partition.0)].truth;
                         let report = replica.report(partition).unwrap();
-                        report.gpt == truth.gpt_position()
-                            && report.fib == truth.fib_position(process.agent.node())
+                        // A FIB that was filled anew stands for all entries, not only for those about it.
+                        let fib = truth.fib_position(process.agent.node())..=truth.position();
+                        report.gpt == truth.gpt_position() && fib.contains(&report.fib)
                     })
             })
     }
@@ -91,6 +95,11 @@ impl World {
             let own = sessions().filter(|(_, session)| session.node == node(number));
             let wanted: HashMap<FlowKey, FibValue> = own.map(|(key, session)| (key, session.value)).collect();
             assert_eq!(self.tables(number).unwrap().fib, wanted, "node {number}");
+        }
+        for log in &self.logs {
+            // Some come while a snapshot is stored, or while a partition has no owner.
+            let (replay, limit_bytes) = (log.replay(), log.limit_bytes());
+            assert!(replay.entries < 2 * REPLAY.entries && replay.bytes < 2 * limit_bytes, "{replay:?}");
         }
         // Nobody's keys are lost with a node that is gone.
         assert!(sessions().all(|(_, session)| members.contains(&usize::from(session.node.get()))));

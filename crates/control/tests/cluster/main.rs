@@ -254,3 +254,30 @@ fn who_slept_through_three_doublings_begins_anew() {
         assert_eq!(world.nodes[3].as_ref().unwrap().agent.stats().begun_anew > 0, is_setsep);
     });
 }
+
+/// Older logs take the place of those that are in all tables. Some partitions are still followed by who had applied what is lost;
+/// a process that starts meanwhile learns from the others that its logs were longer.
+#[test]
+fn logs_that_are_replaced_by_older_ones_are_followed() {
+    seeds(90_000, 6, |seed| {
+        let mut world = World::new(seed, 4);
+        world.live(Duration::from_secs(10));
+        world.settle();
+        let before: usize = world.logs.iter().map(|log| log.entries.len()).sum();
+        world.is_lost = true;
+        world.rewind();
+        let after: usize = world.logs.iter().map(|log| log.entries.len()).sum();
+        assert!(after < before, "{after} of {before} entries");
+        world.start(1);
+        // First nobody changes anything: positions tell that entries are missing.
+        (0..1_000).for_each(|_| world.step());
+        world.live(Duration::from_secs(2));
+        world.settle();
+        let rewound = |number: usize| world.nodes[number].as_ref().unwrap().agent.stats().rewound;
+        assert!(rewound(0) > 0 && rewound(2) > 0 && rewound(3) > 0, "seed {seed}");
+        world.is_lost = false;
+        world.is_calm = false;
+        world.live(Duration::from_secs(5));
+        world.settle();
+    });
+}

@@ -9,6 +9,7 @@ use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, Wri
 use scalebricks_control::membership::{Beat, View};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, encode};
+use scalebricks_control::replay::{Amount, Limits, Replay};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
@@ -46,6 +47,8 @@ pub struct Process {
     pub listens: bool,
     /// What it has to append, and when it gets to it.
     pub appends: Vec<(Duration, PartitionId, Change)>,
+    /// Snapshots that are being stored, and until when.
+    pub keeps: Vec<(Duration, PartitionId, Snapshot)>,
 }
 
 /// What a log's prefix says.
@@ -58,6 +61,42 @@ pub struct Log {
     pub since: HashMap<u64, usize>,
     pub snapshot: Option<Snapshot>,
 }
+
+impl Log {
+    /// The newest position.
+    pub fn last(&self) -> Position {
+        Position(self.entries.len() as u64)
+    }
+
+    /// What who loads the partition has to replay: entries, and bytes of batches.
+    pub fn replay(&self) -> Amount {
+        let at = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.position.0 as usize);
+        let behind = &self.entries[at..];
+        let bytes = behind.iter().map(|entry| entry.batch.payload.len() as u64).sum();
+        Amount { entries: behind.len() as u64, bytes }
+    }
+
+    /// The bytes that are allowed between two snapshots.
+    pub fn limit_bytes(&self) -> u64 {
+        let snapshot_bytes = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes.len() as u64);
+        Replay::new(REPLAY, snapshot_bytes).limit_bytes()
+    }
+
+    /// A log of so many entries takes its place, as after a backup was restored.
+    fn rewind(&mut self, len: usize, params: Params) {
+        self.entries.truncate(len);
+        self.history.truncate(len + 1);
+        self.snapshot.take_if(|snapshot| snapshot.position.0 > len as u64);
+        self.truth = Partition::new(self.truth.id(), params, HASHER);
+        for entry in &self.entries {
+            let _ = self.truth.apply(entry).unwrap();
+        }
+        self.since = self.history[len].keys().map(|hash| (*hash, len)).collect();
+    }
+}
+
+/// Few, so that a run has many snapshots.
+pub const REPLAY: Limits = Limits { entries: 60, bytes: 2_000 };
 
 pub struct World {
     pub rng: SmallRng,
@@ -75,6 +114,8 @@ pub struct World {
     sent: u64,
     batches: u64,
     pub is_calm: bool,
+    /// Logs were replaced by older ones: until tables follow, they have what no log says.
+    pub is_lost: bool,
     /// How likely it is in a step that somebody asks for another shape.
     pub reshapes: f64,
     /// Ingress nodes that are judged in a step, at most.
@@ -114,6 +155,7 @@ impl World {
             sent: 0,
             batches: 0,
             is_calm: false,
+            is_lost: false,
             reshapes: 0.0,
             judges: usize::MAX,
             judged: 0,
@@ -131,7 +173,8 @@ impl World {
         };
         let tables = Memory::new(self.shape.1.now);
         let agent = Agent::new(node(number), tables, partitions(), view, revision, GRACE, self.now)
-            .holding_to(self.known_by(number));
+            .holding_to(self.known_by(number))
+            .replaying(REPLAY);
         let process = Process {
             agent,
             follows: BTreeSet::new(),
@@ -139,6 +182,7 @@ impl World {
             cut_until: None,
             listens: false,
             appends: Vec::new(),
+            keeps: Vec::new(),
         };
         if self.nodes.len() <= number {
             self.nodes.resize_with(number + 1, || None);
@@ -222,9 +266,14 @@ impl World {
             }
             log.history.push(sessions);
         }
-        if self.rng.random_bool(0.02) {
-            let snapshot = log.truth.snapshot().into();
-            log.snapshot = Some(Snapshot { position: log.truth.position(), bytes: snapshot });
+    }
+
+    /// The logs of all partitions are replaced by older ones.
+    pub fn rewind(&mut self) {
+        let first = self.shape.1.first;
+        for log in &mut self.logs {
+            let len = self.rng.random_range(0..=log.entries.len() / 2);
+            log.rewind(len, first);
         }
     }
 

@@ -8,14 +8,17 @@
 //! [`Local`]: crate::local::Local
 //! [`Node::set_adjacencies`]: crate::Node::set_adjacencies
 
+mod scope;
 mod table;
 
+pub(crate) use scope::is_link_local;
 pub(crate) use table::{Net, Table, Target};
 
 use crate::fabric_mac::OutputPort;
 use crate::flow::{BaseStation, BaseStationId};
 use crate::own::OwnAddresses;
 use scalebricks_wire::MacAddr;
+use scope::is_forwarded;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -136,7 +139,7 @@ pub struct Adjacencies {
     groups: Box<[Group]>,
     /// By [`OutputPort`].
     stations: [Stations; 2],
-    /// Whether addresses that no router may forward to have no next hop.
+    /// See [`Self::is_strict`].
     is_strict: bool,
     /// What the node answers for on the Internet link, if that may change.
     own: Option<OwnAddresses>,
@@ -157,6 +160,14 @@ impl Adjacencies {
     /// The addresses that the node answers for on the Internet link, if that may change.
     pub(crate) const fn own(&self) -> Option<&OwnAddresses> {
         self.own.as_ref()
+    }
+
+    /// Whether the node forwards only what a router may: not from or to a link-local address (RFC 4291 §2.5.6,
+    /// RFC 3927 §7), and not to the destinations that [`Self::internet`] names. Always so on real links. The cluster in
+    /// memory ([`Self::fixed`]) has no links that an address could be local to, and judges only where a packet to a UE
+    /// goes.
+    pub(crate) const fn is_strict(&self) -> bool {
+        self.is_strict
     }
 
     /// With what is known of the base stations put together.
@@ -280,24 +291,6 @@ impl Adjacencies {
         }
         let nobody = self.shape.links[port as usize].no_neighbours.binary_search(&dst).is_ok();
         if nobody { NextHop::NoRoute } else { NextHop::Ask(dst) }
-    }
-}
-
-/// Whether a router may forward packets to this address.
-#[inline]
-fn is_forwarded(dst: IpAddr) -> bool {
-    match dst {
-        IpAddr::V4(dst) => {
-            let first = dst.to_bits() >> 24;
-            let link_local = dst.to_bits() >> 16 == 0xa9fe;
-            first.wrapping_sub(1) < 223 && first != 127 && !link_local // 0: "this" network; 224 and up
-        }
-        IpAddr::V6(dst) => {
-            let bits = dst.to_bits();
-            let multicast = bits >> 120 == 0xff;
-            let unspecified_or_loopback = bits < 2;
-            !multicast && !dst.is_unicast_link_local() && !unspecified_or_loopback
-        }
     }
 }
 

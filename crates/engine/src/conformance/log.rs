@@ -28,7 +28,7 @@ pub async fn an_empty_log_is_at_position_zero(lab: &impl Lab) {
     let engine = lab.open().await;
     assert_eq!(engine.last(P).await, Ok(Position(0)));
     assert_eq!(engine.read(P, Position(0), ALL).await, Ok(vec![]));
-    assert_eq!(engine.read(P, Position(9), ALL).await, Ok(vec![]));
+    assert_eq!(engine.read(P, Position(1), ALL).await, Ok(vec![]));
     assert_eq!(engine.trim(P, Position(1)).await, Ok(()));
 }
 
@@ -135,13 +135,34 @@ pub async fn a_watch_reads_what_is_there_and_what_comes(lab: &impl Lab) {
 }
 
 /// Who asks for entries to come gets them, and none before.
-pub async fn a_watch_may_begin_ahead_of_the_log(lab: &impl Lab) {
+pub async fn a_watch_may_begin_at_the_next_position(lab: &impl Lab) {
     let engine = lab.open().await;
+    fill(&engine, P, 1, 1, 3).await;
     let mut watch = engine.watch(P, Position(4));
     assert!(watch.next().now_or_never().is_none());
-    let (got, ()) = futures_util::future::join(take(&mut watch, 2), fill(&engine, P, 1, 1, 5)).await;
+    let (got, ()) = futures_util::future::join(take(&mut watch, 2), fill(&engine, P, 1, 4, 5)).await;
     let got: Vec<Entry> = got.into_iter().map(Result::unwrap).collect();
     assert_eq!(numbers(&got), [(4, 4), (5, 5)]);
+}
+
+/// Who asks from beyond the next position has seen entries that are not in this log, and is told so.
+pub async fn a_reader_ahead_of_the_log_is_refused(lab: &impl Lab) {
+    let ahead = |last| ReadError::Ahead { partition: P, last: Position(last) };
+    let engine = lab.open().await;
+    assert_eq!(engine.read(P, Position(2), ALL).await, Err(ahead(0)), "a log that never had an entry");
+    fill(&engine, P, 1, 1, 3).await;
+    assert_eq!(engine.read(P, Position(4), ALL).await, Ok(vec![]), "the next position");
+    assert_eq!(engine.read(P, Position(u64::MAX), ALL).await, Err(ahead(3)));
+    let mut watch = engine.watch(P, Position(5));
+    assert_eq!(watch.next().await, Some(Err(ahead(3))));
+    assert_eq!(watch.next().await, None, "an error ends a watch");
+    // The same when nothing is left of the log.
+    put(&engine, P, 3).await;
+    assert_eq!(engine.trim(P, Position(4)).await, Ok(()));
+    assert_eq!(engine.read(P, Position(4), ALL).await, Ok(vec![]));
+    assert_eq!(engine.read(P, Position(5), ALL).await, Err(ahead(3)));
+    fill(&engine, P, 1, 4, 4).await;
+    assert_eq!(engine.read(P, Position(5), ALL).await, Ok(vec![]));
 }
 
 /// Appends go on beside a watcher that reads nothing; when it does, all is there.

@@ -54,7 +54,8 @@ macro_rules! conformance_tests {
             a_batch_over_the_limit_is_refused
             a_read_is_bounded_and_never_empty_handed
             a_watch_reads_what_is_there_and_what_comes
-            a_watch_may_begin_ahead_of_the_log
+            a_watch_may_begin_at_the_next_position
+            a_reader_ahead_of_the_log_is_refused
             a_watcher_that_does_not_read_holds_nobody_up
             the_log_outlives_the_engine
             trimming_needs_a_snapshot

@@ -57,7 +57,8 @@ impl Options {
     }
 }
 
-/// The end of the log that a crash left half written. None of it was acknowledged.
+/// The end of the log that a crash left half written, so that it was not acknowledged. Damage by the disk to exactly the last group of a log
+/// that was not closed looks the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
     /// The segment.

@@ -5,7 +5,7 @@ use super::listeners::Listeners;
 use super::options::Options;
 use super::queue::{Queue, Stop};
 use super::snapshots::Snapshots;
-use super::state::{Place, Segment, State};
+use super::state::{PartitionLog, Place, Segment, State};
 use super::storage::{Storage, read_exact_at};
 use super::topics::Topics;
 use scalebricks_control::engine::{Batch, Entry, ReadError, Revision};
@@ -82,8 +82,8 @@ impl Shared {
         at.min().map(Revision)
     }
 
-    /// Entries from `from` on, as many as fit, at least one; none if there is none. One read of the file each, as it is
-    /// mostly the system's cache that answers.
+    /// Entries from `from` on, as many as fit, at least one; none if `from` is the next position. One read of the file each, as it
+    /// is mostly the system's cache that answers.
     pub(super) fn read(
         &self,
         partition: PartitionId,
@@ -94,6 +94,11 @@ impl Shared {
         let mut wanted: Vec<(Place, Arc<Segment>)> = Vec::new();
         {
             let state = self.state();
+            // A reader never knows of an entry before `state` does: what is told to anybody is durable and in it.
+            let next = state.partitions.get(&partition).map_or(1, PartitionLog::next);
+            if from > next {
+                return Err(ReadError::Ahead { partition, last: Position(next - 1) });
+            }
             let Some(log) = state.partitions.get(&partition) else { return Ok(Vec::new()) };
             if from < log.floor() {
                 return Err(ReadError::Trimmed { partition, first: Position(log.floor()) });

@@ -126,7 +126,7 @@ impl Link {
     ) -> Result<Self, OpenError> {
         let (count, connections) = watch::channel(0);
         let count = Arc::new(count);
-        let client_options = options.for_client().await?.event_callback(move |event| {
+        let client_options = options.for_client()?.event_callback(move |event| {
             if matches!(event, async_nats::Event::Connected) {
                 count.send_modify(|count| *count += 1);
             }

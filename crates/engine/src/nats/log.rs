@@ -34,6 +34,16 @@ struct Known {
     met: HashMap<WriterId, Arc<OnceCell<u64>>>,
 }
 
+/// For so long the last word of a leader counts as what it still says.
+const SAYS_STILL: Duration = Duration::from_secs(5);
+
+/// A leader says that the log ends before an entry that was seen.
+#[derive(Debug, Clone, Copy)]
+struct Shorter {
+    since: Instant,
+    latest: Instant,
+}
+
 /// One partition's log, as this process knows it.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -43,18 +53,26 @@ pub(super) struct Log {
     /// The log was seen to reach at least here.
     seen: AtomicU64,
     known: Mutex<Known>,
+    /// A log that is shorter than it was is believed after this time.
+    lost_after: Duration,
+    shorter: Mutex<Option<Shorter>>,
+    /// How often the log became shorter.
+    losses: AtomicU64,
     /// Held by who looks for batches in the log.
     looking: tokio::sync::Mutex<()>,
 }
 
 impl Log {
-    pub(super) fn new(partition: PartitionId, stream: String) -> Self {
+    pub(super) fn new(partition: PartitionId, stream: String, lost_after: Duration) -> Self {
         Self {
             partition,
             stream,
             is_made: OnceCell::new(),
             seen: AtomicU64::new(0),
             known: Mutex::default(),
+            lost_after,
+            shorter: Mutex::default(),
+            losses: AtomicU64::new(0),
             looking: tokio::sync::Mutex::default(),
         }
     }
@@ -74,7 +92,43 @@ impl Log {
         known.writers.note(id, Position(position), LIMITS);
     }
 
-    /// What the log has. A leader that is behind what was seen before is not believed.
+    /// How often the log was found to have lost entries that were seen.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// A leader says where the log ends. Whether that is to be believed: a leader that is behind what was seen is, once it has
+    /// said so long enough, and then what was known of the log is forgotten.
+    fn believes(&self, last: u64) -> bool {
+        let seen = self.seen.load(Ordering::Relaxed);
+        let mut shorter = self.shorter.lock().unwrap_or_else(PoisonError::into_inner);
+        if last >= seen {
+            *shorter = None;
+            self.saw(last);
+            return true;
+        }
+        let now = Instant::now();
+        let since = shorter.filter(|said| now < said.latest + SAYS_STILL).map_or(now, |said| said.since);
+        *shorter = Some(Shorter { since, latest: now });
+        if now < since + self.lost_after {
+            return false;
+        }
+        *shorter = None;
+        *self.known() = Known::default();
+        self.seen.store(last, Ordering::Relaxed);
+        self.losses.fetch_add(1, Ordering::Release);
+        let (partition, stream) = (self.partition.0, self.stream.as_str());
+        tracing::error!(
+            partition,
+            stream,
+            last,
+            seen,
+            "the log lost entries: it ends before one that was seen"
+        );
+        true
+    }
+
+    /// What the log has. A leader that is behind what was seen before is not believed at once.
     pub(super) async fn extent(&self, link: &Link, deadline: Instant) -> Result<Extent, String> {
         let mut why = String::new();
         loop {
@@ -82,8 +136,7 @@ impl Log {
             match link.extent(&self.stream, deadline).await {
                 Ok(extent) => {
                     let extent = extent.unwrap_or(Extent { first: 1, last: 0 });
-                    if extent.last >= seen {
-                        self.saw(extent.last);
+                    if self.believes(extent.last) {
                         return Ok(extent);
                     }
                     why = format!(

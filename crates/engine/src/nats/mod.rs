@@ -32,7 +32,7 @@ mod topics;
 mod unsettled;
 mod watch;
 
-pub use options::{Auth, OpenError, Options, Tls};
+pub use options::{Auth, OpenError, Options, Tls, check_server, is_prefix_name};
 
 use crate::keys::{NO_KEY, is_prefix};
 use futures_core::future::BoxFuture;

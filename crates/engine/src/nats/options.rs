@@ -1,9 +1,9 @@
 //! What can be set, and why servers may be of no use.
 
-use async_nats::ConnectOptions;
+use async_nats::{ConnectOptions, ServerAddr};
 use scalebricks_control::engine::MAX_BATCH_BYTES;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The oldest servers that are spoken with.
@@ -72,6 +72,9 @@ pub struct Options {
     pub discover: bool,
     /// After this time a call says that it does not know, or that the servers are not to be had: 100 ms to 1 h.
     pub timeout: Duration,
+    /// A log that ends before entries that were seen is believed when its leader has said so for this long, without
+    /// contradiction: servers that are cut off or elect a leader may lag for some seconds. 100 ms to 1 h.
+    pub lost_after: Duration,
     /// Bytes of batches and messages that may wait for the servers, at least 2 MiB. Who comes with more waits, and is
     /// refused at the end of `timeout`. A small batch counts as 4 KiB.
     pub in_flight_bytes: usize,
@@ -87,34 +90,47 @@ impl Default for Options {
             tls: None,
             discover: true,
             timeout: Duration::from_secs(5),
+            lost_after: Duration::from_secs(30),
             in_flight_bytes: 64 << 20,
         }
     }
 }
 
 impl Options {
-    pub(super) fn check(&self) -> Result<(), OpenError> {
-        let is_plain = |b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    /// Checks everything that can be known without the servers. Reads the file of credentials.
+    ///
+    /// # Errors
+    /// [`OpenError::Options`] and [`OpenError::Credentials`].
+    pub fn check(&self) -> Result<(), OpenError> {
+        for (at, server) in self.servers.iter().enumerate() {
+            check_server(server).map_err(OpenError::Options)?;
+            if self.servers[..at].contains(server) {
+                return Err(OpenError::Options(format!("server {server} is named twice")));
+            }
+        }
+        if let Auth::Credentials(path) = &self.auth {
+            read_credentials(path)?;
+        }
         let problem = if self.servers.is_empty() {
             "no server is named"
-        } else if self.servers.iter().any(|server| server.contains('@')) {
-            "a server's address has no user or password: they go into `auth`"
-        } else if !(1..=32).contains(&self.prefix.len()) || !self.prefix.bytes().all(is_plain) {
+        } else if !is_prefix_name(&self.prefix) {
             "the prefix is not of 1 to 32 of a-z 0-9 - _"
         } else if ![1, 3, 5].contains(&self.replicas) {
             "replicas are 1, 3 or 5"
         } else if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.timeout) {
             "the timeout is not from 100 ms to 1 h"
+        } else if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.lost_after) {
+            "lost_after is not from 100 ms to 1 h"
         } else if !(2 << 20..=1 << 40).contains(&self.in_flight_bytes) {
             "in_flight_bytes is below 2 MiB"
         } else {
             return Ok(());
         };
-        Err(OpenError::Options(problem))
+        Err(OpenError::Options(problem.to_owned()))
     }
 
     /// For the client. Reads the file of credentials.
-    pub(super) async fn for_client(&self) -> Result<ConnectOptions, OpenError> {
+    pub(super) fn for_client(&self) -> Result<ConnectOptions, OpenError> {
         let mut options = ConnectOptions::new()
             .name(format!("scalebricks {}", self.prefix))
             .connection_timeout(self.timeout.min(Duration::from_secs(5)))
@@ -130,9 +146,10 @@ impl Options {
             Auth::None => options,
             Auth::Password { user, password } => options.user_and_password(user.clone(), password.clone()),
             Auth::Token(token) => options.token(token.clone()),
-            Auth::Credentials(path) => options.credentials_file(path).await.map_err(|error| {
-                OpenError::Connect(format!("cannot read the credentials in {}: {error}", path.display()))
-            })?,
+            Auth::Credentials(path) => {
+                let text = read_credentials(path)?;
+                options.credentials(&text).map_err(|error| bad_credentials(path, &error))?
+            }
         };
         if let Some(tls) = &self.tls {
             options = options.require_tls(true);
@@ -145,6 +162,50 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// Whether this can begin all names of a cluster on the servers: 1 to 32 of `a` to `z`, `0` to `9`, `-` and `_`.
+pub fn is_prefix_name(name: &str) -> bool {
+    let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    (1..=32).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// Checks the address of a server: `nats://HOST:PORT` or `tls://HOST:PORT`, the scheme and the port (4222) being optional.
+///
+/// # Errors
+/// What is wrong. An address with a user or a password is refused and not repeated.
+pub fn check_server(server: &str) -> Result<(), String> {
+    if server.contains('@') {
+        return Err(
+            "a server's address has no user, password or token: they have keys of their own".to_owned()
+        );
+    }
+    let form = |what: &str| {
+        format!("'{server}' is not the address of a NATS server: {what}; write nats://HOST:PORT")
+    };
+    let address: ServerAddr = server.parse().map_err(|error: std::io::Error| form(&error.to_string()))?;
+    let url = address.into_inner();
+    if !matches!(url.scheme(), "nats" | "tls") {
+        Err(form("the scheme is nats or tls"))
+    } else if url.host_str().is_none_or(str::is_empty) {
+        Err(form("no host"))
+    } else if url.port() == Some(0) {
+        Err(form("port 0"))
+    } else if !matches!(url.path(), "" | "/") || url.query().is_some() || url.fragment().is_some() {
+        Err(form("something follows the port"))
+    } else {
+        Ok(())
+    }
+}
+
+fn read_credentials(path: &Path) -> Result<String, OpenError> {
+    let text = std::fs::read_to_string(path).map_err(|error| bad_credentials(path, &error))?;
+    ConnectOptions::with_credentials(&text).map_err(|error| bad_credentials(path, &error))?;
+    Ok(text)
+}
+
+fn bad_credentials(path: &Path, error: &std::io::Error) -> OpenError {
+    OpenError::Credentials { path: path.to_owned(), what: error.to_string() }
 }
 
 /// Why servers cannot be used.
@@ -194,7 +255,15 @@ pub enum OpenError {
     Unavailable(String),
     /// Options that cannot be.
     #[error("{0}")]
-    Options(&'static str),
+    Options(String),
+    /// The file of credentials.
+    #[error("cannot read the credentials in {}: {what}", path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The operating system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),

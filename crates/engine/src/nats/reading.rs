@@ -8,10 +8,14 @@ use scalebricks_control::engine::{Batch, BatchId, Entry, ReadError};
 use scalebricks_types::{PartitionId, Position};
 use serde_json::json;
 use std::sync::Arc;
-use tokio::time::Instant;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// Bytes asked for at once.
 pub(super) const READ_BYTES: usize = 1 << 20;
+
+/// Pause before a leader is asked again whose log ends before the reader's position.
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// Before an entry is given up, replicas are asked so often.
 const REPLICAS_ASKED: usize = 8;
@@ -31,8 +35,12 @@ impl Shared {
         let trimmed = |first| ReadError::Trimmed { partition, first: Position(first) };
         let is_open = extent.is_none();
         let mut extent = extent.unwrap_or(Extent { first: 0, last: u64::MAX });
+        let ahead = |last| ReadError::Ahead { partition, last: Position(last) };
         if from < extent.first {
             return Err(trimmed(extent.first));
+        }
+        if from - 1 > extent.last {
+            return Err(ahead(extent.last));
         }
         let (mut entries, mut bytes, mut next) = (Vec::new(), 0usize, from);
         while next <= extent.last && (entries.is_empty() || bytes < max_bytes) {
@@ -62,6 +70,9 @@ impl Shared {
             extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
             if next < extent.first && entries.is_empty() {
                 return Err(trimmed(extent.first));
+            }
+            if next - 1 > extent.last && entries.is_empty() {
+                return Err(ahead(extent.last));
             }
             if next < extent.first || next > extent.last {
                 return Ok(entries);
@@ -132,7 +143,14 @@ impl Shared {
         max_bytes: usize,
     ) -> Result<Vec<Entry>, ReadError> {
         let (log, deadline) = (self.log(partition), self.deadline());
-        let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
-        self.fetch(&log, from.0.max(1), max_bytes, Some(extent), deadline).await
+        let from = from.0.max(1);
+        loop {
+            let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+            match self.fetch(&log, from, max_bytes, Some(extent), deadline).await {
+                // The reader may know of an entry that this leader does not have yet.
+                Err(ReadError::Ahead { .. }) if Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
+                done => return done,
+            }
+        }
     }
 }

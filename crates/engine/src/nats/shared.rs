@@ -51,9 +51,10 @@ impl Shared {
 
     pub(super) fn log(&self, partition: PartitionId) -> Arc<Log> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        let log = logs
-            .entry(partition)
-            .or_insert_with(|| Arc::new(Log::new(partition, self.names.log_stream(partition))));
+        let log = logs.entry(partition).or_insert_with(|| {
+            let stream = self.names.log_stream(partition);
+            Arc::new(Log::new(partition, stream, self.options.lost_after))
+        });
         Arc::clone(log)
     }
 }

@@ -4,7 +4,7 @@
 //! as bells may be lost, he also looks now and then, and when the connection was made anew. No consumers are kept at the
 //! servers, and nothing is fetched for a reader who does not read.
 
-use super::reading::READ_BYTES;
+use super::reading::{PAUSE, READ_BYTES};
 use super::records::Change;
 use super::shared::Shared;
 use async_nats::{Message, Subscriber};
@@ -18,13 +18,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often one looks without being called.
 const PATROL: Duration = Duration::from_secs(5);
-
-/// Pause between attempts while the servers are away.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// After so many bells at once one was perhaps dropped.
 const MANY: usize = 1000;
@@ -90,9 +87,17 @@ pub(super) async fn entries(
 ) {
     let log = shared.log(partition);
     let mut next = from.0.max(1);
+    // Since when the log has ended before the reader's position. He is told when that is no server that lags.
+    let (mut ahead_since, losses) = (None, log.losses());
     let Some(mut bell) = Bell::hang(&shared, shared.names.log_news(partition)).await else { return };
     while let Ok(permit) = to.reserve().await {
-        match shared.fetch(&log, next, READ_BYTES, None, shared.deadline()).await {
+        let fetched = shared.fetch(&log, next, READ_BYTES, None, shared.deadline()).await;
+        let is_ahead = matches!(fetched, Err(ReadError::Ahead { .. }));
+        let since = *ahead_since.get_or_insert_with(Instant::now);
+        if !is_ahead {
+            ahead_since = None;
+        }
+        match fetched {
             Ok(entries) => {
                 let is_all = entries.is_empty();
                 if let Some(entry) = entries.last() {
@@ -110,6 +115,11 @@ pub(super) async fn entries(
                 }
             }
             Err(ReadError::Unavailable(_)) => sleep(PAUSE).await,
+            Err(ReadError::Ahead { .. })
+                if log.losses() == losses && since.elapsed() < shared.options.lost_after =>
+            {
+                sleep(PAUSE).await;
+            }
             Err(error) => {
                 permit.send(Err(error));
                 return;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A `nats-server`; `None`: there is none, and that is allowed.
-fn program() -> Option<&'static Path> {
+pub fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
         if std::env::var_os("NATS_TESTS").is_some_and(|value| value == "apart") {
@@ -33,7 +33,7 @@ fn program() -> Option<&'static Path> {
 }
 
 /// Ports that are free now; all at once, so that they differ.
-fn free_ports(count: usize) -> Vec<u16> {
+pub fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
@@ -132,9 +132,19 @@ impl Cluster {
 
     /// An engine; servers that have just been started need some time to agree on a leader.
     pub async fn open(&self, prefix: &str) -> JetStream {
+        self.open_with(self.options(prefix)).await
+    }
+
+    /// An engine that soon believes that a log lost entries.
+    pub async fn open_credulous(&self, prefix: &str) -> JetStream {
+        let (timeout, lost_after) = (Duration::from_secs(2), Duration::from_secs(2));
+        self.open_with(Options { timeout, lost_after, ..self.options(prefix) }).await
+    }
+
+    async fn open_with(&self, options: Options) -> JetStream {
         let began = Instant::now();
         loop {
-            match JetStream::connect(self.options(prefix)).await {
+            match JetStream::connect(options.clone()).await {
                 Ok(engine) => return engine,
                 Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
             }

@@ -1,7 +1,7 @@
 //! What is missing or changed on the servers is told.
 
 use crate::{prefix, servers};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use scalebricks_control::engine::{Batch, BatchId, Engine, EngineError, ReadError, Snapshot, WriterId};
 use scalebricks_engine::nats::JetStream;
 use scalebricks_types::{PartitionId, Position};
@@ -77,6 +77,34 @@ fn a_log_that_became_shorter_is_not_believed() {
         cluster.ask(&format!("STREAM.DELETE.{prefix}-log-{}", P.0), &json!({}));
         let told = engine.last(P).await.unwrap_err();
         assert!(matches!(&told, ReadError::Unavailable(why) if why.contains("entry 1 was seen")), "{told}");
+    });
+    cluster.remove_streams(&prefix);
+}
+
+/// But when its leader goes on to say so, readers are told that they are ahead of the log.
+#[test]
+fn a_log_that_stays_shorter_is_believed_and_readers_ahead_of_it_are_told() {
+    let Some(cluster) = servers() else { return };
+    let prefix = prefix();
+    pollster::block_on(async {
+        let engine = cluster.open_credulous(&prefix).await;
+        for number in 1..=3 {
+            append(&engine, 1, number).await;
+        }
+        let mut watch = engine.watch(P, Position(4));
+        assert!(watch.next().now_or_never().is_none());
+        cluster.ask(&format!("STREAM.DELETE.{prefix}-log-{}", P.0), &json!({}));
+        let other = cluster.open_credulous(&prefix).await;
+        append(&other, 2, 1).await;
+        let ahead = ReadError::Ahead { partition: P, last: Position(1) };
+        assert_eq!(watch.next().await, Some(Err(ahead)));
+        assert_eq!(watch.next().await, None);
+        assert_eq!(engine.last(P).await, Ok(Position(1)));
+        let entries = engine.read(P, Position(1), usize::MAX).await.unwrap();
+        assert_eq!((entries.len(), entries[0].batch.id.writer.0), (1, 2), "the log as it is now");
+        // A batch of the lost log is appended, not taken for one that is there.
+        let again = Batch { id: BatchId { writer: WriterId(1), number: 3 }, payload: Arc::from(*b"again") };
+        assert_eq!(engine.append(P, again).await, Ok(Position(2)));
     });
     cluster.remove_streams(&prefix);
 }

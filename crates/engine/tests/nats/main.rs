@@ -45,7 +45,7 @@ impl Lab for OnServers {
     type Engine = JetStream;
 
     async fn open(&self) -> JetStream {
-        self.cluster.as_ref().unwrap().open(&self.prefix).await
+        self.cluster.as_ref().unwrap().open_credulous(&self.prefix).await
     }
 }
 

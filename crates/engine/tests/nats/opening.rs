@@ -27,6 +27,12 @@ fn options_that_cannot_be_are_refused() {
     let wrong = [
         Options { servers: vec![], ..Options::default() },
         Options { servers: vec!["nats://u:p@127.0.0.1".to_owned()], ..Options::default() },
+        Options { servers: vec!["nats://".to_owned()], ..Options::default() },
+        Options { servers: vec!["http://127.0.0.1".to_owned()], ..Options::default() },
+        Options { servers: vec!["nats://127.0.0.1:0".to_owned()], ..Options::default() },
+        Options { servers: vec!["nats://127.0.0.1:4222/x".to_owned()], ..Options::default() },
+        Options { servers: vec!["nats://127.0.0.1:99999".to_owned()], ..Options::default() },
+        Options { servers: vec!["nats://a".to_owned(), "nats://a".to_owned()], ..Options::default() },
         Options { prefix: "A".to_owned(), ..Options::default() },
         Options { prefix: String::new(), ..Options::default() },
         Options { replicas: 2, ..Options::default() },
@@ -47,6 +53,10 @@ fn nobody_there_is_told() {
     let auth = Auth::Credentials("does/not/exist".into());
     let error = pollster::block_on(JetStream::connect(Options { auth, ..options(port) })).unwrap_err();
     assert!(error.to_string().contains("does/not/exist"), "{error}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let auth = Auth::Credentials(file.path().to_owned());
+    let error = pollster::block_on(JetStream::connect(Options { auth, ..options(port) })).unwrap_err();
+    assert!(matches!(error, OpenError::Credentials { .. }), "{error}");
 }
 
 #[test]
@@ -99,6 +109,20 @@ fn a_single_server_asks_for_a_password() {
         let error = JetStream::connect(options).await.unwrap_err();
         assert!(matches!(error, OpenError::Refused { .. }), "{error}");
     });
+}
+
+#[test]
+fn a_single_server_asks_for_a_token() {
+    let lines =
+        "jetstream { store_dir: \"DIRECTORY\" }\nmax_payload: 2MB\nauthorization { token: \"secret\" }\n";
+    let Some(cluster) = Cluster::start_with(1, lines) else { return };
+    let with = |token: &str| {
+        let options = Options { auth: Auth::Token(token.to_owned()), ..cluster.options("a") };
+        pollster::block_on(JetStream::connect(options))
+    };
+    assert!(matches!(with("wrong"), Err(OpenError::Connect(_))));
+    let engine = with("secret").unwrap();
+    assert_eq!(pollster::block_on(engine.append(P, batch(1))), Ok(Position(1)));
 }
 
 /// Servers with a certificate, which ask for ours.

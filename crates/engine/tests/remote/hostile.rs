@@ -44,7 +44,7 @@ fn greeted(directory: &TempDir) -> UnixStream {
     stream.write_all(&codec::hello()).unwrap();
     let mut said = [0; codec::HELLO_BYTES];
     stream.read_exact(&mut said).unwrap();
-    assert_eq!(codec::check_hello(&said), Ok(()));
+    assert_eq!(codec::check_hello(&said), Ok(codec::Level::NEWEST));
     stream
 }
 
@@ -182,4 +182,43 @@ fn a_client_survives_what_is_no_server() {
         reasons.iter().any(|why| why.contains("lost") || why.contains("version") || why.contains("speak")),
         "{reasons:?}"
     );
+}
+
+/// Software that knows no levels would close the connection for an error that it does not know.
+#[test]
+fn a_client_of_an_older_level_is_told_what_it_understands() {
+    let (directory, _server, _) = serve(ServerOptions::default());
+    let answer = |level: u8| {
+        let mut stream = peer(&directory);
+        let mut hello = codec::hello();
+        hello[10] = level;
+        stream.write_all(&hello).unwrap();
+        stream.read_exact(&mut [0; codec::HELLO_BYTES]).unwrap();
+        let mut asked = Vec::new();
+        let read = Request::Read { partition: P, from: Position(9), max_bytes: 1 };
+        codec::encode(1, &read, &mut asked);
+        let watch = Request::Watch { partition: P, from: Position(9), credit: 1 };
+        codec::encode(2, &watch, &mut asked);
+        stream.write_all(&asked).unwrap();
+        let (mut bytes, mut errors) = (Vec::new(), Vec::new());
+        while errors.len() < 2 {
+            let mut some = [0; 512];
+            let len = stream.read(&mut some).unwrap();
+            assert_ne!(len, 0, "closed");
+            bytes.extend_from_slice(&some[..len]);
+            while let Some((_, response, len)) = codec::decode::<codec::Response>(&bytes).unwrap() {
+                bytes.drain(..len);
+                match response {
+                    codec::Response::ReadDone { result: Err(error) }
+                    | codec::Response::End { end: codec::End::Read(error) } => errors.push(error),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        errors
+    };
+    let ahead = ReadError::Ahead { partition: P, last: Position(0) };
+    assert_eq!(answer(1), [ahead.clone(), ahead.clone()]);
+    let told = ReadError::Unavailable(ahead.to_string());
+    assert_eq!(answer(0), [told.clone(), told]);
 }

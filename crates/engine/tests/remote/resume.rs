@@ -242,6 +242,41 @@ fn subscriptions_go_on_and_a_trimmed_watch_is_told() {
     });
 }
 
+/// The directory is replaced by an older copy while the server is gone.
+#[test]
+fn a_reader_ahead_of_the_log_that_a_server_came_back_with_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = socket(directory.path());
+    let (log, backup) = (directory.path().join("log"), directory.path().join("backup"));
+    drop(start(directory.path(), &endpoint));
+    std::fs::create_dir(&backup).unwrap();
+    for file in std::fs::read_dir(&log).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), backup.join(file.file_name())).unwrap();
+    }
+    let (server, _) = start(directory.path(), &endpoint);
+    let engine = connect(&endpoint);
+    for number in 1..=3 {
+        block_on(engine.append(P, batch(1, number, b"x"))).unwrap();
+    }
+    let mut watch = engine.watch(P, Position(1));
+    for number in 1..=3 {
+        assert_eq!(block_on(watch.next()).unwrap().unwrap().position, Position(number));
+    }
+    let mut first = engine.watch(PartitionId(8), Position(1));
+    drop(server);
+    std::fs::remove_dir_all(&log).unwrap();
+    std::fs::rename(&backup, &log).unwrap();
+    let (_server, _) = start(directory.path(), &endpoint);
+    let ahead = ReadError::Ahead { partition: P, last: Position(0) };
+    assert_eq!(block_on(watch.next()), Some(Err(ahead.clone())));
+    assert_eq!(block_on(watch.next()), None);
+    assert_eq!(block_on(engine.read(P, Position(4), 1)), Err(ahead));
+    // Who had read nothing goes on.
+    block_on(engine.append(PartitionId(8), batch(1, 1, b"x"))).unwrap();
+    assert_eq!(block_on(first.next()).unwrap().unwrap().position, Position(1));
+}
+
 #[test]
 fn a_closed_client_ends_its_streams() {
     let directory = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 mod connect;
 mod flows;
+pub mod sockets;
 
 pub use flows::FlowCall;
 
@@ -53,6 +54,9 @@ impl std::fmt::Display for Target {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// No socket was named, and not exactly one process answers where it would be.
+    #[error("{0}")]
+    NotFound(String),
     /// No such socket.
     #[error("{0}: no such socket; does the node run, and is this its admin socket?")]
     NoSocket(Target),

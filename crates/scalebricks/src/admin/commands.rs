@@ -15,8 +15,7 @@ mod trace;
 mod verify;
 
 pub use args::{
-    CAPTURE_ABOUT, CAPTURE_EXAMPLES, DEFAULT_SOCKET, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT,
-    TRACE_EXAMPLES,
+    CAPTURE_ABOUT, CAPTURE_EXAMPLES, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT, TRACE_EXAMPLES,
 };
 pub use args::{CaptureArgs, NodeArgs, RemoteArgs, StatsArgs, StatusArgs, TraceArgs};
 pub use cluster::cluster;
@@ -25,6 +24,7 @@ pub use flow::flow;
 pub use flow_args::{FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand};
 pub(crate) use stats::Looks;
 
+use super::client::sockets::Daemon;
 use super::client::{Client, ClientError};
 use super::model::{Status, Trace};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -71,7 +71,7 @@ impl CommandError {
 
 impl NodeArgs {
     pub(crate) fn client(&self) -> Result<Client, CommandError> {
-        Ok(self.remote.client(&self.socket)?)
+        Ok(self.remote.client(self.socket.as_deref(), Daemon::Node)?)
     }
 }
 

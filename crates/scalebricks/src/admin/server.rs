@@ -132,6 +132,29 @@ pub enum ServerError {
     Thread(#[source] io::Error),
 }
 
+impl Listen {
+    /// Checks what [`AdminServer::start`] would refuse, and listens nowhere. What depends on this machine (addresses, directories,
+    /// who listens already) is checked only if `is_here`. Whether a process listens at the socket already.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn check(&self, is_here: bool) -> Result<bool, ServerError> {
+        self.tcp.as_ref().map(Acceptor::new).transpose()?;
+        if !is_here {
+            return Ok(false);
+        }
+        let is_running = socket::check(&self.socket)?;
+        match self.tcp.as_ref().map(|tcp| bind(tcp.address)) {
+            // The port is that of the process at the socket.
+            Some(Err(ServerError::Tcp { error, .. }))
+                if is_running && error.kind() == io::ErrorKind::AddrInUse => {}
+            Some(bound) => drop(bound?),
+            None => {}
+        }
+        Ok(is_running)
+    }
+}
+
 /// A running server. Dropping it ends it, with all its connections.
 pub struct AdminServer {
     socket: SocketFile,

@@ -2,7 +2,7 @@
 
 use super::counters::{Arrived, Carrying, flow_count};
 use super::event::Event;
-use super::follow::Following;
+use super::follow::{Following, confirm};
 use super::inbox::{Beats, Inbox};
 use super::placement::Placed;
 use super::plane::{Link, PlaneConfig, Shared};
@@ -10,14 +10,15 @@ use super::pulses::Pulses;
 use super::relaying::Relaying;
 use super::repins::RepinNotice;
 use super::rib::Reading;
+use super::snapshots::keep;
 use super::verify::Verifications;
 use super::waiting::Waiters;
 use super::wire::Envelope;
 use super::write::Submission;
 use super::{shape, view};
-use scalebricks_control::agent::{Action, Agent};
-use scalebricks_control::distribution::Tables;
-use scalebricks_control::engine::{Engine, Entry, Snapshot};
+use scalebricks_control::agent::{Action, Agent, Packet};
+use scalebricks_control::distribution::{Message, Tables};
+use scalebricks_control::engine::{Engine, Entry};
 use scalebricks_control::partition::{Outcome, Void};
 use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::FlowCount;
@@ -173,6 +174,15 @@ impl<T: Tables> Actor<T> {
                     self.entries(partition, &entries);
                 }
             }
+            Event::LogLost(partition, load, last) => {
+                if self.is_current(partition, load) {
+                    self.shared.reloads.fetch_add(1, Ordering::Relaxed);
+                    self.waiters.lost(partition, last);
+                    self.agent.log_lost(partition, last);
+                }
+            }
+            Event::LogEnds(partition, reported, last) => self.agent.log_ends(partition, reported, last),
+            Event::Kept(partition, is_durable) => self.agent.kept(partition, is_durable),
             Event::Repinned(partition, from) => self.agent.repinned(partition, from),
             Event::Logged(partition, position, keys) => {
                 self.unsettled[usize::from(partition.0)].push_back((position, keys));
@@ -209,7 +219,12 @@ impl<T: Tables> Actor<T> {
     /// Another node sent something.
     fn came(&mut self, from: NodeId, bytes: &[u8], now: Duration) {
         match Envelope::decode(bytes) {
-            Ok(Envelope::Packet(packet)) => self.agent.packet(from, packet, now),
+            Ok(Envelope::Packet(packet)) => {
+                if let Packet::Message(Message::Rewind(rewind)) = &packet {
+                    self.waiters.lost(rewind.partition, rewind.last);
+                }
+                self.agent.packet(from, packet, now);
+            }
             Ok(Envelope::Question(number, key)) => {
                 // Who is not the owner says nothing: the one who asks asks again.
                 if let Ok(found) = self.look_up(&key) {
@@ -340,7 +355,11 @@ impl<T: Tables> Actor<T> {
                 tokio::spawn(shape::propose(engine, revision, shape, events));
             }
             Action::Keep(partition, snapshot) => {
-                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot));
+                tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot, self.events.clone()));
+            }
+            Action::Confirm(partition, reported) => {
+                let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
+                tokio::spawn(confirm(engine, partition, reported, events));
             }
         }
     }
@@ -412,18 +431,5 @@ impl<T: Tables> Actor<T> {
             self.questions.retain(|_, answer| !answer.is_closed());
             self.tallies.retain(|_, answer| !answer.is_closed());
         }
-    }
-}
-
-/// Keeps a snapshot, and trims the log below it when the engine has read it back.
-async fn keep(engine: Arc<dyn Engine>, partition: PartitionId, snapshot: Snapshot) {
-    let position = snapshot.position;
-    let kept = match engine.put_snapshot(partition, snapshot).await {
-        Ok(()) => engine.trim(partition, position).await,
-        Err(error) => Err(error),
-    };
-    match kept {
-        Ok(()) => tracing::debug!(partition = partition.0, position = position.0, "snapshot kept"),
-        Err(error) => tracing::warn!(partition = partition.0, %error, "a snapshot could not be kept"),
     }
 }

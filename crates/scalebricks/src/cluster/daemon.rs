@@ -5,19 +5,21 @@ use super::inbox::{Beats, Inbox};
 use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
-use crate::node::config::{ControlFile, EngineAt, NatsAt};
+use crate::node::config::{ControlFile, EngineAt};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::Engine;
 use scalebricks_control::membership::Beat;
 use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_engine::nats::{self, JetStream};
+use scalebricks_engine::nats::JetStream;
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::compact::{Params, ParamsError, Structure};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
 };
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -197,7 +199,7 @@ impl Daemon {
                 };
                 runtime.block_on(async move {
                     let name = mesh.cluster.clone();
-                    let begun = check(&engine).and_then(|()| Ok(Mesh::start(mesh)?));
+                    let begun = check(&engine, &name).and_then(|()| Ok(Mesh::start(mesh)?));
                     let (mesh, events) = match begun {
                         Ok(begun) => begun,
                         Err(error) => return drop(told.send(Err(error))),
@@ -262,18 +264,56 @@ impl Drop for Daemon {
     }
 }
 
-/// What can be said of an engine before it is reached.
-pub(crate) fn check(engine: &EngineAt) -> Result<(), DaemonError> {
+/// Checks the files that a control plane reads at its start: the cluster key, secrets, TLS. All that is wrong with them.
+pub fn check_files(control: &ControlFile) -> Vec<DaemonError> {
+    let key = ClusterKey::read(&control.key).map(drop).map_err(DaemonError::from);
+    [key, check(&control.engine, &control.name)].into_iter().filter_map(Result::err).collect()
+}
+
+/// Checks that this machine has an address to listen at for other nodes. A port in use is an error unless the node itself
+/// `is_running`.
+///
+/// # Errors
+/// [`MeshError::Listen`].
+pub fn check_listen(address: SocketAddr, is_running: bool) -> Result<(), DaemonError> {
+    let bound = std::net::UdpSocket::bind(address).and_then(|udp| {
+        let tcp = std::net::TcpListener::bind(address);
+        drop(udp);
+        tcp
+    });
+    match bound {
+        Err(error) if !(is_running && error.kind() == ErrorKind::AddrInUse) => {
+            Err(MeshError::Listen { address, error }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What can be said of an engine before it is reached. Reads secrets and files for TLS.
+pub(crate) fn check(engine: &EngineAt, cluster: &str) -> Result<(), DaemonError> {
     match engine {
         EngineAt::Process(endpoint) => {
             endpoint.check().map_err(|error| DaemonError::Engine(error.to_string()))
         }
-        EngineAt::Directory(_) | EngineAt::Nats(_) => Ok(()),
+        EngineAt::Nats(nats) => {
+            nats.options(cluster).map_err(DaemonError::Engine)?;
+            match &nats.tls {
+                Some(tls) => crate::tls::check(tls.authorities.as_deref(), tls.identity.as_ref())
+                    .map_err(|error| DaemonError::Engine(error.to_string())),
+                None => Ok(()),
+            }
+        }
+        EngineAt::Directory(_) => Ok(()),
     }
 }
 
 /// Opens an engine; not before it can be had.
 pub(crate) async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
+    if let EngineAt::Nats(nats) = engine
+        && nats.sends_secrets_in_clear()
+    {
+        tracing::warn!("the password goes to the NATS servers in clear text: set [control.tls]");
+    }
     loop {
         match try_open(engine, cluster).await {
             Ok(engine) => return engine,
@@ -294,23 +334,10 @@ async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, D
             Arc::new(connected.map_err(|error| told(&error))?)
         }
         EngineAt::Nats(nats) => {
-            let connected = JetStream::connect(nats_options(nats, cluster)).await;
+            let connected = JetStream::connect(nats.options(cluster).map_err(DaemonError::Engine)?).await;
             Arc::new(connected.map_err(|error| told(&error))?)
         }
     })
-}
-
-fn nats_options(at: &NatsAt, cluster: &str) -> nats::Options {
-    let credentials = at.credentials.clone().map(nats::Auth::Credentials);
-    let tls = at.tls.clone().map(|tls| nats::Tls { authorities: tls.authorities, identity: tls.identity });
-    nats::Options {
-        servers: at.servers.clone(),
-        prefix: cluster.to_owned(),
-        replicas: at.replicas,
-        auth: credentials.unwrap_or_default(),
-        tls,
-        ..nats::Options::default()
-    }
 }
 
 /// Runs the control plane, until the mesh ends.

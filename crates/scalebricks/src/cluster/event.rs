@@ -29,6 +29,12 @@ pub(super) enum Event {
     Restored(u64, Box<Partition>, Position),
     /// Its next entries.
     Entries(PartitionId, u64, Vec<Entry>),
+    /// The log of a partition ends here, before what was handed over of it.
+    LogLost(PartitionId, u64, Position),
+    /// A node has reported the first of these positions, and the log of the partition ends at the second, which is before it.
+    LogEnds(PartitionId, Position, Position),
+    /// A partition's snapshot is durable, or could not be stored.
+    Kept(PartitionId, bool),
     /// A death is in the log.
     Repinned(PartitionId, NodeId),
     /// So many keys of this process are in the log at this position, or will never be.

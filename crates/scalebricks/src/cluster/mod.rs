@@ -15,6 +15,7 @@
 //! | [`counters`] | counts of flows, carried to the flows' next nodes |
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | [`stats`] | what is counted |
+//! | `snapshots` | snapshots, stored for the agent |
 //! | `write` | changes, batched into a partition's log |
 //! | `view` | the record of membership |
 //! | `shape` | the record of the table's shape |
@@ -47,6 +48,7 @@ mod repinning;
 pub mod repins;
 pub mod rib;
 mod shape;
+mod snapshots;
 pub mod stats;
 pub mod verify;
 mod view;

@@ -82,6 +82,7 @@ pub(super) struct Shared {
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
+    pub(super) reloads: AtomicU64,
     /// Replaced whole.
     pub(super) counters: Mutex<MovedCounters>,
     pub(super) agent: ArcSwap<AgentStats>,
@@ -199,6 +200,7 @@ impl ControlPlane {
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
+            reloads: AtomicU64::new(0),
             counters: Mutex::default(),
             agent: ArcSwap::default(),
         });

@@ -52,15 +52,20 @@ pub(super) struct Reading {
 impl Reading {
     /// A partition as its log has it now: the newest snapshot, and all entries behind it.
     ///
-    /// Cost: memory of one partition's owner; the time to apply at most as many entries as lie between two snapshots.
+    /// Cost: memory of one partition's owner; the time to apply what lies behind the newest snapshot, at most
+    /// [`REPLAY`](scalebricks_control::agent::REPLAY) while its owner can store snapshots.
     pub(super) async fn load(&self, partition: PartitionId) -> Result<Partition, RibError> {
         let load = async {
             let mut tries = 1;
             loop {
                 let rib = self.restore(partition).await?;
                 match self.advance(rib).await {
-                    // A newer snapshot came, and what was between the two is gone.
-                    Err(RibError::Log(ReadError::Trimmed { .. })) if tries < TRIES => tries += 1,
+                    // A newer snapshot came, and what was between the two is gone; or an older log took the place of this one.
+                    Err(RibError::Log(ReadError::Trimmed { .. } | ReadError::Ahead { .. }))
+                        if tries < TRIES =>
+                    {
+                        tries += 1;
+                    }
                     done => return done.map(|(rib, _)| rib),
                 }
             }
@@ -77,6 +82,15 @@ impl Reading {
         let Some(snapshot) = snapshot else {
             return Ok(Partition::new(partition, self.params, self.hasher));
         };
+        // Asked behind it: the log may have grown, and the snapshot with it.
+        let last = self.engine.last(partition).await?;
+        if snapshot.position > last {
+            let (kept, last) = (snapshot.position.0, last.0);
+            let what = format!(
+                "it is of position {kept}, and the log ends at {last}: it is not of this log; remove it, or restore both from one backup"
+            );
+            return Err(RibError::Snapshot { partition, what });
+        }
         let hasher = self.hasher;
         let restored = blocking(move || Partition::restore(&snapshot.bytes, hasher)).await?;
         restored.map_err(|error| RibError::Snapshot { partition, what: error.to_string() })

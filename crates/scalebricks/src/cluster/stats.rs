@@ -23,15 +23,19 @@ pub struct PlaneStats {
     pub astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     pub begun_anew: u64,
+    /// Partitions that were loaded again, as their log had lost entries that this node had applied.
+    pub reloads: u64,
+    /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
+    pub rewound: u64,
 }
 
 impl ControlPlane {
     /// What was counted here.
     pub fn stats(&self) -> PlaneStats {
-        let Shared { applied, voids, malformed, agent, .. } = &*self.shared;
-        let AgentStats { gaps, refused, repins, astray, begun_anew } = **agent.load();
-        let [entries, voids, malformed] =
-            [applied, voids, malformed].map(|counter| counter.load(Ordering::Relaxed));
-        PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew }
+        let Shared { applied, voids, malformed, reloads, agent, .. } = &*self.shared;
+        let AgentStats { gaps, refused, repins, astray, begun_anew, rewound } = **agent.load();
+        let [entries, voids, malformed, reloads] =
+            [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
+        PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, reloads, rewound }
     }
 }

@@ -54,6 +54,13 @@ impl Waiters {
         }
     }
 
+    /// The log of a partition lost all entries behind this one: who waits for one of them waits no longer, and is not answered.
+    pub(super) fn lost(&mut self, partition: PartitionId, last: Position) {
+        if let Some(waiting) = self.0.get_mut(&partition) {
+            waiting.split_off(&Position(last.0.saturating_add(1)));
+        }
+    }
+
     /// Forgets those who gave up.
     pub(super) fn tidy(&mut self) {
         for waiting in self.0.values_mut() {

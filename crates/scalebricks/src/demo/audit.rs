@@ -2,7 +2,7 @@
 
 use super::frame::FrameMaker;
 use super::traffic::{Direction, Plan, Traffic};
-use crate::ledger::{Expected, Ledger, Totals};
+use crate::ledger::{Expected, Ground, Ledger, Totals};
 use rayon::prelude::*;
 use scalebricks_dataplane::oversize::ICMP_PIECE;
 use scalebricks_dataplane::{BaseStation, Cluster, DropReason, Dropped, OutputPort};
@@ -42,6 +42,9 @@ pub struct CounterMismatch {
     counted: FlowSums,
     left: FlowSums,
 }
+
+/// Every packet of a synthetic run is sound and belongs to a flow: only too little room may stop it.
+const GROUNDS: [Ground; 2] = [Ground::TooBigForLink, Ground::NoRoom];
 
 /// Follows all packets of one cluster.
 #[derive(Debug)]
@@ -88,10 +91,11 @@ impl Audit {
         let shares = self.shares.len() as u64;
         let base_stations = &self.base_stations;
         self.shares.par_iter_mut().enumerate().for_each(|(number, share)| {
-            // This share's packets are number, number + shares, ...: its ledger numbers them from 0.
+            // This share's packets are number, number + shares, ...: its ledger has them tagged from 0.
             let number = number as u64;
             let own = |tag: Tag| (tag.id % shares == number).then(|| Tag { id: tag.id / shares, ..tag });
-            share.ledger.begin_round((packets as u64).saturating_sub(number).div_ceil(shares) as usize);
+            let numbers = (number..packets as u64).step_by(shares as usize);
+            share.ledger.begin_round(numbers.map(|at| first + at));
             for frame in left {
                 if let Some(tag) = own(frame.packet.tag()) {
                     let plan = traffic.plan(first + tag.id * shares + number);
@@ -100,7 +104,7 @@ impl Audit {
             }
             for drop in dropped {
                 if let Some(tag) = own(drop.tag) {
-                    share.dropped(Dropped { tag, ..*drop });
+                    share.ledger.dropped(&Dropped { tag, ..*drop }, &GROUNDS);
                 }
             }
             share.ledger.end_round();
@@ -179,17 +183,6 @@ impl Share {
             direction[1] += inner.len() as u64;
         }
     }
-
-    /// Every packet of a synthetic run is right and belongs to a flow: only too little room may stop it.
-    fn dropped(&mut self, dropped: Dropped) {
-        match dropped.reason {
-            DropReason::FragmentationNeeded
-            | DropReason::PortFull
-            | DropReason::FabricFull
-            | DropReason::NoBuffer => self.ledger.dropped(&dropped),
-            _ => self.ledger.dropped_wrongly(&dropped),
-        }
-    }
 }
 
 impl std::ops::AddAssign for FlowSums {
@@ -228,6 +221,5 @@ fn add(all: &mut Totals, more: &Totals) {
     all.fragments_made += fragments_made;
     all.packets_fragmented += packets_fragmented;
     all.icmp_sent += icmp_sent;
-    let room = crate::ledger::MAX_PROBLEMS.saturating_sub(all.problems.len());
-    all.problems.extend(problems.iter().take(room).cloned());
+    all.problems.merge(problems);
 }

@@ -92,7 +92,7 @@ fn tell_opening(config: &RunConfig, report: &OpenReport, began: Instant) {
             offset = torn.offset,
             bytes = torn.bytes,
             what = torn.what,
-            "cut off what a crash left half written; nothing of it was acknowledged"
+            "cut off the last group, which is not whole: a crash left it half written, unless the disk damaged it later"
         );
     }
     for file in &report.removed {

@@ -1,7 +1,7 @@
 //! Reads what a node is told: its configuration, and the flows that the configuration names.
 
 use super::NodeError;
-use super::config::NodeFile;
+use super::config::{ControlFile, NodeFile};
 use super::flows::Reading;
 use scalebricks_console::Console;
 use scalebricks_dataplane::FlowSpec;
@@ -36,6 +36,13 @@ impl Configuration {
     /// A file that the configuration names: beside it, unless its path is absolute.
     pub fn beside(&self, file: &Path) -> PathBuf {
         self.folder.join(file)
+    }
+
+    /// The control plane, if flows come from there, with its files found.
+    pub fn control(&self) -> Option<ControlFile> {
+        let control = self.node.control.clone()?;
+        let engine = control.engine.with_files(|file| self.beside(file));
+        Some(ControlFile { engine, key: self.beside(&control.key), ..control })
     }
 
     /// The tunnel addresses of the base stations, in their order.

@@ -6,6 +6,7 @@
 //! | [`flow_columns`] | a flow as named columns of text, in a file or elsewhere |
 //! | [`flow_lines`] | flows as lines of a flow file |
 //! | [`worker`] | a thread that turns a node |
+//! | `preflight` | what a start would refuse |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
 //! | [`source`] | its tables, and who feeds them |
@@ -19,6 +20,7 @@ pub mod flows;
 #[cfg(feature = "dpdk")]
 mod links;
 pub mod load;
+mod preflight;
 #[cfg(feature = "dpdk")]
 mod run;
 pub mod running;
@@ -97,6 +99,9 @@ pub enum NodeError {
     /// A program without DPDK.
     #[error("this program was built without DPDK, which a node's ports need: build it with --features dpdk")]
     NoDpdk,
+    /// All that a start would refuse.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Refused(Vec<NodeError>),
     /// Standard output.
     #[error(transparent)]
     Output(OutputError),
@@ -127,13 +132,15 @@ pub fn macs(config: &Path, console: &Console) -> Result<u8, NodeError> {
     Ok(status::SUCCESS)
 }
 
-/// Checks a configuration and the flows it names, and says what the node would be. Starts nothing.
+/// Checks a configuration, the flows and all files it names, and says what the node would be. Starts nothing. What depends on this
+/// machine is checked only if the node `is_here`.
 ///
 /// # Errors
-/// [`NodeError`].
-pub fn check(config: &Path, console: &Console) -> Result<u8, NodeError> {
+/// [`NodeError`]: what [`run`] would refuse, except devices.
+pub fn check(config: &Path, is_here: bool, console: &Console) -> Result<u8, NodeError> {
     let configuration = Configuration::read(config)?;
     let flows = configuration.flows(console)?;
+    preflight::check(&configuration, &flows, is_here)?;
     let node = &configuration.node;
     let here = flows.iter().filter(|flow| flow.node == node.id).count();
     let summary = format!(

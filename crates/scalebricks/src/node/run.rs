@@ -7,28 +7,26 @@
 //! ```
 
 use super::NodeError;
-use super::config::{ControlFile, Role};
+use super::config::Role;
 use super::flow_columns::FlowParser;
 use super::links::{self, Link, Links};
 use super::load::Configuration;
+use super::preflight::{listen, local_config};
 use super::running::{Hardware, Parts, Running, role};
 use super::slow_path::SlowPath;
-use super::source::Source;
+use super::source::{Source, control_plane};
 use super::takeover::Watch;
 use super::worker::{Told, Worker};
 use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
-use crate::admin::server::{AdminServer, Limits, Listen};
-use crate::cluster::daemon::{self, Daemon, DaemonError, SharedTables};
+use crate::admin::server::AdminServer;
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
-use scalebricks_dataplane::local::{Interface, Local, LocalConfig, Route};
-use scalebricks_dataplane::pinned::PinnedTables;
+use scalebricks_dataplane::local::Local;
 use scalebricks_dataplane::tap::Taps;
-use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutputPort, OutsideMacs, Policy};
+use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
-use scalebricks_types::KeyHasher;
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -49,7 +47,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
     let workers = file.workers.count();
-    let tables = match &file.control {
+    let tables = match configuration.control() {
         None => {
             let expected = flows.len();
             let mut tables =
@@ -58,7 +56,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
             tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
             Source::List(Mutex::new(tables))
         }
-        Some(control) => Source::Control(Box::new(control_plane(&configuration, control)?)),
+        Some(control) => Source::Control(Box::new(control_plane(&configuration, &control)?)),
     };
     drop(flows);
 
@@ -131,20 +129,6 @@ fn elapsed_ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The control plane, with empty tables.
-fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result<Daemon, NodeError> {
-    let file = &configuration.node;
-    let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
-    let keys_here = 2 * control.flows as usize / file.size.get();
-    let hasher = KeyHasher::new(file.seed);
-    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
-    let key = configuration.beside(&control.key);
-    let engine = control.engine.clone().with_files(|file| configuration.beside(file));
-    let control = &ControlFile { engine, ..control.clone() };
-    let setting = daemon::Setting { control, node: file.id, params, seed: file.seed, key: &key };
-    Ok(Daemon::start(&setting, SharedTables::new(tables))?)
-}
-
 /// What pins flows over the admin interface, if they come from the control plane.
 fn pinned_flows(running: &Running) -> Option<Arc<dyn Flows>> {
     let Source::Control(daemon) = &running.tables else { return None };
@@ -207,13 +191,6 @@ fn start_workers(
     Ok(workers)
 }
 
-/// Where the admin interface listens; files are found beside the configuration.
-fn listen(configuration: &Configuration) -> Listen {
-    let file = &configuration.node;
-    let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
-    Listen { socket: configuration.beside(&file.admin), tcp, limits: Limits::default() }
-}
-
 /// The addresses of the outside links.
 fn macs(configuration: &Configuration, links: &[Link; 3]) -> OutsideMacs {
     let mac = |wanted: Role| {
@@ -250,32 +227,6 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
         macs,
         addresses: addresses.into(),
         adjacencies: slow_path.adjacencies(),
-    }
-}
-
-fn local_config(configuration: &Configuration, macs: OutsideMacs) -> LocalConfig {
-    let file = &configuration.node;
-    let interface = |wanted: Role, mac| {
-        let port = file.ports.iter().find(|port| port.role == wanted);
-        let (addresses, mtu) = port.map(|port| (port.addresses.clone(), port.mtu)).unwrap_or_default();
-        Interface { mac, addresses, mtu }
-    };
-    let routes = file.routes.iter().map(|route| Route {
-        port: match route.port {
-            Role::BaseStation => OutputPort::BaseStation,
-            Role::Internet | Role::Fabric => OutputPort::Internet,
-        },
-        to: route.to,
-        via: route.via.clone(),
-    });
-    LocalConfig {
-        internet: interface(Role::Internet, macs.internet),
-        base_station: interface(Role::BaseStation, macs.base_station),
-        routes: routes.collect(),
-        base_stations: configuration.stations(),
-        gateway: file.gateway,
-        gateway_v6: file.gateway_v6,
-        limits: scalebricks_dataplane::local::LocalLimits::default(),
     }
 }
 

@@ -1,13 +1,17 @@
 //! Where a node's tables are fed from: a list of flows, or the control plane.
 
+use super::NodeError;
+use super::config::ControlFile;
+use super::load::Configuration;
 use crate::admin::model::ControlStats;
 use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
-use crate::cluster::daemon::Daemon;
+use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::node::NodeTables;
-use scalebricks_dataplane::pinned::Turns;
+use scalebricks_dataplane::pinned::{PinnedTables, Turns};
 use scalebricks_dataplane::{LiveError, LiveTables};
+use scalebricks_types::KeyHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A node's tables, and who feeds them.
@@ -17,6 +21,20 @@ pub enum Source {
     List(Mutex<LiveTables>),
     /// The control plane.
     Control(Box<Daemon>),
+}
+
+/// Starts the control plane of a node, with empty tables. It goes on by itself as soon as its engine can be reached.
+///
+/// # Errors
+/// [`NodeError::Control`].
+pub fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result<Daemon, NodeError> {
+    let file = &configuration.node;
+    let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
+    let keys_here = 2 * control.flows as usize / file.size.get();
+    let hasher = KeyHasher::new(file.seed);
+    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
+    let setting = Setting { control, node: file.id, params, seed: file.seed, key: &control.key };
+    Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }
 
 fn lock(tables: &Mutex<LiveTables>) -> MutexGuard<'_, LiveTables> {

@@ -1,7 +1,7 @@
 //! Drives a capture through one cluster, a bounded number of packets at a time.
 
 use super::captures::NodeCaptures;
-use super::frames::Frames;
+use super::frames::{Frame, Frames};
 use super::pinning::{FlowId, Pinning};
 use super::plan::{Entrance, Fate, Plan, Planner};
 use super::tunnel::{self, Uplink};
@@ -26,6 +26,8 @@ const ANSWER_BYTES: usize = 14 + 1_280;
 
 /// A packet that was put in.
 struct Sent {
+    /// Its frame number in the capture.
+    number: u64,
     frame: CapturedFrame,
     plan: Plan,
 }
@@ -98,7 +100,7 @@ impl<'a> Drive<'a> {
         stop: &dyn Fn() -> bool,
     ) -> Result<(ArchitectureRun, Counts), ReplayError> {
         for frame in frames {
-            let frame = frame?;
+            let Frame { number, captured: frame } = frame?;
             let plan = planner.plan(&frame.data);
             let pieces = self.pieces_of(&plan);
             if self.round.len() == ROUND_PACKETS || self.pieces + pieces > ROUND_PIECES {
@@ -110,7 +112,7 @@ impl<'a> Drive<'a> {
             }
             self.counts.frame(&frame, &plan);
             self.pieces += pieces;
-            self.put_in_later(frame, plan);
+            self.put_in_later(Sent { number, frame, plan });
         }
         self.forward()?;
         progress(Step::Forwarded { architecture: self.architecture, frames: self.counts.frames });
@@ -123,7 +125,8 @@ impl<'a> Drive<'a> {
         1 + (plan.user.len() + tunnel::MAX_HEADERS) / payload.max(8)
     }
 
-    fn put_in_later(&mut self, frame: CapturedFrame, plan: Plan) {
+    fn put_in_later(&mut self, sent: Sent) {
+        let Sent { frame, plan, .. } = &sent;
         if let Entrance::BaseStation(flow) = plan.entrance {
             let inner = &frame.data[plan.user.clone()];
             // Only the length counts here; the addresses are known once the ingress node is drawn.
@@ -138,7 +141,7 @@ impl<'a> Drive<'a> {
             self.counts.not_put_in += 1;
             return;
         }
-        self.round.push(Sent { frame, plan });
+        self.round.push(sent);
     }
 
     fn uplink(&self, flow: FlowId, dst_mac: [u8; 6], draw: u64) -> Uplink {
@@ -155,7 +158,7 @@ impl<'a> Drive<'a> {
 
     /// Puts the round's packets in, lets the cluster work, and accounts for what came of it.
     fn forward(&mut self) -> Result<(), ReplayError> {
-        self.ledger.begin_round(self.round.len());
+        self.ledger.begin_round(self.round.iter().map(|sent| sent.number));
         for id in 0..self.round.len() {
             self.put_in(id)?;
         }
@@ -169,7 +172,7 @@ impl<'a> Drive<'a> {
 
     fn put_in(&mut self, id: usize) -> Result<(), ReplayError> {
         let draw = self.next_random();
-        let Sent { frame, plan } = &self.round[id];
+        let Sent { frame, plan, .. } = &self.round[id];
         let node = self.ingress(plan, draw);
         let macs = self.cluster.links_mut()[node].macs;
         let bytes = match plan.entrance {
@@ -238,14 +241,11 @@ impl<'a> Drive<'a> {
         for node in self.cluster.nodes_mut() {
             for dropped in node.take_drops() {
                 let sent = usize::try_from(dropped.tag.id).ok().and_then(|id| self.round.get(id));
-                match sent.map(|sent| sent.plan.fate) {
-                    Some(Fate::Drops(reasons) | Fate::Either(_, reasons))
-                        if reasons.contains(&dropped.reason) =>
-                    {
-                        self.ledger.dropped(&dropped);
-                    }
-                    _ => self.ledger.dropped_wrongly(&dropped),
-                }
+                let grounds = match sent.map(|sent| sent.plan.fate) {
+                    Some(Fate::Drops(grounds) | Fate::Either(_, grounds)) => grounds,
+                    Some(Fate::Leaves(_)) | None => &[],
+                };
+                self.ledger.dropped(&dropped, grounds);
             }
         }
         Ok(())
@@ -264,8 +264,8 @@ impl<'a> Drive<'a> {
                 let expected = self.expected(flow, sent.plan.entrance, inner);
                 self.ledger.left(node, port, tag, bytes, &expected);
             }
-            Fate::Drops(reasons) => {
-                let why = reasons.first().map_or("two readers disagree about it", |reason| reason.name());
+            Fate::Drops(grounds) => {
+                let why = grounds.first().map_or("two readers disagree about it", |ground| ground.meaning());
                 self.ledger.left_wrongly(tag, why);
             }
         }
@@ -329,7 +329,9 @@ mod tests {
 
     /// Drives UDP packets both ways through a cluster that was told something else than what is expected.
     fn told_otherwise(change: impl Fn(&mut scalebricks_dataplane::FlowSpec)) -> crate::ledger::Totals {
-        let (_directory, file) = tests::capture(&tests::udp_both_ways(20));
+        // The first frame finds no room in a tunnel: it counts in the numbers of those behind it, but is not put in.
+        let frames = [vec![tests::too_large()], tests::udp_both_ways(20)].concat();
+        let (_directory, file) = tests::capture(&frames);
         let options = tests::options(&file);
         let sorted = replay::sort(&options, &mut |_| {}, &|| false).unwrap();
         let pin = || {
@@ -344,7 +346,7 @@ mod tests {
         let planner = Planner::new(&sorted.conversations, &expected, options.policy);
         let frames = Frames::open(&file).unwrap();
         let (run, counts) = drive.run(frames, planner, &mut |_| {}, &|| false).unwrap();
-        assert_eq!((counts.frames, run.totals.packets_in, run.totals.lost), (40, 40, 0));
+        assert_eq!((counts.frames, run.totals.packets_in, run.totals.lost), (41, 40, 0));
         run.totals
     }
 
@@ -360,6 +362,11 @@ mod tests {
         // No such tunnel: dropped for a good reason, but the packets give none.
         let unknown = told_otherwise(|flow| flow.uplink_teid = Teid::new(flow.uplink_teid.get() ^ 1));
         assert_eq!((unknown.misdelivered, unknown.packets_out), (20, 20), "upstream only");
-        assert!(unknown.problems[0].contains("which nothing in it calls for"), "{:?}", unknown.problems);
+        // Every other frame is a mobile's, from the second on.
+        assert_eq!(
+            unknown.problems.lines(),
+            ["packet 2 was dropped as unknown_flow, which nothing in it calls for; \
+              19 more like it: packet 4, 6, 8, 10, …"]
+        );
     }
 }

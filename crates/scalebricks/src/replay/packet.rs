@@ -1,6 +1,6 @@
 //! What a captured frame says to whoever assigns it to a conversation.
 
-use scalebricks_dataplane::DropReason;
+use crate::ledger::Ground;
 use scalebricks_dataplane::fragment_cache::DatagramId;
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::{IpPacket, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
@@ -26,6 +26,8 @@ pub(super) struct UserPacket {
     pub(super) datagram: Option<DatagramId>,
     /// A piece without ports; the tuple is not its datagram's.
     pub(super) is_later_fragment: bool,
+    /// Its destination is a link-local address: `fe80::/10` or `169.254.0.0/16`.
+    pub(super) is_to_link_local: bool,
     /// The IPv4 header checksum is right; always so for IPv6.
     pub(super) is_checksum_good: bool,
 }
@@ -42,12 +44,12 @@ pub(super) enum NoConversation {
 }
 
 impl NoConversation {
-    /// What the gateway may call it when it drops the frame.
-    pub(super) const fn reasons(self) -> &'static [DropReason] {
+    /// Why the gateway must drop the frame.
+    pub(super) const fn grounds(self) -> &'static [Ground] {
         match self {
-            Self::NotIp => &[DropReason::NonIp],
-            Self::Multicast => &[DropReason::Multicast],
-            Self::Unreadable => &[DropReason::Truncated, DropReason::MalformedIp, DropReason::NonIp],
+            Self::NotIp => &[Ground::NotIp],
+            Self::Multicast => &[Ground::Multicast],
+            Self::Unreadable => &[Ground::Unreadable],
         }
     }
 }
@@ -85,6 +87,10 @@ pub(super) fn read(frame: &[u8]) -> Result<UserPacket, NoConversation> {
         is_syn: is_syn(&packet),
         datagram,
         is_later_fragment: ip.is_later_fragment(),
+        is_to_link_local: match ip.dst {
+            IpAddr::V4(dst) => dst.octets().starts_with(&[169, 254]),
+            IpAddr::V6(dst) => dst.segments()[0] & 0xffc0 == 0xfe80,
+        },
         is_checksum_good: !ip.is_ipv4() || ipv4_header_checksum_ok(packet.bytes()),
     })
 }

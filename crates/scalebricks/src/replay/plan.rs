@@ -4,7 +4,7 @@
 use super::conversation::{ConversationId, Conversations, Direction};
 use super::packet::{self, UserPacket};
 use super::pinning::{FlowId, Pinning};
-use scalebricks_dataplane::DropReason;
+use crate::ledger::Ground;
 use scalebricks_dataplane::fragment_cache::{CAPACITY, DatagramId};
 use scalebricks_dataplane::policy::{Oversize, Policy};
 use scalebricks_types::KeyProfile;
@@ -37,10 +37,10 @@ pub(super) enum Entrance {
 pub(super) enum Fate {
     /// It leaves as a packet of this flow.
     Leaves(FlowId),
-    /// It is dropped for one of these reasons. With none listed, nothing that may happen to it is right.
-    Drops(&'static [DropReason]),
+    /// It is dropped, on one of these grounds. With none listed, nothing that may happen to it is right.
+    Drops(&'static [Ground]),
     /// Either; a bounded cache decides.
-    Either(FlowId, &'static [DropReason]),
+    Either(FlowId, &'static [Ground]),
 }
 
 /// What is known of a frame.
@@ -87,10 +87,10 @@ impl<'a> Planner<'a> {
             Ok(packet) => self.plan_packet(&packet),
             Err(why) => {
                 // Two readers at odds: whatever the data plane does with it, somebody is wrong.
-                let reasons = if packet::is_plainly_sound(frame) { &[] } else { why.reasons() };
+                let grounds = if packet::is_plainly_sound(frame) { &[] } else { why.grounds() };
                 Plan {
                     entrance: Entrance::Internet,
-                    fate: Fate::Drops(reasons),
+                    fate: Fate::Drops(grounds),
                     is_claimed: false,
                     user: 0..0,
                     datagram: None,
@@ -120,7 +120,7 @@ impl<'a> Planner<'a> {
             }
             _ => (Entrance::Internet, self.downstream_fate(packet, claim.map(|(id, _)| id), is_certain)),
         };
-        let fate = if is_bad { Fate::Drops(&[DropReason::BadIpv4Checksum]) } else { fate };
+        let fate = if is_bad { Fate::Drops(&[Ground::Checksum]) } else { fate };
         Plan {
             entrance,
             fate,
@@ -131,33 +131,32 @@ impl<'a> Planner<'a> {
     }
 
     fn downstream_fate(&self, packet: &UserPacket, claim: Option<ConversationId>, is_certain: bool) -> Fate {
+        if packet.is_to_link_local {
+            return Fate::Drops(&[Ground::LinkLocal]);
+        }
         let flow = match self.policy.key_profile {
             KeyProfile::Flow5 => claim.map(|id| self.pinning.of_conversation(id)),
             KeyProfile::Ue => self.pinning.of_mobile(packet.dst),
         };
         let Some(flow) = flow else {
             return Fate::Drops(match self.policy.key_profile {
-                KeyProfile::Flow5 => &[DropReason::FragmentWithoutFirst],
-                // A hint about an unknown key may name no node at all.
-                KeyProfile::Ue => &[DropReason::UnknownFlow, DropReason::NoSuchNode],
+                KeyProfile::Flow5 => &[Ground::NoFirstFragment],
+                KeyProfile::Ue => &[Ground::NoFlow],
             });
         };
         let container = if self.pinning.flow(flow).qfi.is_some() { CONTAINER } else { 0 };
         let outer_len = packet.bytes.len() + OVERHEAD + container;
         if outer_len > usize::from(u16::MAX) {
-            return Fate::Drops(&[DropReason::TooLarge]);
+            return Fate::Drops(&[Ground::TooLarge]);
         }
         let is_too_big = outer_len > usize::from(self.policy.base_station_mtu);
-        let reasons: &'static [DropReason] = if is_too_big && self.policy.oversize == Oversize::Icmp {
-            &[DropReason::FragmentationNeeded]
-        } else {
-            &[]
-        };
-        match (is_certain || self.policy.key_profile == KeyProfile::Ue, reasons) {
+        let grounds: &'static [Ground] =
+            if is_too_big && self.policy.oversize == Oversize::Icmp { &[Ground::TooBigForLink] } else { &[] };
+        match (is_certain || self.policy.key_profile == KeyProfile::Ue, grounds) {
             (true, []) => Fate::Leaves(flow),
-            (true, reasons) => Fate::Drops(reasons),
-            (false, []) => Fate::Either(flow, &[DropReason::FragmentWithoutFirst]),
-            (false, _) => Fate::Drops(&[DropReason::FragmentWithoutFirst, DropReason::FragmentationNeeded]),
+            (true, grounds) => Fate::Drops(grounds),
+            (false, []) => Fate::Either(flow, &[Ground::NoFirstFragment]),
+            (false, _) => Fate::Drops(&[Ground::NoFirstFragment, Ground::TooBigForLink]),
         }
     }
 

@@ -165,7 +165,7 @@ impl ArchitectureResult {
             mpps_min: speed.min,
             mpps_median: speed.median,
             mpps_max: speed.max,
-            problems: totals.problems.clone(),
+            problems: totals.problems.lines(),
         }
     }
 

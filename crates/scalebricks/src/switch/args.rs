@@ -14,7 +14,7 @@ configuration, the file of names, and what becomes of names that are not known."
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks switch check --config switch.toml
-      Says what the switch would be, or every line that is wrong and what is allowed there.
+      Says what the switch would be, or what `run` would refuse. Of devices only their names are looked at.
   scalebricks switch replay --config switch.toml --in left=a.pcap --in right=b.pcap --out out/
       Captures through the switch, in this process: one capture a port of what would have left by it.
   scalebricks switch --config switch.toml
@@ -61,8 +61,8 @@ impl SwitchCall {
 /// What can be done with a switch.
 #[derive(Debug, Subcommand)]
 pub enum SwitchCommand {
-    /// Check a configuration and the names it leads to, and start nothing
-    Check(ConfigArgs),
+    /// Check a configuration, the names and all files it leads to: refuse what `run` would refuse, except devices
+    Check(CheckArgs),
 
     /// Run the switch until SIGTERM; SIGHUP has it read its names again
     Run(ConfigArgs),
@@ -85,6 +85,22 @@ pub struct ConfigArgs {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+}
+
+/// What a check is told.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+
+    /// The switch is to run on another machine: do not ask this one for its addresses, ports in use and directories
+    #[arg(long)]
+    pub elsewhere: bool,
+
+    /// The configuration is for a replay: ports need no devices
+    #[arg(long)]
+    pub replay: bool,
 }
 
 /// What a replay is told.

@@ -1,7 +1,7 @@
 //! Reads what a switch is told: its configuration, and the names that the configuration leads to.
 
 use super::SwitchError;
-use super::config::SwitchFile;
+use super::config::{ControlFile, SwitchFile};
 use scalebricks_dataplane::flat::file::{NameList, parse_names};
 use scalebricks_dataplane::flat::{NameConfig, NameTable, StormGuard, SwitchPolicy, Unknown};
 use scalebricks_types::KeyHasher;
@@ -33,6 +33,24 @@ impl Configuration {
     /// A file that the configuration names: beside it, unless its path is absolute.
     pub fn beside(&self, file: &Path) -> PathBuf {
         self.folder.join(file)
+    }
+
+    /// The devices of the ports, in their order.
+    ///
+    /// # Errors
+    /// [`SwitchError::NoDevice`].
+    pub fn devices(&self) -> Result<Vec<&str>, SwitchError> {
+        let ports = self.file.ports.iter().zip(self.file.port_names.all());
+        ports
+            .map(|(port, name)| port.device.as_deref().ok_or_else(|| SwitchError::NoDevice(name.clone())))
+            .collect()
+    }
+
+    /// The log that names come from, if they do, with its files found.
+    pub fn control(&self) -> Option<ControlFile> {
+        let control = self.file.control.clone()?;
+        let engine = control.engine.with_files(|file| self.beside(file));
+        Some(ControlFile { engine, ..control })
     }
 
     /// Reads the names, as the file has them now; none where they come from a log.

@@ -83,6 +83,9 @@ pub enum SwitchError {
         /// What the system says.
         error: io::Error,
     },
+    /// A port without a device, which is opened only where frames come from captures.
+    #[error("port '{0}' has no device, which only a replay can do without (`switch check --replay`)")]
+    NoDevice(String),
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -152,13 +155,22 @@ fn name_lines(path: &Path, errors: &FileErrors) -> String {
     lines.join("\n")
 }
 
-/// Checks a configuration and the names it leads to, and says what the switch would be. Starts nothing.
+/// Checks a configuration, the names and all files it leads to, and says what the switch would be. Starts nothing. What depends on
+/// this machine is checked only if the switch is to run here. For a replay ports need no devices, and nothing is listened to.
 ///
 /// # Errors
-/// [`SwitchError`].
-pub fn check(config: &Path, console: &Console) -> Result<u8, SwitchError> {
-    let configuration = Configuration::read(config)?;
+/// [`SwitchError`]: what [`run`] would refuse, except devices that do not work.
+pub fn check(args: &args::CheckArgs, console: &Console) -> Result<u8, SwitchError> {
+    let configuration = Configuration::read(&args.config)?;
     let file = &configuration.file;
+    if !args.replay {
+        configuration.devices()?;
+        admin::listen(&configuration).check(!args.elsewhere)?;
+    }
+    if let Some(control) = configuration.control() {
+        crate::cluster::check_engine(&control.engine, &control.name)
+            .map_err(|error| log::LogError::Engine(error.to_string()))?;
+    }
     let mut table = configuration.table()?;
     let names = if file.control.is_some() {
         "names from the log".to_owned()

@@ -8,7 +8,6 @@
 
 use super::SwitchError;
 use super::admin;
-use super::config::SwitchFile;
 use super::load::Configuration;
 use super::log::LogHandle;
 use super::running::Running;
@@ -36,10 +35,8 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     let table = configuration.table()?;
     let switch = Arc::new(Running::new(configuration, table, started));
     let file = &switch.configuration.file;
-    let wanted = wanted(file)?;
-    if let Some(control) = &file.control {
-        let mut control = control.clone();
-        control.engine = control.engine.with_files(|file| switch.configuration.beside(file));
+    let wanted = wanted(&switch.configuration)?;
+    if let Some(control) = switch.configuration.control() {
         let log = LogHandle::start(&control, file, switch.names.clone())?;
         let _once = switch.log.set(log);
     } else {
@@ -70,17 +67,9 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
 }
 
 /// The ports to open.
-fn wanted(file: &SwitchFile) -> Result<Vec<Wanted<'_>>, SwitchError> {
-    let ports = file.ports.iter().zip(file.port_names.all());
-    ports
-        .map(|(port, name)| {
-            let missing = || {
-                SwitchError::Usage(format!("port '{name}' has no device, which a replay only can do without"))
-            };
-            let device = port.device.as_deref().ok_or_else(missing)?;
-            Ok(Wanted { device, vlan: port.vlan, mtu: port.mtu })
-        })
-        .collect()
+fn wanted(configuration: &Configuration) -> Result<Vec<Wanted<'_>>, SwitchError> {
+    let ports = configuration.file.ports.iter().zip(configuration.devices()?);
+    Ok(ports.map(|(port, device)| Wanted { device, vlan: port.vlan, mtu: port.mtu }).collect())
 }
 
 /// Reads the names again. A file that cannot be used changes nothing.

@@ -214,6 +214,7 @@ impl Running {
             source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
             position: self.log.get().map(LogHandle::position),
             fault: self.log.get().and_then(LogHandle::fault),
+            log_reloads: self.log.get().map_or(0, LogHandle::reloads),
             names: stats.names as u64,
             actions: stats.actions as u64,
             value_bits: stats.value_bits,

@@ -62,6 +62,9 @@ pub struct SwitchView {
     pub position: Option<u64>,
     /// Why the log cannot be read now, if it cannot; frames go by the names read before.
     pub fault: Option<String>,
+    /// How often all names were read again, as the log had lost entries that were applied.
+    #[serde(default)]
+    pub log_reloads: u64,
     /// Names.
     pub names: u64,
     /// Different actions of names.

@@ -180,6 +180,42 @@ fn without_a_node_the_error_says_so() {
     );
 }
 
+/// A node whose socket is where a default configuration puts it is found by itself; of several the user chooses.
+#[test]
+fn the_only_node_is_found_and_several_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+        let out = command.args(args).env("SCALEBRICKS_RUNTIME_DIR", folder.path()).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, _, said) = ask(&["status"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("no node answers in") && said.contains("--socket PATH"), "{said}");
+
+    let at = |name: &str| Running::listening(|listen| listen.socket = folder.path().join(name));
+    let first = at("node0.sock");
+    let (code, said, error) = ask(&["status"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(said.contains("0 of 2, scalebricks"), "{said}");
+    // The other commands reach it in the same way: it has no control plane to ask about flows.
+    let (code, _, said) = ask(&["flow", "export", "-"]);
+    assert!(code == Some(1) && said.contains("refused: "), "{said}");
+
+    let second = at("node1.sock");
+    let (code, _, said) = ask(&["status"]);
+    assert_eq!(code, Some(1));
+    let (first_socket, second_socket) = (first.socket(), second.socket());
+    for socket in [&first_socket, &second_socket] {
+        assert!(said.contains(socket.to_str().unwrap()), "{said}");
+    }
+    assert!(said.contains("choose one with --socket PATH"), "{said}");
+    let (code, _, error) = ask(&["status", "--socket", second_socket.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{error}");
+    drop(first);
+    assert_eq!(ask(&["status"]).0, Some(0), "one is left");
+}
+
 #[test]
 fn every_command_has_examples() {
     for command in ["status", "stats", "trace", "capture", "flow", "cluster"] {

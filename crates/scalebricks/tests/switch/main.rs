@@ -8,6 +8,7 @@ mod config;
 mod dpdk;
 mod engines;
 mod log;
+mod lost;
 mod program;
 mod replay;
 mod shared;

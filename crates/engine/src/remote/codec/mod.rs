@@ -1,7 +1,8 @@
 //! The bytes on the socket.
 //!
-//! Both sides begin with a *hello* of 16 bytes: magic `SBRKENGN`, version u16, six bytes of zero. Then come frames. All
-//! numbers are little-endian.
+//! Both sides begin with a *hello* of 16 bytes: magic `SBRKENGN`, version u16, [level](Level) u16, four bytes of zero. Then come
+//! frames. All numbers are little-endian. Sides of different versions do not talk; sides of different levels do, and neither
+//! sends what the other does not know.
 //!
 //! | part | fields |
 //! |---|---|
@@ -21,6 +22,7 @@ mod values;
 pub use request::Request;
 pub use response::{End, Response};
 
+use scalebricks_control::engine::ReadError;
 use values::{Take, Value};
 
 /// What a hello begins with.
@@ -28,6 +30,30 @@ const MAGIC: [u8; 8] = *b"SBRKENGN";
 
 /// The version of the protocol.
 pub const VERSION: u16 = 1;
+
+/// What a side knows beyond its version. Software of before levels sends 0 in their place, and ignores what it receives there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(u16);
+
+impl Level {
+    /// Everything but what higher levels name.
+    pub const FIRST: Self = Self(0);
+
+    /// Knows [`ReadError::Ahead`].
+    pub const AHEAD: Self = Self(1);
+
+    /// The newest one.
+    pub const NEWEST: Self = Self::AHEAD;
+
+    /// The error as a peer of this level understands it.
+    #[must_use]
+    pub fn error(self, error: ReadError) -> ReadError {
+        match error {
+            ReadError::Ahead { .. } if self < Self::AHEAD => ReadError::Unavailable(error.to_string()),
+            error => error,
+        }
+    }
+}
 
 /// Bytes of a hello.
 pub const HELLO_BYTES: usize = 16;
@@ -66,19 +92,20 @@ pub fn hello() -> [u8; HELLO_BYTES] {
     let mut out = [0; HELLO_BYTES];
     out[..8].copy_from_slice(&MAGIC);
     out[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    out[10..12].copy_from_slice(&Level::NEWEST.0.to_le_bytes());
     out
 }
 
-/// Whether what the other side said first is fit to go on.
+/// Checks what the other side said first. Returns its level.
 ///
 /// # Errors
 /// [`CodecError::Magic`], [`CodecError::Version`].
-pub fn check_hello(hello: &[u8; HELLO_BYTES]) -> Result<(), CodecError> {
+pub fn check_hello(hello: &[u8; HELLO_BYTES]) -> Result<Level, CodecError> {
     if hello[..8] != MAGIC {
         return Err(CodecError::Magic);
     }
     match u16::from_le_bytes([hello[8], hello[9]]) {
-        VERSION => Ok(()),
+        VERSION => Ok(Level(u16::from_le_bytes([hello[10], hello[11]]))),
         other => Err(CodecError::Version(other)),
     }
 }

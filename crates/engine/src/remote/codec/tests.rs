@@ -51,6 +51,7 @@ fn read_error() -> impl Strategy<Value = ReadError> {
             what
         }),
         text().prop_map(ReadError::Unavailable),
+        (partition(), position()).prop_map(|(partition, last)| ReadError::Ahead { partition, last }),
     ]
 }
 
@@ -219,7 +220,10 @@ fn lengths_and_kinds_have_limits() {
 #[test]
 fn hellos_are_checked() {
     let mut said = hello();
-    assert_eq!(check_hello(&said), Ok(()));
+    assert_eq!(check_hello(&said), Ok(Level::NEWEST));
+    // Software that knows no levels sends zeros there, and does not look at them.
+    said[10..].fill(0);
+    assert_eq!(check_hello(&said), Ok(Level::FIRST));
     said[8] = 2;
     assert_eq!(check_hello(&said), Err(CodecError::Version(2)));
     said[0] = b'G';

@@ -211,6 +211,7 @@ impl Value for ReadError {
                 (1u8, (*partition, (*position, what.clone()))).put(out);
             }
             Self::Unavailable(why) => (2u8, why.clone()).put(out),
+            Self::Ahead { partition, last } => (3u8, (*partition, *last)).put(out),
         }
     }
 
@@ -223,6 +224,7 @@ impl Value for ReadError {
                 what,
             }),
             2 => String::take(from).map(Self::Unavailable),
+            3 => Value::take(from).map(|(partition, last)| Self::Ahead { partition, last }),
             _ => None,
         }
     }

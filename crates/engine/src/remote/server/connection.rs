@@ -7,7 +7,7 @@
 use super::streams::{self, Source};
 use super::{Shared, add};
 use crate::remote::buffer::{Incoming, Outgoing, Reader, Writer};
-use crate::remote::codec::{CHUNK_BYTES, CodecError, End, Request, Response};
+use crate::remote::codec::{CHUNK_BYTES, CodecError, End, Level, Request, Response};
 use crate::remote::stream_cost;
 use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Aborted, abortable};
@@ -109,6 +109,8 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     reader: Reader,
     writer: Writer,
+    /// What the client knows.
+    level: Level,
     stopped: watch::Receiver<bool>,
     is_stopping: bool,
     events: u32,
@@ -127,6 +129,7 @@ impl Connection {
     pub(super) fn new(
         reader: Reader,
         writer: Writer,
+        level: Level,
         shared: Arc<Shared>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
@@ -134,6 +137,7 @@ impl Connection {
             shared,
             reader,
             writer,
+            level,
             stopped,
             is_stopping: false,
             events: 0,
@@ -361,7 +365,12 @@ impl Connection {
     fn item(&mut self, id: u64, source: Source, response: Option<Response>) {
         // A stream that was cancelled meanwhile is gone.
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let response = response.unwrap_or(Response::End { end: End::Closed });
+        let response = match response.unwrap_or(Response::End { end: End::Closed }) {
+            Response::End { end: End::Read(error) } => {
+                Response::End { end: End::Read(self.level.error(error)) }
+            }
+            response => response,
+        };
         let len = self.outgoing.push(id, &response);
         if matches!(response, Response::End { .. }) {
             self.streams.remove(&id);
@@ -418,7 +427,7 @@ impl Connection {
                 self.outgoing.push(id, &response);
             }
             Answer::Entries(result) => {
-                let result = result.map(|entries| {
+                let result = result.map_err(|error| self.level.error(error)).map(|entries| {
                     for Entry { position, batch } in entries {
                         self.outgoing.push(id, &Response::Entry { position, batch });
                     }

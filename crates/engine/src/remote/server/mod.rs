@@ -237,22 +237,22 @@ async fn attend(mut reader: Reader, mut writer: Writer, shared: Arc<Shared>, sto
         let mut said = [0; HELLO_BYTES];
         reader.read_exact(&mut said).await.map(|_| said)
     });
-    let why = match hello.await {
-        Ok(Ok(said)) => match codec::check_hello(&said) {
-            Ok(()) => None,
-            Err(error) => Some(error.to_string()),
-        },
-        Ok(Err(error)) => Some(error.to_string()),
-        Err(_) => Some("it said nothing in time".to_owned()),
+    let level = match hello.await {
+        Ok(Ok(said)) => codec::check_hello(&said).map_err(|error| error.to_string()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it said nothing in time".to_owned()),
     };
-    if let Some(why) = why {
-        add(&counters.refused, 1);
-        return tracing::debug!(why, "a connection without a hello was closed");
-    }
+    let level = match level {
+        Ok(level) => level,
+        Err(why) => {
+            add(&counters.refused, 1);
+            return tracing::debug!(why, "a connection without a hello was closed");
+        }
+    };
     add(&counters.connections, 1);
     add(&counters.open, 1);
     let open = Open(Arc::clone(&shared));
-    if let Err(error) = Connection::new(reader, writer, Arc::clone(&shared), stopped).run().await {
+    if let Err(error) = Connection::new(reader, writer, level, Arc::clone(&shared), stopped).run().await {
         if error.is_hostile() {
             add(&counters.hostile, 1);
             tracing::warn!(%error, "a connection was closed");

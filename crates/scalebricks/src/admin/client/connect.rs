@@ -1,16 +1,15 @@
 //! A connection to a node: the unix socket, or TLS.
 
 use super::{ClientError, Target};
+use crate::tls;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::HeaderValue;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -96,17 +95,6 @@ fn read_token(path: &Path) -> Result<HeaderValue, ClientError> {
 
 /// TLS that trusts these certificates and no others.
 fn trust(ca: &Path) -> Result<ClientConfig, ClientError> {
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(ca).map_err(|error| file(ca, &error))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| file(ca, &error))?;
-        roots.add(certificate).map_err(|error| file(ca, &error))?;
-    }
-    if roots.is_empty() {
-        return Err(file(ca, &"no certificate in it"));
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| file(ca, &error))?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let trusted = tls::trust(ca).map_err(|error| ClientError::File { path: error.path, what: error.what })?;
+    Ok(trusted.with_no_client_auth())
 }

@@ -1,5 +1,6 @@
 //! What the commands are told.
 
+use crate::admin::client::sockets::{Daemon, only_socket};
 use crate::admin::client::{Client, ClientError, Target};
 use crate::admin::model::{Direction, MAX_SNAP_BYTES, PortRole};
 use clap::Args;
@@ -8,13 +9,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a node's socket is, unless told otherwise.
-pub const DEFAULT_SOCKET: &str = "/run/scalebricks/admin.sock";
-
 /// Examples of `scalebricks status`.
 pub const STATUS_EXAMPLES: &str = "\
 Examples:
   scalebricks status
+      The only node that runs on this machine; if there are several, they are listed.
   scalebricks status --socket /run/scalebricks/node2.sock --json
   scalebricks status --tcp gw2.example.net:9470 --ca ca.pem --token-file token
 
@@ -79,9 +78,9 @@ Exit status:
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The node")]
 pub struct NodeArgs {
-    /// Its admin socket
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, conflicts_with = "tcp")]
-    pub socket: PathBuf,
+    /// Its admin socket [default: the only /run/scalebricks/node*.sock that answers]
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    pub socket: Option<PathBuf>,
 
     /// Elsewhere.
     #[command(flatten)]
@@ -109,16 +108,16 @@ pub struct RemoteArgs {
 }
 
 impl RemoteArgs {
-    /// Who asks there, or, if nothing is said, at this socket.
+    /// A client of that address; without one, of this socket; without that, of the only process of this kind on this machine.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn client(&self, socket: &Path) -> Result<Client, ClientError> {
+    pub fn client(&self, socket: Option<&Path>, daemon: Daemon) -> Result<Client, ClientError> {
         let target = match (&self.tcp, &self.ca, &self.token_file) {
             (Some(address), Some(ca), Some(token)) => {
                 Target::Tls { address: address.clone(), ca: ca.clone(), token: token.clone() }
             }
-            _ => Target::Unix(socket.to_owned()),
+            _ => Target::Unix(socket.map_or_else(|| only_socket(daemon), |socket| Ok(socket.to_owned()))?),
         };
         Client::new(target, Duration::from_secs(u64::from(self.timeout)))
     }

@@ -24,6 +24,11 @@ impl Snapshot {
         self.counter("control_wrong_partitions", help, one(stats.astray));
         let help = "Times that the GPT began anew, as the cluster's had another shape.";
         self.counter("control_gpt_restarts", help, one(stats.begun_anew));
+        let help = "Partitions loaded again, as their log had lost entries that the node had applied.";
+        self.counter("control_log_reloads", help, one(stats.reloads));
+        let help =
+            "Partitions whose tables were filled again, as their log had lost entries that were in them.";
+        self.counter("control_rewound_partitions", help, one(stats.rewound));
         self.mesh(stats);
     }
 

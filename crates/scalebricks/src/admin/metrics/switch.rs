@@ -42,6 +42,9 @@ impl Snapshot {
         self.gauge("log_position", "The log's entry that was applied last.", position);
         let readable = view.position.map(|_| (Labels::new(), u64::from(view.fault.is_none()).into()));
         self.gauge("log_readable", "Whether the log can be read.", readable);
+        let reloads = view.position.map(|_| (Labels::new(), view.log_reloads.into()));
+        let help = "Times that all names were read again, as the log had lost entries that were applied.";
+        self.counter("log_reloads", help, reloads);
     }
 
     fn switch_ports(&mut self, ports: &[PortView]) {

@@ -20,6 +20,8 @@ fn plane() -> PlaneStats {
         repins: 6,
         astray: 7,
         begun_anew: 8,
+        reloads: 9,
+        rewound: 10,
     }
 }
 

@@ -114,6 +114,12 @@ pub struct ControlStats {
     /// Times that the GPT began anew, as the cluster's had another shape.
     #[serde(default)]
     pub begun_anew: u64,
+    /// Partitions that were loaded again, as their log had lost entries that this node had applied.
+    #[serde(default)]
+    pub reloads: u64,
+    /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
+    #[serde(default)]
+    pub rewound: u64,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
@@ -136,9 +142,31 @@ pub struct PeerView {
 impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
     fn from((plane, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
         // Named field by field, so that a new counter cannot be forgotten here.
-        let PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew } = plane;
-        let mut stats =
-            Self { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, ..Self::default() };
+        let PlaneStats {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            begun_anew,
+            reloads,
+            rewound,
+        } = plane;
+        let mut stats = Self {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            begun_anew,
+            reloads,
+            rewound,
+            ..Self::default()
+        };
         if let Some(MeshStats { peers, strangers }) = mesh {
             stats.peers = peers
                 .into_iter()

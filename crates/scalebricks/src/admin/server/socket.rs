@@ -1,6 +1,7 @@
 //! The unix socket's file: there for its owner only, replaced only if nobody answers on it.
 
 use super::ServerError;
+use rustix::fs::Access;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -36,6 +37,31 @@ pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile), ServerErro
     check_free(path)?;
     let made = make(path);
     made.map_err(|error| ServerError::Socket { path: path.to_owned(), error })
+}
+
+/// Checks that [`bind`] could listen here, and makes nothing. Whether a process listens there already.
+pub(super) fn check(path: &Path) -> Result<bool, ServerError> {
+    let failed = |error| ServerError::Socket { path: path.to_owned(), error };
+    match check_free(path) {
+        Err(ServerError::InUse(_)) => return Ok(true),
+        other => other?,
+    }
+    // Missing directories are made in the nearest one that is there.
+    let mut parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    while let Err(error) = fs::metadata(parent) {
+        match parent.parent() {
+            Some(above) if error.kind() == ErrorKind::NotFound => parent = above,
+            _ => return Err(failed(error)),
+        }
+        if parent.as_os_str().is_empty() {
+            parent = Path::new(".");
+        }
+    }
+    if !fs::metadata(parent).map_err(failed)?.is_dir() {
+        return Err(failed(ErrorKind::NotADirectory.into()));
+    }
+    rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| failed(error.into()))?;
+    Ok(false)
 }
 
 /// Whether the path may be taken: nothing is there, or a socket nobody answers on.
@@ -90,6 +116,21 @@ mod tests {
         assert!(matches!(bind(&path), Err(ServerError::InUse(_))));
         drop((listener, file));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_bound_is_told_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("no/such/folder/admin.sock");
+        assert!(!check(&path).unwrap());
+        assert!(!folder.path().join("no").exists(), "nothing is made");
+        let (_listener, _file) = bind(&path).unwrap();
+        assert!(check(&path).unwrap(), "somebody listens");
+        let file = folder.path().join("file");
+        fs::write(&file, "something").unwrap();
+        assert!(matches!(check(&file), Err(ServerError::NotASocket(_))));
+        assert!(matches!(check(&file.join("admin.sock")), Err(ServerError::Socket { .. })));
+        assert!(matches!(check(&file.join("no/admin.sock")), Err(ServerError::Socket { .. })));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{ServerError, TcpListen};
 use crate::admin::model::Problem;
+use crate::{secret, tls};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
@@ -9,11 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
@@ -23,6 +20,9 @@ use tokio_rustls::server::TlsStream;
 
 /// Fewest characters of a token: 16 hexadecimal digits are 64 bits, too many to guess over a network.
 const SHORTEST_TOKEN: usize = 16;
+
+/// Most characters of a token, within the limit on a request's headers.
+const LONGEST_TOKEN: usize = 4096;
 
 /// Agrees on TLS with peers.
 #[derive(Clone)]
@@ -38,15 +38,9 @@ pub(super) struct Token(Arc<str>);
 impl Acceptor {
     pub(super) fn new(listen: &TcpListen) -> Result<Self, ServerError> {
         let token = Token::read(&listen.token)?;
-        let bad = |path: &Path, what: String| ServerError::File { path: path.to_owned(), what };
-        let chain = CertificateDer::pem_file_iter(&listen.certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| bad(&listen.certificate, error.to_string()))?;
-        if chain.is_empty() {
-            return Err(bad(&listen.certificate, "no certificate in it".to_owned()));
-        }
-        let key =
-            PrivateKeyDer::from_pem_file(&listen.key).map_err(|error| bad(&listen.key, error.to_string()))?;
+        let bad = |error: tls::TlsFileError| ServerError::File { path: error.path, what: error.what };
+        let chain = tls::certificates(&listen.certificate).map_err(bad)?;
+        let key = tls::key(&listen.key).map_err(bad)?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
@@ -67,16 +61,12 @@ impl Token {
     /// The token in a file, without the line end behind it.
     fn read(path: &Path) -> Result<Self, ServerError> {
         let bad = |what: String| ServerError::File { path: path.to_owned(), what };
-        let mode = fs::metadata(path).map_err(|error| bad(error.to_string()))?.mode();
-        if mode & 0o007 != 0 {
-            return Err(bad("everybody may read it: chmod o-rwx".to_owned()));
-        }
-        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
-        let token = text.trim_end_matches(['\r', '\n']);
-        if token.len() < SHORTEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(bad(format!("a token is {SHORTEST_TOKEN} or more ASCII characters without spaces")));
-        }
-        Ok(Self(token.into()))
+        let bytes = secret::read(path, LONGEST_TOKEN).map_err(bad)?;
+        let token = String::from_utf8(bytes).ok().filter(|token| {
+            token.len() >= SHORTEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic())
+        });
+        let form = format!("a token is {SHORTEST_TOKEN} or more ASCII characters without spaces");
+        token.map(|token| Self(token.into())).ok_or_else(|| bad(form))
     }
 
     fn is_in(&self, request: &Request) -> bool {

@@ -72,7 +72,7 @@ fn distribute(owner: &mut Owner, reports: &mut BTreeMap<usize, Report>, deltas: 
                         deltas.extend(new);
                     }
                 }
-                Message::Target(_) | Message::Digest(_) => {}
+                Message::Target(_) | Message::Digest(_) | Message::Rewind(_) => {}
             }
             owner.report(to, *report);
         }

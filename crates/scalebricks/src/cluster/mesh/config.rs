@@ -1,12 +1,11 @@
 //! What a mesh is told, and why it may not start.
 
+use crate::secret;
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,17 +84,9 @@ impl ClusterKey {
     /// [`MeshError::Key`] if the file cannot be read, everybody may read it, or its length is not that of a key.
     pub fn read(path: &Path) -> Result<Self, MeshError> {
         let bad = |what: String| MeshError::Key { path: path.to_owned(), what };
-        let about = fs::metadata(path).map_err(|error| bad(error.to_string()))?;
-        if about.mode() & 0o007 != 0 {
-            return Err(bad("everybody may read it: chmod o-rwx".to_owned()));
-        }
-        if !about.is_file() || about.len() > Self::LONGEST as u64 + 2 {
-            return Err(bad(format!("no file of up to {} bytes", Self::LONGEST)));
-        }
-        let bytes = fs::read(path).map_err(|error| bad(error.to_string()))?;
-        let end = bytes.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+        let bytes = secret::read(path, Self::LONGEST).map_err(bad)?;
         let size = format!("a key has {} to {} bytes", Self::SHORTEST, Self::LONGEST);
-        bytes.get(..end).and_then(Self::new).ok_or_else(|| bad(size))
+        Self::new(&bytes).ok_or_else(|| bad(size))
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -162,6 +153,7 @@ impl MeshLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     fn key_file(bytes: &[u8], mode: u32) -> Result<ClusterKey, MeshError> {

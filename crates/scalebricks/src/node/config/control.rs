@@ -1,12 +1,13 @@
 //! Where flows come from, if not from a file: the control plane.
 
+use super::engine::{EngineAt, EngineSection, engine};
 use super::takeover::{self, TakeoverFile};
-use super::{Port, Problems, sections};
+use super::{AdminTcp, Port, Problems, sections};
 use scalebricks_control::version::Version;
 use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
@@ -36,56 +37,34 @@ pub struct ControlFile {
     pub takeover: Option<TakeoverFile>,
 }
 
-/// Who keeps the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EngineAt {
-    /// This process, in a directory: for a node that is alone.
-    Directory(PathBuf),
-    /// A process of this machine.
-    Process(Endpoint),
-    /// NATS servers.
-    Nats(NatsAt),
-}
-
-impl EngineAt {
-    /// The same with files found by `beside`.
-    #[must_use]
-    pub fn with_files(self, beside: impl Fn(&Path) -> PathBuf) -> Self {
-        match self {
-            Self::Directory(path) => Self::Directory(beside(&path)),
-            Self::Process(endpoint) => Self::Process(endpoint),
-            Self::Nats(nats) => {
-                let credentials = nats.credentials.map(|path| beside(&path));
-                let tls = nats.tls.map(|tls| NatsTls {
-                    authorities: tls.authorities.map(|path| beside(&path)),
-                    identity: tls.identity.map(|(own, key)| (beside(&own), beside(&key))),
-                });
-                Self::Nats(NatsAt { credentials, tls, ..nats })
+impl ControlFile {
+    /// Checks that no two parts of the node, and no engine of this machine, listen at one place.
+    pub(super) fn check_places(
+        &self,
+        admin: &Path,
+        admin_tcp: Option<&AdminTcp>,
+        place: &Spanned<usize>,
+        problems: &mut Problems<'_>,
+    ) {
+        let overlap = |a: SocketAddr, b: SocketAddr| {
+            a.port() == b.port() && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
+        };
+        if let Some(tcp) = admin_tcp.filter(|tcp| overlap(tcp.listen, self.listen)) {
+            let what = format!("{} is where control.listen is, too", tcp.listen);
+            problems.add(place.span(), "admin_tcp.listen", what);
+        }
+        match &self.engine {
+            EngineAt::Process(Endpoint::Unix(path)) if path == admin => {
+                let what = format!("{} is the engine's socket, too", admin.display());
+                problems.add(place.span(), "node.admin", what);
             }
+            EngineAt::Process(Endpoint::Tcp(address)) if overlap(*address, self.listen) => {
+                let what = format!("{address} is where control.listen is, too");
+                problems.add(place.span(), "control.engine", what);
+            }
+            _ => {}
         }
     }
-}
-
-/// NATS servers, and how they are reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NatsAt {
-    /// Servers of one cluster, as `nats://HOST:PORT`.
-    pub servers: Vec<String>,
-    /// How many keep each log: 1, 3 or 5.
-    pub replicas: u8,
-    /// A file of credentials.
-    pub credentials: Option<PathBuf>,
-    /// Files for TLS, if it is wanted.
-    pub tls: Option<NatsTls>,
-}
-
-/// Files for TLS, in the PEM format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NatsTls {
-    /// Who signed the servers' certificates, if not somebody the system trusts.
-    pub authorities: Option<PathBuf>,
-    /// This node's certificate and its key, if servers ask for one.
-    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// The section as it has to be; `None` if there is a problem with it.
@@ -96,7 +75,7 @@ pub(super) fn control(
     ports: Option<&[Port; 3]>,
     problems: &mut Problems<'_>,
 ) -> Option<ControlFile> {
-    let engine = engine(&EngineSection::from(&section), problems);
+    let engine = engine(&engine_section(&section), problems);
     let partitions = section.partitions.as_ref().map_or(PARTITIONS, |given| *given.get_ref());
     let count = PartitionCount::new(partitions).ok();
     if let (None, Some(given)) = (count, &section.partitions) {
@@ -119,9 +98,22 @@ pub(super) fn control(
             format!("this software knows versions {first} to {newest}"),
         );
     }
-    let mut peers = BTreeMap::new();
+    let listen = *section.listen.get_ref();
+    if listen.port() == 0 || !is_unicast(listen.ip()) {
+        let what = format!("{listen} is no address that other nodes can be told: ADDRESS:PORT");
+        problems.add(section.listen.span(), "control.listen", what);
+    }
+    let mut peers: BTreeMap<NodeId, SocketAddr> = BTreeMap::new();
     for peer in &section.peer {
         let node = *peer.node.get_ref();
+        let address = *peer.address.get_ref();
+        if address.port() == 0 || address.ip().is_unspecified() || !is_unicast(address.ip()) {
+            let what = format!("{address} is no address of another node: ADDRESS:PORT");
+            problems.add(peer.address.span(), "control.peer.address", what);
+        } else if address == listen || peers.values().any(|other| *other == address) {
+            let what = format!("{address} is used twice: by this node or another peer");
+            problems.add(peer.address.span(), "control.peer.address", what);
+        }
         let known = size.is_none_or(|size| node < size.get());
         if node == id || !known {
             problems.add(
@@ -129,15 +121,15 @@ pub(super) fn control(
                 "control.peer.node",
                 format!("{node} is not another node of the cluster"),
             );
-        } else if peers.insert(NodeId::new(node as u8), peer.address).is_some() {
+        } else if peers.insert(NodeId::new(node as u8), address).is_some() {
             problems.add(peer.node.span(), "control.peer.node", format!("{node} is there twice"));
         }
     }
     let takeover = ports.and_then(|ports| takeover::takeover(&section, ports, problems));
     Some(ControlFile {
         engine: engine?,
-        name: section.name,
-        listen: section.listen,
+        name: section.name.into_inner(),
+        listen,
         key: section.key,
         flows: *section.flows.get_ref(),
         partitions: count?,
@@ -147,72 +139,19 @@ pub(super) fn control(
     })
 }
 
-/// What a section says of the engine.
-pub(crate) struct EngineSection<'a> {
-    /// Where it is.
-    pub engine: &'a Spanned<String>,
-    /// Servers that keep each log.
-    pub replicas: Option<u8>,
-    /// The file with a NATS user's credentials.
-    pub credentials: Option<&'a PathBuf>,
-    /// TLS to NATS servers.
-    pub tls: Option<&'a sections::NatsTls>,
+fn is_unicast(address: IpAddr) -> bool {
+    !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-impl<'a> From<&'a sections::Control> for EngineSection<'a> {
-    fn from(section: &'a sections::Control) -> Self {
-        let sections::Control { engine, replicas, credentials, tls, .. } = section;
-        Self { engine, replicas: *replicas, credentials: credentials.as_ref(), tls: tls.as_ref() }
-    }
-}
-
-/// The engine that a section names; `None` if there is a problem with it.
-pub(crate) fn engine(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> Option<EngineAt> {
-    let given = section.engine;
-    let text = given.get_ref();
-    if text.starts_with("nats://") || text.starts_with("tls://") {
-        return Some(EngineAt::Nats(nats(section, problems)));
-    }
-    if section.replicas.is_some() || section.credentials.is_some() || section.tls.is_some() {
-        let what = "replicas, credentials and tls are for an engine at nats:// only";
-        problems.add(given.span(), "control.engine", what);
-    }
-    if let Some(directory) = text.strip_prefix("directory:").filter(|path| !path.is_empty()) {
-        return Some(EngineAt::Directory(PathBuf::from(directory)));
-    }
-    match text.parse::<Endpoint>() {
-        Ok(endpoint) => Some(EngineAt::Process(endpoint)),
-        Err(error) => {
-            problems.add(
-                given.span(),
-                "control.engine",
-                format!("{error}, nats://HOST:PORT for several machines, or directory:PATH for a node that is alone"),
-            );
-            None
-        }
-    }
-}
-
-/// Servers that keep each log, unless told otherwise.
-const REPLICAS: u8 = 3;
-
-fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {
-    let span = || section.engine.span();
-    let replicas = section.replicas.unwrap_or(REPLICAS);
-    if ![1, 3, 5].contains(&replicas) {
-        problems.add(span(), "control.replicas", format!("{replicas} is not 1, 3 or 5"));
-    }
-    let tls = section.tls.map(|tls| {
-        let identity = tls.certificate.clone().zip(tls.key.clone());
-        if identity.is_none() && (tls.certificate.is_some() || tls.key.is_some()) {
-            problems.add(span(), "control.tls", "a certificate and its key go together");
-        }
-        NatsTls { authorities: tls.authorities.clone(), identity }
-    });
-    NatsAt {
-        servers: section.engine.get_ref().split(',').map(|server| server.trim().to_owned()).collect(),
-        replicas,
-        credentials: section.credentials.cloned(),
-        tls,
+fn engine_section(section: &sections::Control) -> EngineSection<'_> {
+    EngineSection {
+        engine: &section.engine,
+        name: &section.name,
+        replicas: section.replicas,
+        user: section.user.as_ref(),
+        password: section.password.as_ref(),
+        token: section.token.as_ref(),
+        credentials: section.credentials.as_ref(),
+        tls: section.tls.as_ref(),
     }
 }

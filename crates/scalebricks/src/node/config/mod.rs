@@ -13,13 +13,15 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 mod control;
+mod engine;
 mod ports;
 mod runtime;
 pub(crate) mod sections;
 mod takeover;
 
-pub use control::{ControlFile, EngineAt, NatsAt, NatsTls};
-pub(crate) use control::{EngineSection, engine};
+pub use control::ControlFile;
+pub use engine::{EngineAt, NatsAt, NatsAuth, NatsTls};
+pub(crate) use engine::{EngineSection, engine};
 pub(crate) use ports::Devices;
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 pub(crate) use runtime::{dpdk, workers};
@@ -281,11 +283,14 @@ impl File {
             None => None,
             Some(section) => Some(control::control(section, *id, size, ports.as_ref(), problems)?),
         };
+        let default_socket = || PathBuf::from(format!("/run/scalebricks/node{id}.sock"));
+        let admin = self.node.admin.unwrap_or_else(default_socket);
+        if let Some(control) = &control {
+            control.check_places(&admin, self.admin_tcp.as_ref(), &self.node.id, problems);
+        }
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = workers(self.worker, problems);
         let dpdk = dpdk(self.dpdk, problems);
-        let default_socket = || PathBuf::from(format!("/run/scalebricks/node{id}.sock"));
-        let admin = self.node.admin.unwrap_or_else(default_socket);
         let cluster = self.cluster;
         Some(NodeFile {
             size: size?,

@@ -2,6 +2,7 @@
 
 use super::{Port, Problems, Role, Route, network, sections};
 use scalebricks_wire::MacAddr;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 
@@ -53,13 +54,14 @@ pub(super) fn ports(
 ) -> Option<[Port; 3]> {
     let mut found: [Option<Port>; 3] = [None, None, None];
     let mut devices = Devices::default();
+    let mut used = BTreeSet::new();
     for section in given {
         let span = section.span();
         let section = section.into_inner();
         let role = *section.role.get_ref();
         let place = Role::ALL.iter().position(|&other| other == role)?;
         devices.add(&section.device, section.vlan.as_ref(), problems);
-        let port = port(section, base_station_mtu, problems);
+        let port = port(section, base_station_mtu, &mut used, problems);
         if found[place].replace(port).is_some() {
             problems.add(span, "port.role", format!("a second port is '{}'", role.name()));
         }
@@ -74,7 +76,12 @@ pub(super) fn ports(
     Some([internet?, base_station?, fabric?])
 }
 
-fn port(section: sections::Port, base_station_mtu: u16, problems: &mut Problems<'_>) -> Port {
+fn port(
+    section: sections::Port,
+    base_station_mtu: u16,
+    used: &mut BTreeSet<IpAddr>,
+    problems: &mut Problems<'_>,
+) -> Port {
     let role = *section.role.get_ref();
     let mac = section.mac.as_ref().and_then(|text| {
         let mac = mac(text.get_ref());
@@ -87,6 +94,9 @@ fn port(section: sections::Port, base_station_mtu: u16, problems: &mut Problems<
     let mut addresses = Vec::new();
     for text in &section.addresses {
         if let Some(address) = network(text.get_ref()).filter(|(address, _)| is_host(*address)) {
+            if !used.insert(address.0) {
+                problems.add(text.span(), "port.addresses", format!("{} is there twice", address.0));
+            }
             addresses.push(address);
         } else {
             let what = format!("'{}' is not an address with its network, like 192.0.2.1/24", text.get_ref());

@@ -2,6 +2,7 @@
 
 use super::Role;
 use super::runtime::{AdminTcp, IdleKind, Layout, PageKind};
+use crate::secret::SecretAt;
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -139,11 +140,14 @@ pub(super) struct Route {
 #[serde(deny_unknown_fields)]
 pub(super) struct Control {
     pub engine: Spanned<String>,
-    pub name: String,
-    pub listen: SocketAddr,
+    pub name: Spanned<String>,
+    pub listen: Spanned<SocketAddr>,
     pub key: PathBuf,
     pub flows: Spanned<u64>,
     pub replicas: Option<u8>,
+    pub user: Option<String>,
+    pub password: Option<SecretAt>,
+    pub token: Option<SecretAt>,
     pub credentials: Option<PathBuf>,
     pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
@@ -157,7 +161,7 @@ pub(super) struct Control {
 #[serde(deny_unknown_fields)]
 pub(super) struct Peer {
     pub node: Spanned<usize>,
-    pub address: SocketAddr,
+    pub address: Spanned<SocketAddr>,
     #[serde(default)]
     pub internet: Vec<Spanned<IpAddr>>,
     #[serde(default)]

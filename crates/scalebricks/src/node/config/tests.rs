@@ -1,6 +1,7 @@
 //! What is understood, and what is said of the rest.
 
 use super::*;
+use crate::secret::SecretAt;
 
 const GOOD: &str = r#"
 [cluster]
@@ -205,7 +206,36 @@ fn flows_may_come_from_the_control_plane() {
     let control = controlled("engine = \"unix:/run/x/engine.sock\"", to).unwrap().control.unwrap();
     let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
     assert_eq!((nats.servers.len(), nats.replicas), (2, 3));
-    assert_eq!(nats.credentials, Some("x.creds".into()));
+    assert_eq!(nats.auth, NatsAuth::Credentials("x.creds".into()));
+}
+
+#[test]
+fn nats_servers_know_a_node_in_one_of_several_ways() {
+    let auth = |lines: &str| {
+        let to = format!("engine = \"nats://a:4222\"\n{lines}");
+        let control =
+            controlled("engine = \"unix:/run/x/engine.sock\"", &to).map(|file| file.control.unwrap());
+        control.map(|control| {
+            match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
+                EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
+                other => panic!("{other:?}"),
+            }
+        })
+    };
+    let (file, env) = (SecretAt::File("/etc/x/secret".into()), SecretAt::Env("SECRET".to_owned()));
+    let password = |password| NatsAuth::Password { user: "u".to_owned(), password };
+    assert_eq!(auth(""), Ok((false, NatsAuth::None)));
+    let with_file = "user = \"u\"\npassword = { file = \"secret\" }";
+    assert_eq!(auth(with_file), Ok((true, password(file.clone()))));
+    assert_eq!(auth(&format!("{with_file}\ntls = {{}}")), Ok((false, password(file.clone()))));
+    assert_eq!(auth("user = \"u\"\npassword = { env = \"SECRET\" }"), Ok((true, password(env))));
+    assert_eq!(auth("token = { file = \"secret\" }"), Ok((true, NatsAuth::Token(file))));
+    let credentials = NatsAuth::Credentials("/etc/x/a.creds".into());
+    assert_eq!(auth("credentials = \"a.creds\""), Ok((false, credentials)));
+    assert!(
+        auth(&format!("{with_file}\ncredentials = \"a.creds\"")).unwrap_err()[0]
+            .contains("servers ask for one of")
+    );
 }
 
 #[test]
@@ -274,7 +304,7 @@ fn problems_of_the_control_plane_are_named() {
         (
             "flows = 1_000_000",
             "flows = 9\nversion = 99",
-            "control.version: this software knows versions 1 to 2",
+            "control.version: this software knows versions 1 to 3",
         ),
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
         ("node = 0", "node = 2", "2 is not another node of the cluster"),

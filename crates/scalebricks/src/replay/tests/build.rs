@@ -14,16 +14,26 @@ pub(super) fn ethernet(dst: [u8; 6], ethertype: u16, payload: &[u8]) -> Vec<u8> 
     [&dst[..], &SERVER_MAC, &ethertype.to_be_bytes(), payload].concat()
 }
 
+const fn ethertype(packet: &[u8]) -> u16 {
+    if packet[0] >> 4 == 6 { 0x86dd } else { 0x0800 }
+}
+
 /// A frame with an IP packet, padded as Ethernet wants it.
 pub(super) fn frame(packet: &[u8]) -> Vec<u8> {
-    let ethertype = if packet[0] >> 4 == 6 { 0x86dd } else { 0x0800 };
-    let mut frame = ethernet(MOBILE_MAC, ethertype, packet);
+    let mut frame = ethernet(MOBILE_MAC, ethertype(packet), packet);
     frame.resize(frame.len().max(60), 0);
     frame
 }
 
-pub(super) fn vlan(tag: u16, packet: &[u8]) -> Vec<u8> {
-    ethernet(MOBILE_MAC, 0x8100, &[&tag.to_be_bytes()[..], &0x0800_u16.to_be_bytes(), packet].concat())
+/// A frame with an IP packet behind VLAN tags, the outermost first.
+pub(super) fn vlan(tags: &[u16], packet: &[u8]) -> Vec<u8> {
+    let mut frame = [MOBILE_MAC, SERVER_MAC].concat();
+    for (n, tag) in tags.iter().enumerate() {
+        let is_last = n + 1 == tags.len();
+        frame.extend(if is_last { 0x8100_u16 } else { 0x88a8 }.to_be_bytes());
+        frame.extend(tag.to_be_bytes());
+    }
+    [&frame[..], &ethertype(packet).to_be_bytes(), packet].concat()
 }
 
 /// What an IPv4 header says of fragments.
@@ -55,15 +65,33 @@ pub(super) fn unsummed(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// Behind a hop-by-hop header with padding.
-pub(super) fn ipv6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
-    packet[4..6].copy_from_slice(&(8 + payload.len() as u16).to_be_bytes());
+/// Without extension headers.
+pub(super) fn ipv6_plain(src: Ipv6Addr, dst: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, 255];
+    packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
     packet.extend(src.octets());
     packet.extend(dst.octets());
-    packet.extend([protocol, 0, 1, 4, 0, 0, 0, 0]);
     packet.extend(payload);
     packet
+}
+
+/// Behind a hop-by-hop header with padding.
+pub(super) fn ipv6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    ipv6_plain(src, dst, 0, &[&[protocol, 0, 1, 4, 0, 0, 0, 0], payload].concat())
+}
+
+/// A fragment of a UDP datagram.
+pub(super) fn ipv6_fragment(src: Ipv6Addr, dst: Ipv6Addr, piece: Piece, bytes: &[u8]) -> Vec<u8> {
+    let mut payload = vec![UDP, 0];
+    payload.extend((piece.offset | u16::from(piece.more)).to_be_bytes());
+    payload.extend(u32::from(piece.id).to_be_bytes());
+    payload.extend(bytes);
+    ipv6_plain(src, dst, 44, &payload)
+}
+
+/// A neighbour solicitation (135) or advertisement (136) about an address.
+pub(super) fn neighbour_discovery(kind: u8, target: Ipv6Addr) -> Vec<u8> {
+    [&[kind, 0, 0, 0, 0, 0, 0, 0][..], &target.octets(), &[2, 1], &SERVER_MAC].concat()
 }
 
 pub(super) fn tcp(src: u16, dst: u16, flags: u8, len: usize) -> Vec<u8> {

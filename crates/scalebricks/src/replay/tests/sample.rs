@@ -8,6 +8,10 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const MOBILE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 1, 0, 0, 0, 1);
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 2, 0, 0, 0, 2);
+/// Two stations of one link.
+const NEIGHBOURS: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 10, 1), Ipv4Addr::new(169, 254, 255, 2)];
+const NEIGHBOURS_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfebf, 0, 0, 0, 0, 0, 0, 2)];
 
 fn to_mobile(protocol: u8, payload: &[u8]) -> Vec<u8> {
     ipv4(SERVER, MOBILE, protocol, Piece::default(), payload)
@@ -18,7 +22,18 @@ fn from_mobile(protocol: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn frames() -> Vec<Vec<u8>> {
-    [tcp_conversations(), udp_and_others(), fragments(), no_conversation(), sizes(), checksums()].concat()
+    let kinds = [
+        tcp_conversations(),
+        udp_and_others(),
+        fragments(),
+        no_conversation(),
+        sizes(),
+        checksums(),
+        link_local(),
+        link_local_pieces(),
+        neighbours(),
+    ];
+    kinds.concat()
 }
 
 /// 4 conversations: 5 up, 5 down.
@@ -50,7 +65,7 @@ fn udp_and_others() -> Vec<Vec<u8>> {
     vec![
         frame(&ask),
         frame(&answer),
-        vlan(42, &answer),
+        vlan(&[42], &answer),
         // An error about the question comes from a router on the way; one about the answer from the mobile.
         frame(&ipv4(ROUTER, MOBILE, 1, Piece::default(), &icmp_error(11, 0, &ask))),
         frame(&from_mobile(1, &icmp_error(3, 3, &answer))),
@@ -118,8 +133,13 @@ fn sizes() -> Vec<Vec<u8>> {
         frame(&from_mobile(UDP, &udp(7000, 53, 20))),
         frame(&to_mobile(UDP, &udp(53, 7000, 9_000 - 28))),
         frame(&to_mobile(UDP, &udp(53, 7000, 65_500 - 28))),
-        frame(&from_mobile(UDP, &udp(7000, 53, 65_520 - 28))),
+        too_large(),
     ]
+}
+
+/// From a mobile, and too large for its tunnel.
+pub(in crate::replay) fn too_large() -> Vec<u8> {
+    frame(&from_mobile(UDP, &udp(7000, 53, 65_520 - 28)))
 }
 
 /// No new conversation: 1 up, 2 down with wrong checksums, and a fragment that follows one of them.
@@ -131,6 +151,72 @@ fn checksums() -> Vec<Vec<u8>> {
         frame(&unsummed(to_mobile(UDP, &udp(53, 5000, 300)))),
         frame(&unsummed(ipv4(SERVER, MOBILE, UDP, piece(0, true), &down[..400]))),
         frame(&ipv4(SERVER, MOBILE, UDP, piece(400, false), &down[400..])),
+    ]
+}
+
+/// 4 conversations both ways: 5 up, 1 down, and 4 down to link-local addresses.
+fn link_local() -> Vec<Vec<u8>> {
+    let [a, b] = NEIGHBOURS_V6;
+    let [a_v4, b_v4] = NEIGHBOURS;
+    let v4 = |src, dst, payload: &[u8]| ipv4(src, dst, UDP, Piece::default(), payload);
+    let (ask, answer) = (udp(5353, 53, 30), udp(53, 5353, 300));
+    vec![
+        frame(&ipv6_plain(a, b, UDP, &ask)),
+        frame(&ipv6_plain(b, a, UDP, &answer)),
+        vlan(&[42], &ipv6(a, b, UDP, &ask)),
+        vlan(&[7, 42], &ipv6(b, a, UDP, &answer)),
+        frame(&v4(a_v4, b_v4, &ask)),
+        frame(&v4(b_v4, a_v4, &answer)),
+        // Only one end is on the link.
+        frame(&v4(a_v4, SERVER, &ask)),
+        frame(&v4(SERVER, a_v4, &answer)),
+        frame(&v4(MOBILE, b_v4, &ask)),
+        frame(&v4(b_v4, MOBILE, &answer)),
+    ]
+}
+
+/// No new conversation: 4 fragments to link-local addresses and one from there without a first, a whole packet to one
+/// with a wrong checksum, and one of which the file has only a part. 1 conversation of fragments over IPv6: 2 up, 2 down,
+/// and 1 without a first.
+fn link_local_pieces() -> Vec<Vec<u8>> {
+    let [a, b] = NEIGHBOURS_V6;
+    let [a_v4, b_v4] = NEIGHBOURS;
+    let (up, down) = (udp(5353, 53, 600), udp(53, 5353, 600));
+    let piece = |id, offset, more| Piece { id, offset, more };
+    let v4 = |piece, bytes: &[u8]| frame(&ipv4(b_v4, a_v4, UDP, piece, bytes));
+    let v6 = |piece, bytes: &[u8]| frame(&ipv6_fragment(b, a, piece, bytes));
+    let to_mobile_v6 = |piece, bytes: &[u8]| frame(&ipv6_fragment(SERVER_V6, MOBILE_V6, piece, bytes));
+    let from_mobile_v6 = |piece, bytes: &[u8]| frame(&ipv6_fragment(MOBILE_V6, SERVER_V6, piece, bytes));
+    vec![
+        v4(piece(5, 0, true), &down[..400]),
+        v4(piece(5, 400, false), &down[400..]),
+        v6(piece(6, 0, true), &down[..400]),
+        v6(piece(6, 400, false), &down[400..]),
+        // From a link-local address, so a mobile's; but without its first it belongs to nobody.
+        frame(&ipv6_fragment(a, SERVER_V6, piece(7, 400, false), &up[400..])),
+        frame(&unsummed(ipv4(b_v4, a_v4, UDP, Piece::default(), &down))),
+        frame(&ipv6_plain(b, a, UDP, &down))[..200].to_vec(),
+        from_mobile_v6(piece(8, 0, true), &up[..400]),
+        from_mobile_v6(piece(8, 400, false), &up[400..]),
+        to_mobile_v6(piece(9, 0, true), &down[..400]),
+        to_mobile_v6(piece(9, 400, false), &down[400..]),
+        to_mobile_v6(piece(10, 400, false), &down[400..]),
+    ]
+}
+
+/// 2 conversations of neighbour discovery: 2 up, 1 down and 1 to a link-local address; 1 question to a group, and 1
+/// packet behind more tags than a gateway reads.
+fn neighbours() -> Vec<Vec<u8>> {
+    let [a, b] = NEIGHBOURS_V6;
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 2);
+    let question = ipv6_plain(a, group, 58, &neighbour_discovery(135, b));
+    vec![
+        ethernet([0x33, 0x33, 0xff, 0, 0, 2], 0x86dd, &question),
+        frame(&ipv6_plain(a, b, 58, &neighbour_discovery(135, b))),
+        frame(&ipv6_plain(b, a, 58, &neighbour_discovery(136, b))),
+        frame(&ipv6_plain(MOBILE_V6, SERVER_V6, 58, &neighbour_discovery(135, SERVER_V6))),
+        frame(&ipv6_plain(SERVER_V6, MOBILE_V6, 58, &neighbour_discovery(136, SERVER_V6))),
+        vlan(&[1, 2, 3], &to_mobile(UDP, &udp(53, 5000, 300))),
     ]
 }
 

@@ -1,6 +1,5 @@
 //! What the commands that ask a switch are told.
 
-use super::super::config::DEFAULT_SOCKET;
 use crate::admin::commands::RemoteArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -25,9 +24,9 @@ Exit status:
 /// Where a switch is reached.
 #[derive(Debug, Clone, Args)]
 pub struct Reach {
-    /// Its admin socket
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, conflicts_with = "tcp")]
-    pub socket: PathBuf,
+    /// Its admin socket [default: the only /run/scalebricks/switch*.sock that answers]
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    pub socket: Option<PathBuf>,
 
     /// Elsewhere.
     #[command(flatten)]

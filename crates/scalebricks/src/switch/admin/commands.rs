@@ -3,6 +3,7 @@
 use super::super::ports_table::ports_table;
 use super::super::view::{Change, ChangeView, ChangedView, FoundView, SwitchView};
 use super::args::{NamesCommand, OneArgs, Reach, StatusArgs};
+use crate::admin::client::sockets::Daemon;
 use crate::admin::client::{Client, ClientError};
 use crate::admin::commands::{CommandError, Watch, list, tell, watch};
 use scalebricks_console::quantity::{bytes, count};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 impl Reach {
     fn client(&self) -> Result<Client, ClientError> {
-        self.remote.client(&self.socket)
+        self.remote.client(self.socket.as_deref(), Daemon::Switch)
     }
 }
 

@@ -8,6 +8,7 @@ mod routes;
 pub use commands::{names, status};
 pub use routes::openapi;
 
+use super::load::Configuration;
 use super::running::Running;
 use crate::admin::server::{AdminServer, Limits, Listen, ServerError};
 use std::sync::Arc;
@@ -20,11 +21,15 @@ const BODY_BYTES: usize = 1 << 20;
 /// # Errors
 /// [`ServerError`].
 pub fn serve(switch: &Arc<Running>) -> Result<AdminServer, ServerError> {
-    let configuration = &switch.configuration;
+    let listen = listen(&switch.configuration);
+    let (switch, limits) = (Arc::clone(switch), listen.limits);
+    AdminServer::serve(&listen, move || routes::router(Arc::clone(&switch), limits))
+}
+
+/// Where a switch answers; files are found beside its configuration.
+pub(super) fn listen(configuration: &Configuration) -> Listen {
     let limits = Limits { body_bytes: BODY_BYTES, ..Limits::default() };
     let file = &configuration.file;
     let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
-    let listen = Listen { socket: configuration.beside(&file.admin), tcp, limits };
-    let switch = Arc::clone(switch);
-    AdminServer::serve(&listen, move || routes::router(Arc::clone(&switch), limits))
+    Listen { socket: configuration.beside(&file.admin), tcp, limits }
 }

@@ -151,12 +151,20 @@ fn storm(given: Option<&sections::Storm>, problems: &mut Problems<'_>) -> Option
 }
 
 fn control(section: &sections::Control, problems: &mut Problems<'_>) -> Option<ControlFile> {
-    let sections::Control { engine, replicas, credentials, tls, .. } = section;
-    let asked =
-        EngineSection { engine, replicas: *replicas, credentials: credentials.as_ref(), tls: tls.as_ref() };
-    if !PortNames::is_name(&section.name) {
-        let what = format!("'{}' is not a name of 1 to 32 letters, digits, '-' and '_'", section.name);
-        problems.add(engine.span(), "control.name", what);
+    let asked = EngineSection {
+        engine: &section.engine,
+        name: &section.name,
+        replicas: section.replicas,
+        user: section.user.as_ref(),
+        password: section.password.as_ref(),
+        token: section.token.as_ref(),
+        credentials: section.credentials.as_ref(),
+        tls: section.tls.as_ref(),
+    };
+    let name = section.name.get_ref();
+    if !name.is_empty() && !PortNames::is_name(name) {
+        let what = format!("'{name}' is not a name of 1 to 32 letters, digits, '-' and '_'");
+        problems.add(section.name.span(), "control.name", what);
     }
-    Some(ControlFile { engine: config::engine(&asked, problems)?, name: section.name.clone() })
+    Some(ControlFile { engine: config::engine(&asked, problems)?, name: name.clone() })
 }

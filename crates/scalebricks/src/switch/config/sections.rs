@@ -2,6 +2,7 @@
 
 use crate::node::config::AdminTcp;
 use crate::node::config::sections::{Dpdk, NatsTls, Worker};
+use crate::secret::SecretAt;
 use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -105,8 +106,11 @@ pub(super) struct Port {
 #[serde(deny_unknown_fields)]
 pub(super) struct Control {
     pub engine: Spanned<String>,
-    pub name: String,
+    pub name: Spanned<String>,
     pub replicas: Option<u8>,
+    pub user: Option<String>,
+    pub password: Option<SecretAt>,
+    pub token: Option<SecretAt>,
     pub credentials: Option<PathBuf>,
     pub tls: Option<NatsTls>,
 }

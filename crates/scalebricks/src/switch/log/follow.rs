@@ -7,6 +7,8 @@ use super::snapshot;
 use super::{Answer, LogError, PARTITION, PATIENCE, Progress, Wanted};
 use futures_util::StreamExt;
 use scalebricks_control::engine::{BatchId, Engine, Entry, ReadError, Snapshot, WriterId};
+use scalebricks_control::replay::{Limits, Replay};
+use scalebricks_dataplane::flat::file::NameList;
 use scalebricks_dataplane::flat::{Changes, NameError, NameOp};
 use scalebricks_types::Position;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -23,9 +25,12 @@ pub(in super::super) type Outcome = Result<Changes, NameError>;
 /// Entries whose outcome is remembered for who asks after them a moment too late.
 const REMEMBERED: usize = 1_024;
 
-/// Entries, or bytes of them, after which a switch makes a snapshot.
-const SNAPSHOT_ENTRIES: u64 = 1_024;
-const SNAPSHOT_BYTES: usize = 16 << 20;
+/// What a switch that starts may have to replay: see [`scalebricks_control::replay`].
+const REPLAY: Limits = Limits { entries: 1_024, bytes: 16 << 20 };
+
+/// A switch makes a snapshot after entries of its own, so that it is made once. After those of others it does at so many
+/// thousandths of what it waits for otherwise: they may be gone, or lack a part of the names.
+const FOR_OTHERS: u64 = 1_500;
 
 /// Time without entries after which the engine is asked whether it is there.
 const QUIET: Duration = Duration::from_secs(2);
@@ -33,8 +38,9 @@ const QUIET: Duration = Duration::from_secs(2);
 /// Failures in a row after which nobody is kept waiting: the first may be over at once.
 const FAILURES: u32 = 2;
 
-/// Entries below a snapshot that are kept, for switches that are a little behind.
-const KEPT_ENTRIES: u64 = 256;
+/// Entries below a snapshot that are kept, for switches that are a little behind; and bytes of them.
+const KEPT_ENTRIES: usize = 256;
+const KEPT_BYTES: usize = 4 << 20;
 
 /// What is known of the log.
 pub(super) struct Follower {
@@ -50,8 +56,12 @@ pub(super) struct Follower {
     fault: Option<(String, u32)>,
     /// The newest batch of each writer: each appends one after another.
     newest: BTreeMap<WriterId, u64>,
-    /// Entries, and bytes of them, since the last snapshot that this switch made or read.
-    since: (u64, usize),
+    /// What is behind the last snapshot that this switch made or read.
+    replay: Replay,
+    /// Bytes of the newest entries, of at most [`KEPT_ENTRIES`] of them.
+    recent: VecDeque<usize>,
+    /// Whether the names in the table are of a log that is not there any more.
+    is_anew: bool,
     /// Whether nothing was passed over that other switches may have done: who lacks a part makes no snapshots.
     is_whole: bool,
     done: VecDeque<(BatchId, Position, Outcome)>,
@@ -69,7 +79,9 @@ impl Follower {
             is_behind: true,
             fault: None,
             newest: BTreeMap::new(),
-            since: (0, 0),
+            replay: Replay::new(REPLAY, 0),
+            recent: VecDeque::new(),
+            is_anew: false,
             is_whole: true,
             done: VecDeque::new(),
             waiting: HashMap::new(),
@@ -111,7 +123,17 @@ impl Follower {
         if self.is_behind {
             let unread = |error: &dyn std::fmt::Display| format!("the snapshot of the names: {error}");
             let snapshot = self.meanwhile(wanted, engine.snapshot(PARTITION)).await;
-            self.restore(snapshot.map_err(|error| unread(&error))?).map_err(|error| unread(&error))?;
+            let snapshot = snapshot.map_err(|error| unread(&error))?;
+            // Asked behind it: the log may have grown, and the snapshot with it.
+            let last = self.meanwhile(wanted, engine.last(PARTITION)).await;
+            let last = last.map_err(|error| error.to_string())?;
+            if let Some(kept) = snapshot.as_ref().map(|kept| kept.position).filter(|kept| *kept > last) {
+                return Err(unread(&format!(
+                    "it is of position {}, and the log ends at {}: it is not of this log; remove it, or restore both from one backup",
+                    kept.0, last.0
+                )));
+            }
+            self.restore(snapshot).map_err(|error| unread(&error))?;
             self.is_behind = false;
         }
         if self.position >= last {
@@ -129,8 +151,7 @@ impl Follower {
                 Some(Ok(entry)) if entry.position.0 == self.position.0 + 1 => {
                     self.apply(&entry);
                     self.has_read();
-                    // Of those who follow, the one that wrote the entry.
-                    if entry.batch.id.writer == writer && self.is_due() {
+                    if self.is_due(entry.batch.id.writer == writer) {
                         self.keep(engine, wanted).await;
                     }
                 }
@@ -138,7 +159,11 @@ impl Follower {
                     return Err(format!("entry {} comes behind {}", entry.position.0, self.position.0));
                 }
                 Some(Err(error)) => {
-                    self.is_behind = matches!(error, ReadError::Trimmed { .. });
+                    if matches!(error, ReadError::Ahead { .. }) {
+                        self.begin_anew();
+                    } else {
+                        self.is_behind = matches!(error, ReadError::Trimmed { .. });
+                    }
                     return Err(error.to_string());
                 }
                 None => return Err("the engine ended the stream".to_owned()),
@@ -183,8 +208,32 @@ impl Follower {
         }
     }
 
+    /// The log lost entries that are applied here: names are read again, from the snapshot and the entries there are. The table
+    /// keeps what it has until then.
+    fn begin_anew(&mut self) {
+        tracing::error!(
+            applied = self.position.0,
+            "the log lost entries that are applied; the names are read again"
+        );
+        self.progress.reload();
+        (self.position, self.goal, self.is_behind, self.is_whole) = (Position(0), None, true, true);
+        self.is_anew = true;
+        self.newest.clear();
+        self.done.clear();
+        self.recent.clear();
+        self.replay = Replay::new(REPLAY, 0);
+        for (_, answer) in self.waiting.drain() {
+            let _gone = answer.send(Err(LogError::Lost));
+        }
+    }
+
     /// Brings the names to a snapshot, if it is ahead of them.
     fn restore(&mut self, snapshot: Option<Snapshot>) -> Result<(), String> {
+        if snapshot.is_none() && self.is_anew {
+            // The log is all there is.
+            self.names.lock().change_to(&NameList::new()).map_err(|error| error.to_string())?;
+        }
+        self.is_anew = false;
         let Some(snapshot) = snapshot.filter(|snapshot| snapshot.position > self.position) else {
             return Ok(());
         };
@@ -194,7 +243,8 @@ impl Follower {
             tracing::error!(count, first, "names of the snapshot are passed over");
         }
         self.is_whole = names.foreign.is_none();
-        (self.position, self.newest, self.since) = (snapshot.position, names.newest, (0, 0));
+        (self.position, self.newest) = (snapshot.position, names.newest);
+        self.replay = Replay::new(REPLAY, snapshot.bytes.len() as u64);
         let passed: Vec<BatchId> = self.waiting.keys().copied().filter(|&id| self.is_past(id)).collect();
         for answer in passed.iter().filter_map(|id| self.waiting.remove(id)) {
             let _gone = answer.send(Err(LogError::Passed));
@@ -204,25 +254,40 @@ impl Follower {
         Ok(())
     }
 
-    const fn is_due(&self) -> bool {
-        self.is_whole && (self.since.0 >= SNAPSHOT_ENTRIES || self.since.1 >= SNAPSHOT_BYTES)
+    /// Whether a snapshot is to be made behind an entry, of this switch or of another.
+    fn is_due(&self, is_own: bool) -> bool {
+        self.is_whole && self.replay.is_due() && (is_own || self.replay.thousandths() >= FOR_OTHERS)
     }
 
-    /// Makes a snapshot of the names as they are, and lets the log forget what is well below it. What fails is tried again as many
+    /// How many of the newest entries stay in the log.
+    fn kept_entries(&self) -> u64 {
+        let mut bytes = 0;
+        let fits = |len: &&usize| {
+            bytes += **len;
+            bytes <= KEPT_BYTES
+        };
+        self.recent.iter().rev().take_while(fits).count() as u64
+    }
+
+    /// Makes a snapshot of the names as they are, and lets the log forget what is well below it. What fails is tried again a few
     /// entries later.
     async fn keep(&mut self, engine: &dyn Engine, wanted: &mut mpsc::UnboundedReceiver<Wanted>) {
-        self.since = (0, 0);
         let lines = listed(&self.names, &self.file.port_names);
-        let bytes = match snapshot::encode(self.kind(), &self.newest, &lines) {
+        let bytes: Arc<[u8]> = match snapshot::encode(self.kind(), &self.newest, &lines) {
             Ok(bytes) => bytes.into(),
             Err(error) => return tracing::error!(%error, "no snapshot of the names"),
         };
         let position = self.position;
-        let kept = async {
-            engine.put_snapshot(PARTITION, Snapshot { position, bytes }).await?;
-            engine.trim(PARTITION, Position(position.0.saturating_sub(KEPT_ENTRIES))).await
+        self.replay.storing(bytes.len());
+        let stored = engine.put_snapshot(PARTITION, Snapshot { position, bytes });
+        let stored = self.meanwhile(wanted, stored).await;
+        self.replay.stored(stored.is_ok());
+        let below = Position(position.0.saturating_sub(self.kept_entries()));
+        let kept = match stored {
+            Ok(()) => self.meanwhile(wanted, engine.trim(PARTITION, below)).await,
+            Err(error) => Err(error),
         };
-        match self.meanwhile(wanted, kept).await {
+        match kept {
             Ok(()) => {
                 tracing::info!(position = position.0, names = lines.len(), "a snapshot of the names is kept");
             }
@@ -249,7 +314,11 @@ impl Follower {
 
     fn apply(&mut self, entry: &Entry) {
         self.position = entry.position;
-        self.since = (self.since.0 + 1, self.since.1 + entry.batch.payload.len());
+        self.replay.applied(entry.batch.payload.len());
+        self.recent.push_back(entry.batch.payload.len());
+        if self.recent.len() > KEPT_ENTRIES {
+            self.recent.pop_front();
+        }
         let id = entry.batch.id;
         let newest = self.newest.entry(id.writer).or_default();
         if id.number <= *newest {

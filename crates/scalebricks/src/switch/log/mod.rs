@@ -9,7 +9,8 @@
 //! A change is accepted when the log has it. Whether it is done, or refused because a name is there already, say, follows from what
 //! stands before it: all switches come to the same result, and whoever asked hears of it when his own switch has come there.
 //! Positions rise by one; a hole ends the following with an error and begins it anew behind what was applied. An entry that a writer
-//! logged twice is void the second time. Now and then a switch keeps a snapshot of its names, and the log forgets what is below.
+//! logged twice is void the second time. Now and then a switch keeps a snapshot of its names, and the log forgets what is below. A
+//! log that ends before the position applied here was replaced by an older one: the names are then read again.
 
 mod follow;
 mod progress;
@@ -57,6 +58,11 @@ pub enum LogError {
         "the changes are in the log, and were made or refused while this switch caught up by a snapshot: look at the names"
     )]
     Passed,
+    /// The log lost entries, these changes perhaps among them.
+    #[error(
+        "the log was replaced by an older one, which may lack the changes: look at the names when the switch has read it"
+    )]
+    Lost,
     /// They are, and this switch cannot read on.
     #[error(
         "the changes are in the log, which this switch cannot read now: {0}; they are made, or refused, when it can"
@@ -104,7 +110,7 @@ impl LogHandle {
     /// [`LogError`].
     pub fn start(control: &ControlFile, file: &SwitchFile, names: SharedNames) -> Result<Self, LogError> {
         let (engine, name) = (control.engine.clone(), control.name.clone());
-        check_engine(&engine).map_err(|error| LogError::Engine(error.to_string()))?;
+        check_engine(&engine, &name).map_err(|error| LogError::Engine(error.to_string()))?;
         Self::start_on(async move { open_engine(&engine, &name).await }, file, names)
     }
 
@@ -148,6 +154,11 @@ impl LogHandle {
     /// Whether all entries were applied that the log had when it was begun to be followed.
     pub fn has_caught_up(&self) -> bool {
         self.progress.has_caught_up()
+    }
+
+    /// How often all names were read again, as the log had lost entries that were applied.
+    pub fn reloads(&self) -> u64 {
+        self.progress.reloads()
     }
 
     /// Why the log cannot be read now, if it cannot.

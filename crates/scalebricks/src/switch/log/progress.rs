@@ -8,13 +8,19 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Progress {
     position: AtomicU64,
     has_caught_up: AtomicBool,
+    reloads: AtomicU64,
     fault: Mutex<Option<String>>,
 }
 
 impl Default for Progress {
     fn default() -> Self {
         let fault = Mutex::new(Some("its engine has not answered yet".to_owned()));
-        Self { position: AtomicU64::new(0), has_caught_up: AtomicBool::new(false), fault }
+        Self {
+            position: AtomicU64::new(0),
+            has_caught_up: AtomicBool::new(false),
+            reloads: AtomicU64::new(0),
+            fault,
+        }
     }
 }
 
@@ -34,6 +40,18 @@ impl Progress {
 
     pub(super) fn caught_up(&self) {
         self.has_caught_up.store(true, Ordering::Release);
+    }
+
+    /// How often the names were read again from the beginning, as the log had lost entries that were applied.
+    pub(super) fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// The log lost entries that were applied: names are read again.
+    pub(super) fn reload(&self) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        self.has_caught_up.store(false, Ordering::Release);
+        self.come_to(Position(0));
     }
 
     /// Why the log cannot be read, if it cannot.

@@ -1,0 +1,100 @@
+//! Snapshots of the partitions of a node: which is due, one at a time.
+
+use super::{Action, Agent};
+use crate::distribution::Tables;
+use crate::engine::Snapshot;
+use crate::replay::Limits;
+use scalebricks_types::PartitionId;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What may have to be replayed of a partition when it is loaded: see [`crate::replay`]. Applying 16 MiB of changes takes about as
+/// long as restoring a snapshot of that size.
+pub const REPLAY: Limits = Limits { entries: 20_000, bytes: 16 << 20 };
+
+/// Entries that are behind the newest snapshot for so long are due, however few: an engine frees its space in the order of writing,
+/// so a partition at rest must not hold what others have written since.
+pub const SNAPSHOT_AGE: Duration = Duration::from_secs(600);
+
+/// A snapshot whose outcome is unknown for so long holds up no other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The node's snapshots.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    /// Bounds of what is replayed, of each partition.
+    pub(super) limits: Limits,
+    /// Partitions with more behind their snapshots than they should have.
+    due: BTreeSet<PartitionId>,
+    /// The one that is being stored; and since when, as far as is known.
+    under_way: Option<(PartitionId, Option<Duration>)>,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self { limits: REPLAY, due: BTreeSet::new(), under_way: None }
+    }
+}
+
+impl<T: Tables> Agent<T> {
+    /// The same with other bounds of what is replayed of a partition.
+    #[must_use]
+    pub const fn replaying(mut self, limits: Limits) -> Self {
+        self.keeping.limits = limits;
+        self
+    }
+
+    /// The snapshot of [`Action::Keep`] is durable, or could not be stored.
+    pub fn kept(&mut self, partition: PartitionId, is_durable: bool) {
+        if let Some(ownership) = self.owned.get_mut(&partition) {
+            ownership.replay.stored(is_durable);
+            if ownership.replay.is_due() {
+                self.keeping.due.insert(partition);
+            }
+        }
+        if self.keeping.under_way.is_some_and(|(under_way, _)| under_way == partition) {
+            self.keeping.under_way = None;
+        }
+        self.keep_next();
+    }
+
+    /// An entry was applied: if that makes a snapshot due, and no other is under way, it is taken of the state behind this entry.
+    pub(super) fn keep_if_due(&mut self, partition: PartitionId) {
+        if self.owned.get(&partition).is_some_and(|ownership| ownership.replay.is_due()) {
+            self.keeping.due.insert(partition);
+            self.keep_next();
+        }
+    }
+
+    /// Looks for entries that have been behind a snapshot for long, in these partitions.
+    pub(super) fn keep_old(&mut self, partitions: &BTreeSet<PartitionId>, now: Duration) {
+        for partition in partitions {
+            if self.owned.get_mut(partition).is_some_and(|ownership| ownership.is_old(now)) {
+                self.keeping.due.insert(*partition);
+            }
+        }
+        if let Some((partition, since)) = &mut self.keeping.under_way {
+            let (partition, since) = (*partition, *since.get_or_insert(now));
+            if now >= since + PATIENCE {
+                self.kept(partition, false);
+            }
+        }
+        self.keep_next();
+    }
+
+    /// Takes the snapshot that is due most, if none is under way. It takes time and memory: one at once.
+    fn keep_next(&mut self) {
+        if self.keeping.under_way.is_some() || self.keeping.due.is_empty() {
+            return;
+        }
+        let share = |partition: &PartitionId| self.owned.get(partition).map(|own| own.replay.thousandths());
+        let Some(partition) = self.keeping.due.iter().copied().max_by_key(share) else { return };
+        self.keeping.due.remove(&partition);
+        let Some(ownership) = self.owned.get_mut(&partition) else { return };
+        let Some(state) = ownership.owner().map(crate::distribution::Owner::partition) else { return };
+        let snapshot = Snapshot { position: state.position(), bytes: state.snapshot().into() };
+        ownership.replay.storing(snapshot.bytes.len());
+        self.keeping.under_way = Some((partition, None));
+        self.actions.push(Action::Keep(partition, snapshot));
+    }
+}

@@ -1,0 +1,144 @@
+//! Every configuration in the documentation passes the check that a node or a switch makes before it starts.
+//!
+//! A block of TOML is a whole configuration, or a part of one: then its fence says `toml fragment`, or `toml fragment of a switch`, and
+//! it is laid over the whole one of the same page, or over the example in `examples`. The files that it names are made beside it.
+
+use super::files::{example, read, repository, run, secret};
+use super::overlay::overlay;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A block of text between fences.
+struct Block {
+    document: String,
+    line: usize,
+    /// What stands behind the opening fence.
+    kind: String,
+    text: String,
+}
+
+fn markdown_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && name != "target" && name != "shared" {
+            markdown_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+fn blocks(document: &Path) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (at, line) in fs::read_to_string(document).unwrap().lines().enumerate() {
+        match (line.trim().strip_prefix("```"), open.take()) {
+            (Some(kind), None) => {
+                let document = document.display().to_string();
+                open =
+                    Some(Block { document, line: at + 1, kind: kind.trim().to_owned(), text: String::new() });
+            }
+            (Some(_), Some(block)) => blocks.push(block),
+            (None, Some(mut block)) => {
+                block.text += line;
+                block.text.push('\n');
+                open = Some(block);
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{}: a fence is not closed", document.display());
+    blocks
+}
+
+/// Makes the files that a configuration names, which all have to be beside it.
+fn make_files(folder: &Path, value: &toml::Value, key: &str) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                make_files(folder, value, key);
+            }
+        }
+        toml::Value::Array(values) => values.iter().for_each(|value| make_files(folder, value, key)),
+        toml::Value::String(name) => {
+            let path = folder.join(name);
+            let certificate = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+            let extension = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+            match (key, extension) {
+                ("file", "csv") => {}
+                ("file" | "token", _) => secret(&path),
+                ("key", "key") if name == "cluster.key" => secret(&path),
+                ("certificate", _) => {
+                    let made = certificate();
+                    fs::write(&path, made.cert.pem()).unwrap();
+                    fs::write(path.with_extension("key"), made.signing_key.serialize_pem()).unwrap();
+                }
+                ("authorities", _) => fs::write(&path, certificate().cert.pem()).unwrap(),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_configuration_in_the_documentation_passes_its_check() {
+    let mut documents = Vec::new();
+    markdown_files(&repository(""), &mut documents);
+    let all: Vec<Block> = documents.iter().flat_map(|document| blocks(document)).collect();
+    // What the configurations read: the lines of flows and of names that are printed beside them.
+    let printed = |kind: &str, begin: &str| {
+        let block = all.iter().find(|block| block.kind == kind && block.text.starts_with(begin));
+        block.unwrap_or_else(|| panic!("no {kind} that begins with {begin}")).text.clone()
+    };
+    let (flows, names) = (printed("csv", "protocol,remote"), printed("text", "# Where machines are."));
+    let (mut nodes, mut switches, mut fragments) = (0, 0, 0);
+    let mut failed = Vec::new();
+    for block in all.iter().filter(|block| block.kind.split(' ').next() == Some("toml")) {
+        let (whole, is_switch) = match block.kind.as_str() {
+            "toml" => (block.text.clone(), block.text.contains("[switch]")),
+            "toml fragment" => {
+                let same_page = |other: &&Block| {
+                    other.kind == "toml" && other.document == block.document && other.text.contains("[node]")
+                };
+                let whole = all.iter().find(same_page).map(|whole| whole.text.clone());
+                (overlay(&whole.unwrap_or_else(|| read("examples/node/node1.toml")), &block.text), false)
+            }
+            "toml fragment of a switch" => (overlay(&read("examples/switch/switch.toml"), &block.text), true),
+            other => panic!("{}:{}: what is '{other}'?", block.document, block.line),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        example("switch", folder);
+        if block.kind == "toml" {
+            fs::write(folder.join("flows.csv"), &flows).unwrap();
+            fs::write(folder.join("names.csv"), names.replace("rack9", "rack1")).unwrap();
+        }
+        let parsed: toml::Value =
+            toml::from_str(&whole).unwrap_or_else(|error| panic!("{error} in\n{whole}"));
+        make_files(folder, &parsed, "");
+        fs::write(folder.join("config.toml"), &whole).unwrap();
+        let args: &[&str] = if is_switch {
+            &["switch", "check", "--elsewhere", "--config", "config.toml"]
+        } else {
+            &["node", "check", "--elsewhere", "--quiet", "config.toml"]
+        };
+        let out = run(folder, args);
+        if !out.status.success() {
+            let error = String::from_utf8_lossy(&out.stderr).into_owned();
+            failed.push(format!("{}:{}: {error}", block.document, block.line));
+        }
+        match (block.kind.as_str(), is_switch) {
+            ("toml", false) => nodes += 1,
+            ("toml", true) => switches += 1,
+            _ => fragments += 1,
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    // Not fewer than there were: a test that finds no blocks must not pass.
+    assert!(
+        nodes >= 1 && switches >= 1 && fragments >= 5,
+        "{nodes} nodes, {switches} switches, {fragments} fragments"
+    );
+}

@@ -1,0 +1,11 @@
+//! What operators are given works as it is: units, examples, and every configuration that is printed in the documentation.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+mod documents;
+mod examples;
+mod files;
+mod overlay;
+mod units;
