@@ -73,17 +73,18 @@ fn a_one_way_cut_removes_nobody() {
     }
 }
 
-/// The one that is not heard is removed. It does not return on a report that is older than its removal, if newer ones are lost
+/// The one that is not heard is removed. It does not return on a report that is older than its removal while newer ones are lost
 /// (random seed 701).
 #[test]
 fn a_one_way_cut_of_a_pair_removes_one_once() {
-    for seed in 0..200 {
+    for seed in 0..50 {
         let mut world = World::together(seed, 2);
-        world.loss = 0.02;
         world.set_link(0, 1, false);
-        let began = world.now;
+        world.run(ms(560));
+        world.set_link(1, 0, false);
+        world.run(ms(700));
+        world.set_link(1, 0, true);
         world.run(seconds(20));
-        world.assert_calm(began);
         assert_eq!((world.alive(), world.changes.len()), (vec![1], 1), "seed {seed}: {:?}", world.changes);
     }
 }
@@ -296,7 +297,8 @@ fn a_broken_pair_is_gone_round_by_one_witness() {
         };
         assert_eq!(relay(&world, 0, 1), None);
         world.set_link(0, 1, false);
-        world.set_pair(1, 2, false);
+        // Node 2 hears node 1, but cannot send to it.
+        world.set_link(2, 1, false);
         world.run(seconds(2));
         assert_eq!((relay(&world, 0, 1), relay(&world, 1, 0)), (Some(3), Some(3)), "seed {seed}");
         assert_eq!((relay(&world, 0, 2), relay(&world, 0, 3)), (None, None), "seed {seed}");

@@ -100,10 +100,12 @@ fn nobody_is_removed_when_the_engine_returns_before_the_network() {
 #[test]
 fn when_all_were_stopped_at_once_nobody_is_removed() {
     for seed in 0..50 {
-        let mut world = World::together(seed, 4);
-        (0..4).for_each(|number| world.freeze(number, seconds(5)));
-        world.run(seconds(8));
-        assert!(world.changes.is_empty() && world.are_all_in(), "seed {seed}: {:?}", world.changes);
+        for nodes in [2, 4] {
+            let mut world = World::together(seed, nodes);
+            (0..nodes).for_each(|number| world.freeze(number, seconds(5)));
+            world.run(seconds(8));
+            assert!(world.changes.is_empty() && world.are_all_in(), "seed {seed}: {:?}", world.changes);
+        }
     }
 }
 
@@ -128,6 +130,25 @@ fn all_processes_start_again_at_once() {
         world.run(seconds(3));
         assert!(world.changes.iter().all(|change| change.removed.is_empty()), "seed {seed}");
         assert!(world.are_all_in() && (0..4).all(|number| world.machine(number).life() == 2), "seed {seed}");
+    }
+}
+
+/// The record says that a process has started again before any heartbeat of its new life came.
+#[test]
+fn a_process_that_starts_again_is_given_time() {
+    for seed in 0..50 {
+        let mut world = World::together(seed, 2);
+        world.start(1);
+        world.set_link(1, 0, false);
+        world.run(ms(600));
+        world.set_link(1, 0, true);
+        world.run(seconds(3));
+        assert!(
+            world.changes.iter().all(|change| change.removed.is_empty()),
+            "seed {seed}: {:?}",
+            world.changes
+        );
+        assert!(world.are_all_in() && world.machine(1).life() == 2);
     }
 }
 
