@@ -59,7 +59,7 @@ fn the_few_that_are_left_take_over() {
                 world.run(PULSELESS);
                 assert_eq!(world.alive().len(), nodes, "seed {seed}: too soon");
             }
-            world.run(TAKEOVER - PULSELESS);
+            world.run(TAKEOVER.saturating_sub(PULSELESS));
             assert_eq!(world.alive(), range(0..left), "seed {seed}");
         }
     }

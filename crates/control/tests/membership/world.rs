@@ -156,7 +156,9 @@ impl World {
     /// Cuts or heals all links between a group and the others.
     pub fn set_group(&mut self, group: &[usize], works: bool) {
         for outside in (0..self.size()).filter(|number| !group.contains(number)) {
-            group.iter().for_each(|inside| self.set_pair(*inside, outside, works));
+            for inside in group {
+                self.set_pair(*inside, outside, works);
+            }
         }
     }
 
