@@ -9,6 +9,9 @@
 # tshark judges, else scapy (headers only); with neither the check is skipped (status 77), or fails if
 # REQUIRE_TSHARK=1. SCALEBRICKS names a demo other than the one built here.
 #
+# Whole tunnel packets must have DF; fragments must not, and their identifications must be of one node. Without an
+# argument, replays over a small link make fragments at several nodes, and ICMP "fragmentation needed".
+#
 # Without an argument, tshark also judges every kind of frame that the slow path makes: questions, announcements, answers.
 #
 # What users say to each other is not judged: a capture may hold anything. So tshark is told to know nothing above UDP
@@ -60,14 +63,24 @@ else
         example sample_capture "$capture"
     fi
     "$demo" demo --pcap "$capture" --out "$out" --json "$work/demo.json" --svg "$work/demo.svg"
+    if [ -z "$given" ]; then
+        for small in fragment icmp; do
+            "$demo" demo --pcap "$capture" --out "$work/$small" --json "$work/demo.json" --svg "$work/demo.svg" \
+                --arch scalebricks --base-station-mtu 600 --oversize $small >/dev/null
+        done
+    fi
 fi
 
 shopt -s nullglob
-files=("$out"/node-*.pcap)
-if [ ${#files[@]} = 0 ]; then
-    printf '%s: no node-*.pcap\n' "$out" >&2
-    exit 1
-fi
+# The captures in a directory, as `files`.
+captures_in() {
+    files=("$1"/node-*.pcap)
+    if [ ${#files[@]} = 0 ]; then
+        printf '%s: no node-*.pcap\n' "$1" >&2
+        exit 1
+    fi
+}
+captures_in "$out"
 
 # Nodes send from 02:5a:01:… to base stations, from 02:5a:00:… to the Internet.
 to_station='eth.src[0:3] == 02:5a:01'
@@ -79,14 +92,20 @@ judge_by_tshark() {
     # Two passes, so that a fragment knows of those behind it.
     local tshark=(env "XDG_CONFIG_HOME=$work/config" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE)
     local fields=(-T fields -E separator=, -E occurrence=f -e frame.number -e ip.version -e ip.checksum.status
-        -e ip.flags.mf -e ip.reassembled_in -e udp.dstport -e udp.checksum.status -e gtp.message -e gtp.teid)
-    local file failed=0 tunnelled=0
+        -e ip.flags.mf -e ip.reassembled_in -e udp.dstport -e udp.checksum.status -e gtp.message -e gtp.teid
+        -e ip.flags.df -e ip.frag_offset -e ip.dst -e ip.id)
+    local file failed=0 tunnelled=0 numbers=$work/identifications
+    : >"$numbers"
     for file in "${files[@]}"; do
         # Occurrences are counted from outside in; what is inside the tunnel is counted apart, by display filter.
-        if ! "${tshark[@]}" -r "$file" -Y "$to_station" "${fields[@]}" 2>/dev/null | awk -F, -v file="${file##*/}" '
+        if ! "${tshark[@]}" -r "$file" -Y "$to_station" "${fields[@]}" 2>/dev/null |
+            awk -F, -v file="${file##*/}" -v numbers="$numbers" '
             function bad(what) { if (++count <= 5) printf "%s: frame %s: %s\n", file, $1, what; failed = 1 }
             $2 != 4 { bad("outer packet is not IPv4") }
             $3 != 1 && $3 != "Good" { bad("outer IPv4 checksum wrong") }
+            { is_atomic = $10 ~ /^(1|True)$/; is_fragment = $4 ~ /^(1|True)$/ || $11 > 0 }
+            is_atomic == is_fragment { bad(is_fragment ? "fragment with DF" : "whole packet without DF") }
+            is_fragment { print $12, $13, file >>numbers }
             $4 ~ /^(1|True)$/ { fragments++; if ($5 == "") bad("outer fragment that no other completes"); next }
             $6 != 2152 { bad("not for UDP port 2152") }
             $7 == 0 || $7 == "Bad" { bad("outer UDP checksum wrong") }
@@ -115,7 +134,35 @@ judge_by_tshark() {
         echo 'no packet was tunnelled'
         failed=1
     fi
+    # By destination and identification, so that the nodes that used a number are counted.
+    if ! sort -u "$numbers" | awk '{ nodes[$1 " " $2]++ }
+        END { for (number in nodes) if (nodes[number] > 1) { print "fragments of several nodes: " number; failed = 1 }
+              exit failed }'; then
+        failed=1
+    fi
     return $failed
+}
+
+# Fragments of the last judged captures must come from several nodes, or their identifications say nothing.
+judge_senders_of_fragments() {
+    local senders
+    senders=$(cut -d ' ' -f 3 "$work/identifications" | sort -u | wc -l)
+    printf 'small link: fragments from %d nodes\n' "$senders"
+    [ "$senders" -gt 1 ]
+}
+
+# Refusals: each is sound and quotes a packet with DF.
+judge_refusals_by_tshark() {
+    mkdir -p "$work/plain"
+    local file refusals=0 good=0 tshark=(env "XDG_CONFIG_HOME=$work/plain" tshark -n -o ip.check_checksum:TRUE)
+    local refusal='icmp.type == 3 && icmp.code == 4 && !gtp'
+    for file in "${files[@]}"; do
+        refusals=$((refusals + $("${tshark[@]}" -r "$file" -Y "$refusal" 2>/dev/null | wc -l)))
+        good=$((good + $("${tshark[@]}" -r "$file" -Y "$refusal && ip.checksum.status#1 == 1 && ip.flags.df#2 == 1 &&
+            icmp.checksum.status == 1 && icmp.mtu >= 500 && icmp.mtu < 600" 2>/dev/null | wc -l)))
+    done
+    printf 'small link: %d refusals, %d of them sound and about packets with DF\n' "$refusals" "$good"
+    [ "$refusals" -gt 0 ] && [ "$refusals" = "$good" ]
 }
 
 # Frames of the slow path: each is of a kind that is known, whole, and every checksum of its own is right.
@@ -176,6 +223,12 @@ PYTHON
 
 "judge_by_$judge"
 if [ -z "$given" ] && [ $judge = tshark ]; then
+    captures_in "$work/fragment"
+    judge_by_tshark
+    judge_senders_of_fragments
+    captures_in "$work/icmp"
+    judge_by_tshark
+    judge_refusals_by_tshark
     judge_local_by_tshark
 fi
 echo "$judge found nothing wrong"

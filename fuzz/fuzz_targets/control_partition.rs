@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use scalebricks_control::distribution::{Message, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Session, decode, encode};
+use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, decode, encode};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
@@ -28,9 +28,11 @@ fn entry(position: u64, payload: &[u8]) -> Entry {
 fn sample() -> &'static Vec<u8> {
     static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
     SAMPLE.get_or_init(|| {
-        let session = |node| Session { node: NodeId::new(node), value: [1, 2] };
+        let session = |node| Session::new(NodeId::new(node), [1, 2]);
         let change = |teid: u32| Change::Upsert(FlowKey::teid(Teid::new(teid)), session(teid as u8 % 4));
-        let changes: Vec<Change> = (1..40).map(change).collect();
+        let mut changes: Vec<Change> = (1..40).map(change).collect();
+        let heirs = Heirs::new([1, 2].map(NodeId::new)).unwrap();
+        changes.push(Change::Close(Closure { node: NodeId::new(3), epoch: Epoch::new(5), heirs }));
         let mut partition = empty();
         partition.apply(&entry(1, &encode(&changes).unwrap())).unwrap();
         partition.snapshot()

@@ -24,6 +24,7 @@ pub mod engine;
 pub mod membership;
 pub mod partition;
 pub mod record;
+mod rendezvous;
 pub mod replay;
 pub mod shape;
 pub mod version;

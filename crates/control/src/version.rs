@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 1 | sessions, repins; updates, targets, reports |
 //! | 2 | records that reshape a table; digests, keys and shape in targets, `again` in reports |
-//! | 3 | rewinds: a log that ends before what nodes have; heartbeats that report which nodes the sender hears; relayed messages |
+//! | 3 | rewinds: a log that ends before what nodes have; pins that name an epoch, closures of tenures in logs and in the view; FIBs and bits in pieces, and digests of FIBs in reports; heartbeats that report which nodes the sender hears, relayed messages |
 
 use std::fmt;
 
@@ -27,6 +27,12 @@ impl Version {
 
     /// Rewinds.
     pub const REWINDS: Self = Self(3);
+
+    /// Pins that name a tenure, and closures, which give all keys of a flow one heir.
+    pub const TENURES: Self = Self(3);
+
+    /// Tables in pieces, and digests of FIBs.
+    pub const PIECES: Self = Self(3);
 
     /// The newest one known here.
     pub const NEWEST: Self = Self(3);

@@ -44,14 +44,7 @@ fn alone(now: Duration) -> (Agent<Memory>, View) {
 }
 
 fn report() -> Vec<Report> {
-    let of = |at| Report {
-        partition: PartitionId(at),
-        life: LIFE,
-        fib: Position(0),
-        whole: Position(0),
-        gpt: Position(0),
-        again: 0,
-    };
+    let of = |at| Report::new(PartitionId(at), LIFE);
     (0..4).map(of).collect()
 }
 

@@ -124,18 +124,14 @@ impl Classifier {
     /// is kept.
     #[inline(always)]
     fn plain(&self, frame: &[u8], output: OutputPort, verify_checksum: bool) -> Option<(Parsed, FlowKey)> {
-        // Upstream packets have one kind of key.
-        if self.profile != KeyProfile::Flow5 && output == OutputPort::BaseStation {
-            return None;
-        }
         let Plain { key, user_offset, user_len, traffic_class } =
-            plain::of(frame, output, self.gateway, self.own.v4(), verify_checksum)?;
+            plain::of(frame, output, self.profile, self.gateway, &self.own, verify_checksum)?;
         Some((Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false }, key))
     }
 
     /// Any frame.
     #[inline(never)]
-    fn parse(
+    pub(crate) fn parse(
         &mut self,
         bytes: &[u8],
         output: OutputPort,
@@ -265,99 +261,4 @@ fn ip_error(error: ParseError) -> DropReason {
 /// Multicast, and the limited broadcast address.
 fn is_multicast(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::sync::Arc;
-
-    /// Frames with a plain packet of each direction, and an upstream one with a PDU session container.
-    fn frames() -> [(OutputPort, Vec<u8>); 3] {
-        use scalebricks_wire::ipv4::Ipv4Header;
-        let header = |total_len, protocol, dst| Ipv4Header {
-            dscp_ecn: 0x2e,
-            total_len,
-            identification: 7,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_units: 0,
-            ttl: 9,
-            protocol,
-            src: [192, 0, 2, 1].into(),
-            dst,
-        };
-        let mut down = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-        let mut up = down.clone();
-        down.extend(header(46, protocol::UDP, [203, 0, 113, 9].into()).to_bytes());
-        down.extend([0, 53, 0x80, 1, 0, 26, 0, 0]);
-        down.extend([0xAB; 18]);
-        up.extend(header(82, protocol::UDP, Policy::default().gateway_address).to_bytes());
-        up.extend([8, 0x68, 8, 0x68, 0, 62, 0, 0, 0x30, 0xff, 0, 46, 1, 2, 3, 4]);
-        let mut container = up[..14].to_vec();
-        container.extend(header(90, protocol::UDP, Policy::default().gateway_address).to_bytes());
-        container.extend([
-            8, 0x68, 8, 0x68, 0, 70, 0, 0, 0x34, 0xff, 0, 54, 1, 2, 3, 4, 0, 0, 0, 0x85, 1, 0x10, 9, 0,
-        ]);
-        for up in [&mut up, &mut container] {
-            up.extend_from_slice(&down[14..]);
-        }
-        [(OutputPort::BaseStation, down), (OutputPort::Internet, up), (OutputPort::Internet, container)]
-    }
-
-    #[test]
-    fn plain_packets_are_seen_as_such() {
-        for (output, frame) in frames() {
-            assert!(
-                plain::of(&frame, output, Policy::default().gateway_address, &[], true).is_some(),
-                "{output:?}"
-            );
-            let own = [203, 0, 113, 9];
-            let for_the_node = plain::of(&frame, output, Policy::default().gateway_address, &[own], true);
-            assert_eq!(for_the_node.is_none(), output == OutputPort::BaseStation);
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-        /// With octets changed, checksum made right again or not, padded and cut: one look says what the parsers say,
-        /// or nothing.
-        #[test]
-        fn one_look_agrees_with_the_parsers(
-            changes in proptest::collection::vec((0_usize..66, any::<u8>()), 0..3),
-            summed: bool, verify: bool, len in 0_usize..118, cut: bool,
-        ) {
-            for (output, mut frame) in frames() {
-                for &(at, octet) in &changes {
-                    if let Some(place) = frame.get_mut(at) {
-                        *place = octet;
-                    }
-                }
-                if summed {
-                    frame[24..26].fill(0);
-                    let sum = scalebricks_wire::checksum::checksum(&frame[14..34]);
-                    frame[24..26].copy_from_slice(&sum.to_be_bytes());
-                }
-                if cut {
-                    frame.resize(len, 0);
-                }
-                let policy = Policy { verify_ipv4_checksum: verify, ..Policy::default() };
-                let own = OwnAddresses::new(Arc::new([]));
-                let mut classifier = Classifier::new(&policy, HashSeed::from_u64(1), own, true);
-                if let Some(dst) = frame.get(14..).and_then(|packet| plain::destination(packet, verify)) {
-                    let packet = parse_ip(&frame[14..]).unwrap();
-                    prop_assert_eq!(packet.summary.dst, IpAddr::from(dst));
-                    prop_assert!(!verify || ipv4_header_checksum_ok(packet.bytes()));
-                }
-                if let Some(plain) = plain::of(&frame, output, policy.gateway_address, &[], verify) {
-                    let (parsed, key) = classifier.parse(&frame, output, verify, Duration::ZERO).unwrap();
-                    let Plain { user_offset, user_len, traffic_class, .. } = plain;
-                    let wanted = Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false };
-                    prop_assert_eq!((parsed, key), (wanted, plain.key));
-                }
-            }
-        }
-    }
 }

@@ -5,6 +5,7 @@ use crate::adjacency::Adjacencies;
 use crate::architecture::Architecture;
 use crate::fabric_mac::FabricMac;
 use crate::flow::{BaseStation, BaseStationId, FlowState};
+use crate::identification::Identifications;
 use crate::node::{Node, NodeConfig, NodePorts, OutsideMacs};
 use crate::policy::{MIN_MTU, Policy};
 use crate::table_set::{Layout, TableSet, TableSetError};
@@ -145,6 +146,7 @@ impl Cluster {
                 macs,
                 addresses: Arc::new([]),
                 adjacencies: Arc::new(Adjacencies::fixed(macs.router, &config.base_stations)),
+                identifications: Arc::new(Identifications::new(id, size, 0)),
             };
             let tables = cluster.tables.node_tables(id);
             cluster.nodes.push(Node::new(node_config, tables, ports, Box::new(config.buffers.clone())));

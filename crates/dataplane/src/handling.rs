@@ -11,7 +11,7 @@ use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowState;
 use crate::node::Node;
 use crate::plain;
-use crate::policy::Oversize;
+use crate::policy::DoesNotFit;
 use crate::punt::Why;
 use crate::reason::DropReason;
 use scalebricks_io::PacketBuf;
@@ -121,21 +121,24 @@ impl<P: PacketBuf> Node<P> {
         }
         let mtu = usize::from(self.config.policy.base_station_mtu);
         let fits = if user_len + overhead > mtu { Fits::InPieces } else { Fits::Link };
-        if fits == Fits::InPieces && self.config.policy.oversize == Oversize::Icmp {
-            self.refuse_too_big(packet, parsed, mtu - overhead);
-            return None;
+        if fits == Fits::InPieces {
+            let mtu = (mtu - overhead) as u16; // below the link's, which has 16 bits
+            if let DoesNotFit::Refuse { mtu } = self.does_not_fit(&packet, parsed, mtu) {
+                self.refuse_too_big(packet, parsed, mtu);
+                return None;
+            }
         }
         if let Err(reason) = cut_out(&mut packet, parsed, ethernet::HEADER_LEN + overhead) {
             self.drop_packet(packet, reason);
             return None;
         }
-        self.outer_id = self.outer_id.wrapping_add(1);
         let outer = OuterV4Fields {
             dst_mac: mac,
             dst: address,
             // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
             dscp_ecn: parsed.traffic_class & 0xfc,
-            identification: self.outer_id,
+            // RFC 6864 §4.1: a whole packet is atomic, and only fragments need a number of their own.
+            identification: (fits == Fits::InPieces).then(|| self.config.identifications.next(address)),
             tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
         if self.outer.write(&outer, packet.data_mut(), user_len).is_err() {

@@ -10,7 +10,7 @@
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
-//! | [`node`], `ingress`, `handling`, `oversize` | one node: ports, steering, tunnels, what does not fit |
+//! | [`node`], `ingress`, `handling`, [`oversize`], [`identification`] | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
@@ -35,6 +35,7 @@ pub mod flat;
 pub mod flow;
 pub mod fragment_cache;
 mod handling;
+pub mod identification;
 mod ingress;
 pub mod live_tables;
 pub mod local;
@@ -59,6 +60,7 @@ pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
+pub use identification::Identifications;
 pub use live_tables::{Changes, LiveError, LiveSizes, LiveTables};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
 pub use pinned::{PinnedSizes, PinnedState, PinnedTables, Turns};

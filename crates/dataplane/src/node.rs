@@ -17,6 +17,7 @@ use crate::classify::Classifier;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
 use crate::handling::OUTER_TTL;
+use crate::identification::Identifications;
 use crate::own::OwnAddresses;
 use crate::policy::Policy;
 use crate::punt::{Punt, Why};
@@ -88,6 +89,8 @@ pub struct NodeConfig {
     pub addresses: Arc<[IpAddr]>,
     /// Where frames go on the outside links, to begin with.
     pub adjacencies: Arc<Adjacencies>,
+    /// What outer packets that are fragmented are identified by: the node's part, shared by all its workers.
+    pub identifications: Arc<Identifications>,
 }
 
 impl NodeConfig {
@@ -147,8 +150,6 @@ pub struct Node<P: PacketBuf> {
     fabric_queue: VecDeque<P>,
     /// What all outer headers have in common.
     pub(crate) outer: OuterV4Template,
-    /// Identification of the next outer packet.
-    pub(crate) outer_id: u16,
     /// State of the generator that draws VLB's intermediate nodes.
     pub(crate) random: u64,
 }
@@ -195,7 +196,6 @@ impl<P: PacketBuf> Node<P> {
             fabric_out: Burst::new(),
             fabric_queue: VecDeque::new(),
             outer,
-            outer_id: 0,
             random,
         }
     }

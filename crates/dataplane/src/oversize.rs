@@ -4,6 +4,7 @@ use crate::adjacency::NextHop;
 use crate::classify::Parsed;
 use crate::fabric_mac::OutputPort;
 use crate::node::Node;
+use crate::policy::DoesNotFit;
 use crate::reason::DropReason;
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::Plan;
@@ -18,6 +19,13 @@ pub const ICMP_PIECE: u8 = 255;
 pub const MAX_PIECES: u8 = 254;
 
 impl<P: PacketBuf> Node<P> {
+    /// What happens to a user's packet for which its tunnel has room for only `mtu` octets. Apart from the usual path.
+    #[cold]
+    pub(crate) fn does_not_fit(&self, packet: &P, parsed: &Parsed, mtu: u16) -> DoesNotFit {
+        let user = packet.data().get(usize::from(parsed.user_offset)..).unwrap_or_default();
+        self.config.policy.does_not_fit(user, mtu)
+    }
+
     /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
     pub(crate) fn send_fragmented(&mut self, packet: P, next_hop: NextHop) {
         let mtu = usize::from(self.config.policy.base_station_mtu);
@@ -52,7 +60,7 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
-    pub(crate) fn refuse_too_big(&mut self, packet: P, parsed: &Parsed, mtu: usize) {
+    pub(crate) fn refuse_too_big(&mut self, packet: P, parsed: &Parsed, mtu: u16) {
         if let Some((answer, next_hop)) = self.too_big_answer(&packet, parsed, mtu) {
             self.stats.icmp_sent += 1;
             self.send_via(OutputPort::Internet, answer, next_hop);
@@ -61,17 +69,16 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.
-    fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: usize) -> Option<(P, NextHop)> {
+    fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: u16) -> Option<(P, NextHop)> {
         let start = usize::from(parsed.user_offset);
         let user = packet.data().get(start..start + parsed.user_len)?;
         let mut message = [0; MAX_V6_LEN];
         let policy = &self.config.policy;
         let (len, ethertype) = if user.first()? >> 4 == 4 {
-            let mtu = mtu as u16; // below the link's, which is 16 bits
             let len = fragmentation_needed(user, policy.gateway_address, mtu, &mut message).ok()?;
             (len, ethernet::ETHERTYPE_IPV4)
         } else {
-            let len = packet_too_big(user, policy.gateway_address_v6, mtu as u32, &mut message).ok()?;
+            let len = packet_too_big(user, policy.gateway_address_v6, mtu.into(), &mut message).ok()?;
             (len, ethernet::ETHERTYPE_IPV6)
         };
         let mut answer = self.buffers.alloc()?;

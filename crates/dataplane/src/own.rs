@@ -8,16 +8,21 @@ use std::sync::Arc;
 pub(crate) struct OwnAddresses {
     all: Arc<[IpAddr]>,
     v4: Arc<[[u8; 4]]>,
+    v6: Arc<[[u8; 16]]>,
 }
 
 impl OwnAddresses {
     /// These.
     pub(crate) fn new(all: Arc<[IpAddr]>) -> Self {
-        let octets = |address: &IpAddr| match address {
+        let v4 = |address: &IpAddr| match address {
             IpAddr::V4(address) => Some(address.octets()),
             IpAddr::V6(_) => None,
         };
-        Self { v4: all.iter().filter_map(octets).collect(), all }
+        let v6 = |address: &IpAddr| match address {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => Some(address.octets()),
+        };
+        Self { v4: all.iter().filter_map(v4).collect(), v6: all.iter().filter_map(v6).collect(), all }
     }
 
     /// Whether it is one of them.
@@ -29,5 +34,11 @@ impl OwnAddresses {
     #[inline(always)]
     pub(crate) fn v4(&self) -> &[[u8; 4]] {
         &self.v4
+    }
+
+    /// Those of IPv6, as they stand in packets.
+    #[inline(always)]
+    pub(crate) fn v6(&self) -> &[[u8; 16]] {
+        &self.v6
     }
 }

@@ -1,15 +1,25 @@
-//! The packets that nearly all are, classified by one look at a fixed number of octets: untagged IPv4 without options,
-//! whole, with ports; or such a packet that carries a G-PDU with no more than a PDU session container. Everything else, and all that is wrong in
-//! any way, is left to the parsers, which give the reason. What is classified here is classified as they would.
+//! The quick parser: classifies usual packets by one look at a fixed number of octets. These are, untagged and whole:
+//!
+//! - downstream, keyed by five-tuple: IPv4 without options, with ports;
+//! - downstream, keyed by UE: IPv4 without options, or IPv6 without extension headers;
+//! - upstream: IPv4 without options with a G-PDU that has no extension header but a PDU session container.
+//!
+//! All other packets, and all malformed ones, are left to the parsers, which give the reason. What is classified here
+//! is classified as the parsers would.
+
+#[cfg(test)]
+mod tests;
 
 use crate::fabric_mac::OutputPort;
-use scalebricks_types::{FlowKey, Teid};
-use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN as ETHERNET_LEN};
+use crate::own::OwnAddresses;
+use scalebricks_types::{FlowKey, KeyProfile, Teid};
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, HEADER_LEN as ETHERNET_LEN};
 use scalebricks_wire::gtpu::PORT;
 use scalebricks_wire::gtpu::extension::kind::{NONE, PDU_SESSION_CONTAINER};
 use scalebricks_wire::ipv4::MIN_HEADER_LEN as IPV4_LEN;
-use scalebricks_wire::protocol::{UDP, has_ports};
-use std::net::Ipv4Addr;
+use scalebricks_wire::ipv6::HEADER_LEN as IPV6_LEN;
+use scalebricks_wire::protocol::{ICMPV6, UDP, has_ports};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is known of such a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +38,16 @@ const TO_USER: usize = ETHERNET_LEN + IPV4_LEN + 8 + 8;
 const LAST_UNICAST: u8 = 223;
 /// First two octets of IPv4 link-local addresses (RFC 3927 §2.1), the first in the lowest bits.
 const LINK_LOCAL: u16 = u16::from_le_bytes([169, 254]);
+/// IPv6 addresses whose first octet is this or more are link-local or multicast (RFC 4291 §2.4), or reserved.
+const FIRST_LOCAL_V6: u8 = 0xfe;
 /// GTP-U version 1, no optional fields; a G-PDU.
 const PLAIN_GPDU: u16 = 0x30ff;
-/// The same with an extension header, which 5G's base stations send: a PDU session container of one word, and no more.
-const GPDU_WITH_CONTAINER: u16 = 0x34ff;
-/// Octets of the optional fields and the container.
-const CONTAINER: usize = 8;
+/// The same with extension headers (E), as base stations of 5G send it.
+const GPDU_WITH_EXTENSION: u16 = 0x34ff;
+/// The flags S and PN: a sequence number, an N-PDU number. Their octets are there whenever E is set (TS 29.281 §5.1).
+const SEQUENCE_AND_N_PDU: u16 = 0x0300;
+/// Octets of the optional fields: sequence number, N-PDU number, type of the first extension header.
+const OPTIONAL: usize = 4;
 
 /// An IPv4 header without options and the ports behind it as three registers, each octet loaded once. Octets stand as in
 /// memory: the first in the lowest bits.
@@ -54,17 +68,23 @@ impl Headers {
         Self { length: word(0), source: word(8), destination: word(16) }
     }
 
-    /// The packet's stated length, if it is a plain packet for one station, neither from nor to a link-local address,
-    /// and of the `there` octets that there are it wants no more than all, and has room for ports.
+    /// The packet's stated length, if it is a plain packet with ports for one station, neither from nor to a link-local
+    /// address, and of the `there` octets that there are it wants no more than all.
     #[inline(always)]
     fn plain_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
+        let len = self.unicast_len(there, verify_checksum)?;
+        (has_ports(self.protocol()) && len >= IPV4_LEN + 4).then_some(len)
+    }
+
+    /// The same, whatever the packet carries.
+    #[inline(always)]
+    fn unicast_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
         let is_plain = self.length & LENGTH_MASK == PLAIN_LENGTH
             && self.destination as u8 <= LAST_UNICAST
             && !self.is_link_local()
-            && has_ports(self.protocol())
             && (!verify_checksum || self.checksum_ok());
         let len = usize::from(((self.length >> 16) as u16).swap_bytes());
-        (is_plain && len >= IPV4_LEN + 4 && len <= there).then_some(len)
+        (is_plain && len >= IPV4_LEN && len <= there).then_some(len)
     }
 
     /// The checksum of the header. The sum of 16-bit words is the same in either byte order (RFC 1071 §2), and may be
@@ -130,34 +150,65 @@ fn headers(head: &[u8; TO_PORTS]) -> Option<Headers> {
 
 /// A downstream packet, keyed by its five-tuple, for none of the node's own addresses.
 #[inline(always)]
-pub(crate) fn downstream(frame: &[u8], own: &[[u8; 4]], verify_checksum: bool) -> Option<Plain> {
+fn downstream(frame: &[u8], own: &OwnAddresses, verify_checksum: bool) -> Option<Plain> {
     let headers = headers(frame.first_chunk()?)?;
     let user_len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
-    if own.iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
+    if own.v4().iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
         return None;
     }
     let (key, traffic_class) = (headers.five_tuple(), headers.traffic_class());
     Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
 }
 
+/// A downstream packet, keyed by its UE, for none of the node's own addresses. Its protocol does not matter, so echo
+/// requests and replies are among them.
+#[inline(always)]
+fn downstream_ue(frame: &[u8], own: &OwnAddresses, verify_checksum: bool) -> Option<Plain> {
+    let Some(headers) = headers(frame.first_chunk()?) else {
+        return downstream_ue_v6(frame, own);
+    };
+    let user_len = headers.unicast_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
+    if own.v4().iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
+        return None;
+    }
+    let key = FlowKey::ue(IpAddr::V4(Ipv4Addr::from(u32::from_be(headers.dst()))));
+    let traffic_class = headers.traffic_class();
+    Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
+}
+
+/// The same of IPv6: keyed by its /64.
+#[inline(always)]
+fn downstream_ue_v6(frame: &[u8], own: &OwnAddresses) -> Option<Plain> {
+    let head: &[u8; ETHERNET_LEN + IPV6_LEN] = frame.first_chunk()?;
+    let is_ipv6 = head[12..ETHERNET_LEN] == ETHERTYPE_IPV6.to_be_bytes() && head[0] & 1 == 0;
+    let ip = &head[ETHERNET_LEN..];
+    let dst: &[u8; 16] = ip[24..].first_chunk()?;
+    let user_len = IPV6_LEN + usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+    let is_plain = is_ipv6
+        && ip[0] >> 4 == 6
+        && ip[8] < FIRST_LOCAL_V6
+        && dst[0] < FIRST_LOCAL_V6
+        // None of these is an extension header.
+        && (has_ports(ip[6]) || ip[6] == ICMPV6)
+        && ETHERNET_LEN + user_len <= frame.len();
+    if !is_plain || own.v6().contains(dst) {
+        return None;
+    }
+    let key = FlowKey::ue(IpAddr::V6(Ipv6Addr::from(*dst)));
+    let traffic_class = ip[0] << 4 | ip[1] >> 4;
+    Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
+}
+
 /// An upstream packet to the gateway, keyed by its tunnel.
 #[inline(always)]
-pub(crate) fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -> Option<Plain> {
+fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -> Option<Plain> {
     let head: &[u8; TO_USER] = frame.first_chunk()?;
     let headers = headers(head.first_chunk()?)?;
     let len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
     let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let to_user = match short(42) {
         PLAIN_GPDU => TO_USER,
-        GPDU_WITH_CONTAINER => {
-            // Sequence and N-PDU number are not there, whatever stands in their place.
-            let &[_, _, _, PDU_SESSION_CONTAINER, 1, _, _, NONE] =
-                frame.get(TO_USER..)?.first_chunk::<CONTAINER>()?
-            else {
-                return None;
-            };
-            TO_USER + CONTAINER
-        }
+        message if message & !SEQUENCE_AND_N_PDU == GPDU_WITH_EXTENSION => behind_container(frame)?,
         _ => return None,
     };
     let is_plain = headers.protocol() == UDP
@@ -175,6 +226,20 @@ pub(crate) fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -
     Some(Plain { key: FlowKey::teid(teid), user_offset: to_user as u16, user_len, traffic_class: 0 })
 }
 
+/// Where the user's packet starts behind a PDU session container that is the only extension header. Its length is in
+/// words, of which there are several where delays are measured (TS 38.415 §5.5.2.2).
+#[inline(always)]
+fn behind_container(frame: &[u8]) -> Option<usize> {
+    let &[_, _, _, PDU_SESSION_CONTAINER, words, ..] =
+        frame.get(TO_USER..)?.first_chunk::<{ OPTIONAL + 1 }>()?
+    else {
+        return None;
+    };
+    let end = TO_USER + OPTIONAL + usize::from(words) * 4;
+    // Without a word, this octet would be the type of the container itself.
+    (*frame.get(end - 1)? == NONE).then_some(end)
+}
+
 /// Where the user's packet goes that came in a tunnel.
 #[inline(always)]
 pub(crate) fn destination(user: &[u8], verify_checksum: bool) -> Option<Ipv4Addr> {
@@ -183,17 +248,19 @@ pub(crate) fn destination(user: &[u8], verify_checksum: bool) -> Option<Ipv4Addr
     Some(Ipv4Addr::from(u32::from_be(headers.dst())))
 }
 
-/// A packet of either direction.
+/// A packet of either direction. `profile` says what of a downstream packet is its key.
 #[inline(always)]
 pub(crate) fn of(
     frame: &[u8],
     output: OutputPort,
+    profile: KeyProfile,
     gateway: Ipv4Addr,
-    own: &[[u8; 4]],
+    own: &OwnAddresses,
     verify_checksum: bool,
 ) -> Option<Plain> {
-    match output {
-        OutputPort::BaseStation => downstream(frame, own, verify_checksum),
-        OutputPort::Internet => upstream(frame, gateway, verify_checksum),
+    match (output, profile) {
+        (OutputPort::BaseStation, KeyProfile::Flow5) => downstream(frame, own, verify_checksum),
+        (OutputPort::BaseStation, KeyProfile::Ue) => downstream_ue(frame, own, verify_checksum),
+        (OutputPort::Internet, _) => upstream(frame, gateway, verify_checksum),
     }
 }

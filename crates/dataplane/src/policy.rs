@@ -9,9 +9,23 @@ pub enum Oversize {
     /// The outer packet is fragmented, whatever the inner DF bit says: the tunnel hides it (TS 29.281 §4.2.2 has the
     /// outer network layer fragment).
     FragmentOuter,
-    /// The packet is dropped and its sender told the MTU: ICMP "fragmentation needed" (RFC 1191) or ICMPv6 "packet
-    /// too big" (RFC 8201).
+    /// Where the sender of the packet can send smaller ones, the packet is dropped and the sender is told the MTU: an
+    /// IPv4 packet with DF by ICMP "fragmentation needed" (RFC 1191 §4), an IPv6 packet by ICMPv6 "packet too big"
+    /// (RFC 8201). In all other cases the outer packet is fragmented: an IPv4 sender that leaves DF clear relies on
+    /// fragmentation, and an IPv6 sender need not send packets below 1,280 octets (RFC 8200 §5).
     Icmp,
+}
+
+/// What happens to one packet that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DoesNotFit {
+    /// The outer packet is fragmented.
+    Fragment,
+    /// The packet is dropped and its sender told this MTU.
+    Refuse {
+        /// Octets from the inner IP header on.
+        mtu: u16,
+    },
 }
 
 /// The policy of a cluster's nodes.
@@ -33,6 +47,26 @@ pub struct Policy {
 
 /// Smallest MTU accepted: what every IPv4 host must be able to reassemble (RFC 791 §3.1).
 pub const MIN_MTU: u16 = 576;
+
+/// The smallest link MTU of IPv6 (RFC 8200 §5): no "packet too big" names less.
+pub const MIN_MTU_V6: u16 = 1_280;
+
+impl Policy {
+    /// What happens to a user's packet for which a tunnel has room for only `mtu` octets.
+    ///
+    /// For IPv6 over a link with less room than [`MIN_MTU_V6`] this differs from RFC 4213 §3.2.2, which refuses packets
+    /// above 1,280 octets and fragments the others: a packet of 1,280 octets needs fragments too, so the refusal would
+    /// cost a packet and save nothing.
+    pub(crate) fn does_not_fit(&self, user: &[u8], mtu: u16) -> DoesNotFit {
+        const DONT_FRAGMENT: u8 = 0x40; // in octet 6 of IPv4 (RFC 791 §3.1)
+        let is_refused = match user {
+            _ if self.oversize == Oversize::FragmentOuter => false,
+            [first, _, _, _, _, _, flags, ..] if first >> 4 == 4 => flags & DONT_FRAGMENT != 0,
+            _ => mtu >= MIN_MTU_V6,
+        };
+        if is_refused { DoesNotFit::Refuse { mtu } } else { DoesNotFit::Fragment }
+    }
+}
 
 impl Default for Policy {
     /// Five-tuples, checksums verified, a 1,600-byte link whose excess is fragmented.

@@ -8,6 +8,7 @@ use crate::architecture::Architecture;
 use crate::classify::Classifier;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::flow::{FlowCount, FlowCounters, FlowState};
+use crate::identification::Identifications;
 use crate::node::{Node, NodeConfig, NodePorts, NodeTables};
 use crate::reason::DropReason;
 use crate::role::PortRole;
@@ -102,6 +103,9 @@ fn scratch(config: NodeConfig, tables: NodeTables, pool: Pool) -> (Node<Packet>,
         fabric: Box::new(fabric),
     };
     let tables = NodeTables { counters: Arc::new(FlowCounters::new(0)), ..tables };
+    // Numbers of its own: a traced packet uses none up.
+    let identifications = Arc::new(Identifications::new(config.id, config.size, 0));
+    let config = NodeConfig { identifications, ..config };
     let node = Node::new(config, tables, ports, Box::new(pool));
     (node, [far_internet, far_base_station, far_fabric])
 }

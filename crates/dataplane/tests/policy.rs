@@ -1,12 +1,9 @@
-//! What is dropped, by name; fragments, ICMP errors, packets that do not fit.
+//! What is dropped, by name; fragments, ICMP errors.
 mod common;
 
-use common::{
-    PEER_MAC, SERVER, bench, downstream, g_pdu, station, to_gateway, tunnelled, ue, upstream_inner,
-};
+use common::{PEER_MAC, bench, downstream, g_pdu, to_gateway, tunnelled, ue, upstream_inner};
 use etherparse::PacketBuilder;
-use scalebricks_dataplane::oversize::ICMP_PIECE;
-use scalebricks_dataplane::{Architecture, FabricMac, OutputPort, Oversize, Policy};
+use scalebricks_dataplane::{Architecture, FabricMac, OutputPort, Policy};
 use scalebricks_types::{KeyProfile, NodeId};
 
 const DOWN: OutputPort = OutputPort::BaseStation;
@@ -262,77 +259,6 @@ fn icmp_errors_follow_the_flow_they_are_about() {
     let request = PacketBuilder::ethernet2(PEER_MAC, [0; 6]).ipv4(router, ue(8).octets(), 60);
     request.icmpv4_echo_request(1, 2).write(&mut echo, b"ping").unwrap();
     assert_eq!(bench.one(0, DOWN, &echo, false).err(), Some("unknown_flow"));
-}
-
-#[test]
-fn what_does_not_fit_is_fragmented_outside_the_tunnel() {
-    let policy = Policy { base_station_mtu: 576, ..Policy::default() };
-    let mut bench = bench(Architecture::ScaleBricks, 4, policy);
-    for (n, len) in [(0, 520), (0, 1_472), (3, 1_452), (0, 30_000), (2, 512), (2, 513)] {
-        let frame = downstream(n, &vec![n as u8; len]);
-        let overhead = if n % 3 == 0 { 44 } else { 36 };
-        let left = bench.one(1, DOWN, &frame, false).unwrap();
-        if frame.len() - 14 + overhead <= 576 {
-            assert_eq!(left.len(), 1);
-            continue;
-        }
-        assert_eq!(
-            left.len(),
-            (frame.len() - 14 + overhead - 20).div_ceil(552),
-            "552 is the largest multiple of 8"
-        );
-        let mut whole = left[0].frame[..34].to_vec();
-        for (i, piece) in left.iter().enumerate() {
-            assert!(piece.frame.len() <= 14 + 576);
-            assert_eq!(usize::from(piece.tag.piece), i + 1);
-            let header = etherparse::Ipv4HeaderSlice::from_slice(&piece.frame[14..]).unwrap();
-            assert_eq!(header.header_checksum(), header.to_header().calc_header_checksum());
-            assert_eq!(usize::from(header.fragments_offset().value()) * 8, whole.len() - 34);
-            assert_eq!(header.more_fragments(), i + 1 < left.len());
-            whole.extend(&piece.frame[34..]);
-        }
-        let total = (whole.len() - 14) as u16;
-        whole[16..18].copy_from_slice(&total.to_be_bytes());
-        whole[20..22].fill(0);
-        fix_checksum(&mut whole);
-        let (dst, teid, _, inner) = tunnelled(&whole);
-        assert_eq!(dst, station(bench.flows[n as usize].base_station.0).address);
-        assert_eq!(teid, bench.flows[n as usize].downlink_teid.get());
-        assert_eq!(inner, frame[14..]);
-    }
-    let stats: Vec<_> = bench.cluster.nodes().iter().map(scalebricks_dataplane::Node::stats).collect();
-    assert_eq!(stats.iter().map(|s| s.packets_fragmented).sum::<u64>(), 5);
-    assert_eq!(stats.iter().map(|s| s.base_station_out).sum::<u64>(), 6);
-}
-
-#[test]
-fn what_does_not_fit_is_answered_where_configured() {
-    let policy = Policy { base_station_mtu: 1_000, oversize: Oversize::Icmp, ..Policy::default() };
-    let mut bench = bench(Architecture::ScaleBricks, 4, policy);
-    for n in [0, 1, 2, 3] {
-        let frame = downstream(n, &[7; 1_200]);
-        let id = bench.inject(2, DOWN, &frame, false);
-        let (left, dropped) = bench.run(1);
-        assert_eq!(
-            dropped.iter().map(|d| (d.tag.id, d.reason.name())).collect::<Vec<_>>(),
-            [(id, "fragmentation_needed")]
-        );
-        assert_eq!(left.len(), 1);
-        assert_eq!((left[0].output, left[0].tag.id, left[0].tag.piece), (UP, id, ICMP_PIECE));
-        let mtu = 1_000 - if n % 3 == 0 { 44 } else { 36 };
-        let ip = &left[0].frame[14..];
-        if n % 2 == 0 {
-            assert_eq!(ip[16..20], SERVER.octets(), "to the sender");
-            assert_eq!((ip[9], ip[20], ip[21]), (1, 3, 4), "fragmentation needed");
-            assert_eq!(u16::from_be_bytes([ip[26], ip[27]]), mtu);
-            assert_eq!(ip[28..48], frame[14..34], "quotes the packet");
-        } else {
-            assert_eq!(ip[24..40], common::SERVER6.octets());
-            assert_eq!((ip[6], ip[40], ip[41]), (58, 2, 0), "packet too big");
-            assert_eq!(u32::from_be_bytes([ip[44], ip[45], ip[46], ip[47]]), u32::from(mtu));
-            assert_eq!(ip[48..88], frame[14..54]);
-        }
-    }
 }
 
 #[test]

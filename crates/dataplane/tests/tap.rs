@@ -12,7 +12,8 @@ use scalebricks_dataplane::tap::{
     TooManyCaptures,
 };
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, DropReason, Node, NodeConfig, NodePorts, OutsideMacs, Policy, PortRole,
+    Adjacencies, Architecture, DropReason, Identifications, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
+    PortRole,
 };
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -87,6 +88,7 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
         macs: MACS,
         addresses: std::sync::Arc::new([]),
         adjacencies: std::sync::Arc::new(Adjacencies::fixed(MacAddr::default(), &[0, 1, 2, 3].map(station))),
+        identifications: std::sync::Arc::new(Identifications::new(NodeId::new(0), size, 0)),
     };
     let pool = Pool::new(512, 2_000).unwrap();
     let mut node = Node::new(config, tables.node_tables(NodeId::new(0)), ports, Box::new(pool.clone()));

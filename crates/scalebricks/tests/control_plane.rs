@@ -6,6 +6,7 @@
 use scalebricks::cluster::ControlPlane;
 use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
 use scalebricks::cluster::plane::{Accepted, RefusedChanges};
+use scalebricks_control::membership::Placement;
 use scalebricks_control::record::{Change, Heirs, Repin, Session};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Structure};
@@ -96,7 +97,7 @@ fn key(number: u32) -> FlowKey {
 }
 
 fn session(at: usize, value: u64) -> Session {
-    Session { node: node(at), value: [value, 1] }
+    Session::new(node(at), [value, 1])
 }
 
 #[test]
@@ -203,6 +204,98 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
         cluster.settle(&[(2, accepted)]).await;
         now.insert(keys[0], session(2, 9));
         cluster.check(&now).await;
+    });
+}
+
+/// The two keys of a flow, which lie in partitions of their own.
+fn keys_of(flow: u32) -> [FlowKey; 2] {
+    [key(flow), FlowKey::ue(std::net::Ipv4Addr::from(0x0a00_0000 | flow).into())]
+}
+
+fn pins(flow: u32, at: usize) -> Vec<Change> {
+    let session = Session::new(node(at), [u64::from(flow) << 32 | 7, 1]);
+    keys_of(flow).map(|key| Change::Upsert(key, session)).to_vec()
+}
+
+/// Where flows are, once none is at a node that is to have none: both keys of each at one node.
+async fn one_node_each(cluster: &Cluster, by: usize, flows: u32, without: &[usize]) -> Vec<usize> {
+    let began = std::time::Instant::now();
+    let mut places = Vec::new();
+    'again: while places.len() < flows as usize {
+        places.clear();
+        for flow in 0..flows {
+            let mut nodes = Vec::new();
+            for key in keys_of(flow) {
+                let found = cluster.plane(by).session(&key).await.ok().flatten();
+                let at = found.map(|session| usize::from(session.node.get()));
+                if at.is_none_or(|at| without.contains(&at)) {
+                    assert!(began.elapsed() < PATIENCE, "flow {flow} is at {at:?}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue 'again;
+                }
+                nodes.extend(at);
+            }
+            assert_eq!(nodes[0], nodes[1], "flow {flow}");
+            places.push(nodes[0]);
+        }
+    }
+    places
+}
+
+/// Pins new flows to a node until that is refused: the last ones by nodes that have not heard that it is gone or drained.
+async fn pin_until_refused(cluster: &Cluster, by: usize, at: usize, flows: &mut u32) -> RefusedChanges {
+    let began = std::time::Instant::now();
+    loop {
+        match cluster.plane(by).accept(pins(*flows, at)).await {
+            Ok(_) => *flows += 1,
+            Err(refused) => return refused,
+        }
+        assert!(began.elapsed() < PATIENCE, "{flows} flows, and none is refused");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[test]
+fn both_directions_of_a_flow_have_one_heir() {
+    run(async {
+        let mut cluster = Cluster::new(4).await;
+        let mut flows = 1_000;
+        let changes = (0..flows).flat_map(|flow| pins(flow, flow as usize % 4)).collect();
+        let accepted = cluster.plane(0).accept(changes).await.unwrap();
+        cluster.settle(&[(0, accepted)]).await;
+        let before = one_node_each(&cluster, 0, flows, &[]).await;
+
+        // One dies, and flows are pinned to it until the node that is asked knows.
+        cluster.nodes.kill(node(2));
+        let refused = pin_until_refused(&cluster, 1, 2, &mut flows).await;
+        assert_eq!(refused, RefusedChanges::NodeNotAlive(node(2)));
+        let died = one_node_each(&cluster, 0, flows, &[2]).await;
+        assert!(before.iter().zip(&died).all(|(before, after)| before == after || *before == 2));
+
+        // One is drained at a node, and another goes on pinning to it.
+        let drain = |is_drained| move |placement: &mut Placement| placement.set_drained(node(1), is_drained);
+        let (placed, refused) =
+            tokio::join!(cluster.plane(0).place(drain(true)), pin_until_refused(&cluster, 3, 1, &mut flows),);
+        placed.unwrap();
+        assert!(matches!(refused, RefusedChanges::Drained(_) | RefusedChanges::NotOpen(_)), "{refused}");
+        let drained = one_node_each(&cluster, 0, flows, &[1, 2]).await;
+        assert!(died.iter().zip(&drained).all(|(before, after)| before == after || *before == 1));
+
+        // Heirs die, too: two are left, one of them drained.
+        cluster.nodes.kill(node(3));
+        let alone = one_node_each(&cluster, 0, flows, &[1, 2, 3]).await;
+        assert!(alone.iter().all(|at| *at == 0));
+
+        // What is pinned back stays there, whoever else comes back.
+        cluster.plane(0).place(drain(false)).await.unwrap();
+        let changes = (0..10).flat_map(|flow| pins(flow, 1)).collect();
+        let accepted = cluster.plane(0).accept(changes).await.unwrap();
+        cluster.settle(&[(0, accepted)]).await;
+        cluster.start(2).await;
+        cluster.start(3).await;
+        cluster.wait("all are back", |cluster| cluster.nodes.is_whole()).await;
+        let back = one_node_each(&cluster, 2, flows, &[2, 3]).await;
+        assert!(back.iter().enumerate().all(|(flow, at)| *at == usize::from(flow < 10)), "{back:?}");
     });
 }
 

@@ -99,7 +99,7 @@ fn what_a_restart_replays_is_bounded_in_bytes_and_the_log_and_disk_follow() {
         let mut appended = 0;
         let mut entries = 0;
         while appended < 3 * REPLAY.bytes {
-            let session = |n| Session { node: node(0), value: [n, entries] };
+            let session = |n| Session::new(node(0), [n, entries]);
             wanted.extend((0..4_000).map(|n| (key(n), session(n))));
             let changes: Vec<Change> = wanted.iter().map(|(key, at)| Change::Upsert(*key, *at)).collect();
             appended += scalebricks_control::record::encode(&changes).unwrap().len() as u64;
@@ -164,7 +164,7 @@ fn nodes_follow_a_log_that_was_replaced_by_an_older_one() {
         let engine = Arc::new(RemoteEngine::connect(socket.clone(), ClientOptions::default()).unwrap());
         let mut cluster = start(engine, shape(4), 3).await;
         let key = |n: u32| FlowKey::teid(Teid::new(n + 1));
-        let session = |at: u32, value| Session { node: node(at as usize % 3), value: [value, 1] };
+        let session = |at: u32, value| Session::new(node(at as usize % 3), [value, 1]);
         let mut old: HashMap<_, _> = (0..300).map(|n| (key(n), session(n, 1))).collect();
         let changes = old.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
         settle(&cluster, 0, &accept(&cluster, 0, changes).await).await;

@@ -38,7 +38,7 @@ fn key(number: u32) -> FlowKey {
 }
 
 fn session(at: usize, value: u64) -> Session {
-    Session { node: node(at), value: [value, 1] }
+    Session::new(node(at), [value, 1])
 }
 
 struct Cluster {
@@ -110,7 +110,10 @@ impl Cluster {
     async fn place(&self, by: usize, change: impl Fn(&mut Placement) + Send + Sync + 'static) -> Placement {
         let placed = self.plane(by).place(change).await.unwrap();
         self.wait("all know", |cluster| {
-            cluster.nodes.nodes().all(|(_, node)| node.plane.placement() == placed)
+            let epoch = cluster.nodes.nodes().map(|(_, node)| node.plane.view().epoch()).max();
+            let knows =
+                |plane: &ControlPlane| plane.placement() == placed && Some(plane.view().epoch()) == epoch;
+            cluster.nodes.nodes().all(|(_, node)| knows(&node.plane))
         })
         .await;
         placed

@@ -122,8 +122,8 @@ impl OuterV4 {
     }
 }
 
-/// What the outer stacks over IPv4 of one sender have in common, worked out once. Makes the same octets as [`OuterV4`],
-/// of packets that may be fragmented: in whole words, most of the checksum known.
+/// What the outer stacks over IPv4 of one sender have in common, worked out once. Makes the same octets as [`OuterV4`]:
+/// in whole words, most of the checksum known.
 #[derive(Debug, Clone, Copy)]
 pub struct OuterV4Template {
     /// The source's first two octets, in the high bits, and its others with the Ethertype behind them.
@@ -143,14 +143,18 @@ pub struct OuterV4Fields {
     pub dst: Ipv4Addr,
     /// DSCP and ECN of the outer header.
     pub dscp_ecn: u8,
-    /// Identification.
-    pub identification: u16,
+    /// The identification of a packet that will be fragmented: DF is clear, and the number must be unique for source,
+    /// destination and protocol within a datagram's lifetime (RFC 6864 §4.3). `None`: an atomic packet, which has DF
+    /// set and identification 0 (RFC 6864 §4.1: any value will do).
+    pub identification: Option<u16>,
     /// The tunnel.
     pub tunnel: Tunnel,
 }
 
 /// The first octets of an IPv4 header.
 const VERSION_AND_LEN: u64 = 0x45;
+/// DF in the 16 bits of flags and fragment offset (RFC 791 §3.1).
+const DONT_FRAGMENT: u16 = 0x4000;
 
 impl OuterV4Template {
     /// The common part of what `src` sends from `src_mac` with this time to live.
@@ -196,25 +200,25 @@ impl OuterV4Template {
         }
         let head = frame.first_chunk_mut::<OUTER_V4_LEN>().ok_or(WriteError::NoRoom)?;
         let (teid, dst) = (fields.tunnel.teid.get(), fields.dst.to_bits());
-        // No step of this sum overflows: ten numbers of 16 bits.
-        let sum = self.sum
-            + u32::from(fields.dscp_ecn)
-            + total_len as u32
-            + u32::from(fields.identification)
-            + halves(fields.dst);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         // Octets as in memory, the first in the lowest bits.
         let short = |number: u16| u64::from(number.swap_bytes());
+        // Identification, flags and fragment offset as they stand in the header, and what they add to its sum. Constants
+        // of an atomic packet, as nearly all are.
+        let (fragment_fields, fragment_sum) = match fields.identification {
+            None => (short(DONT_FRAGMENT) << 32, u32::from(DONT_FRAGMENT)),
+            Some(identification) => (short(identification) << 16, u32::from(identification)),
+        };
+        // No step of this sum overflows: ten numbers of 16 bits.
+        let sum =
+            self.sum + u32::from(fields.dscp_ecn) + total_len as u32 + fragment_sum + halves(fields.dst);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         let [a, b, c, d, e, f] = fields.dst_mac.0;
         let flags = message::gpdu_flags(fields.tunnel.qfi.is_some());
         let words = [
             u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) | self.src_mac[0],
             self.src_mac[1] | (VERSION_AND_LEN | u64::from(fields.dscp_ecn) << 8) << 48,
-            short(total_len as u16)
-                | short(fields.identification) << 16
-                | self.ttl << 48
-                | u64::from(protocol::UDP) << 56,
+            short(total_len as u16) | fragment_fields | self.ttl << 48 | u64::from(protocol::UDP) << 56,
             short(sum) | self.src << 16 | short((dst >> 16) as u16) << 48,
             short(dst as u16)
                 | short(fields.tunnel.src_port) << 16

@@ -104,14 +104,18 @@ proptest! {
     /// The template writes what the plain writer writes, of any length, and fails where it fails.
     #[test]
     fn a_template_writes_the_same_octets(
-        macs: [[u8; 6]; 2], addresses: [u32; 2], dscp_ecn: u8, identification: u16, ttl: u8, teid: u32,
+        macs: [[u8; 6]; 2], addresses: [u32; 2], dscp_ecn: u8, identification: Option<u16>, ttl: u8, teid: u32,
         qfi in proptest::option::of(0u8..64), src_port: u16,
         inner_len in prop_oneof![0usize..2_000, 65_000usize..66_000, Just(usize::MAX)], room in 40usize..70,
     ) {
         let tunnel = Tunnel { teid: Teid::new(teid), qfi: qfi.map(|qfi| Qfi::new(qfi).unwrap()), src_port };
         let [dst_mac, src_mac] = macs.map(MacAddr);
         let [dst, src] = addresses.map(std::net::Ipv4Addr::from);
-        let plain = OuterV4 { dst_mac, src_mac, src, dst, dscp_ecn, identification, dont_fragment: false, ttl, tunnel };
+        let plain = OuterV4 {
+            dst_mac, src_mac, src, dst, dscp_ecn, ttl, tunnel,
+            identification: identification.unwrap_or(0),
+            dont_fragment: identification.is_none(),
+        };
         let template = OuterV4Template::new(src_mac, src, ttl);
         let fields = OuterV4Fields { dst_mac, dst, dscp_ecn, identification, tunnel };
         let (mut wanted, mut got) = (vec![0xee; room], vec![0xee; room]);

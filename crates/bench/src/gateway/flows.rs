@@ -2,7 +2,8 @@
 
 use crate::keys::mix;
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, BaseStationId, FlowState, NodeConfig, OutsideMacs, Policy,
+    Adjacencies, Architecture, BaseStation, BaseStationId, FlowState, Identifications, NodeConfig,
+    OutsideMacs, Policy,
 };
 use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, HashSeed, KeyHasher, NodeId, Teid};
 use scalebricks_wire::MacAddr;
@@ -106,5 +107,6 @@ pub fn node_config(size: ClusterSize, architecture: Architecture) -> NodeConfig 
         // As a node on real links has.
         addresses: Arc::new([IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))]),
         adjacencies: Arc::new(Adjacencies::fixed(MACS.router, &base_stations())),
+        identifications: Arc::new(Identifications::new(HERE, size, 0)),
     }
 }

@@ -22,6 +22,7 @@ mod ownership;
 mod packet;
 mod reports;
 mod reshaping;
+mod tenures;
 
 pub use keeping::{REPLAY, SNAPSHOT_AGE};
 pub use ownership::REST;
@@ -30,9 +31,9 @@ pub use reports::REPORT_EVERY;
 
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Beat, Membership, Placement, View};
+use crate::membership::{self, Beat, Membership, View};
 use crate::partition::{EntryError, Outcome, Partition, Void};
-use crate::record::{Repin, Reshape};
+use crate::record::{Closure, Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
 use keeping::Keeping;
@@ -41,6 +42,7 @@ use reports::Early;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tenures::KnownTenures;
 
 /// Time between two looks at all partitions that are this node's; those to which something happened are looked at every time.
 const SWEEP_EVERY: Duration = Duration::from_millis(5);
@@ -65,6 +67,8 @@ pub enum Action {
     Unload(PartitionId),
     /// Append this to the partition's log, until it is there, and say so by [`Agent::repinned`].
     Repin(PartitionId, Repin),
+    /// Append these to the partition's log, in this order, until they are there, and say so by [`Agent::closed`].
+    Close(PartitionId, Vec<Closure>),
     /// Append to the partition's log that its bits get this shape, until it is there, and say so by [`Agent::reshaped`].
     Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
@@ -97,6 +101,8 @@ pub struct AgentStats {
     pub repins: u64,
     /// Partitions whose bits here were found to be wrong, and replaced.
     pub astray: u64,
+    /// Partitions whose entries in the FIB here were found to be wrong, and loaded anew.
+    pub fib_astray: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
     pub begun_anew: u64,
     /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
@@ -115,7 +121,7 @@ pub struct Agent<T> {
     touched: BTreeSet<PartitionId>,
     next_sweep: Duration,
     early: Early,
-    placement: Placement,
+    tenures: KnownTenures,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
     /// How often the GPT refused what it should take, since when.
@@ -140,6 +146,7 @@ impl<T: Tables> Agent<T> {
         grace: Duration,
         now: Duration,
     ) -> Self {
+        let tenures = KnownTenures::new(&view);
         let membership = Membership::new(me, view, revision, now);
         let replica = Replica::new(tables, partitions, grace, membership.life());
         Self {
@@ -151,7 +158,7 @@ impl<T: Tables> Agent<T> {
             touched: BTreeSet::new(),
             next_sweep: now,
             early: Early::default(),
-            placement: Placement::default(),
+            tenures,
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
@@ -216,11 +223,6 @@ impl<T: Tables> Agent<T> {
             && (0..self.partitions.get()).all(|at| self.replica.has_caught_up(PartitionId(at as u16)))
     }
 
-    /// Who is to get no keys, and who takes whose.
-    pub fn set_placement(&mut self, placement: Placement) {
-        self.placement = placement;
-    }
-
     /// The record of membership is now this one.
     pub fn viewed(&mut self, revision: Revision, view: View, now: Duration) {
         let before = self.membership.view().epoch();
@@ -230,6 +232,7 @@ impl<T: Tables> Agent<T> {
             self.next_report = now;
         }
         self.next_sweep = now;
+        self.tenures.viewed(self.membership.view(), now);
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();
@@ -320,6 +323,13 @@ impl<T: Tables> Agent<T> {
         }
     }
 
+    /// An [`Action::Close`] is in the log.
+    pub fn closed(&mut self, partition: PartitionId) {
+        if let Some(ownership) = self.owned.get_mut(&partition) {
+            ownership.closed();
+        }
+    }
+
     /// Something came from another node.
     pub fn packet(&mut self, from: NodeId, packet: Packet, now: Duration) {
         match packet {
@@ -340,6 +350,7 @@ impl<T: Tables> Agent<T> {
             Ok(true) => {}
             Err(Trouble::Gap(..)) => self.stats.gaps += 1,
             Err(Trouble::Astray(_)) => self.stats.astray += 1,
+            Err(Trouble::FibAstray(_)) => self.stats.fib_astray += 1,
             Err(Trouble::Rewound(..)) => self.stats.rewound += 1,
             Err(Trouble::Gpt(_)) => {
                 self.stats.refused += 1;
@@ -362,8 +373,16 @@ impl<T: Tables> Agent<T> {
                 membership::Action::Beat(beat) => Action::Beat(beat),
                 membership::Action::Pulse => Action::Pulse,
                 membership::Action::Listen(listens) => Action::Listen(listens),
-                membership::Action::Propose(revision, view) => Action::Propose(revision, view),
+                membership::Action::Propose(revision, view) => {
+                    let view = self.with_tenures(&view, now).unwrap_or(view);
+                    Action::Propose(revision, view)
+                }
             });
+        }
+        self.settle_tenures(now, &mut actions);
+        if self.spoken() >= Version::PIECES && self.replica.sweep(now) {
+            // The owners compare it with their own, which know the newest positions best.
+            self.next_report = now;
         }
         self.own(now, &mut actions);
         self.reshape(now, &mut actions);
@@ -404,9 +423,14 @@ impl<T: Tables> Agent<T> {
             let partition = *partition;
             let Some(ownership) = self.owned.get_mut(&partition) else { continue };
             actions.extend(ownership.doubt(now).map(|reported| Action::Confirm(partition, reported)));
-            for repin in ownership.repins(view, &self.placement, now) {
+            for repin in ownership.repins(view, &self.tenures.placement, now) {
                 self.stats.repins += 1;
                 actions.push(Action::Repin(partition, repin));
+            }
+            let closures = ownership.closures(view, now);
+            if !closures.is_empty() {
+                self.stats.repins += closures.len() as u64;
+                actions.push(Action::Close(partition, closures));
             }
         }
         self.keep_old(&looked_at, now);

@@ -4,8 +4,9 @@ use super::keeping::SNAPSHOT_AGE;
 use crate::distribution::{Message, Owner};
 use crate::membership::{Placement, View};
 use crate::partition::Partition;
-use crate::record::{Repin, Reshape};
+use crate::record::{Closure, Epoch, Repin, Reshape};
 use crate::replay::{Limits, Replay};
+use crate::version::Version;
 use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,10 +38,24 @@ struct Reshaping {
     is_in_log: bool,
 }
 
+/// Closures that were asked to be appended here.
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    /// The newest of them.
+    newest: Epoch,
+    at: Duration,
+    is_in_log: bool,
+}
+
 /// A partition of this node.
 #[derive(Debug)]
 pub(super) struct Ownership {
     state: State,
+    /// The epoch of the last view of which the partition had all closures.
+    complete_in: Option<u64>,
+    /// Since when the partition lacks a closure of the view.
+    lacks_since: Option<Duration>,
+    closing: Option<Closing>,
     repinned: BTreeMap<NodeId, Repinned>,
     reshaping: Option<Reshaping>,
     /// Where its log was when it was loaded.
@@ -69,6 +84,9 @@ impl Ownership {
     pub(super) const fn new(limits: Limits) -> Self {
         Self {
             state: State::Loading,
+            complete_in: None,
+            lacks_since: None,
+            closing: None,
             repinned: BTreeMap::new(),
             reshaping: None,
             last: Position(0),
@@ -125,6 +143,7 @@ impl Ownership {
     /// Nodes come and go.
     pub(super) fn follow(&mut self, view: &View) {
         let Some(owner) = self.owner_mut() else { return };
+        owner.speak(view.spoken());
         for (node, member) in view.members() {
             if member.is_alive {
                 owner.joined(node, member.life);
@@ -137,6 +156,12 @@ impl Ownership {
     pub(super) fn repinned(&mut self, from: NodeId) {
         if let Some(repinned) = self.repinned.get_mut(&from) {
             repinned.is_in_log = true;
+        }
+    }
+
+    pub(super) fn closed(&mut self) {
+        if let Some(closing) = &mut self.closing {
+            closing.is_in_log = true;
         }
     }
 
@@ -163,11 +188,43 @@ impl Ownership {
         is_due
     }
 
-    /// What is to be appended for nodes that are dead or drained and still have keys.
+    /// The closures of the view that are to be appended, as the partition lacks them; in their order, of which the log must keep that
+    /// of each node. All partitions get all of them, whether they have keys of the node or not: some may be on their way.
+    pub(super) fn closures(&mut self, view: &View, now: Duration) -> Vec<Closure> {
+        let State::Running(owner) = &self.state else { return Vec::new() };
+        let partition = owner.partition();
+        let is_complete = self.complete_in == Some(view.epoch());
+        if is_complete || partition.position() < self.last || view.spoken() < Version::TENURES {
+            return Vec::new();
+        }
+        let known = partition.closures();
+        let lacks = |closure: &Closure| closure.epoch > known.newest_of(closure.node);
+        let lacking: Vec<Closure> = view.closures().iter().filter(lacks).collect();
+        let Some(newest) = lacking.last().map(|closure| closure.epoch) else {
+            (self.complete_in, self.lacks_since, self.closing) = (Some(view.epoch()), None, None);
+            return lacking;
+        };
+        // Whoever drains a node appends its closure, too, at once.
+        let since = *self.lacks_since.get_or_insert(now);
+        let is_alive = |closure: &Closure| view.member(closure.node).is_some_and(|member| member.is_alive);
+        if now < since + AGAIN && lacking.iter().all(is_alive) {
+            return Vec::new();
+        }
+        let is_due = self
+            .closing
+            .is_none_or(|last| last.is_in_log && (now >= last.at + AGAIN || newest > last.newest));
+        if !is_due {
+            return Vec::new();
+        }
+        self.closing = Some(Closing { newest, at: now, is_in_log: false });
+        lacking
+    }
+
+    /// What is to be appended for nodes that are dead or drained and still have keys, while a member does not know of tenures.
     pub(super) fn repins(&mut self, view: &View, placement: &Placement, now: Duration) -> Vec<Repin> {
         let State::Running(owner) = &self.state else { return Vec::new() };
         let partition = owner.partition();
-        if partition.position() < self.last {
+        if partition.position() < self.last || view.spoken() >= Version::TENURES {
             return Vec::new();
         }
         let mut repins = Vec::new();

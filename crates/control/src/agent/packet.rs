@@ -42,7 +42,8 @@ mod tests {
 
     fn report(partition: u16) -> Report {
         let partition = PartitionId(partition);
-        Report { partition, life: 3, fib: Position(4), whole: Position(5), gpt: Position(6), again: 7 }
+        let (fib, whole, gpt) = (Position(4), Position(5), Position(6));
+        Report { fib, whole, gpt, again: 7, ..Report::new(partition, 3) }
     }
 
     #[test]

@@ -8,20 +8,23 @@
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
 //! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4) |
-//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4) |
+//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4); since version 3 wholes (4), what it has of a FIB and of a delta (24 each), sweep: number (4), position, digest (8 each) |
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
+//! | 7 | FIB piece, since version 3 | partition (2), position, keys, first (8 each), wrong (4), number of entries (4), each: key and value (16) |
+//! | 8 | GPT piece, since version 3 | partition (2), position, previous, bytes, first (8 each), length (4), bytes |
 //! | 9 | rewind, since version 3 | partition (2), life, last position (8 each), again (4) |
 //!
-//! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding in each version. A message is as long as
-//! what it says: whoever carries it cuts and joins.
+//! A key is its number of words, 2 or 5, in one octet, and the words. One message has one encoding in each version. What a node has of an image is its
+//! position, the position that it begins at, and how much (8 each).
 
-use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
+use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
 use crate::version::Version;
-use scalebricks_tables::fib::FibOp;
-use scalebricks_types::{Delta, PartitionId, Position};
+use scalebricks_tables::FibValue;
+use scalebricks_tables::fib::{FibDigest, FibOp};
+use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
 
 mod kind {
     pub(super) const FIB: u8 = 1;
@@ -30,6 +33,8 @@ mod kind {
     pub(super) const TARGET: u8 = 4;
     pub(super) const REPORT: u8 = 5;
     pub(super) const DIGEST: u8 = 6;
+    pub(super) const FIB_PIECE: u8 = 7;
+    pub(super) const GPT_PIECE: u8 = 8;
     pub(super) const REWIND: u8 = 9;
 }
 
@@ -82,8 +87,8 @@ fn count(reader: &mut Reader<'_>, least: usize) -> Result<(u32, usize), DecodeEr
 }
 
 impl Message {
-    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of a digest or a rewind nothing
-    /// is left.
+    /// The message as bytes, as nodes of this version understand it. What it cannot say is left out; of digests, pieces and
+    /// rewinds nothing is left.
     pub fn encode(&self, version: Version) -> Vec<u8> {
         match self {
             Self::Fib(update) => {
@@ -100,11 +105,7 @@ impl Message {
                 let mut out = start(kind::FIB_WHOLE, version);
                 put_partition(&mut out, whole.partition);
                 put_words(&mut out, &[whole.position.0]);
-                put_count(&mut out, whole.entries.len());
-                for (key, value) in &whole.entries {
-                    put_key(&mut out, key);
-                    put_words(&mut out, value);
-                }
+                put_entries(&mut out, &whole.entries);
                 out
             }
             Self::Gpt(deltas) => {
@@ -134,6 +135,24 @@ impl Message {
                 out.extend_from_slice(&digest.to_le_bytes());
                 out
             }
+            Self::FibPiece(piece) if version >= Version::PIECES => {
+                let FibPiece { partition, position, keys, first, wrong, entries } = piece;
+                let mut out = start(kind::FIB_PIECE, version);
+                put_partition(&mut out, *partition);
+                put_words(&mut out, &[position.0, *keys, *first]);
+                out.extend_from_slice(&wrong.to_le_bytes());
+                put_entries(&mut out, entries);
+                out
+            }
+            Self::GptPiece(piece) if version >= Version::PIECES => {
+                let GptPiece { partition, position, previous, bytes, first, part } = piece;
+                let mut out = start(kind::GPT_PIECE, version);
+                put_partition(&mut out, *partition);
+                put_words(&mut out, &[position.0, previous.0, *bytes, *first]);
+                put_count(&mut out, part.len());
+                out.extend_from_slice(part);
+                out
+            }
             Self::Rewind(Rewind { partition, life, again, last }) if version >= Version::REWINDS => {
                 let mut out = start(kind::REWIND, version);
                 put_partition(&mut out, *partition);
@@ -141,7 +160,9 @@ impl Message {
                 out.extend_from_slice(&again.to_le_bytes());
                 out
             }
-            Self::Digest(_) | Self::Rewind(_) => Self::Gpt(Vec::new()).encode(version),
+            Self::Digest(_) | Self::FibPiece(_) | Self::GptPiece(_) | Self::Rewind(_) => {
+                Self::Gpt(Vec::new()).encode(version)
+            }
         }
     }
 
@@ -166,12 +187,7 @@ impl Message {
             kind::FIB_WHOLE => {
                 let partition = partition(reader)?;
                 let [position] = positions(reader)?;
-                let (count, room) = count(reader, 33)?;
-                let mut entries = Vec::with_capacity(room);
-                for _ in 0..count {
-                    entries.push((reader.key()?, reader.words()?));
-                }
-                Self::FibWhole(FibWhole { partition, position, entries })
+                Self::FibWhole(FibWhole { partition, position, entries: entries(reader)? })
             }
             kind::GPT => {
                 let (count, room) = count(reader, 32)?;
@@ -199,6 +215,22 @@ impl Message {
                 let [gpt] = positions(reader)?;
                 Self::Digest(Digest { partition, gpt, digest: u32::from_le_bytes(reader.take()?) })
             }
+            kind::FIB_PIECE if version >= Version::PIECES => {
+                let partition = partition(reader)?;
+                let [position] = positions(reader)?;
+                let [keys, first] = reader.words()?;
+                let wrong = u32::from_le_bytes(reader.take()?);
+                let entries = entries(reader)?;
+                Self::FibPiece(FibPiece { partition, position, keys, first, wrong, entries })
+            }
+            kind::GPT_PIECE if version >= Version::PIECES => {
+                let partition = partition(reader)?;
+                let [position, previous] = positions(reader)?;
+                let [bytes, first] = reader.words()?;
+                let len = u32::from_le_bytes(reader.take()?) as usize;
+                let part = reader.bytes(len)?.to_vec();
+                Self::GptPiece(GptPiece { partition, position, previous, bytes, first, part })
+            }
             kind::REWIND if version >= Version::REWINDS => {
                 let partition = partition(reader)?;
                 let [life, last] = reader.words()?;
@@ -225,6 +257,33 @@ fn put_op(out: &mut Vec<u8>, op: &FibOp) {
     }
 }
 
+fn put_entries(out: &mut Vec<u8>, entries: &[(FlowKey, FibValue)]) {
+    put_count(out, entries.len());
+    for (key, value) in entries {
+        put_key(out, key);
+        put_words(out, value);
+    }
+}
+
+fn entries(reader: &mut Reader<'_>) -> Result<Vec<(FlowKey, FibValue)>, DecodeError> {
+    let (count, room) = count(reader, 33)?;
+    let mut entries = Vec::with_capacity(room);
+    for _ in 0..count {
+        entries.push((reader.key()?, reader.words()?));
+    }
+    Ok(entries)
+}
+
+fn put_part(out: &mut Vec<u8>, part: &Part) {
+    put_words(out, &[part.at.0, part.since.0, part.have]);
+}
+
+fn part(reader: &mut Reader<'_>) -> Result<Part, DecodeError> {
+    let [at, since] = positions(reader)?;
+    let [have] = reader.words()?;
+    Ok(Part { at, since, have })
+}
+
 fn op(reader: &mut Reader<'_>) -> Result<FibOp, DecodeError> {
     match reader.take()? {
         [SET] => Ok(FibOp::Set(reader.key()?, reader.words()?)),
@@ -245,8 +304,10 @@ impl Report {
     /// The length of every report that begins like these bytes; `None` if they begin no report.
     pub(crate) fn len(bytes: &[u8]) -> Option<usize> {
         let is_one = bytes.get(2) == Some(&kind::REPORT);
-        let is_first = bytes.first_chunk() == Some(&Version::FIRST.get().to_le_bytes());
-        is_one.then_some(4 + 2 + 4 * 8 + if is_first { 0 } else { 4 })
+        let version = Version::told(u16::from_le_bytes(*bytes.first_chunk()?));
+        let reshapes = if version >= Version::RESHAPES { 4 } else { 0 };
+        let pieces = if version >= Version::PIECES { 4 + 2 * 24 + 4 + 2 * 8 } else { 0 };
+        is_one.then_some(4 + 2 + 4 * 8 + reshapes + pieces)
     }
 
     /// The report as bytes, as nodes of this version understand it.
@@ -256,6 +317,13 @@ impl Report {
         put_words(&mut out, &[self.life, self.fib.0, self.whole.0, self.gpt.0]);
         if version >= Version::RESHAPES {
             out.extend_from_slice(&self.again.to_le_bytes());
+        }
+        if version >= Version::PIECES {
+            out.extend_from_slice(&self.wholes.to_le_bytes());
+            put_part(&mut out, &self.fib_part);
+            put_part(&mut out, &self.gpt_part);
+            out.extend_from_slice(&self.sweep.number.to_le_bytes());
+            put_words(&mut out, &[self.sweep.at.0, self.sweep.digest.get()]);
         }
         out
     }
@@ -272,156 +340,20 @@ impl Report {
         let partition = partition(&mut reader)?;
         let [life] = reader.words()?;
         let [fib, whole, gpt] = positions(&mut reader)?;
-        let again = if version >= Version::RESHAPES { u32::from_le_bytes(reader.take()?) } else { 0 };
-        close(&reader, Self { partition, life, fib, whole, gpt, again })
+        let mut report = Self { fib, whole, gpt, ..Self::new(partition, life) };
+        if version >= Version::RESHAPES {
+            report.again = u32::from_le_bytes(reader.take()?);
+        }
+        if version >= Version::PIECES {
+            report.wholes = u32::from_le_bytes(reader.take()?);
+            (report.fib_part, report.gpt_part) = (part(&mut reader)?, part(&mut reader)?);
+            let number = u32::from_le_bytes(reader.take()?);
+            let [at, digest] = reader.words()?;
+            report.sweep = Sweep { number, at: Position(at), digest: FibDigest::from_u64(digest) };
+        }
+        close(&reader, report)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::codec::tests::key;
-    use proptest::prelude::*;
-    use scalebricks_types::{FlowKey, Key16, TableKind};
-
-    fn message() -> impl Strategy<Value = Message> {
-        let op = prop_oneof![
-            (key(), any::<[u64; 2]>()).prop_map(|(key, value)| FibOp::Set(key, value)),
-            key().prop_map(FibOp::Delete),
-        ];
-        let place = || (any::<u16>().prop_map(PartitionId), any::<u64>().prop_map(Position));
-        let delta = (any::<u16>(), any::<u32>(), 1..100_u64, prop::collection::vec(any::<u8>(), 0..40))
-            .prop_map(|(partition, previous, step, payload)| Delta {
-                kind: TableKind::SetSep,
-                partition: PartitionId(partition),
-                position: Position(u64::from(previous) + step),
-                previous: Position(u64::from(previous)),
-                payload,
-            });
-        prop_oneof![
-            (place(), any::<u64>(), prop::collection::vec(op, 0..9)).prop_map(
-                |((partition, position), previous, ops)| {
-                    Message::Fib(FibUpdate { partition, position, previous: Position(previous), ops })
-                }
-            ),
-            (place(), prop::collection::vec((key(), any::<[u64; 2]>()), 0..9)).prop_map(
-                |((partition, position), entries)| Message::FibWhole(FibWhole {
-                    partition,
-                    position,
-                    entries
-                })
-            ),
-            prop::collection::vec(delta, 0..4).prop_map(Message::Gpt),
-            (place(), any::<u32>()).prop_map(|((partition, gpt), digest)| {
-                Message::Digest(Digest { partition, gpt, digest })
-            }),
-            (place(), any::<u64>(), any::<u32>()).prop_map(|((partition, last), life, again)| {
-                Message::Rewind(Rewind { partition, life, again, last })
-            }),
-            (place(), any::<[u64; 5]>(), any::<u32>()).prop_map(|(place, numbers, shapes)| {
-                let ((partition, settled), [life, fib, gpt, room, keys]) = (place, numbers);
-                Message::Target(Target {
-                    partition,
-                    life,
-                    settled,
-                    fib: Position(fib),
-                    gpt: Position(gpt),
-                    room,
-                    keys,
-                    shapes,
-                })
-            }),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn messages_survive_and_no_part_of_one_is_one(message in message()) {
-            let bytes = message.encode(Version::NEWEST);
-            prop_assert_eq!(Message::decode(&bytes), Ok(message));
-            for len in 0..bytes.len() {
-                prop_assert!(Message::decode(&bytes[..len]).is_err(), "cut to {} of {}", len, bytes.len());
-            }
-        }
-
-        #[test]
-        fn one_encoding_each(message in message(), at: prop::sample::Index, octet: u8) {
-            let mut bytes = message.encode(Version::NEWEST);
-            let at = at.index(bytes.len());
-            bytes[at] = octet;
-            if let Ok(message) = Message::decode(&bytes) {
-                let version = Version::told(u16::from_le_bytes([bytes[0], bytes[1]]));
-                prop_assert_eq!(message.encode(version), bytes);
-            }
-        }
-
-        #[test]
-        fn reports_survive(partition: u16, life: u64, fib: u64, whole: u64, gpt: u64, again: u32) {
-            let report = Report {
-                partition: PartitionId(partition), life, fib: Position(fib), whole: Position(whole), gpt: Position(gpt), again,
-            };
-            let old = report.encode(Version::FIRST);
-            prop_assert_eq!(Report::len(&old), Some(old.len()));
-            prop_assert_eq!(Report::decode(&old), Ok(Report { again: 0, ..report }));
-            let bytes = report.encode(Version::NEWEST);
-            prop_assert_eq!(Report::len(&bytes), Some(bytes.len()));
-            prop_assert_eq!(Report::decode(&bytes), Ok(report));
-            prop_assert_eq!(Report::decode(&bytes[..bytes.len() - 1]), Err(DecodeError::Truncated(0)));
-            prop_assert!(Message::decode(&bytes).is_err());
-        }
-    }
-
-    /// To older nodes what they know of is said, and nothing else.
-    #[test]
-    fn the_first_version_leaves_out_what_it_cannot_say() {
-        let (partition, gpt) = (PartitionId(3), Position(5));
-        let target = Target {
-            partition,
-            life: 1,
-            settled: Position(4),
-            fib: Position(6),
-            gpt,
-            room: 7,
-            keys: 8,
-            shapes: 9,
-        };
-        let old = Message::Target(target).encode(Version::FIRST);
-        assert_eq!(old.len(), 4 + 2 + 5 * 8);
-        assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shapes: 0, ..target })));
-        let digest = Message::Digest(Digest { partition, gpt, digest: 1 });
-        assert_eq!(Message::decode(&digest.encode(Version::FIRST)), Ok(Message::Gpt(Vec::new())));
-        let rewind = Message::Rewind(Rewind { partition, life: 1, again: 2, last: gpt });
-        assert_eq!(Message::decode(&rewind.encode(Version::RESHAPES)), Ok(Message::Gpt(Vec::new())));
-        let mut forged = digest.encode(Version::NEWEST);
-        forged[0] = 1;
-        assert_eq!(Message::decode(&forged), Err(DecodeError::Kind(0, kind::DIGEST)));
-    }
-
-    #[test]
-    fn golden_bytes() {
-        let delete = FibOp::Delete(FlowKey::Short(Key16::from_words([5, 0x1122_3344])));
-        let update = FibUpdate {
-            partition: PartitionId(3),
-            position: Position(9),
-            previous: Position(7),
-            ops: vec![delete],
-        };
-        #[rustfmt::skip]
-        let bytes = [
-            1, 0, 1, 0, 3, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
-            2, 2, 5, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
-        ];
-        assert_eq!(Message::Fib(update).encode(Version::FIRST), bytes);
-    }
-
-    #[test]
-    fn hostile_counts_allocate_nothing() {
-        for kind in [kind::FIB_WHOLE, kind::GPT] {
-            let mut bytes = start(kind, Version::FIRST);
-            bytes.extend([0xff; 14]);
-            assert!(Message::decode(&bytes).is_err());
-        }
-    }
-}
+mod tests;

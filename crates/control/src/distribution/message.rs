@@ -2,7 +2,9 @@
 
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
+use std::cmp::Reverse;
 
 /// From an owner to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,10 @@ pub enum Message {
     Target(Target),
     /// What its bits are to be.
     Digest(Digest),
+    /// Some of what the node's FIB holds of a partition.
+    FibPiece(FibPiece),
+    /// Some of the bytes of a delta that is too long for one message.
+    GptPiece(GptPiece),
     /// What the node has comes from entries that the log does not have.
     Rewind(Rewind),
 }
@@ -30,6 +36,8 @@ impl Message {
             Self::Gpt(deltas) => deltas.first().map(|delta| delta.partition),
             Self::Target(target) => Some(target.partition),
             Self::Digest(digest) => Some(digest.partition),
+            Self::FibPiece(piece) => Some(piece.partition),
+            Self::GptPiece(piece) => Some(piece.partition),
             Self::Rewind(rewind) => Some(rewind.partition),
         }
     }
@@ -92,6 +100,77 @@ pub struct FibWhole {
     pub entries: Vec<(FlowKey, FibValue)>,
 }
 
+/// Some of the keys of one partition that one node handles, in the order of their hashes. With all pieces of a position the node
+/// has what a [`FibWhole`] of that position holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FibPiece {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The last entry that meant something for this node. The same for all pieces of an image.
+    pub position: Position,
+    /// Keys in all pieces.
+    pub keys: u64,
+    /// Keys in the pieces before this one.
+    pub first: u64,
+    /// The number of the node's [`Sweep`] that shows that its entries are wrong: the image replaces entries of the same position.
+    /// 0 if the node is only behind.
+    pub wrong: u32,
+    /// The keys with their values.
+    pub entries: Vec<(FlowKey, FibValue)>,
+}
+
+/// Some of the bytes of an encoded delta.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GptPiece {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The position that the delta brings a table to.
+    pub position: Position,
+    /// The position from which on it carries every change.
+    pub previous: Position,
+    /// Bytes of the encoded delta.
+    pub bytes: u64,
+    /// Bytes in the pieces before this one.
+    pub first: u64,
+    /// The bytes.
+    pub part: Vec<u8>,
+}
+
+/// How much a node has of an image that comes in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Part {
+    /// The image's position; 0 if none is under way.
+    pub at: Position,
+    /// The position from which on it carries every change; 0 for all keys or bits.
+    pub since: Position,
+    /// Keys of a FIB, or bytes of a delta, from the first on.
+    pub have: u64,
+}
+
+impl Part {
+    /// Whether both are about the same image.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        (self.at, self.since) == (other.at, other.since)
+    }
+
+    /// The later one: a node goes on to images of higher positions, and to one that carries more, and gets more of each.
+    pub(super) fn later(self, other: Self) -> Self {
+        let order = |part: &Self| (part.at, Reverse(part.since), part.have);
+        std::cmp::max_by_key(self, other, order)
+    }
+}
+
+/// What a node found when it read the entries of its FIB, as they are, to the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sweep {
+    /// Rises with each sweep in the node's process; 0 if there was none.
+    pub number: u32,
+    /// The last FIB update that had been applied then.
+    pub at: Position,
+    /// Of the entries of the partition, without keys that have left and are still held.
+    pub digest: FibDigest,
+}
+
 /// From a node to an owner: where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
@@ -108,12 +187,40 @@ pub struct Report {
     /// How often the node found its bits to be wrong in this life, or was [rewound](Rewind), and began anew; 0 from nodes that
     /// speak version 1. Positions may be lower than those of reports with a lower number.
     pub again: u32,
+    /// Whole FIBs of the partition that were applied in this life. This and all below is nothing from nodes that speak
+    /// version 2.
+    pub wholes: u32,
+    /// What the node has of a whole FIB that comes in pieces.
+    pub fib_part: Part,
+    /// What the node has of a GPT delta that comes in pieces.
+    pub gpt_part: Part,
+    /// The newest sweep.
+    pub sweep: Sweep,
+}
+
+impl Report {
+    /// A node that has nothing of a partition, in this life.
+    pub fn new(partition: PartitionId, life: u64) -> Self {
+        let start = Position(0);
+        Self {
+            partition,
+            life,
+            fib: start,
+            whole: start,
+            gpt: start,
+            again: 0,
+            wholes: 0,
+            fib_part: Part::default(),
+            gpt_part: Part::default(),
+            sweep: Sweep::default(),
+        }
+    }
 }
 
 impl Report {
     /// The furthest position in it.
     pub fn furthest(&self) -> Position {
-        self.fib.max(self.whole).max(self.gpt)
+        self.fib.max(self.whole).max(self.gpt).max(self.fib_part.at).max(self.gpt_part.at)
     }
 
     /// Whether the node began anew and waits for all of its FIB.

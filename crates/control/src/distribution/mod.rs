@@ -12,10 +12,16 @@
 //! at once do no harm, as all say the same.
 
 mod codec;
+mod images;
 mod message;
+mod node;
 mod owner;
+mod parts;
+mod recent;
 mod replica;
+mod transfer;
 
-pub use message::{Digest, FibWhole, Message, Report, Rewind, Target};
+pub use message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 pub use owner::{COMPARE_EVERY, Owner, RESEND};
-pub use replica::{Replica, Tables, Trouble};
+pub use replica::{FIB_SWEEP_EVERY, Replica, Tables, Trouble};
+pub use transfer::Limits;

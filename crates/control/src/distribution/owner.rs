@@ -1,13 +1,16 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
+use super::images::{Bits, FibImage, fib_entries};
 use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
+use super::node::{Node, Saying, Sending};
+use super::recent::{NodeUpdate, Recent, Way, bytes_of_delta};
+use super::transfer::Limits;
 use crate::engine::Entry as LogEntry;
-use crate::partition::{Effects, EntryError, FibUpdate, Outcome, Partition, Void};
-use scalebricks_tables::FibValue;
-use scalebricks_tables::fib::FibOp;
-use scalebricks_types::{Delta, FlowKey, NodeId, Position};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use crate::partition::{Effects, EntryError, Outcome, Partition, Void};
+use crate::version::Version;
+use scalebricks_tables::fib::FibDigest;
+use scalebricks_types::{Delta, NodeId, Position};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a node has to report an update before it is sent again.
@@ -16,56 +19,8 @@ pub const RESEND: Duration = Duration::from_millis(200);
 /// Time between two comparisons of a partition's bits at all nodes.
 pub const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
-/// Entries whose effects are kept for nodes that are behind. Who is further behind is sent everything.
-const KEPT: usize = 4_096;
-
-/// What one entry meant.
-#[derive(Debug)]
-struct Recent {
-    position: Position,
-    fib: Vec<(NodeId, FibUpdate)>,
-    gpt: Option<Delta>,
-}
-
 /// A rewind is sent as if it led to this position, and again until its node has begun anew.
 const REWIND: Position = Position(1);
-
-/// Something that is sent in order, and again when it is not reported in time.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sending {
-    /// The last position sent.
-    upto: Position,
-    at: Duration,
-}
-
-impl Sending {
-    /// Where to go on for a node at `have`, or `None` if all up to `target` is on its way.
-    fn from(self, have: Position, target: Position, now: Duration) -> Option<Position> {
-        if have >= target {
-            None
-        } else if now >= self.at + RESEND {
-            Some(have)
-        } else {
-            Some(have.max(self.upto)).filter(|from| *from < target)
-        }
-    }
-}
-
-/// What is known of a node.
-#[derive(Debug, Default)]
-struct Node {
-    /// Which of its lives it is in.
-    life: u64,
-    /// Where it said to be; `None` until it does.
-    report: Option<Report>,
-    fib: Sending,
-    gpt: Sending,
-    settled: Sending,
-    /// It has what no entry of the log brought: `again` of the report that showed it. Nothing else is sent to it before it has
-    /// begun anew.
-    rewound: Option<u32>,
-    rewind: Sending,
-}
 
 /// All bits of a partition, for nodes that need them. They are those of the newest entry, and may go out when that may; while
 /// entries come without end, that is never, so they are kept until the entry that was the newest may.
@@ -95,7 +50,10 @@ pub struct Owner {
     partition: Partition,
     /// Those that are alive.
     nodes: BTreeMap<NodeId, Node>,
-    recent: VecDeque<Recent>,
+    recent: Recent,
+    limits: Limits,
+    /// What all nodes understand.
+    spoken: Version,
     settled: Position,
     /// The last entry that may have changed the shape of the bits.
     shaped: Position,
@@ -109,12 +67,19 @@ pub struct Owner {
 
 impl Owner {
     /// The owner of a partition in the state that its log or a snapshot led to. Nothing is known of any node.
-    pub const fn new(partition: Partition) -> Self {
+    pub fn new(partition: Partition) -> Self {
+        Self::with_limits(partition, Limits::default())
+    }
+
+    /// The same with messages of other sizes.
+    pub const fn with_limits(partition: Partition, limits: Limits) -> Self {
         let shaped = partition.position();
         Self {
             partition,
             nodes: BTreeMap::new(),
-            recent: VecDeque::new(),
+            recent: Recent::new(),
+            limits,
+            spoken: Version::NEWEST,
             settled: Position(0),
             shaped,
             shapes: 0,
@@ -134,11 +99,16 @@ impl Owner {
         self.settled
     }
 
+    /// All nodes understand this version: what is too long for one message goes in pieces if it knows of them.
+    pub const fn speak(&mut self, version: Version) {
+        self.spoken = version;
+    }
+
     /// A node is alive, in this life: nothing counts as settled without it, and what it said in lives before is forgotten.
     pub fn joined(&mut self, node: NodeId, life: u64) {
         let known = self.nodes.entry(node).or_default();
         if known.life < life {
-            *known = Node { life, ..Node::default() };
+            *known = Node::new(life);
         }
     }
 
@@ -157,12 +127,8 @@ impl Owner {
         if self.partition.params() != shape {
             self.shaped = entry.position;
         }
-        if !fib.is_empty() || gpt.is_some() {
-            self.recent.push_back(Recent { position: entry.position, fib, gpt });
-            if self.recent.len() > KEPT {
-                self.recent.pop_front();
-            }
-        }
+        let update = |(node, update)| NodeUpdate { node, update, digest: self.partition.fib_digest(node) };
+        self.recent.push(entry.position, fib.into_iter().map(update).collect(), gpt);
         Ok((outcome, voids))
     }
 
@@ -175,24 +141,7 @@ impl Owner {
             if known.report.is_none() && self.rewound_to.is_some_and(|last| report.furthest() > last) {
                 known.rewound = Some(report.again);
             }
-            let before = known.report.unwrap_or(report);
-            // But for one that began anew.
-            known.report = Some(match report.again.cmp(&before.again) {
-                Ordering::Less => before,
-                Ordering::Equal => Report {
-                    fib: report.fib.max(before.fib),
-                    whole: report.whole.max(before.whole),
-                    gpt: report.gpt.max(before.gpt),
-                    ..report
-                },
-                Ordering::Greater => {
-                    known.gpt = Sending::default();
-                    if report.fib < before.fib {
-                        known.fib = Sending::default();
-                    }
-                    report
-                }
-            });
+            known.heard(report);
             known.rewound = known.rewound.filter(|again| report.again <= *again);
         }
     }
@@ -228,12 +177,22 @@ impl Owner {
         let mut out = Vec::new();
         self.compare(now, &mut out);
         let wholes = self.wholes();
+        let release = Release { released, wholes, gpt_target };
+        let look = Look {
+            partition: &self.partition,
+            recent: &self.recent,
+            limits: &self.limits,
+            has_pieces: self.spoken >= Version::PIECES,
+            shaped: self.shaped,
+            now,
+        };
         for (&number, node) in &mut self.nodes {
             let Some(report) = node.report else { continue };
+            node.look(&report, now);
             let (partition, life) = (self.partition.id(), node.life);
             if let Some((again, last)) = node.rewound.zip(self.rewound_to) {
                 if node.rewind.from(Position(0), REWIND, now).is_some() {
-                    node.rewind = Sending { upto: REWIND, at: now };
+                    node.rewind.upto = REWIND;
                     out.push((number, Message::Rewind(Rewind { partition, life, again, last })));
                 }
                 continue;
@@ -243,33 +202,17 @@ impl Owner {
             let is_anew = report.needs_whole_fib();
             let fib_target =
                 if is_anew { self.partition.position() } else { self.partition.fib_position(number) };
-            if let Some(from) = node.fib.from(report.fib, fib_target, now) {
-                let updates = if is_anew { None } else { fib_updates(&self.recent, number, from) };
-                let whole = || fib_whole(&self.partition, number, fib_target);
-                out.push((number, updates.unwrap_or_else(whole)));
-                node.fib = Sending { upto: fib_target, at: now };
-            }
-            if let Some(gpt_target) = gpt_target
-                && let Some(from) = node.gpt.from(report.gpt, gpt_target, now)
-            {
-                // Whose bits are wrong, or of a shape of no account any more, needs all of them, not what has changed.
-                let needs_all = from == Position(0) && (report.again > 0 || self.shaped > Position(0));
-                let deltas = if needs_all { None } else { gpt_deltas(&self.recent, from, gpt_target) };
-                let whole = || self.whole.get(&self.partition, released, wholes).map(|whole| vec![whole]);
-                if let Some(deltas) = deltas.or_else(whole)
-                    && let Some(last) = deltas.last()
-                {
-                    node.gpt = Sending { upto: last.position, at: now };
-                    out.push((number, Message::Gpt(deltas)));
-                }
-            }
+            let messages = look.fib(number, node, &report, fib_target);
+            out.extend(messages.into_iter().map(|message| (number, message)));
+            let messages = look.gpt(node, &report, &release, &mut self.whole);
+            out.extend(messages.into_iter().map(|message| (number, message)));
             if node.settled.upto < self.settled || now >= node.settled.at + RESEND {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
                 let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes };
                 out.push((number, Message::Target(target)));
-                node.settled = Sending { upto: self.settled, at: now };
+                node.settled = Saying { upto: self.settled, at: now };
             }
         }
         out
@@ -305,7 +248,7 @@ impl Owner {
             if report.fib >= self.partition.fib_position(number) {
                 return self.partition.position();
             }
-            let missing = updates(&self.recent, number, report.fib).next();
+            let missing = self.recent.updates(number, report.fib).next();
             // Unless one before it is missing, too, that is no longer kept.
             let missing = missing.filter(|update| update.previous <= report.fib);
             missing.map_or(report.fib, |update| Position(update.position.0 - 1))
@@ -330,10 +273,10 @@ impl Owner {
         if newest <= released {
             return Some(newest);
         }
-        let mut deltas = self.recent.iter().rev().filter_map(|recent| recent.gpt.as_ref());
         // The oldest one kept tells of the one before it.
-        let oldest = self.recent.iter().find_map(|recent| recent.gpt.as_ref()).map(|delta| delta.previous);
-        let kept = deltas.find(|delta| delta.position <= released).map(|delta| delta.position);
+        let oldest = self.recent.oldest_delta().map(|delta| delta.previous);
+        let kept = self.recent.deltas_back().find(|delta| delta.position <= released);
+        let kept = kept.map(|delta| delta.position);
         kept.or(oldest.filter(|oldest| *oldest <= released))
     }
 
@@ -349,59 +292,137 @@ impl Owner {
     }
 }
 
-/// What is kept of the entries behind a position.
-fn behind(recent: &VecDeque<Recent>, from: Position) -> impl Iterator<Item = &Recent> {
-    recent.range(recent.partition_point(|recent| recent.position <= from)..)
+/// Which bits may go out.
+struct Release {
+    released: Position,
+    /// The newest of the FIBs that were given as a whole.
+    wholes: Position,
+    gpt_target: Option<Position>,
 }
 
-/// What is kept of the updates of a node's FIB behind a position.
-fn updates(recent: &VecDeque<Recent>, node: NodeId, from: Position) -> impl Iterator<Item = &FibUpdate> {
-    behind(recent, from)
-        .flat_map(move |recent| recent.fib.iter().filter(move |(number, _)| *number == node))
-        .map(|(_, update)| update)
+/// What an owner looks at to find out what a node needs.
+struct Look<'a> {
+    partition: &'a Partition,
+    recent: &'a Recent,
+    limits: &'a Limits,
+    has_pieces: bool,
+    shaped: Position,
+    now: Duration,
 }
 
-/// The updates of a node's FIB behind a position, as one: it arrives as a whole, and overtakes nothing. `None` if the first
-/// of them is no longer there.
-fn fib_updates(recent: &VecDeque<Recent>, node: NodeId, from: Position) -> Option<Message> {
-    let mut updates = updates(recent, node, from);
-    let first = updates.next().filter(|first| first.previous <= from)?;
-    let mut all = FibUpdate { ops: Vec::new(), ..*first };
-    // In the order in which keys first come, so that all owners say the same.
-    let (mut places, mut newest) = (HashMap::new(), Vec::<(FlowKey, Option<FibValue>, bool)>::new());
-    for update in std::iter::once(first).chain(updates) {
-        all.position = update.position;
-        for op in &update.ops {
-            let place = *places.entry(*op.key()).or_insert_with(|| {
-                newest.push((*op.key(), None, false));
-                newest.len() - 1
-            });
-            let (_, value, is_gone) = &mut newest[place];
-            match op {
-                FibOp::Set(_, set) => (*value, *is_gone) = (Some(*set), false),
-                FibOp::Delete(_) => *is_gone = true,
+impl Look<'_> {
+    /// What is to be sent of a node's FIB.
+    fn fib(&self, number: NodeId, node: &mut Node, report: &Report, target: Position) -> Vec<Message> {
+        let now = self.now;
+        if let Some(image) = node.image.take_if(|image| !self.has_pieces || image.is_over(report)) {
+            node.fib = Sending::default();
+            if image.has_mended(report) {
+                node.mended(now);
             }
         }
+        if node.image.is_none() {
+            let wrong = if self.has_pieces { self.wrong(number, node, report) } else { 0 };
+            let from = node.fib.from(report.fib, target, now);
+            // Another owner has begun an image: the node takes nothing else until it has that, or a newer one.
+            let is_begun = report.fib_part.at > Position(0);
+            if is_begun && (node.image_seen.is_served(now) || report.fib_part.at > target) {
+                return Vec::new();
+            }
+            if wrong == 0 && !is_begun && report.needs_whole_fib() && from.is_none() {
+                return Vec::new();
+            }
+            if wrong == 0 && !is_begun && !report.needs_whole_fib() {
+                let Some(from) = from else { return Vec::new() };
+                let update = match self.recent.fib_update(number, from, self.limits.message_bytes) {
+                    Way::Next(update) => Some(update),
+                    Way::TooLong(update) => Some(update).filter(|_| !self.has_pieces),
+                    Way::Everything => None,
+                };
+                if let Some(update) = update {
+                    node.fib.upto = update.position;
+                    return vec![Message::Fib(update)];
+                }
+            }
+            if !self.has_pieces {
+                node.fib.upto = target;
+                let (partition, entries) = (self.partition.id(), fib_entries(self.partition, number));
+                return vec![Message::FibWhole(FibWhole { partition, position: target, entries })];
+            }
+            node.compared = node.compared.max(wrong);
+            node.image =
+                Some(FibImage::new(self.partition, number, target.max(report.fib), wrong, report, now));
+        }
+        let pieces = |image: &mut FibImage| image.pieces(self.partition.id(), report, self.limits, now);
+        node.image.as_mut().map(pieces).unwrap_or_default()
     }
-    // A key that came and left is both: bits that name this node for it may be on their way to some.
-    for (key, value, is_gone) in newest {
-        all.ops.extend(value.map(|value| FibOp::Set(key, value)));
-        all.ops.extend(is_gone.then_some(FibOp::Delete(key)));
+
+    /// The number of the node's newest sweep, if it shows that the node's FIB is not what it was to be at the sweep's position;
+    /// else 0.
+    fn wrong(&self, number: NodeId, node: &mut Node, report: &Report) -> u32 {
+        let sweep = report.sweep;
+        let newest = self.partition.position();
+        if sweep.number <= node.compared || sweep.at > newest || report.fib > newest {
+            return 0;
+        }
+        match self.digest_at(number, sweep.at) {
+            Some(digest) if digest == sweep.digest => node.is_right(),
+            Some(_) if self.now >= node.rests_until => return sweep.number,
+            // It was loaded anew not long ago, or is further behind than is kept.
+            Some(_) | None => {}
+        }
+        node.compared = sweep.number;
+        0
     }
-    Some(Message::Fib(all))
-}
 
-/// All that a node's FIB holds.
-fn fib_whole(partition: &Partition, node: NodeId, position: Position) -> Message {
-    let own = partition.sessions().filter(|(_, session)| session.node == node);
-    let entries = own.map(|(key, session)| (key, session.value)).collect();
-    Message::FibWhole(FibWhole { partition: partition.id(), position, entries })
-}
+    /// The digest of what a node's FIB was to hold at a position; `None` if that is not known any more.
+    fn digest_at(&self, number: NodeId, position: Position) -> Option<FibDigest> {
+        if position >= self.partition.fib_position(number) {
+            Some(self.partition.fib_digest(number))
+        } else {
+            self.recent.digest_at(number, position)
+        }
+    }
 
-/// The deltas behind one position up to another; `None` if the first of them is no longer there.
-fn gpt_deltas(recent: &VecDeque<Recent>, from: Position, to: Position) -> Option<Vec<Delta>> {
-    let deltas = behind(recent, from).take_while(|recent| recent.position <= to);
-    let deltas: Vec<&Delta> = deltas.filter_map(|recent| recent.gpt.as_ref()).collect();
-    let is_whole = deltas.first().is_some_and(|first| first.previous <= from);
-    is_whole.then(|| deltas.into_iter().cloned().collect())
+    /// What is to be sent of a node's bits.
+    fn gpt(&self, node: &mut Node, report: &Report, release: &Release, whole: &mut Whole) -> Vec<Message> {
+        let now = self.now;
+        let is_over = |bits: &mut Bits| !self.has_pieces || bits.is_over(report, release.wholes);
+        if node.bits.take_if(is_over).is_some() {
+            node.gpt = Sending::default();
+        }
+        if node.bits.is_none() {
+            let Some(target) = release.gpt_target else { return Vec::new() };
+            let Some(from) = node.gpt.from(report.gpt, target, now) else { return Vec::new() };
+            // Whose bits are wrong, or of a shape of no account any more, needs all of them, not what has changed.
+            let needs_all = from == Position(0) && (report.again > 0 || self.shaped > Position(0));
+            let way = if needs_all {
+                Way::Everything
+            } else {
+                // Bits older than a FIB that was given as a whole must not be seen alone.
+                self.recent.gpt_deltas(from, target, release.wholes, self.limits.message_bytes)
+            };
+            let deltas = match way {
+                Way::Next(deltas) => deltas,
+                // A single long one goes in pieces. Of several nothing is seen before all are there, so all bits are sent.
+                Way::TooLong(deltas) if !self.has_pieces || deltas.len() == 1 => deltas,
+                Way::TooLong(_) | Way::Everything => {
+                    let whole = whole.get(self.partition, release.released, release.wholes);
+                    whole.into_iter().collect()
+                }
+            };
+            let Some(last) = deltas.last() else { return Vec::new() };
+            if !self.has_pieces || deltas.len() > 1 || bytes_of_delta(last) <= self.limits.message_bytes {
+                node.gpt.upto = last.position;
+                return vec![Message::Gpt(deltas)];
+            }
+            let is_served = node.bits_seen.is_served(now) && report.gpt_part.at >= last.position;
+            // What is before it is under way, and may be lost: this waits until the node has that.
+            if is_served || last.previous > report.gpt {
+                return Vec::new();
+            }
+            node.bits = Some(Bits::new(last, now));
+        }
+        let pieces = |bits: &mut Bits| bits.pieces(self.partition.id(), report, self.limits, now);
+        node.bits.as_mut().map(pieces).unwrap_or_default()
+    }
 }

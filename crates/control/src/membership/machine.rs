@@ -89,6 +89,11 @@ impl Membership {
         &self.view
     }
 
+    /// The revision of the record that the view is of.
+    pub const fn revision(&self) -> Option<Revision> {
+        self.revision
+    }
+
     /// Its life.
     pub const fn life(&self) -> u64 {
         self.life

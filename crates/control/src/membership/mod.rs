@@ -14,6 +14,7 @@ mod machine;
 mod placement;
 mod pulses;
 mod returning;
+mod tenures;
 mod view;
 
 pub use beat::{Beat, HearingReport, NodeSet};
@@ -21,6 +22,7 @@ pub use machine::{Action, Membership};
 pub use placement::{Placement, PlacementError, Standby};
 pub use pulses::{PULSE, PULSELESS};
 pub use returning::{CALM, HALF_HEARD};
+pub use tenures::Placed;
 pub use view::{Member, View, ViewError};
 
 use std::time::Duration;

@@ -1,13 +1,18 @@
 //! The record that all agree on.
 
+use super::tenures::Tenures;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_words};
+use crate::rendezvous;
 use crate::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::collections::BTreeMap;
 
-/// Version of the record's form.
-const VERSION: u16 = 1;
+/// The record's form without tenures.
+const WITHOUT_TENURES: u16 = 1;
+
+/// The record's form with tenures behind the rest.
+const WITH_TENURES: u16 = 2;
 
 /// A node, as the view has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +28,12 @@ pub struct Member {
 /// Who is there, and who owns what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    epoch: u64,
+    pub(super) epoch: u64,
     members: BTreeMap<NodeId, Member>,
     /// By partition; no one before the first node joins and after the last has died.
     owners: Vec<Option<NodeId>>,
+    /// Who takes flows, and whose flows go to whom.
+    pub(super) tenures: Tenures,
 }
 
 /// Why bytes are no view.
@@ -43,7 +50,8 @@ impl From<DecodeError> for ViewError {
 impl View {
     /// Nobody.
     pub fn empty(partitions: PartitionCount) -> Self {
-        Self { epoch: 0, members: BTreeMap::new(), owners: vec![None; partitions.get() as usize] }
+        let owners = vec![None; partitions.get() as usize];
+        Self { epoch: 0, members: BTreeMap::new(), owners, tenures: Tenures::default() }
     }
 
     /// How many partitions there are.
@@ -94,7 +102,7 @@ impl View {
     /// The living node with the highest hash of both numbers: rendezvous hashing (Thaler and Ravishankar, 1998).
     pub fn stand_in(&self, node: NodeId) -> Option<NodeId> {
         let is_dead = self.member(node).is_some_and(|member| !member.is_alive);
-        let weight = |living: &NodeId| mix(u64::from(node.get()) << 8 | u64::from(living.get()));
+        let weight = |living: &NodeId| rendezvous::weight(u64::from(node.get()), *living);
         self.alive().filter(|_| is_dead).max_by_key(weight)
     }
 
@@ -169,8 +177,11 @@ impl View {
     }
 
     /// The view as bytes: version `u16`, epoch, members (number, life, alive, version), owners (number or 256), words little-endian.
+    /// Version 2 has the tenures behind these. It is written from the first closure on, which software that knows no tenures never
+    /// sees: no tenure is closed while such software is a member.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = VERSION.to_le_bytes().to_vec();
+        let version = if self.tenures == Tenures::default() { WITHOUT_TENURES } else { WITH_TENURES };
+        let mut out = version.to_le_bytes().to_vec();
         put_words(&mut out, &[self.epoch, self.members.len() as u64]);
         for (node, member) in &self.members {
             let (number, is_alive) = (u64::from(node.get()), u64::from(member.is_alive));
@@ -180,6 +191,9 @@ impl View {
         for owner in &self.owners {
             let owner = owner.map_or(NOBODY, |node| u16::from(node.get()));
             out.extend_from_slice(&owner.to_le_bytes());
+        }
+        if version == WITH_TENURES {
+            self.tenures.put(&mut out);
         }
         out
     }
@@ -191,8 +205,8 @@ impl View {
     pub fn decode(bytes: &[u8]) -> Result<Self, ViewError> {
         let mut reader = Reader::new(bytes);
         let version = u16::from_le_bytes(reader.take()?);
-        if version != VERSION {
-            return Err(ViewError(format!("its version {version} is not {VERSION}")));
+        if ![WITHOUT_TENURES, WITH_TENURES].contains(&version) {
+            return Err(ViewError(format!("version {version} is not known here: use newer software")));
         }
         let [epoch, count] = reader.words()?;
         let mut members = BTreeMap::new();
@@ -208,19 +222,16 @@ impl View {
             let owner = u16::from_le_bytes(reader.take()?);
             owners.push(u8::try_from(owner).ok().map(NodeId::new));
         }
-        if reader.rest().is_empty() {
-            Ok(Self { epoch, members, owners })
+        let tenures =
+            if version == WITH_TENURES { Tenures::take(&mut reader, epoch)? } else { Tenures::default() };
+        if version == WITH_TENURES && tenures == Tenures::default() {
+            Err(ViewError("it says that it has tenures, and has none".to_owned()))
+        } else if reader.rest().is_empty() {
+            Ok(Self { epoch, members, owners, tenures })
         } else {
             Err(ViewError("it is too long".to_owned()))
         }
     }
-}
-
-/// Scatters all bits, and gives different numbers for different ones (the finaliser of `SplitMix64`).
-const fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
 }
 
 /// In place of an owner's number.

@@ -104,7 +104,8 @@ pub(super) struct ByNode(BTreeMap<NodeId, Vec<FibOp>>);
 impl ByNode {
     /// Tells what became of a key.
     pub(super) fn tell(&mut self, key: FlowKey, before: Option<Session>, after: Option<Session>) {
-        if let Some(after) = after.filter(|_| before != after) {
+        let is_same = |after: &Session| before.is_some_and(|before| before.is_handled_as(after));
+        if let Some(after) = after.filter(|after| !is_same(after)) {
             self.0.entry(after.node).or_default().push(FibOp::Set(key, after.value));
         }
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.node != before.node)) {

@@ -4,6 +4,7 @@
 //! is *void*, by rules that look at the state alone. So whoever applies the same entries has the same state, the same bits and
 //! hands out the same deltas, byte for byte, and it does not matter how many believe that the partition is theirs.
 
+mod closing;
 mod effects;
 mod snapshot;
 mod table;
@@ -14,11 +15,12 @@ pub use snapshot::SnapshotError;
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
-use crate::record::{self, Change, DecodeError, Repin, Reshape, Session};
+use crate::record::{self, Change, Closures, DecodeError, Repin, Reshape, Session};
 use crate::shape::names;
 use crate::version::Version;
 use effects::ByNode;
 use scalebricks_tables::compact::{Control, Op, Params};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
 use std::collections::{BTreeMap, HashMap};
 use table::Sessions;
@@ -62,6 +64,8 @@ pub struct Partition {
     fib_positions: BTreeMap<NodeId, Position>,
     /// The last change of the cluster's shape that was made here.
     shapes: u32,
+    /// The tenures of nodes that the log has closed.
+    closures: Closures,
 }
 
 /// What one change does to one key.
@@ -80,6 +84,8 @@ struct Plan {
     /// By hash, the first and the newest step of each key.
     touched: HashMap<KeyHash, (usize, usize)>,
     voids: Vec<(u32, Void)>,
+    /// The partition's closures and those of the entry, if it has any.
+    closures: Option<Closures>,
 }
 
 impl Plan {
@@ -108,6 +114,7 @@ impl Partition {
             gpt: Control::for_partitions(params, [id]),
             fib_positions: BTreeMap::new(),
             shapes: 0,
+            closures: Closures::default(),
         }
     }
 
@@ -154,6 +161,12 @@ impl Partition {
     /// Keys pinned to a node.
     pub fn keys_of(&self, node: NodeId) -> usize {
         self.sessions.keys_of(node)
+    }
+
+    /// The digest of the entries that a node's FIB is to hold of this partition, as of the last entry. Cost: a look into a map of
+    /// nodes; each change of a key pays two mixes for it.
+    pub fn fib_digest(&self, node: NodeId) -> FibDigest {
+        self.sessions.digest_of(node)
     }
 
     /// What a key leads to, and the position of the entry that said so last.
@@ -251,6 +264,7 @@ impl Partition {
         for (number, change) in (0..).zip(changes) {
             let done = match change {
                 Change::Repin(repin) => self.plan_repin(&mut plan, repin),
+                Change::Close(closure) => self.plan_close(&mut plan, closure),
                 Change::Upsert(key, session) => self.plan_one(&mut plan, key, Some(*session), false),
                 Change::Move(key, session) => self.plan_one(&mut plan, key, Some(*session), true),
                 Change::Delete(key) => self.plan_one(&mut plan, key, None, true),
@@ -274,6 +288,7 @@ impl Partition {
         if self.gpt.params().partitions().of(hash) != self.id {
             return Err(Void::OtherPartition);
         }
+        let after = after.map(|session| self.led(plan, session));
         if after.is_some_and(|session| !self.is_node(session.node)) {
             return Err(Void::NoSuchNode);
         }
@@ -308,8 +323,9 @@ impl Partition {
         affected.extend(newest.filter_map(|step| Some((step.hash, step.key, step.after?))));
         affected.retain(|(.., session)| session.node == repin.from);
         affected.sort_unstable_by_key(|(hash, ..)| hash.get());
+        let epoch = plan.closures.as_ref().unwrap_or(&self.closures).newest();
         for (hash, key, session) in affected {
-            let after = Some(Session { node: repin.heirs.of(hash), ..session });
+            let after = Some(session.at((repin.heirs.of(hash), epoch)));
             plan.add(Step { key, hash, before: Some(session), after });
         }
         Ok(())
@@ -323,6 +339,9 @@ impl Partition {
     /// Makes the planned steps, and tells what follows for whom.
     fn carry_out(&mut self, plan: Plan, gpt: Option<Delta>) -> Effects {
         let mut effects = Effects { outcome: Outcome::Done, gpt, voids: plan.voids, ..Effects::default() };
+        if let Some(closures) = plan.closures {
+            self.closures = closures;
+        }
         for step in &plan.steps {
             match step.after {
                 Some(session) => self.sessions.put(step.key, step.hash, session, self.position),

@@ -5,21 +5,26 @@
 //! each: key, node, value, position of its last change | nodes u64, each: number, position of its last update | length of the GPT's control structure u64, and it | CRC-32 u32
 //! ```
 //!
-//! All integers little-endian; sessions in the order of their hashes.
+//! All integers little-endian; sessions in the order of their hashes. If a key names an epoch, or a tenure is closed, it is version 2: each key
+//! has its epoch (4 octets) behind the node, and the closures stand behind the positions.
 
 use super::Partition;
 use super::table::{Held, Sessions};
 use super::windows::Writers;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
+use crate::record::{Closures, Epoch};
 use scalebricks_tables::compact::Control;
 use scalebricks_types::{KeyHasher, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 
 const MAGIC: &[u8; 8] = b"SBRIBPRT";
 
-/// Version of the form.
-const VERSION: u16 = 1;
+/// The form without epochs and closures.
+const WITHOUT_TENURES: u16 = 1;
+
+/// The form with them.
+const WITH_TENURES: u16 = 2;
 
 const CHECKSUM_BYTES: usize = 4;
 
@@ -30,7 +35,7 @@ pub enum SnapshotError {
     #[error("not a snapshot of a partition")]
     NotASnapshot,
     /// Written by another version of the software.
-    #[error("snapshot version {0} is not {VERSION}")]
+    #[error("snapshot version {0} is not known here")]
     Version(u16),
     /// They are not what was written.
     #[error("the snapshot is damaged: its checksum does not match")]
@@ -50,26 +55,64 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, SnapshotError> {
     Err(SnapshotError::Malformed(what.into()))
 }
 
+/// The sessions of a snapshot of this version, taken at this position.
+fn take_sessions(
+    reader: &mut Reader<'_>,
+    version: u16,
+    hasher: KeyHasher,
+    position: u64,
+) -> Result<Sessions, SnapshotError> {
+    let [count] = reader.words()?;
+    let mut sessions = Sessions::default();
+    let mut last = None;
+    for _ in 0..count {
+        let key = reader.key()?;
+        let session =
+            if version == WITH_TENURES { reader.session_with_epoch()? } else { reader.session()? };
+        let [since] = reader.words()?;
+        let hash = hasher.hash(&key);
+        if last.is_some_and(|last| last >= hash.get()) {
+            return malformed("keys are not in order: was it written under another secret?");
+        }
+        if since > position {
+            return malformed("a key is newer than the snapshot");
+        }
+        last = Some(hash.get());
+        sessions.put(key, hash, session, Position(since));
+    }
+    Ok(sessions)
+}
+
 impl Partition {
     /// The state as bytes. Cost: all keys sorted, all blocks written.
     pub fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.len() * 60);
+        let sessions = self.sessions.sorted();
+        let names_epochs = sessions.iter().any(|held| held.session.epoch != Epoch::UNKNOWN);
+        let has_tenures = names_epochs || !self.closures.is_empty();
+        let version = if has_tenures { WITH_TENURES } else { WITHOUT_TENURES };
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.id.0.to_le_bytes());
         out.extend_from_slice(&self.shapes.to_le_bytes());
         put_words(&mut out, &[self.position.0]);
         self.writers.write(&mut out);
         put_words(&mut out, &[self.sessions.len() as u64]);
-        for held in self.sessions.sorted() {
+        for held in sessions {
             put_key(&mut out, &held.key);
             out.push(held.session.node.get());
+            if has_tenures {
+                out.extend_from_slice(&held.session.epoch.get().to_le_bytes());
+            }
             put_words(&mut out, &held.session.value);
             put_words(&mut out, &[held.since.0]);
         }
         put_words(&mut out, &[self.fib_positions.len() as u64]);
         for (node, position) in &self.fib_positions {
             put_words(&mut out, &[u64::from(node.get()), position.0]);
+        }
+        if has_tenures {
+            self.closures.put(&mut out);
         }
         let mut gpt = Vec::new();
         if self.gpt.write_snapshot(&mut gpt).is_err() {
@@ -96,7 +139,7 @@ impl Partition {
             return Err(SnapshotError::NotASnapshot);
         }
         let version = u16::from_le_bytes(reader.take()?);
-        if version != VERSION {
+        if ![WITHOUT_TENURES, WITH_TENURES].contains(&version) {
             return Err(SnapshotError::Version(version));
         }
         if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
@@ -106,22 +149,7 @@ impl Partition {
         let shapes = u32::from_le_bytes(reader.take()?);
         let [position] = reader.words()?;
         let writers = Writers::read(&mut reader)?;
-        let [count] = reader.words()?;
-        let mut sessions = Sessions::default();
-        let mut last = None;
-        for _ in 0..count {
-            let (key, session) = (reader.key()?, reader.session()?);
-            let [since] = reader.words()?;
-            let hash = hasher.hash(&key);
-            if last.is_some_and(|last| last >= hash.get()) {
-                return malformed("keys are not in order: was it written under another secret?");
-            }
-            if since > position {
-                return malformed("a key is newer than the snapshot");
-            }
-            last = Some(hash.get());
-            sessions.put(key, hash, session, Position(since));
-        }
+        let sessions = take_sessions(&mut reader, version, hasher, position)?;
         let [nodes] = reader.words()?;
         let mut fib_positions = BTreeMap::new();
         for _ in 0..nodes.min(1 << 8) {
@@ -130,14 +158,21 @@ impl Partition {
                 u8::try_from(node).map_err(|_| DecodeError::Malformed(0, "no node has this number"))?;
             fib_positions.insert(NodeId::new(node), Position(at));
         }
+        let closures =
+            if version == WITH_TENURES { Closures::take(&mut reader)? } else { Closures::default() };
+        let names_epoch = |held: &Held| held.session.epoch != Epoch::UNKNOWN;
+        if version == WITH_TENURES && closures.is_empty() && !sessions.iter().any(names_epoch) {
+            return malformed("it says that it has tenures, and has none");
+        }
         let [len] = reader.words()?;
         if len != reader.rest().len() as u64 {
             return malformed("the table's length is wrong");
         }
         let gpt = Control::read_snapshot(reader.rest())
             .map_err(|error| SnapshotError::Malformed(error.to_string()))?;
+        let position = Position(position);
         let partition =
-            Self { id, hasher, position: Position(position), writers, sessions, gpt, fib_positions, shapes };
+            Self { id, hasher, position, writers, sessions, gpt, fib_positions, shapes, closures };
         partition.check()?;
         Ok(partition)
     }

@@ -4,6 +4,7 @@
 use crate::record::Session;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{FlowKey, KeyHash, NodeId, Position};
 use std::collections::BTreeMap;
 
@@ -20,8 +21,23 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     table: HashTable<Held>,
-    /// Keys by the node that they are pinned to.
-    by_node: BTreeMap<NodeId, usize>,
+    /// By the node that they are pinned to.
+    by_node: BTreeMap<NodeId, Pinned>,
+}
+
+/// The keys pinned to one node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pinned {
+    keys: usize,
+    /// Of their entries in the node's FIB.
+    digest: FibDigest,
+}
+
+impl Held {
+    /// The digest of the key's entry in the FIB of its node.
+    const fn digest(&self) -> FibDigest {
+        FibDigest::of(self.hash, self.session.value)
+    }
 }
 
 /// A partition's hashes share their top bits, which a table picks its control bytes by.
@@ -36,12 +52,18 @@ impl Sessions {
 
     /// Keys pinned to a node.
     pub(super) fn keys_of(&self, node: NodeId) -> usize {
-        self.by_node.get(&node).copied().unwrap_or(0)
+        self.by_node.get(&node).map_or(0, |pinned| pinned.keys)
     }
 
-    fn forget(&mut self, node: NodeId) {
-        if let Some(keys) = self.by_node.get_mut(&node) {
-            *keys -= 1;
+    /// The digest of the entries that a node's FIB is to hold. Kept up to date by every change.
+    pub(super) fn digest_of(&self, node: NodeId) -> FibDigest {
+        self.by_node.get(&node).map_or_else(FibDigest::default, |pinned| pinned.digest)
+    }
+
+    fn forget(&mut self, gone: &Held) {
+        if let Some(pinned) = self.by_node.get_mut(&gone.session.node) {
+            pinned.keys -= 1;
+            pinned.digest -= gone.digest();
         }
     }
 
@@ -51,11 +73,13 @@ impl Sessions {
 
     pub(super) fn put(&mut self, key: FlowKey, hash: KeyHash, session: Session, since: Position) {
         let held = Held { key, hash, session, since };
-        *self.by_node.entry(session.node).or_default() += 1;
+        let pinned = self.by_node.entry(session.node).or_default();
+        pinned.keys += 1;
+        pinned.digest += held.digest();
         match self.table.entry(spread(hash), |held| held.hash == hash, |held| spread(held.hash)) {
             Entry::Occupied(mut there) => {
-                let before = std::mem::replace(there.get_mut(), held).session.node;
-                self.forget(before);
+                let before = std::mem::replace(there.get_mut(), held);
+                self.forget(&before);
             }
             Entry::Vacant(place) => {
                 place.insert(held);
@@ -66,7 +90,7 @@ impl Sessions {
     pub(super) fn remove(&mut self, hash: KeyHash) {
         if let Ok(there) = self.table.find_entry(spread(hash), |held| held.hash == hash) {
             let (gone, _) = there.remove();
-            self.forget(gone.session.node);
+            self.forget(&gone);
         }
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::{Batch, BatchId, WriterId};
-use crate::record::{Heirs, Reshape, encode};
+use crate::record::{Closure, Epoch, Heirs, Reshape, encode};
 use proptest::prelude::*;
 use scalebricks_tables::compact::{Reader, Structure, Table};
 use scalebricks_tables::fib::FibOp;
@@ -46,11 +46,12 @@ struct Twin {
     shapes: u32,
     sessions: BTreeMap<u64, (FlowKey, Session, Position)>,
     seen: BTreeSet<BatchId>,
+    closures: Vec<Closure>,
 }
 
 impl Twin {
     const fn new(params: Params) -> Self {
-        Self { params, shapes: 0, sessions: BTreeMap::new(), seen: BTreeSet::new() }
+        Self { params, shapes: 0, sessions: BTreeMap::new(), seen: BTreeSet::new(), closures: Vec::new() }
     }
 
     fn is_node(&self, node: NodeId) -> bool {
@@ -69,6 +70,23 @@ impl Twin {
         }
     }
 
+    fn newest(&self, node: NodeId) -> Epoch {
+        let of = self.closures.iter().filter(|closure| closure.node == node);
+        of.map(|closure| closure.epoch).max().unwrap_or_default()
+    }
+
+    /// Step by step: the first closure of the pin's node behind its epoch.
+    fn led(&self, session: Session) -> Session {
+        let of = self
+            .closures
+            .iter()
+            .filter(|closure| closure.node == session.node && closure.epoch > session.epoch);
+        let heir = of.min_by_key(|closure| closure.epoch).and_then(|closure| {
+            Some((closure.heirs.of_flow(session.flow(), |heir| self.is_node(heir))?, closure.epoch))
+        });
+        heir.map_or(session, |pin| self.led(session.at(pin)))
+    }
+
     fn apply(&mut self, entry: &Entry, changes: &[Change]) {
         if !self.seen.insert(entry.batch.id) {
             return;
@@ -84,12 +102,27 @@ impl Twin {
             }
             let hash = |key: &FlowKey| HASHER.hash(key).get();
             match change {
-                Change::Upsert(key, session) if self.is_node(session.node) => {
-                    self.sessions.insert(hash(key), (*key, *session, entry.position));
+                Change::Upsert(key, session) if self.is_node(self.led(*session).node) => {
+                    self.sessions.insert(hash(key), (*key, self.led(*session), entry.position));
                 }
-                Change::Move(key, session) if self.is_node(session.node) => {
+                Change::Move(key, session) if self.is_node(self.led(*session).node) => {
+                    let led = self.led(*session);
                     if let Some(held) = self.sessions.get_mut(&hash(key)) {
-                        (held.1, held.2) = (*session, entry.position);
+                        (held.1, held.2) = (led, entry.position);
+                    }
+                }
+                Change::Close(closure)
+                    if closure.epoch > self.newest(closure.node)
+                        && closure.heirs.nodes().iter().any(|heir| self.is_node(*heir)) =>
+                {
+                    self.closures.push(closure.clone());
+                    let is_in =
+                        |session: &Session| session.node == closure.node && session.epoch < closure.epoch;
+                    let pinned = self.sessions.iter().filter(|(_, held)| is_in(&held.1));
+                    let led: Vec<_> = pinned.map(|(hash, held)| (*hash, self.led(held.1))).collect();
+                    for (hash, led) in led {
+                        let held = self.sessions.get_mut(&hash).unwrap();
+                        (held.1, held.2) = (led, entry.position);
                     }
                 }
                 Change::Delete(key) => {
@@ -99,6 +132,8 @@ impl Twin {
                     for (key, session, since) in self.sessions.values_mut() {
                         if session.node == repin.from && *since <= repin.upto {
                             session.node = repin.heirs.of(HASHER.hash(key));
+                            session.epoch =
+                                self.closures.iter().map(|closure| closure.epoch).max().unwrap_or_default();
                             *since = entry.position;
                         }
                     }
@@ -128,16 +163,24 @@ fn batch(structure: Structure) -> impl Strategy<Value = Vec<Change>> {
 fn change(keys: usize) -> impl Strategy<Value = Change> {
     let keys = self::keys(keys);
     let key = prop::sample::select(keys);
-    let session = (0..10_u8, any::<u64>())
-        .prop_map(|(node, value)| Session { node: NodeId::new(node), value: [value, 7] });
+    let session = (0..10_u8, 0..20_u32, any::<u64>()).prop_map(|(node, epoch, value)| Session {
+        node: NodeId::new(node),
+        epoch: Epoch::new(epoch),
+        value: [value, 7],
+    });
     let heirs = prop::collection::btree_set(0..9_u8, 1..4)
         .prop_map(|heirs| Heirs::new(heirs.into_iter().map(NodeId::new)).unwrap());
     prop_oneof![
         6 => (key.clone(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
         3 => (key.clone(), session).prop_map(|(key, session)| Change::Move(key, session)),
         3 => key.prop_map(Change::Delete),
-        1 => (0..8_u8, 0..80_u64, heirs).prop_map(|(from, upto, heirs)| {
+        1 => (0..8_u8, 0..80_u64, heirs.clone()).prop_map(|(from, upto, heirs)| {
             Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
+        }),
+        1 => (0..8_u8, 1..20_u32, heirs).prop_map(|(node, epoch, heirs)| {
+            let heirs = heirs.nodes().iter().copied().filter(|heir| *heir != NodeId::new(node));
+            let heirs = Heirs::new(heirs).or_else(|_| Heirs::new([NodeId::new((node + 1) % 8)])).unwrap();
+            Change::Close(Closure { node: NodeId::new(node), epoch: Epoch::new(epoch), heirs })
         }),
     ]
 }
@@ -275,7 +318,7 @@ fn what_newer_software_wrote_is_not_passed_over() {
 #[test]
 fn what_is_void_says_why() {
     let keys = keys(2);
-    let session = |node| Session { node: NodeId::new(node), value: [1, 2] };
+    let session = |node| Session::new(NodeId::new(node), [1, 2]);
     let mut partition = empty();
     let effects = partition
         .apply(&entry(
@@ -322,7 +365,7 @@ fn a_table_without_room_voids_the_entry_and_stays_as_it_was() {
 
 fn is_voided(small: Params) {
     let mut partition = Partition::new(MINE, small, HASHER);
-    let session = Session { node: NodeId::new(1), value: [0; 2] };
+    let session = Session::new(NodeId::new(1), [0; 2]);
     let changes: Vec<Change> = keys(8_000).iter().map(|key| Change::Upsert(*key, session)).collect();
     partition.apply(&entry(1, 1, 1, &changes[..100])).unwrap();
     let before: Vec<_> = partition.sessions().collect();
@@ -334,7 +377,7 @@ fn is_voided(small: Params) {
 #[test]
 fn a_dead_node_s_keys_are_spread_evenly() {
     let keys = keys(3_000);
-    let session = |node| Session { node: NodeId::new(node), value: [0; 2] };
+    let session = |node| Session::new(NodeId::new(node), [0; 2]);
     let mut partition = empty();
     let nodes = (0..4).cycle();
     let changes: Vec<Change> =
@@ -355,3 +398,5 @@ fn a_dead_node_s_keys_are_spread_evenly() {
         assert!(changed[&node] > died / 6 && changed[&node] < died / 2, "{changed:?} of {died}");
     }
 }
+
+mod heirs;

@@ -10,11 +10,15 @@
 //! | 3 | delete | key |
 //! | 4 | repin | node (1), last position (8), number of heirs less one (1), heirs (1 each), ascending |
 //! | 5 | reshape | number (4), the table's parameters, as it writes them (28) |
+//! | 6 | upsert that names an epoch | key, node (1), epoch (4), value (16) |
+//! | 7 | move that names an epoch | the same |
+//! | 8 | close | epoch (4), node (1), heirs (32): bit n mod 8 of octet n / 8 for node n |
 //!
-//! A key is its number of words, 2 or 5, in one octet, and the words. Version 2 has a reshape in it, version 1 has
-//! none, so one list of changes has one encoding.
+//! A key is its number of words, 2 or 5, in one octet, and the words. The version is the first that has all kinds of changes in
+//! the list: kinds 6 to 8 came with version 3, kind 5 with version 2. No epoch is 0 in kinds 6 to 8. So one list of
+//! changes has one encoding.
 
-use super::{Change, Heirs, Repin, Reshape, Session};
+use super::{Change, Closure, Epoch, Heirs, Repin, Reshape, Session};
 use crate::engine::MAX_BATCH_BYTES;
 use crate::shape;
 use crate::version::Version;
@@ -28,6 +32,9 @@ mod kind {
     pub(super) const DELETE: u8 = 3;
     pub(super) const REPIN: u8 = 4;
     pub(super) const RESHAPE: u8 = 5;
+    pub(super) const UPSERT_IN: u8 = 6;
+    pub(super) const MOVE_IN: u8 = 7;
+    pub(super) const CLOSE: u8 = 8;
 }
 
 /// The changes take more than a batch may: split them.
@@ -75,14 +82,25 @@ pub fn encode(changes: &[Change]) -> Result<Vec<u8>, EncodeError> {
 
 /// The first version that can say these changes.
 fn version_of(changes: &[Change]) -> Version {
-    let reshapes = changes.iter().any(|change| matches!(change, Change::Reshape(_)));
-    if reshapes { Version::RESHAPES } else { Version::FIRST }
+    let version = |change: &Change| match change {
+        Change::Close(_) => Version::TENURES,
+        Change::Upsert(_, session) | Change::Move(_, session) if session.epoch != Epoch::UNKNOWN => {
+            Version::TENURES
+        }
+        Change::Reshape(_) => Version::RESHAPES,
+        _ => Version::FIRST,
+    };
+    changes.iter().map(version).max().unwrap_or(Version::FIRST)
 }
 
 fn put(out: &mut Vec<u8>, change: &Change) {
     match change {
-        Change::Upsert(key, session) => put_session(out, kind::UPSERT, key, session),
-        Change::Move(key, session) => put_session(out, kind::MOVE, key, session),
+        Change::Upsert(key, session) => put_session(out, [kind::UPSERT, kind::UPSERT_IN], key, session),
+        Change::Move(key, session) => put_session(out, [kind::MOVE, kind::MOVE_IN], key, session),
+        Change::Close(closure) => {
+            out.push(kind::CLOSE);
+            closure.put(out);
+        }
         Change::Delete(key) => {
             out.push(kind::DELETE);
             put_key(out, key);
@@ -102,10 +120,15 @@ fn put(out: &mut Vec<u8>, change: &Change) {
     }
 }
 
-fn put_session(out: &mut Vec<u8>, kind: u8, key: &FlowKey, session: &Session) {
-    out.push(kind);
+/// A session with its key, in the kind without epoch or in the one with it.
+fn put_session(out: &mut Vec<u8>, [without, with]: [u8; 2], key: &FlowKey, session: &Session) {
+    let names_epoch = session.epoch != Epoch::UNKNOWN;
+    out.push(if names_epoch { with } else { without });
     put_key(out, key);
     out.push(session.node.get());
+    if names_epoch {
+        out.extend_from_slice(&session.epoch.get().to_le_bytes());
+    }
     put_words(out, &session.value);
 }
 
@@ -214,9 +237,30 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What cannot be at this place.
+    pub(crate) const fn malformed(&self, what: &'static str) -> DecodeError {
+        DecodeError::Malformed(self.change, what)
+    }
+
+    /// A session without an epoch.
     pub(crate) fn session(&mut self) -> Result<Session, DecodeError> {
         let [node] = self.take()?;
-        Ok(Session { node: NodeId::new(node), value: self.words()? })
+        Ok(Session::new(NodeId::new(node), self.words()?))
+    }
+
+    /// A session with an epoch, whichever it is.
+    pub(crate) fn session_with_epoch(&mut self) -> Result<Session, DecodeError> {
+        let [node] = self.take()?;
+        let epoch = Epoch::new(u32::from_le_bytes(self.take()?));
+        Ok(Session { node: NodeId::new(node), epoch, value: self.words()? })
+    }
+
+    /// A session that names an epoch.
+    fn session_in(&mut self) -> Result<Session, DecodeError> {
+        match self.session_with_epoch()? {
+            Session { epoch: Epoch::UNKNOWN, .. } => Err(self.malformed("a pin names epoch 0")),
+            session => Ok(session),
+        }
     }
 
     fn change(&mut self) -> Result<Change, DecodeError> {
@@ -224,7 +268,10 @@ impl<'a> Reader<'a> {
         Ok(match kind {
             kind::UPSERT => Change::Upsert(self.key()?, self.session()?),
             kind::MOVE => Change::Move(self.key()?, self.session()?),
+            kind::UPSERT_IN => Change::Upsert(self.key()?, self.session_in()?),
+            kind::MOVE_IN => Change::Move(self.key()?, self.session_in()?),
             kind::DELETE => Change::Delete(self.key()?),
+            kind::CLOSE => Change::Close(Closure::take(self)?),
             kind::REPIN => {
                 let [from] = self.take()?;
                 let [upto] = self.words()?;
@@ -270,8 +317,12 @@ pub(crate) mod tests {
     }
 
     fn change() -> impl Strategy<Value = Change> {
-        let session = (any::<u8>(), any::<[u64; 2]>())
-            .prop_map(|(node, value)| Session { node: NodeId::new(node), value });
+        let epoch = prop_oneof![Just(0), any::<u32>()];
+        let session = (any::<u8>(), epoch, any::<[u64; 2]>()).prop_map(|(node, epoch, value)| Session {
+            node: NodeId::new(node),
+            epoch: Epoch::new(epoch),
+            value,
+        });
         let heirs = proptest::collection::btree_set(any::<u8>(), 1..=256)
             .prop_map(|heirs| Heirs::new(heirs.into_iter().map(NodeId::new)).unwrap());
         prop_oneof![
@@ -286,6 +337,11 @@ pub(crate) mod tests {
             ),
             (any::<u8>(), any::<u64>(), heirs).prop_map(|(from, upto, heirs)| {
                 Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
+            }),
+            (any::<u8>(), 1..=u32::MAX, any::<u8>(), any::<u8>()).prop_map(|(node, epoch, one, other)| {
+                let heirs = [one, other, node.wrapping_add(1)].into_iter().filter(|heir| *heir != node);
+                let heirs = Heirs::new(heirs.map(NodeId::new)).unwrap();
+                Change::Close(Closure { node: NodeId::new(node), epoch: Epoch::new(epoch), heirs })
             }),
         ]
     }
@@ -316,7 +372,7 @@ pub(crate) mod tests {
 
     #[test]
     fn golden_bytes() {
-        let session = Session { node: NodeId::new(3), value: [0x0807_0605_0403_0201, 0x100f_0e0d_0c0b_0a09] };
+        let session = Session::new(NodeId::new(3), [0x0807_0605_0403_0201, 0x100f_0e0d_0c0b_0a09]);
         let changes = [
             Change::Upsert(FlowKey::Short(Key16::from_words([5, 0x1122_3344])), session),
             Change::Repin(Repin {
@@ -334,6 +390,33 @@ pub(crate) mod tests {
         ];
         assert_eq!(encode(&changes).unwrap(), bytes);
         assert_eq!(decode(&bytes).unwrap(), changes);
+    }
+
+    #[test]
+    fn golden_bytes_of_version_3() {
+        let value = [0x0807_0605_0403_0201, 0x100f_0e0d_0c0b_0a09];
+        let session = Session { node: NodeId::new(3), epoch: Epoch::new(0x0102), value };
+        let changes = [
+            Change::Move(FlowKey::Short(Key16::from_words([5, 0x1122_3344])), session),
+            Change::Close(Closure {
+                node: NodeId::new(7),
+                epoch: Epoch::new(0x15),
+                heirs: Heirs::new([2, 1, 8, 255].map(NodeId::new)).unwrap(),
+            }),
+        ];
+        #[rustfmt::skip]
+        let mut bytes = vec![
+            3, 0, 0, 0, 2, 0, 0, 0,
+            7, 2, 5, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
+            3, 2, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+            8, 0x15, 0, 0, 0, 7, 6, 1,
+        ];
+        bytes.extend([0; 29]);
+        bytes.push(0x80);
+        assert_eq!(encode(&changes).unwrap(), bytes);
+        assert_eq!(decode(&bytes).unwrap(), changes);
+        bytes[27..29].fill(0);
+        assert!(matches!(decode(&bytes), Err(DecodeError::Malformed(0, _))), "epoch 0");
     }
 
     #[test]

@@ -32,6 +32,10 @@ impl World {
         if self.rng.random_bool(0.5) {
             process.agent.shaped(self.shape.0, self.shape.1);
         }
+        if self.rng.random_bool(0.1) {
+            process.placement = self.placement.1.clone();
+            process.agent.set_placement(Some(self.placement.0), process.placement.clone());
+        }
         for partition in process.follows.clone() {
             if !self.is_calm && !self.rng.random_bool(0.7) {
                 continue;
@@ -64,12 +68,13 @@ impl World {
             }
             self.nodes[number].as_mut().unwrap().agent.kept(partition, is_stored);
         }
-        for (_, partition, change) in due {
-            self.append(partition, std::slice::from_ref(&change));
-            match (change, &mut self.nodes[number]) {
-                (Change::Repin(repin), Some(process)) => process.agent.repinned(partition, repin.from),
-                (_, Some(process)) => process.agent.reshaped(partition),
-                _ => {}
+        for (_, partition, changes) in due {
+            self.append(partition, &changes);
+            let Some(process) = &mut self.nodes[number] else { continue };
+            match &changes[0] {
+                Change::Repin(repin) => process.agent.repinned(partition, repin.from),
+                Change::Close(_) => process.agent.closed(partition),
+                _ => process.agent.reshaped(partition),
             }
         }
         for action in actions {
@@ -117,8 +122,15 @@ impl World {
             Action::Unload(partition) => {
                 self.nodes[number].as_mut().unwrap().follows.remove(&partition);
             }
-            Action::Repin(partition, repin) => self.append_later(number, partition, Change::Repin(repin)),
-            Action::Reshape(partition, to) => self.append_later(number, partition, Change::Reshape(to)),
+            Action::Repin(partition, repin) => {
+                self.append_later(number, partition, vec![Change::Repin(repin)]);
+            }
+            Action::Close(partition, closures) => {
+                self.append_later(number, partition, closures.into_iter().map(Change::Close).collect());
+            }
+            Action::Reshape(partition, to) => {
+                self.append_later(number, partition, vec![Change::Reshape(to)]);
+            }
             Action::ProposeShape(expected, shape) => {
                 if self.shape.0 == expected {
                     self.shape = (Revision(expected.0 + 1), shape);
@@ -135,8 +147,8 @@ impl World {
         }
     }
 
-    fn append_later(&mut self, number: usize, partition: PartitionId, change: Change) {
+    fn append_later(&mut self, number: usize, partition: PartitionId, changes: Vec<Change>) {
         let at = self.now + Duration::from_millis(self.rng.random_range(0..200));
-        self.nodes[number].as_mut().unwrap().appends.push((at, partition, change));
+        self.nodes[number].as_mut().unwrap().appends.push((at, partition, changes));
     }
 }

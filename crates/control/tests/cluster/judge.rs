@@ -1,8 +1,9 @@
 //! What is demanded of a world.
 
 use crate::common::node;
-use crate::world::{Log, REPLAY, World, all_partitions};
+use crate::world::{FLOWS, Log, REPLAY, World, all_partitions, keys_of_flow};
 use rand::seq::IndexedRandom;
+use scalebricks_control::membership::Placed;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowKey, NodeId};
 use std::collections::HashMap;
@@ -62,6 +63,8 @@ impl World {
             (0..self.nodes.len()).filter(|number| !members.contains(number)).map(node).collect();
         let orphans = |log: &Log| dead.iter().map(|node| log.truth.keys_of(*node)).sum::<usize>();
         all_up
+            && self.is_written()
+            && self.tenures_are_settled()
             && self.shape().next.is_none()
             && self.logs.iter().all(|log| orphans(log) == 0)
             && self.nodes.iter().flatten().all(|process| {
@@ -101,7 +104,40 @@ impl World {
             let (replay, limit_bytes) = (log.replay(), log.limit_bytes());
             assert!(replay.entries < 2 * REPLAY.entries && replay.bytes < 2 * limit_bytes, "{replay:?}");
         }
+        self.both_keys_at_one_node();
         // Nobody's keys are lost with a node that is gone.
         assert!(sessions().all(|(_, session)| members.contains(&usize::from(session.node.get()))));
+    }
+
+    /// Whether the view says of all nodes whether they take flows, and the logs have what it closed.
+    fn tenures_are_settled(&self) -> bool {
+        let Some((_, view)) = &self.record else { return false };
+        let placed = Placed { placement: &self.placement.1, revision: Some(self.placement.0) };
+        let is_agreed = view.with_tenures(placed, |_| false, |node| self.shape().can_name(node)).is_none();
+        let has = |log: &Log| {
+            view.closures()
+                .iter()
+                .all(|closure| log.truth.closures().newest_of(closure.node) >= closure.epoch)
+        };
+        is_agreed && self.logs.iter().all(has)
+    }
+
+    /// The directions of each flow are handled at one node.
+    fn both_keys_at_one_node(&self) {
+        let at = |key: &FlowKey| {
+            let found = self.logs.iter().find_map(|log| log.truth.session(key));
+            found.map(|(session, _)| (session.node, session.value))
+        };
+        let flows: Vec<_> = (1..=FLOWS)
+            .filter(|flow| !self.pinned_without_epoch.contains(flow))
+            .map(|flow| keys_of_flow(flow).map(|key| at(&key)))
+            .collect();
+        let split: Vec<_> = flows.iter().filter(|[one, other]| one != other).collect();
+        assert!(split.is_empty(), "{} of {} flows are split: {split:?}", split.len(), flows.len());
+        for drained in
+            self.placement.1.drained().filter(|node| self.members().contains(&usize::from(node.get())))
+        {
+            assert_eq!(self.keys_of(drained), 0, "{drained} is drained");
+        }
     }
 }

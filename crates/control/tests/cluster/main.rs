@@ -49,6 +49,22 @@ fn eight_nodes_lose_no_packet() {
     seeds(10_000, 8, |seed| disturbed(seed, 8));
 }
 
+/// Nodes die, are drained and come back while flows change: both keys of each flow go the same way.
+#[test]
+fn both_directions_have_one_heir() {
+    seeds(90_000, 20, |seed| {
+        let mut world = World::new(seed, 4);
+        world.drains = 0.005;
+        for round in 0..4 {
+            world.live(Duration::from_secs(5));
+            world.nodes[round] = None;
+            world.live(Duration::from_secs(3));
+            world.start(round);
+        }
+        world.settle();
+    });
+}
+
 #[test]
 fn a_dead_node_s_keys_are_with_others_soon() {
     seeds(20_000, 20, |seed| {

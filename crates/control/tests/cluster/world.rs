@@ -6,22 +6,31 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::agent::{Agent, Packet};
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
-use scalebricks_control::membership::{Beat, View};
+use scalebricks_control::membership::{Beat, Placement, View};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Session, encode};
+use scalebricks_control::record::{Change, Epoch, Session, encode};
 use scalebricks_control::replay::{Amount, Limits, Replay};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_millis(20);
 const PARTITIONS: u32 = 4;
-const KEYS: u32 = 80;
+pub const FLOWS: u32 = 40;
+
+/// How long a change of a flow may take to reach the log of one of its keys.
+const WRITING: std::ops::Range<u64> = 0..300;
+
+/// The two keys of a flow: they lie in partitions of their own.
+pub fn keys_of_flow(flow: u32) -> [FlowKey; 2] {
+    [FlowKey::teid(Teid::new(flow)), FlowKey::ue(Ipv4Addr::new(10, 0, 0, flow as u8).into())]
+}
 
 fn partitions() -> PartitionCount {
     PartitionCount::new(PARTITIONS).unwrap()
@@ -41,12 +50,14 @@ pub struct Process {
     pub agent: Agent<Memory>,
     /// The logs it reads.
     pub follows: BTreeSet<PartitionId>,
+    /// What it knows of what the controller says of nodes.
+    pub placement: Placement,
     pub paused_until: Option<Duration>,
     pub cut_until: Option<Duration>,
     /// Whether pulses are handed to it.
     pub listens: bool,
     /// What it has to append, and when it gets to it.
-    pub appends: Vec<(Duration, PartitionId, Change)>,
+    pub appends: Vec<(Duration, PartitionId, Vec<Change>)>,
     /// Snapshots that are being stored, and until when.
     pub keeps: Vec<(Duration, PartitionId, Snapshot)>,
 }
@@ -107,6 +118,14 @@ pub struct World {
     pub shape: (Revision, Shape),
     /// By number; `None`: not running.
     pub nodes: Vec<Option<Process>>,
+    /// What the controller says of nodes, and how often it was changed.
+    pub placement: (Revision, Placement),
+    /// By partition, changes that were accepted and are not in the log yet, in their order, and when they are.
+    writing: Vec<VecDeque<(Duration, Change)>>,
+    /// Flows that were last changed while somebody knew of no tenures: their keys may be at two nodes.
+    pub pinned_without_epoch: BTreeSet<u32>,
+    /// How likely it is in a step that a node is drained, or may get flows again.
+    pub drains: f64,
     /// By number, what the software there knows; the newest if it does not say.
     pub knows: Vec<Version>,
     net: BinaryHeap<Reverse<(Duration, u64)>>,
@@ -148,6 +167,10 @@ impl World {
             logs: all_partitions().map(log).collect(),
             record: None,
             shape: (Revision(1), Shape::new(params)),
+            placement: (Revision(1), Placement::default()),
+            writing: all_partitions().map(|_| VecDeque::new()).collect(),
+            pinned_without_epoch: BTreeSet::new(),
+            drains: 0.0,
             nodes: Vec::new(),
             knows: Vec::new(),
             net: BinaryHeap::new(),
@@ -178,6 +201,7 @@ impl World {
         let process = Process {
             agent,
             follows: BTreeSet::new(),
+            placement: Placement::default(),
             paused_until: None,
             cut_until: None,
             listens: false,
@@ -277,20 +301,70 @@ impl World {
         }
     }
 
-    /// A controller changes some sessions.
+    /// A controller changes a flow, at any node that runs, by what that node knows, be it old. Both keys change, each when its log is reached.
     fn change(&mut self) {
-        let mut members = self.members();
-        members.retain(|&number| self.shape.1.can_name(node(number)));
-        let Some(&to) = members.choose(&mut self.rng) else { return };
-        let key = FlowKey::teid(Teid::new(self.rng.random_range(1..KEYS)));
-        let session = Session { node: node(to), value: [self.rng.random(), 0] };
-        let change = match self.rng.random_range(0..10) {
-            0..5 => Change::Upsert(key, session),
-            5..8 => Change::Move(key, session),
-            _ => Change::Delete(key),
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|&number| self.is_up(number)).collect();
+        let Some(&by) = up.choose(&mut self.rng) else { return };
+        let Some(process) = self.nodes[by].as_ref().filter(|process| process.agent.membership().is_in())
+        else {
+            return;
         };
-        let partition = partitions().of(HASHER.hash(&key));
-        self.append(partition, &[change]);
+        let view = process.agent.membership().view();
+        let pins = view.alive().filter_map(|node| Some((node, view.pins_in(node)?)));
+        let mut pins: Vec<(NodeId, Epoch)> = pins.collect();
+        pins.retain(|&(node, _)| self.shape.1.can_name(node) && !process.placement.is_drained(node));
+        let Some(&(to, epoch)) = pins.choose(&mut self.rng) else { return };
+        let flow = self.rng.random_range(1..=FLOWS);
+        let value = [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0];
+        let session = Session { node: to, epoch, value };
+        if epoch == Epoch::UNKNOWN {
+            self.pinned_without_epoch.insert(flow);
+        } else {
+            self.pinned_without_epoch.remove(&flow);
+        }
+        let kind = self.rng.random_range(0..10);
+        for key in keys_of_flow(flow) {
+            let change = match kind {
+                0..5 => Change::Upsert(key, session),
+                5..8 => Change::Move(key, session),
+                _ => Change::Delete(key),
+            };
+            let partition = partitions().of(HASHER.hash(&key));
+            let due = self.now + Duration::from_millis(self.rng.random_range(WRITING));
+            self.writing[usize::from(partition.0)].push_back((due, change));
+        }
+    }
+
+    /// Logs what was accepted and is due, in the order in which it was.
+    fn write(&mut self) {
+        for partition in all_partitions() {
+            let writing = &mut self.writing[usize::from(partition.0)];
+            let due = writing.iter().take_while(|(at, _)| *at <= self.now).count();
+            let changes: Vec<Change> = writing.drain(..due).map(|(_, change)| change).collect();
+            for change in &changes {
+                self.append(partition, std::slice::from_ref(change));
+            }
+        }
+    }
+
+    /// Whether all that was accepted is in the logs.
+    pub fn is_written(&self) -> bool {
+        self.writing.iter().all(VecDeque::is_empty)
+    }
+
+    /// An operator drains a node, or lets it get flows again.
+    pub fn drain(&mut self, number: usize, is_drained: bool) {
+        self.placement.0.0 += 1;
+        self.placement.1.set_drained(node(number), is_drained);
+    }
+
+    fn drain_any(&mut self) {
+        let number = self.rng.random_range(0..self.nodes.len());
+        let is_drained = self.placement.1.is_drained(node(number));
+        // One at a time.
+        if is_drained || self.placement.1.drained().count() == 0 {
+            self.drain(number, !is_drained);
+        }
     }
 
     pub fn send(&mut self, from: usize, to: usize, sent: impl Fn() -> Sent) {
@@ -354,6 +428,7 @@ impl World {
 
     pub fn step(&mut self) {
         self.now += TICK;
+        self.write();
         (0..self.nodes.len()).for_each(|number| self.turn(number));
         self.deliver();
         self.check();
@@ -375,6 +450,9 @@ impl World {
                 self.change();
             }
             self.disturb();
+            if self.rng.random_bool(self.drains) {
+                self.drain_any();
+            }
             if self.rng.random_bool(self.reshapes) {
                 self.ask();
             }

@@ -4,6 +4,7 @@
 
 use scalebricks_control::distribution::Tables;
 use scalebricks_tables::compact::{Control, Op, Params, Reader, Table};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position, Teid,
@@ -82,6 +83,21 @@ impl Tables for Memory {
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         let partitions = self.gpt.params().partitions();
         self.fib.keys().filter(|key| partitions.of(HASHER.hash(key)) == partition).copied().collect()
+    }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        let partitions = self.gpt.params().partitions();
+        let mut digests = vec![FibDigest::default(); partitions.get() as usize];
+        for (key, value) in &self.fib {
+            let hash = HASHER.hash(key);
+            digests[usize::from(partitions.of(hash).0)] += FibDigest::of(hash, *value);
+        }
+        digests
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        let of = |value: &FibValue| FibDigest::of(HASHER.hash(key), *value);
+        self.fib.get(key).map(of).unwrap_or_default()
     }
 }
 

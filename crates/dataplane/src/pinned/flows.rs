@@ -74,13 +74,28 @@ impl Flows {
         self.places[index.0 as usize].keys += 1;
     }
 
-    /// A key of the flow has left.
+    /// A key of the flow has left. An entry of the FIB that is damaged may name any place: one without keys stays as it is, until
+    /// [`Flows::recount`].
     pub(super) fn leave(&mut self, index: FlowIndex) {
-        let place = &mut self.places[index.0 as usize];
+        let Some(place) = self.places.get_mut(index.0 as usize).filter(|place| place.keys > 0) else {
+            return;
+        };
         place.keys -= 1;
         if place.keys == 0 && !place.is_leaving {
             place.is_leaving = true;
             self.leaving.push(index);
+        }
+    }
+
+    /// Each place has so many keys, whatever was counted before.
+    pub(super) fn recount(&mut self, keys: &[u32]) {
+        for (at, (place, keys)) in self.places.iter_mut().zip(keys).enumerate() {
+            let had = std::mem::replace(&mut place.keys, *keys);
+            // Without keys before it has departed, or is about to.
+            if had > 0 && *keys == 0 && !place.is_leaving {
+                place.is_leaving = true;
+                self.leaving.push(FlowIndex(at as u32)); // as many as there are counters: below 2^32
+            }
         }
     }
 

@@ -221,14 +221,15 @@ impl PinnedTables {
     pub fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
         let pinned = PinnedState::decode(value);
         let hash = self.hasher.hash(key);
-        let before = self.fib.get(key, hash).map(|value| FlowState::decode(value).index);
+        let entry = self.fib.get(key, hash);
+        let before = entry.and_then(|entry| self.place(entry));
         let known = self.flows.index(pinned.uplink_teid);
         let index = match known {
             Some(index) => index,
             None => self.add_flow(pinned.uplink_teid)?,
         };
         let value = pinned.at(self.id, index).encode();
-        let done = match before {
+        let done = match entry {
             Some(_) => self.fib.update(key, hash, value).map(drop),
             None => self.fib.insert(key, hash, value),
         };
@@ -249,8 +250,10 @@ impl PinnedTables {
 
     /// Takes a key out of the FIB, if it is there. Cost: two lookups.
     pub fn remove(&mut self, key: &FlowKey) {
-        if let Ok(value) = self.fib.remove(key, self.hasher.hash(key)) {
-            self.flows.leave(FlowState::decode(value).index);
+        if let Ok(entry) = self.fib.remove(key, self.hasher.hash(key))
+            && let Some(index) = self.place(entry)
+        {
+            self.flows.leave(index);
         }
     }
 

@@ -110,6 +110,7 @@ impl From<RefusedChanges> for FlowsError {
             RefusedChanges::Busy
             | RefusedChanges::NoOwner(_)
             | RefusedChanges::NotNamed(_)
+            | RefusedChanges::NotOpen(_)
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
             | RefusedChanges::Stopping => Self::Later(what),
@@ -171,8 +172,8 @@ impl Flows for ControlledFlows {
             }
             for flow in &flows {
                 let node = flow.node;
-                changes
-                    .extend(flow.entries().map(|(key, value)| Change::Upsert(key, Session { node, value })));
+                let upsert = |(key, value)| Change::Upsert(key, Session::new(node, value));
+                changes.extend(flow.entries().map(upsert));
             }
             Ok(self.plane()?.accept(changes).await?)
         })

@@ -184,6 +184,7 @@ impl<T: Tables> Actor<T> {
             Event::LogEnds(partition, reported, last) => self.agent.log_ends(partition, reported, last),
             Event::Kept(partition, is_durable) => self.agent.kept(partition, is_durable),
             Event::Repinned(partition, from) => self.agent.repinned(partition, from),
+            Event::Closed(partition) => self.agent.closed(partition),
             Event::Logged(partition, position, keys) => {
                 self.unsettled[usize::from(partition.0)].push_back((position, keys));
             }
@@ -273,7 +274,7 @@ impl<T: Tables> Actor<T> {
     fn place(&mut self) {
         let placed = self.shared.placed.load_full();
         if !Arc::ptr_eq(&placed, &self.placed) {
-            self.agent.set_placement(placed.placement.clone());
+            self.agent.set_placement(placed.revision, placed.placement.clone());
             self.placed = placed;
         }
     }
@@ -294,7 +295,8 @@ impl<T: Tables> Actor<T> {
                             1
                         }
                     };
-                    let voids = applied.voids.len() as u64 + as_a_whole;
+                    let unexpected = applied.voids.iter().filter(|(_, why)| *why != Void::Applied);
+                    let voids = unexpected.count() as u64 + as_a_whole;
                     self.shared.applied.fetch_add(1, Ordering::Relaxed);
                     self.shared.voids.fetch_add(voids, Ordering::Relaxed);
                 }
@@ -310,7 +312,8 @@ impl<T: Tables> Actor<T> {
     /// What a key leads to, if this node owns its partition and has loaded it.
     fn look_up(&self, key: &FlowKey) -> Result<Option<Session>, NotHere> {
         let partition = self.agent.partition(self.shared.partition_of(key)).ok_or(NotHere)?;
-        Ok(partition.session(key).map(|(session, _)| session))
+        // The epoch is the log's own: whoever pins the key anew names another.
+        Ok(partition.session(key).map(|(session, _)| Session::new(session.node, session.value)))
     }
 
     fn ask(&mut self, key: FlowKey, answer: oneshot::Sender<Option<Session>>) {
@@ -346,9 +349,10 @@ impl<T: Tables> Actor<T> {
                 }
             }
             Action::Repin(partition, repin) => self.repin(partition, repin),
+            Action::Close(partition, closures) => self.close(partition, closures),
             Action::Reshape(partition, params) => {
                 let done = Event::Reshaped(partition);
-                self.write(partition, Change::Reshape(params), done);
+                self.write(partition, vec![Change::Reshape(params)], done);
             }
             Action::ProposeShape(revision, shape) => {
                 let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
@@ -382,10 +386,10 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Has a change of the agent's written, and tells when it is in the log.
-    pub(super) fn write(&self, partition: PartitionId, change: Change, done: Event) {
+    /// Has changes of the agent's written, and tells when they are in the log.
+    pub(super) fn write(&self, partition: PartitionId, changes: Vec<Change>, done: Event) {
         let (answer, logged) = oneshot::channel();
-        let submission = Submission { changes: vec![change], answer };
+        let submission = Submission { changes, answer };
         let writer = self.shared.writers[usize::from(partition.0)].clone();
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -414,9 +418,7 @@ impl<T: Tables> Actor<T> {
             }
         }
         self.shared.keys.store(keys, Ordering::Relaxed);
-        if self.shared.view.load().epoch() != self.agent.membership().view().epoch() {
-            self.shared.view.store(Arc::new(self.agent.membership().view().clone()));
-        }
+        self.shared.viewed(self.agent.membership().view());
         if let Some(shape) = self.agent.shape().filter(|shape| shape != &**self.shared.shape.load()) {
             self.shared.shape.store(Arc::new(shape));
         }

@@ -1,8 +1,8 @@
 //! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
 
-use super::beating::{Beating, LOOK_EVERY};
-use super::inbox::{Beats, Inbox};
+use super::inbox::Inbox;
 use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
+use super::mesh_link::MeshLink;
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt};
@@ -14,6 +14,7 @@ use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::JetStream;
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::compact::{Params, ParamsError, Structure};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, NodeId, PartitionId, Position,
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch hold it.
@@ -100,6 +101,22 @@ impl Tables for SharedTables {
 
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.lock().keys(partition)
+    }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        self.lock().fib_digests()
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        self.lock().entry_digest(key)
+    }
+
+    fn mended(&mut self, partition: PartitionId) {
+        tracing::warn!(
+            partition = partition.0,
+            "wrong FIB entries were replaced: all keys of the partition are set anew"
+        );
+        self.lock().recount();
     }
 }
 
@@ -340,8 +357,8 @@ async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, D
     })
 }
 
-/// Runs the control plane, until the mesh ends.
-async fn live(
+/// Runs a node's control plane over this engine and this mesh, until the mesh ends. `plane` is set as soon as the engine can be used.
+pub async fn live(
     config: PlaneConfig,
     engine: Arc<dyn Engine>,
     mesh: Arc<Mesh>,
@@ -349,14 +366,13 @@ async fn live(
     plane: &OnceLock<ControlPlane>,
     tables: SharedTables,
 ) {
-    let beating = Arc::<Beating>::default();
-    tokio::spawn(beat_on(Arc::downgrade(&mesh), Arc::clone(&beating)));
+    let to_others = MeshLink::start(&mesh);
     let mut way_in = None;
     let started = loop {
         let link = |inbox: Inbox| -> Arc<dyn Link> {
             let received = Arc::clone(&inbox.beats);
             way_in = Some(inbox);
-            Arc::new(MeshLink { mesh: Arc::clone(&mesh), beating: Arc::clone(&beating), received })
+            Arc::new(to_others.hearing_by(received))
         };
         match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
             Ok(started) => break started,
@@ -399,35 +415,5 @@ fn sign(inbox: &Inbox, event: Event) {
         Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
         Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
         Event::Message { .. } => {}
-    }
-}
-
-/// Beats on for an agent that is busy, while there is a mesh.
-async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let Some(mesh) = mesh.upgrade() else { return };
-        if let Some(beat) = beating.overdue(Instant::now()) {
-            let _lost = mesh.beat(&beat.encode());
-        }
-    }
-}
-
-/// The way to other nodes.
-struct MeshLink {
-    mesh: Arc<Mesh>,
-    beating: Arc<Beating>,
-    received: Arc<Beats>,
-}
-
-impl Link for MeshLink {
-    fn beat(&self, beat: Beat) {
-        self.beating.asked(beat, &self.received, Instant::now());
-        // What is lost is counted there, and comes again.
-        let _lost = self.mesh.beat(&beat.encode());
-    }
-
-    fn send(&self, to: NodeId, bytes: Vec<u8>) {
-        let _lost = self.mesh.send(to, bytes);
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Event {
     Kept(PartitionId, bool),
     /// A death is in the log.
     Repinned(PartitionId, NodeId),
+    /// Closures are in the log.
+    Closed(PartitionId),
     /// So many keys of this process are in the log at this position, or will never be.
     Logged(PartitionId, Position, u64),
     /// What does a key lead to?

@@ -2,6 +2,7 @@
 //! measurements.
 
 use super::inbox::Inbox;
+use super::mesh::MeshLimits;
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use scalebricks_control::distribution::Tables;
@@ -10,6 +11,7 @@ use scalebricks_control::membership::Beat;
 use scalebricks_control::record::Session;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Reader, Table};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
@@ -116,6 +118,20 @@ impl Tables for MemoryTables {
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.share(partition).keys().copied().collect()
     }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        let digest = |(key, value): (&FlowKey, &FibValue)| FibDigest::of(self.shape.hasher.hash(key), *value);
+        let of_share = |at: u32| {
+            let share = self.share(PartitionId(at as u16)); // at most 2^16
+            share.iter().map(digest).fold(FibDigest::default(), |sum, digest| sum + digest)
+        };
+        (0..self.shape.partitions.get()).map(of_share).collect()
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        let of = |value| FibDigest::of(self.shape.hasher.hash(key), value);
+        self.get(key).map(of).unwrap_or_default()
+    }
 }
 
 impl Readable for MemoryTables {
@@ -163,6 +179,8 @@ struct Channels {
     me: NodeId,
     ways: Ways,
     cuts: Cuts,
+    /// Bytes of the longest message: what is longer is lost, as over the mesh.
+    longest: usize,
 }
 
 impl Channels {
@@ -186,6 +204,16 @@ impl Link for Channels {
             && !self.is_cut(to)
             && let Some(way) = ways.get(&to)
         {
+            if bytes.len() > self.longest {
+                let (from, to) = (self.me.get(), to.get());
+                tracing::error!(
+                    from,
+                    to,
+                    bytes = bytes.len(),
+                    "cannot send control message: it exceeds the frame limit"
+                );
+                return;
+            }
             let _gone = way.messages.send((self.me, bytes));
         }
     }
@@ -227,7 +255,8 @@ impl LocalCluster {
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
             ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
-            Arc::new(Channels { me: node, ways: Arc::clone(&ways), cuts: Arc::clone(&self.cuts) })
+            let longest = MeshLimits::default().message_bytes;
+            Arc::new(Channels { me: node, ways: Arc::clone(&ways), cuts: Arc::clone(&self.cuts), longest })
         });
         self.nodes.insert(node, LocalNode { plane: plane.await?, tables });
         Ok(())

@@ -29,6 +29,7 @@
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
 //! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | what those messages say |
+//! | `mesh_link` | the mesh, as the control plane uses it |
 //! | `waiting` | who waits until all nodes have applied something |
 
 mod actor;
@@ -40,6 +41,7 @@ mod follow;
 pub mod inbox;
 pub mod local;
 pub mod mesh;
+mod mesh_link;
 mod placement;
 pub mod plane;
 mod pulses;

@@ -1,6 +1,8 @@
 //! The record of what the controller says of nodes: read, and changed by compare-and-set. `view` watches it.
 
+use super::event::Event;
 use super::plane::{ControlPlane, RefusedChanges};
+use super::view;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::membership::Placement;
 use std::sync::Arc;
@@ -53,7 +55,8 @@ impl ControlPlane {
         self.shared.placed.load().placement.clone()
     }
 
-    /// Changes what the controller says of nodes. This node acts on it when this returns, the others some milliseconds later.
+    /// Changes what the controller says of nodes, and the tenures of those that are drained, or are no more. This node acts on it when
+    /// this returns, the others some milliseconds later.
     ///
     /// # Errors
     /// [`RefusedChanges::Engine`]: it may be changed or not, and can be changed again; [`RefusedChanges::Stopping`].
@@ -61,11 +64,20 @@ impl ControlPlane {
         &self,
         changing: impl Fn(&mut Placement) + Send + Sync + 'static,
     ) -> Result<Placement, RefusedChanges> {
-        let engine = Arc::clone(&self.reading.engine);
-        let changed = self.runtime.spawn(async move { change(&*engine, changing).await });
+        let (engine, partitions, shape) =
+            (Arc::clone(&self.reading.engine), self.shared.partitions, self.shape());
+        let changed = self.runtime.spawn(async move {
+            let placed = change(&*engine, changing).await?;
+            let viewed = view::settle_tenures(&*engine, partitions, &placed, shape).await?;
+            Ok::<_, EngineError>((placed, viewed))
+        });
         let changed = changed.await.map_err(|_| RefusedChanges::Stopping)?;
-        let placed = changed.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
+        let (placed, viewed) = changed.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
         self.shared.placed(placed.clone());
+        if let Some((revision, view)) = viewed {
+            self.shared.viewed(&view);
+            self.events.send(Event::Viewed(revision, view)).await.map_err(|_| RefusedChanges::Stopping)?;
+        }
         Ok(placed.placement)
     }
 }

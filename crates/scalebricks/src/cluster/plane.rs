@@ -93,6 +93,14 @@ impl Shared {
         self.partitions.of(self.hasher.hash(key))
     }
 
+    /// The record of membership is now this one. An older one than known is passed over.
+    pub(super) fn viewed(&self, view: &View) {
+        if self.view.load().epoch() < view.epoch() {
+            let view = Arc::new(view.clone());
+            self.view.rcu(|known| Arc::clone(if known.epoch() < view.epoch() { &view } else { known }));
+        }
+    }
+
     /// The controller says this of nodes. Older than known is passed over.
     pub(super) fn placed(&self, placed: Placed) {
         let placed = Arc::new(placed);
@@ -109,6 +117,9 @@ pub enum RefusedChanges {
     /// A flow would be pinned to a node that is not alive.
     #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
+    /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
+    #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
+    NotOpen(NodeId),
     /// The table cannot name the node yet.
     #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
     NotNamed(NodeId),
@@ -270,8 +281,8 @@ impl ControlPlane {
         let mut by_partition: BTreeMap<PartitionId, Vec<Change>> = BTreeMap::new();
         let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
         let placed = self.shared.placed.load();
-        for change in changes {
-            if let Change::Upsert(_, session) | Change::Move(_, session) = &change {
+        for mut change in changes {
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &mut change {
                 let node = session.node;
                 if !view.member(node).is_some_and(|member| member.is_alive) {
                     return Err(RefusedChanges::NodeNotAlive(node));
@@ -279,6 +290,7 @@ impl ControlPlane {
                 if placed.placement.is_drained(node) {
                     return Err(RefusedChanges::Drained(node));
                 }
+                session.epoch = view.pins_in(node).ok_or(RefusedChanges::NotOpen(node))?;
                 if !shape.can_name(node) {
                     return Err(RefusedChanges::NotNamed(node));
                 }
@@ -290,13 +302,13 @@ impl ControlPlane {
         self.submit(by_partition).await
     }
 
-    /// Has one change accepted in every partition, for those that are about no key.
+    /// Has changes accepted in every partition, for those that are about no key.
     ///
     /// # Errors
     /// As [`ControlPlane::accept`].
-    pub async fn accept_in_all(&self, change: &Change) -> Result<Accepted, RefusedChanges> {
+    pub async fn accept_in_all(&self, changes: &[Change]) -> Result<Accepted, RefusedChanges> {
         let partitions = (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)); // at most 2^16
-        self.submit(partitions.map(|partition| (partition, vec![change.clone()])).collect()).await
+        self.submit(partitions.map(|partition| (partition, changes.to_vec())).collect()).await
     }
 
     async fn submit(

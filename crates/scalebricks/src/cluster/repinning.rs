@@ -5,27 +5,36 @@ use super::event::Event;
 use super::repins::{RepinCause, RepinNotice};
 use super::wire::Envelope;
 use scalebricks_control::distribution::Tables;
-use scalebricks_control::record::{Change, Repin};
-use scalebricks_types::PartitionId;
+use scalebricks_control::record::{Change, Closure, Heirs, Repin};
+use scalebricks_types::{NodeId, PartitionId};
 
 impl<T: Tables> Actor<T> {
     /// Has a death, or that a node is drained, written to a partition's log.
     pub(super) fn repin(&mut self, partition: PartitionId, repin: Repin) {
         let from = repin.from;
-        self.note_repin(partition, &repin);
-        self.write(partition, Change::Repin(repin), Event::Repinned(partition, from));
+        self.note_repin(partition, from, &repin.heirs);
+        self.write(partition, vec![Change::Repin(repin)], Event::Repinned(partition, from));
+    }
+
+    /// Has tenures that the view closed closed in a partition's log.
+    pub(super) fn close(&mut self, partition: PartitionId, closures: Vec<Closure>) {
+        for closure in &closures {
+            self.note_repin(partition, closure.node, &closure.heirs);
+        }
+        let changes = closures.into_iter().map(Change::Close).collect();
+        self.write(partition, changes, Event::Closed(partition));
     }
 
     /// What is to be told of a repin: with others of the same node and heirs, at once.
-    fn note_repin(&mut self, partition: PartitionId, repin: &Repin) {
-        let member = self.agent.membership().view().member(repin.from);
+    fn note_repin(&mut self, partition: PartitionId, from: NodeId, heirs: &Heirs) {
+        let member = self.agent.membership().view().member(from);
         let is_alive = member.is_some_and(|member| member.is_alive);
         let cause = if is_alive { RepinCause::Drained } else { RepinCause::Died };
         let notice = RepinNotice {
             partitions: 1,
-            keys: self.agent.partition(partition).map(|rib| rib.keys_of(repin.from) as u64),
-            heirs: repin.heirs.nodes().iter().map(|heir| u16::from(heir.get())).collect(),
-            ..RepinNotice::now(repin.from, member.map_or(0, |member| member.life), cause)
+            keys: self.agent.partition(partition).map(|rib| rib.keys_of(from) as u64),
+            heirs: heirs.nodes().iter().map(|heir| u16::from(heir.get())).collect(),
+            ..RepinNotice::now(from, member.map_or(0, |member| member.life), cause)
         };
         let same = |known: &&mut RepinNotice| (known.node, &known.heirs) == (notice.node, &notice.heirs);
         if let Some(known) = self.repins.iter_mut().find(same) {

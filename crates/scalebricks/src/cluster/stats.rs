@@ -21,6 +21,8 @@ pub struct PlaneStats {
     pub repins: u64,
     /// Partitions whose bits in the GPT were found to be wrong, and replaced.
     pub astray: u64,
+    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
+    pub fib_astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     pub begun_anew: u64,
     /// Partitions that were loaded again, as their log had lost entries that this node had applied.
@@ -33,9 +35,21 @@ impl ControlPlane {
     /// What was counted here.
     pub fn stats(&self) -> PlaneStats {
         let Shared { applied, voids, malformed, reloads, agent, .. } = &*self.shared;
-        let AgentStats { gaps, refused, repins, astray, begun_anew, rewound } = **agent.load();
+        let AgentStats { gaps, refused, repins, astray, fib_astray, begun_anew, rewound } = **agent.load();
         let [entries, voids, malformed, reloads] =
             [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
-        PlaneStats { entries, voids, malformed, gaps, refused, repins, astray, begun_anew, reloads, rewound }
+        PlaneStats {
+            entries,
+            voids,
+            malformed,
+            gaps,
+            refused,
+            repins,
+            astray,
+            fib_astray,
+            begun_anew,
+            reloads,
+            rewound,
+        }
     }
 }

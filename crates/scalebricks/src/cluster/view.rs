@@ -6,7 +6,7 @@ use super::plane::{ControlPlane, RefusedChanges, Shared};
 use super::shape;
 use futures_util::StreamExt;
 use scalebricks_control::engine::{Engine, EngineError, Record, Revision, SwapError};
-use scalebricks_control::membership::{Placement, View};
+use scalebricks_control::membership::{self, Placement, View};
 use scalebricks_control::shape::Shape;
 use scalebricks_types::{NodeId, PartitionCount};
 use std::sync::Arc;
@@ -101,6 +101,30 @@ async fn forget(
         match engine.swap(KEY, revision, Some(view.encode().into())).await {
             Ok(revision) => return Ok((revision, view)),
             // Another was first, or it may have worked: to do it twice does no harm.
+            Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
+            Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
+        }
+    }
+    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+}
+
+/// Closes the tenures of nodes that are drained, and opens those of nodes that are no more, whatever the others hold of it. The record, if
+/// that changed it. What concerns dead nodes is left to the members.
+pub(super) async fn settle_tenures(
+    engine: &dyn Engine,
+    partitions: PartitionCount,
+    placed: &Placed,
+    shape: Shape,
+) -> Result<Option<(Revision, View)>, EngineError> {
+    for _ in 0..TRIES {
+        let (revision, view) = read(engine, partitions).await?;
+        let Placed { placement, revision: placed } = placed;
+        let placed = membership::Placed { placement, revision: *placed };
+        let next = view.with_tenures(placed, |_| true, |heir| shape.can_name(heir));
+        let Some(next) = next else { return Ok(None) };
+        match engine.swap(KEY, revision, Some(next.encode().into())).await {
+            Ok(revision) => return Ok(Some((revision, next))),
+            // Another was first, or it may have worked: what it says now tells.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }

@@ -210,7 +210,7 @@ mod tests {
 
         #[test]
         fn envelopes_survive_their_bytes(number: u64, teid in 1..u32::MAX, node: u8, value: [u64; 2]) {
-            let session = Session { node: NodeId::new(node), value };
+            let session = Session::new(NodeId::new(node), value);
             for envelope in [
                 Envelope::Question(number, FlowKey::teid(Teid::new(teid))),
                 Envelope::Answer(number, Some(session)),

@@ -148,7 +148,7 @@ pub enum KeyChoice {
 pub enum OversizeChoice {
     /// The outer packet is fragmented
     Fragment,
-    /// The packet is dropped and its sender told
+    /// The packet is dropped and its sender told, if it has DF or is IPv6 and 1,280 bytes fit; else fragmented
     Icmp,
 }
 

@@ -1,6 +1,8 @@
 //! What befalls a cluster whose flows come from the control plane, under pings that all enter at the node that it befalls: the
-//! node is killed, stopped for a while, cut off; the log is stopped and killed. Base station and router change nothing: they
+//! node is killed, drained, stopped for a while, cut off; the log is stopped and killed. Base station and router change nothing: they
 //! go on sending to the same addresses.
+
+mod heirs;
 
 use super::LabError;
 use super::network::Entry;
@@ -67,6 +69,8 @@ pub fn run(
     let victim = |number: usize| nodes[nodes.len() - 1 - number % nodes.len()];
     console.note("killing a node, and starting it again");
     outages.death(victim(0))?;
+    console.note("draining a node");
+    outages.drain(victim(1))?;
     console.note("stopping a node for a while");
     outages.pause(victim(1))?;
     console.note("cutting a node off, first from the control network, then from all");
@@ -285,6 +289,8 @@ impl Outages<'_, '_> {
         self.add_known("a node is killed: the others know", known);
         self.add("its flows are in the tables of others", with_others);
         self.add("packets to its addresses and flows go again", seen.forwarded(self.limits().forwarded));
+        let verdict = self.one_heir_each(node)?;
+        self.add("both directions of each of its flows are at one node", verdict);
         let began = Instant::now();
         self.lab.start_log_beside(node)?;
         let process = self.lab.processes().node(node)?;
@@ -300,8 +306,8 @@ impl Outages<'_, '_> {
         Ok(())
     }
 
-    /// Waits until the other nodes' tables have got all flows of one that died, and get no more. A flow's two keys may go to two
-    /// nodes, which both have it then, so that their number alone does not tell.
+    /// Waits until the other nodes' tables have got all flows of one that died, and get no more. While they move a flow may be at two
+    /// nodes, so that their number alone does not tell.
     fn await_flows(&self, apart_from: NodeId, flows: u64, began: Instant) -> Result<Verdict, LabError> {
         let others: Vec<NodeId> = self.lab.plan.size.nodes().filter(|node| *node != apart_from).collect();
         let (mut here, mut changed) = (0, began.elapsed());

@@ -25,10 +25,11 @@ use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::Local;
 use scalebricks_dataplane::tap::Taps;
-use scalebricks_dataplane::{LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
+use scalebricks_dataplane::{Identifications, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -211,6 +212,8 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
     let internet = file.ports.iter().filter(|port| port.role == Role::Internet);
     let addresses: Vec<IpAddr> =
         internet.flat_map(|port| &port.addresses).map(|(address, _)| *address).collect();
+    // At random, so that a process started again does not begin with the numbers it used last.
+    let start = RandomState::new().hash_one(file.id.get()) as u32;
     NodeConfig {
         id: file.id,
         size: file.size,
@@ -227,6 +230,7 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
         macs,
         addresses: addresses.into(),
         adjacencies: slow_path.adjacencies(),
+        identifications: Arc::new(Identifications::new(file.id, file.size, start)),
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct UserPacket {
     pub(super) is_error: bool,
     /// It opens a TCP connection: SYN without ACK.
     pub(super) is_syn: bool,
+    /// Routers may not fragment it: IPv4 with DF, and all of IPv6.
+    pub(super) is_unfragmentable: bool,
     /// The fragmented datagram it is a piece of.
     pub(super) datagram: Option<DatagramId>,
     /// A piece without ports; the tuple is not its datagram's.
@@ -85,6 +87,7 @@ pub(super) fn read(frame: &[u8]) -> Result<UserPacket, NoConversation> {
         tuple,
         is_error,
         is_syn: is_syn(&packet),
+        is_unfragmentable: ip.dont_fragment,
         datagram,
         is_later_fragment: ip.is_later_fragment(),
         is_to_link_local: match ip.dst {

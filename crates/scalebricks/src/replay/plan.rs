@@ -23,6 +23,9 @@ const OVERHEAD: usize = 20 + 8 + 8;
 /// Further ones of a flow with a QFI: the PDU session container.
 const CONTAINER: usize = 8;
 
+/// Every link carries IPv6 packets of this size (RFC 8200 §5).
+const IPV6_LEAST_MTU: usize = 1_280;
+
 /// How a frame enters the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entrance {
@@ -149,15 +152,21 @@ impl<'a> Planner<'a> {
         if outer_len > usize::from(u16::MAX) {
             return Fate::Drops(&[Ground::TooLarge]);
         }
-        let is_too_big = outer_len > usize::from(self.policy.base_station_mtu);
-        let grounds: &'static [Ground] =
-            if is_too_big && self.policy.oversize == Oversize::Icmp { &[Ground::TooBigForLink] } else { &[] };
+        let mtu = usize::from(self.policy.base_station_mtu);
+        let is_refused = outer_len > mtu && self.is_refused(packet, mtu.saturating_sub(OVERHEAD + container));
+        let grounds: &'static [Ground] = if is_refused { &[Ground::TooBigForLink] } else { &[] };
         match (is_certain || self.policy.key_profile == KeyProfile::Ue, grounds) {
             (true, []) => Fate::Leaves(flow),
             (true, grounds) => Fate::Drops(grounds),
             (false, []) => Fate::Either(flow, &[Ground::NoFirstFragment]),
             (false, _) => Fate::Drops(&[Ground::NoFirstFragment, Ground::TooBigForLink]),
         }
+    }
+
+    /// Whether a packet that is too big for the `room` that a tunnel has is dropped, and not sent in outer fragments.
+    fn is_refused(&self, packet: &UserPacket, room: usize) -> bool {
+        let may_tell = packet.dst.is_ipv4() || room >= IPV6_LEAST_MTU;
+        self.policy.oversize == Oversize::Icmp && packet.is_unfragmentable && may_tell
     }
 
     /// The claim of a datagram's first fragment, and whether every node it passed must still know it.

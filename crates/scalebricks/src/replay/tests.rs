@@ -2,6 +2,7 @@
 
 mod build;
 mod forwardable;
+mod oversize;
 mod sample;
 
 use super::*;
@@ -141,23 +142,6 @@ fn mobiles_as_keys_need_no_first_fragment() {
             ];
             assert_eq!(dropped, rest.into_iter().collect(), "{}", run.architecture);
         }
-    }
-}
-
-#[test]
-fn what_does_not_fit_may_be_refused() {
-    let (_directory, file) = capture(&sample::frames());
-    let mut options = options(&file);
-    options.policy.oversize = Oversize::Icmp;
-    let outcome = replay(&options);
-    for run in &outcome.runs {
-        assert_eq!(run.totals.dropped["fragmentation_needed"], 1);
-        assert_eq!((run.totals.icmp_sent, run.totals.fragments_made), (1, 0));
-    }
-    // The smallest links cut more: 9,000, 1,440 and 828 octets of user packets.
-    options.policy = Policy { oversize: Oversize::FragmentOuter, base_station_mtu: 576, ..options.policy };
-    for run in &replay(&options).runs {
-        assert_eq!((run.totals.packets_fragmented, run.totals.fragments_made), (3, 22));
     }
 }
 

@@ -12,6 +12,7 @@ use scalebricks_control::distribution::Tables;
 use scalebricks_control::membership::Beat;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Reader, Structure, Table};
+use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, ClusterSize, Delta, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId,
@@ -83,6 +84,20 @@ impl Tables for Memory {
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         let is_in = |key: &&FlowKey| partitions().of(HASHER.hash(key)) == partition;
         self.fib.lock().unwrap().keys().filter(is_in).copied().collect()
+    }
+
+    fn fib_digests(&self) -> Vec<FibDigest> {
+        let mut digests = vec![FibDigest::default(); partitions().get() as usize];
+        for (key, value) in &*self.fib.lock().unwrap() {
+            let hash = HASHER.hash(key);
+            digests[usize::from(partitions().of(hash).0)] += FibDigest::of(hash, *value);
+        }
+        digests
+    }
+
+    fn entry_digest(&self, key: &FlowKey) -> FibDigest {
+        let value = self.fib.lock().unwrap().get(key).copied();
+        value.map(|value| FibDigest::of(HASHER.hash(key), value)).unwrap_or_default()
     }
 }
 

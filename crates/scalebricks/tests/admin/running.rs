@@ -12,8 +12,8 @@ use scalebricks_dataplane::flow::BaseStationId;
 use scalebricks_dataplane::table_set::{Layout, TableSet};
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FlowSpec, Node, NodeConfig, NodePorts, NodeStats, OutsideMacs,
-    Policy,
+    Adjacencies, Architecture, BaseStation, FlowSpec, Identifications, Node, NodeConfig, NodePorts,
+    NodeStats, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -243,6 +243,7 @@ impl Running {
                 MACS.router,
                 &[BaseStation { address: Ipv4Addr::new(10, 9, 0, 1), mac: MacAddr([2, 0, 0, 0, 0, 9]) }],
             )),
+            identifications: Arc::new(Identifications::new(id, size, 0)),
         };
         let taps = Taps::default();
         let (internet, far_internet) = memory_port_pair(1_024);

@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 const P: PartitionId = PartitionId(0);
 
+/// Bytes of entries after which a switch keeps a snapshot.
+const LIMIT: usize = 16 << 20;
+
 fn engine_process(log: &Path, socket: &Endpoint) -> Server {
     let log = EmbeddedLog::open(log, Options::default()).unwrap();
     serve(Arc::new(log), Listener::bind(socket).unwrap(), ServerOptions::default()).unwrap()
@@ -97,7 +100,6 @@ fn what_a_switch_replays_is_bounded_in_bytes_whoever_wrote_it() {
     let record = serde_json::json!({"version": 1, "kind": "mac", "changes": changes});
     let payload: Arc<[u8]> = serde_json::to_vec(&record).unwrap().into();
     assert!((MAX_BATCH_BYTES / 2..MAX_BATCH_BYTES).contains(&payload.len()), "{}", payload.len());
-    const LIMIT: usize = 16 << 20;
     let mut last = 0;
     for number in 1..=(3 * LIMIT / payload.len()) as u64 {
         let id = BatchId { writer: WriterId(1 << 40), number };

@@ -14,8 +14,8 @@ use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, Layout, LiveTables, Node, NodeConfig, NodePorts, NodeStats,
-    OutputPort, OutsideMacs, Policy,
+    Architecture, BaseStationId, FlowSpec, Identifications, Layout, LiveTables, Node, NodeConfig, NodePorts,
+    NodeStats, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -108,6 +108,7 @@ impl Rig {
             macs: OutsideMacs { internet: IN_MAC, base_station: RAN_MAC, router: MacAddr::default() },
             addresses: Arc::new([NODE_IN.into(), "2001:db8::10".parse().unwrap()]),
             adjacencies: slow_path.adjacencies(),
+            identifications: Arc::new(Identifications::new(id, size, 0)),
         };
         let (near_internet, internet) = memory_port_pair(4_096);
         // Holds all that may be under way: nothing is refused here.

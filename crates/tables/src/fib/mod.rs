@@ -6,8 +6,10 @@
 //! long keys there is no table of them. Source: `ScaleBricks` (SIGCOMM 2015) §5.2.
 
 mod apply;
+mod digest;
 mod ops;
 
+pub use digest::FibDigest;
 pub use ops::{FibOp, OPS_VERSION, OpsTooLarge, encode_ops};
 
 use crate::cuckoo::{CuckooTable, HashWords, Writer};

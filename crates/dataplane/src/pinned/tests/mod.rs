@@ -1,6 +1,7 @@
 //! The tables as a whole: against plain maps, and under threads that read and count.
 
 mod cases;
+mod digests;
 mod growth;
 mod model;
 mod moves;

@@ -6,7 +6,8 @@ use crate::cluster::ControlPlane;
 use crate::cluster::plane::Accepted;
 use crate::cluster::repins::{RepinCause, RepinNotice};
 use scalebricks_control::membership::{Placement, Standby, View};
-use scalebricks_control::record::{Change, Repin};
+use scalebricks_control::record::{Change, Closure, Repin};
+use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
 use std::sync::Arc;
 
@@ -56,14 +57,24 @@ impl ControlledFlows {
         let member = view.member(node).ok_or(FlowsError::NoSuchNode(node))?;
         let (mut then, shape) = (plane.placement(), plane.shape());
         then.set_drained(node, true);
-        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(|| {
-            FlowsError::Conflict(format!("{node} cannot be drained: no other is alive and not drained"))
-        })?;
+        let nobody =
+            || FlowsError::Conflict(format!("{node} cannot be drained: no other is alive and not drained"));
+        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(nobody)?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
-        let nodes = heirs.nodes().to_vec();
-        // All that the log pins there up to this record, whatever its position will be.
-        let repin = Repin { from: node, upto: Position(u64::MAX), heirs };
-        let accepted = plane.accept_in_all(&Change::Repin(repin)).await?;
+        let view = plane.view();
+        let (nodes, changes) = if view.spoken() < Version::TENURES {
+            // All that the log pins there up to this record, whatever its position will be.
+            let nodes = heirs.nodes().to_vec();
+            (nodes, vec![Change::Repin(Repin { from: node, upto: Position(u64::MAX), heirs })])
+        } else {
+            // All of the node, as a log takes only those that are newer than all that it has.
+            let closures = view.closures().iter().filter(|closure| closure.node == node);
+            let closures: Vec<Closure> = closures.collect();
+            let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(nobody)?;
+            let nodes = closure.heirs.nodes().to_vec();
+            (nodes, closures.into_iter().map(Change::Close).collect())
+        };
+        let accepted = plane.accept_in_all(&changes).await?;
         let notice = RepinNotice {
             partitions: view.partitions() as u64,
             heirs: nodes.iter().copied().map(number).collect(),

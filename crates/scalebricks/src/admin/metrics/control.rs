@@ -22,6 +22,8 @@ impl Snapshot {
         self.counter("control_repinned_partitions", help, one(stats.repins));
         let help = "Partitions whose bits in the GPT were found to be wrong, and replaced.";
         self.counter("control_wrong_partitions", help, one(stats.astray));
+        let help = "Partitions whose entries in the FIB were found to be wrong, and loaded anew.";
+        self.counter("control_wrong_fib_partitions", help, one(stats.fib_astray));
         let help = "Times that the GPT began anew, as the cluster's had another shape.";
         self.counter("control_gpt_restarts", help, one(stats.begun_anew));
         let help = "Partitions loaded again, as their log had lost entries that the node had applied.";

@@ -19,6 +19,7 @@ fn plane() -> PlaneStats {
         refused: 5,
         repins: 6,
         astray: 7,
+        fib_astray: 9,
         begun_anew: 8,
         reloads: 9,
         rewound: 10,

@@ -111,6 +111,9 @@ pub struct ControlStats {
     /// Partitions whose bits in the GPT were found to be wrong, and replaced.
     #[serde(default)]
     pub astray: u64,
+    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
+    #[serde(default)]
+    pub fib_astray: u64,
     /// Times that the GPT began anew, as the cluster's had another shape.
     #[serde(default)]
     pub begun_anew: u64,
@@ -150,6 +153,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             refused,
             repins,
             astray,
+            fib_astray,
             begun_anew,
             reloads,
             rewound,
@@ -162,6 +166,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             refused,
             repins,
             astray,
+            fib_astray,
             begun_anew,
             reloads,
             rewound,

@@ -21,7 +21,7 @@ pub(super) fn key(number: u64) -> FlowKey {
 
 /// So many flows, in turn at all nodes.
 pub(super) fn flows(count: u64, nodes: usize) -> Vec<Flow> {
-    let session = |number| Session { node: node(number as usize % nodes), value: [number, 0] };
+    let session = |number| Session::new(node(number as usize % nodes), [number, 0]);
     (0..count).map(|number| (key(number * 2), session(number))).collect()
 }
 

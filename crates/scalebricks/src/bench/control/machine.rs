@@ -3,7 +3,7 @@
 use super::flows::{Flow, HASHER, brought, node};
 use scalebricks_bench::BenchError;
 use scalebricks_control::agent::Packet;
-use scalebricks_control::distribution::{Message, Owner, Report};
+use scalebricks_control::distribution::{Message, Owner, Part, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, encode};
@@ -72,7 +72,16 @@ fn distribute(owner: &mut Owner, reports: &mut BTreeMap<usize, Report>, deltas: 
                         deltas.extend(new);
                     }
                 }
-                Message::Target(_) | Message::Digest(_) | Message::Rewind(_) => {}
+                Message::FibPiece(piece) => {
+                    let have = piece.first + piece.entries.len() as u64;
+                    report.fib_part = Part { at: piece.position, have, ..Part::default() };
+                    if have == piece.keys {
+                        (report.fib, report.whole) = (piece.position, piece.position);
+                        (report.wholes, report.fib_part) = (report.wholes + 1, Part::default());
+                    }
+                }
+                // No delta of these partitions is as long as that.
+                Message::GptPiece(_) | Message::Target(_) | Message::Digest(_) | Message::Rewind(_) => {}
             }
             owner.report(to, *report);
         }
@@ -105,7 +114,8 @@ impl Fed {
             None => Machine::Partition(Box::new(partition)),
             Some(nodes) => {
                 let mut owner = Owner::new(partition);
-                let reports: BTreeMap<usize, Report> = (0..nodes).map(|number| (number, START)).collect();
+                let reports: BTreeMap<usize, Report> =
+                    (0..nodes).map(|number| (number, Report::new(PartitionId(0), 1))).collect();
                 for (&number, report) in &reports {
                     owner.joined(node(number), report.life);
                     owner.report(node(number), *report);
@@ -181,13 +191,3 @@ impl Fed {
         self.name
     }
 }
-
-/// A node with empty tables.
-const START: Report = Report {
-    partition: PartitionId(0),
-    life: 1,
-    fib: Position(0),
-    whole: Position(0),
-    gpt: Position(0),
-    again: 0,
-};

@@ -50,6 +50,8 @@ counted! {
         BytesReceived = "bytes_received",
         /// Messages for which its queue had no room.
         DroppedFull = "dropped_full",
+        /// Messages that were longer than a frame may be, or empty.
+        DroppedTooLong = "dropped_too_long",
         /// Messages that waited for a connection that broke, or that could not be made.
         DroppedUnconnected = "dropped_unconnected",
         /// Connections to it.

@@ -171,6 +171,7 @@ impl Mesh {
         let message = message.into();
         let peer = self.shared.peers.get(&to).ok_or(SendError::NoPeer(to))?;
         if !(1..=self.shared.limits.message_bytes).contains(&message.len()) {
+            peer.counters.one(PeerCount::DroppedTooLong);
             return Err(SendError::Length(message.len()));
         }
         if !peer.outbox.push(message) {

@@ -1,0 +1,87 @@
+//! A node's part in agreeing on tenures: which nodes take flows, and who takes whose.
+
+use super::ownership::REST;
+use super::{Action, Agent};
+use crate::distribution::Tables;
+use crate::engine::Revision;
+use crate::membership::{Placed, Placement, View};
+use crate::record::Epoch;
+use scalebricks_types::{NodeId, PartitionId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a proposal may take before it is made again.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a node knows of tenures beside the view.
+#[derive(Debug)]
+pub(super) struct KnownTenures {
+    pub(super) placement: Placement,
+    placed: Option<Revision>,
+    /// The newest closure that was seen.
+    seen: Epoch,
+    /// When nodes that died had their tenures closed.
+    deaths: BTreeMap<NodeId, Duration>,
+    /// The last proposal that only tenures were the reason for: of which epoch, and when.
+    proposed: Option<(u64, Duration)>,
+}
+
+impl KnownTenures {
+    pub(super) fn new(view: &View) -> Self {
+        Self {
+            placement: Placement::default(),
+            placed: None,
+            seen: view.closures().newest(),
+            deaths: BTreeMap::new(),
+            proposed: None,
+        }
+    }
+
+    /// Notes whose tenures were closed because they died.
+    pub(super) fn viewed(&mut self, view: &View, now: Duration) {
+        for closure in view.closures().iter().rev().take_while(|closure| closure.epoch > self.seen) {
+            if view.member(closure.node).is_some_and(|member| !member.is_alive) {
+                self.deaths.insert(closure.node, now);
+            }
+        }
+        self.seen = self.seen.max(view.closures().newest());
+    }
+
+    /// Whether a node died again so soon that its flows stay for now: few came to it since, and it may come back at once.
+    fn rests(&self, node: NodeId, now: Duration) -> bool {
+        self.deaths.get(&node).is_some_and(|at| now < *at + REST)
+    }
+}
+
+impl<T: Tables> Agent<T> {
+    /// Who is to get no keys, and who takes whose: the record at this revision. An older one than known is passed over.
+    pub fn set_placement(&mut self, revision: Option<Revision>, placement: Placement) {
+        if revision >= self.tenures.placed {
+            (self.tenures.placed, self.tenures.placement) = (revision, placement);
+        }
+    }
+
+    /// The view that follows this one so that tenures are as they are to be.
+    pub(super) fn with_tenures(&self, view: &View, now: Duration) -> Option<View> {
+        let shape = self.shape()?;
+        let placed = Placed { placement: &self.tenures.placement, revision: self.tenures.placed };
+        view.with_tenures(placed, |node| self.tenures.rests(node, now), |node| shape.can_name(node))
+    }
+
+    /// Proposes that tenures are opened and closed where lives do not change: of drained nodes, and of dead ones that were left their
+    /// flows. The owner of the first partition does so; if two believe that they are, the record knows one winner.
+    pub(super) fn settle_tenures(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let view = self.membership.view();
+        let (epoch, is_mine) = (view.epoch(), view.owner(PartitionId(0)) == Some(self.me));
+        let is_due = self.tenures.proposed.is_none_or(|(of, at)| of != epoch || now >= at + PATIENCE);
+        // What membership proposes has the tenures in it.
+        let proposes = actions.iter().any(|action| matches!(action, Action::Propose(..)));
+        if !is_mine || !is_due || proposes || !self.membership.is_in() {
+            return;
+        }
+        if let Some(next) = self.with_tenures(view, now) {
+            self.tenures.proposed = Some((epoch, now));
+            actions.push(Action::Propose(self.membership.revision(), next));
+        }
+    }
+}

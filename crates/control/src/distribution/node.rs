@@ -1,0 +1,184 @@
+//! What an owner knows of a node.
+
+use super::RESEND;
+use super::images::{Bits, FibImage};
+use super::message::{Part, Report};
+use super::transfer::TAKE_OVER;
+use scalebricks_types::Position;
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// How long a FIB rests that was loaded anew and is still wrong. Doubles each time.
+const FIRST_REST: Duration = Duration::from_secs(10);
+
+/// The longest rest: a FIB that cannot be mended, as the node holds another form of a value, costs one image in this time.
+const LAST_REST: Duration = Duration::from_secs(640);
+
+/// Something that is sent in order, and again when the node does not report that it came on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sending {
+    /// The last position sent.
+    pub(super) upto: Position,
+    /// What the node had when it last came on.
+    have: Position,
+    /// When it did, or when it was last sent what follows what it has.
+    at: Duration,
+}
+
+impl Sending {
+    /// Where to go on for a node at `have`, or `None` if all up to `target` is on its way. Goes back to `have` if the node has not
+    /// come on for [`RESEND`], however much was sent since: while updates come, something is sent all the time.
+    pub(super) fn from(&mut self, have: Position, target: Position, now: Duration) -> Option<Position> {
+        if have > self.have {
+            (self.have, self.at) = (have, now);
+        }
+        if have >= target {
+            None
+        } else if have >= self.upto || now >= self.at + RESEND {
+            self.at = now;
+            Some(have)
+        } else {
+            Some(self.upto).filter(|from| *from < target)
+        }
+    }
+}
+
+/// What is said again and again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Saying {
+    /// What was said.
+    pub(super) upto: Position,
+    /// When.
+    pub(super) at: Duration,
+}
+
+/// An image that a node gets, from whatever owner, and when it last got more of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    part: Part,
+    at: Duration,
+}
+
+impl Seen {
+    fn see(&mut self, part: Part, now: Duration) {
+        if self.part != part {
+            *self = Self { part, at: now };
+        }
+    }
+
+    /// Whether somebody sends the node an image.
+    pub(super) fn is_served(&self, now: Duration) -> bool {
+        self.part.at > Position(0) && now < self.at + TAKE_OVER
+    }
+}
+
+/// What is known of a node.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Which of its lives it is in.
+    pub(super) life: u64,
+    /// Where it said to be; `None` until it does.
+    pub(super) report: Option<Report>,
+    pub(super) fib: Sending,
+    pub(super) gpt: Sending,
+    pub(super) settled: Saying,
+    /// A whole FIB on its way.
+    pub(super) image: Option<FibImage>,
+    pub(super) image_seen: Seen,
+    /// A long delta on its way.
+    pub(super) bits: Option<Bits>,
+    pub(super) bits_seen: Seen,
+    /// The last of its sweeps that was compared.
+    pub(super) compared: u32,
+    /// No FIB is loaded anew before this.
+    pub(super) rests_until: Duration,
+    rest: Duration,
+    /// It has what no entry of the log brought: `again` of the report that showed it. Nothing else is sent to it before it has
+    /// begun anew.
+    pub(super) rewound: Option<u32>,
+    pub(super) rewind: Sending,
+}
+
+impl Node {
+    pub(super) fn new(life: u64) -> Self {
+        Self { life, ..Self::default() }
+    }
+
+    /// Notes when images came on.
+    pub(super) fn look(&mut self, report: &Report, now: Duration) {
+        self.image_seen.see(report.fib_part, now);
+        self.bits_seen.see(report.gpt_part, now);
+    }
+
+    /// Its FIB was found to be as it should be.
+    pub(super) const fn is_right(&mut self) {
+        (self.rests_until, self.rest) = (Duration::ZERO, Duration::ZERO);
+    }
+
+    /// Its FIB was loaded anew because it was wrong.
+    pub(super) fn mended(&mut self, now: Duration) {
+        self.rest = (self.rest * 2).clamp(FIRST_REST, LAST_REST);
+        self.rests_until = now + self.rest;
+    }
+
+    /// It says where it is.
+    pub(super) fn heard(&mut self, report: Report) {
+        // Reports overtake each other, and within a life a node never goes back.
+        let before = self.report.unwrap_or(report);
+        // But for one that began anew.
+        match report.again.cmp(&before.again) {
+            Ordering::Less => return self.report = Some(before),
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                (self.gpt, self.bits, self.image) = (Sending::default(), None, None);
+                if report.fib < before.fib {
+                    (self.fib, self.compared) = (Sending::default(), 0);
+                }
+                self.report = Some(report);
+                return;
+            }
+        }
+        self.report = Some(Report {
+            fib: report.fib.max(before.fib),
+            whole: report.whole.max(before.whole),
+            gpt: report.gpt.max(before.gpt),
+            wholes: report.wholes.max(before.wholes),
+            fib_part: newer(report.wholes, before.wholes, report.fib_part, before.fib_part),
+            gpt_part: newer(report.gpt, before.gpt, report.gpt_part, before.gpt_part),
+            sweep: std::cmp::max_by_key(before.sweep, report.sweep, |sweep| sweep.number),
+            ..report
+        });
+    }
+}
+
+/// What a node has of an image, by the report of later words.
+fn newer<T: Ord + Copy>(word: T, before: T, part: Part, part_before: Part) -> Part {
+    match word.cmp(&before) {
+        Ordering::Less => part_before,
+        Ordering::Equal => part_before.later(part),
+        Ordering::Greater => part,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_sent_again_while_more_is_sent() {
+        let (mut sending, mut now) = (Sending::default(), Duration::from_secs(1));
+        assert_eq!(sending.from(Position(0), Position(1), now), Some(Position(0)));
+        sending.upto = Position(1); // and lost
+        for target in 2..40 {
+            now += RESEND / 10;
+            let from = sending.from(Position(0), Position(target), now);
+            if from == Some(Position(0)) {
+                assert_eq!(target, 11, "after {RESEND:?}");
+                return;
+            }
+            assert_eq!(from, Some(Position(target - 1)));
+            sending.upto = Position(target);
+        }
+        panic!("not sent again");
+    }
+}

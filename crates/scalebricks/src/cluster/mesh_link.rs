@@ -1,0 +1,120 @@
+//! The control plane's way to other nodes, over the mesh.
+
+use super::beating::{Beating, LOOK_EVERY};
+use super::inbox::Beats;
+use super::mesh::{Mesh, SendError};
+use super::plane::Link;
+use scalebricks_control::membership::Beat;
+use scalebricks_types::NodeId;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Time between two log lines about messages that were not sent. All of them are counted.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// The mesh as a [`Link`]. Clones are the same.
+#[derive(Clone)]
+pub(super) struct MeshLink {
+    mesh: Arc<Mesh>,
+    beating: Arc<Beating>,
+    /// What came from the others, for heartbeats while the control plane is busy.
+    received: Arc<Beats>,
+    unsent: Arc<Mutex<Unsent>>,
+}
+
+/// Messages that the mesh refused since the last log line.
+#[derive(Default)]
+struct Unsent {
+    messages: u64,
+    told: Option<Instant>,
+}
+
+impl Unsent {
+    /// One more. How many there were since the last log line, if it is time for another.
+    fn one_more(&mut self, now: Instant) -> Option<u64> {
+        self.messages += 1;
+        if self.told.is_some_and(|told| now < told + TELL_EVERY) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.messages))
+    }
+}
+
+impl MeshLink {
+    /// The way over this mesh, and heartbeats while the control plane is busy, until the mesh ends.
+    pub(super) fn start(mesh: &Arc<Mesh>) -> Self {
+        let link = Self {
+            mesh: Arc::clone(mesh),
+            beating: Arc::default(),
+            received: Arc::default(),
+            unsent: Arc::default(),
+        };
+        tokio::spawn(beat_on(Arc::downgrade(mesh), Arc::clone(&link.beating)));
+        link
+    }
+
+    /// The same link, whose heartbeats report what comes there while the control plane is busy.
+    pub(super) fn hearing_by(&self, received: Arc<Beats>) -> Self {
+        Self { received, ..self.clone() }
+    }
+
+    /// The mesh did not take a message. It comes again if it still matters; one that is too long never arrives.
+    fn not_sent(&self, to: NodeId, bytes: usize, error: SendError) {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner); // whole at any time
+        let Some(messages) = unsent.one_more(Instant::now()) else { return };
+        drop(unsent);
+        let node = to.get();
+        if matches!(error, SendError::Length(_)) {
+            tracing::error!(node, bytes, messages, %error, "cannot send control message: it exceeds the frame limit");
+        } else {
+            tracing::warn!(node, bytes, messages, %error, "cannot send control message");
+        }
+    }
+}
+
+impl Link for MeshLink {
+    fn beat(&self, beat: Beat) {
+        self.beating.asked(beat, &self.received, Instant::now());
+        send_beat(&self.mesh, &beat);
+    }
+
+    fn send(&self, to: NodeId, bytes: Vec<u8>) {
+        let length = bytes.len();
+        if let Err(error) = self.mesh.send(to, bytes) {
+            self.not_sent(to, length, error);
+        }
+    }
+}
+
+/// Tells all that this node is alive. Datagrams that the system does not take are counted by the mesh, and the next follows.
+fn send_beat(mesh: &Mesh, beat: &Beat) {
+    if let Err(error) = mesh.beat(&beat.encode()) {
+        tracing::error!(%error, "cannot send heartbeat");
+    }
+}
+
+/// Beats on for an agent that is busy, while there is a mesh.
+async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(mesh) = mesh.upgrade() else { return };
+        if let Some(beat) = beating.overdue(Instant::now()) {
+            send_beat(&mesh, &beat);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_not_sent_are_told_of_now_and_then() {
+        let (mut unsent, start) = (Unsent::default(), Instant::now());
+        let told = |unsent: &mut Unsent, seconds| unsent.one_more(start + Duration::from_secs(seconds));
+        assert_eq!(told(&mut unsent, 0), Some(1));
+        assert_eq!((told(&mut unsent, 1), told(&mut unsent, 9)), (None, None));
+        assert_eq!(told(&mut unsent, 10), Some(3));
+    }
+}
