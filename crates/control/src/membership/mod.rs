@@ -27,8 +27,9 @@ pub use view::{Member, View, ViewError};
 
 use std::time::Duration;
 
-/// Time between heartbeats.
-pub const BEAT: Duration = Duration::from_millis(200);
+/// Time between heartbeats: five have to be lost in a row before a member is silent for [`SUSPICION`], also if its clock is slow
+/// by a tenth and that of the receiver fast by as much.
+pub const BEAT: Duration = Duration::from_millis(160);
 
 /// A member that was not heard for so long may be removed.
 pub const SUSPICION: Duration = Duration::from_secs(1);

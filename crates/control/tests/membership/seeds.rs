@@ -114,6 +114,12 @@ fn every_cut_ends_in_a_still_view() {
     run(first..first + number("SIM_SEEDS").unwrap_or(200));
 }
 
+/// Four heartbeats in a row are lost between two nodes, one with a slow clock and one with a fast one, just when a link is cut.
+#[test]
+fn four_lost_heartbeats_are_no_silence() {
+    random(9_058);
+}
+
 /// Two of four members hear node 1, and four of its heartbeats in a row are lost on their way to one of them: with two reports it
 /// seemed that half of the members did not hear it.
 #[test]
