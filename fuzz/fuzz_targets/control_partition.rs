@@ -4,10 +4,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use scalebricks_control::calls::{decode_answers, encode_answers};
 use scalebricks_control::distribution::{Message, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, decode, encode};
+use scalebricks_control::record::{
+    Call, CallId, Change, Closure, Epoch, Heirs, Payload, Session, decode_payload, encode, encode_calls,
+};
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
@@ -35,6 +38,11 @@ fn sample() -> &'static Vec<u8> {
         changes.push(Change::Close(Closure { node: NodeId::new(3), epoch: Epoch::new(5), heirs }));
         let mut partition = empty();
         partition.apply(&entry(1, &encode(&changes).unwrap())).unwrap();
+        let call = |number: u64| {
+            let id = CallId { by: WriterId(2), number };
+            Call { id, oldest: 1, changes: vec![Change::Delete(FlowKey::teid(Teid::new(number as u32 * 30)))] }
+        };
+        partition.apply(&entry(2, &encode_calls(&[call(1), call(2)]).unwrap())).unwrap();
         partition.snapshot()
     })
 }
@@ -53,8 +61,13 @@ fuzz_target!(|bytes: &[u8]| {
             if let Ok(report) = Report::decode(bytes) {
                 assert_eq!(report.encode(version()), bytes);
             }
-            if let Ok(changes) = decode(bytes) {
-                assert_eq!(encode(&changes).unwrap(), bytes);
+            match decode_payload(bytes) {
+                Ok(Payload::Changes(changes)) => assert_eq!(encode(&changes).unwrap(), bytes),
+                Ok(Payload::Calls(calls)) => assert_eq!(encode_calls(&calls).unwrap(), bytes),
+                Err(_) => {}
+            }
+            if let Ok((partition, answers)) = decode_answers(bytes) {
+                assert_eq!(encode_answers(partition, &answers), bytes);
             }
             let mut partition = empty();
             let Ok(effects) = partition.apply(&entry(1, bytes)) else { return };

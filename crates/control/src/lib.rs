@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`agent`] | a node's part in all of it |
+//! | [`calls`] | requests for changes, to the owners of partitions, and verdicts back |
 //! | [`courier`] | counts of flows on their way to the flows' next nodes |
 //! | [`engine`] | what is asked of a log, whoever keeps it |
 //! | [`membership`] | who is alive, and who owns which partition |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod calls;
 pub mod courier;
 pub mod distribution;
 pub mod engine;

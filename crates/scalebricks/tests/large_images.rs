@@ -62,7 +62,7 @@ fn value(number: u32) -> FibValue {
 }
 
 fn upsert(number: u32, to: NodeId) -> Change {
-    Change::Upsert(key(number), Session { node: to, value: value(number) })
+    Change::Upsert(key(number), Session::new(to, value(number)))
 }
 
 /// A log in which all keys are pinned to node 1, which nobody has seen yet.

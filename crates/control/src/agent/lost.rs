@@ -11,6 +11,8 @@ impl<T: Tables> Agent<T> {
     pub fn log_lost(&mut self, partition: PartitionId, last: Position) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
             *ownership = Ownership::new(self.keeping.limits).behind(last);
+            // What was to be logged may have been logged, and lost.
+            self.desks.remove(&partition);
             self.actions.push(Action::Load(partition));
         }
     }

@@ -16,6 +16,7 @@
 //!
 //! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
 
+mod calls;
 mod keeping;
 mod lost;
 mod ownership;
@@ -24,16 +25,18 @@ mod reports;
 mod reshaping;
 mod tenures;
 
+pub use crate::distribution::Applied;
 pub use keeping::{REPLAY, SNAPSHOT_AGE};
 pub use ownership::REST;
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
+use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::membership::{self, Beat, Membership, View};
-use crate::partition::{EntryError, Outcome, Partition, Void};
-use crate::record::{Closure, Repin, Reshape};
+use crate::partition::{EntryError, Partition};
+use crate::record::{Call, Closure, Repin, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
 use keeping::Keeping;
@@ -73,21 +76,17 @@ pub enum Action {
     Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
     ProposeShape(Revision, Shape),
+    /// Append these calls to the partition's log, as a batch of their own or with others, once, and say by [`Agent::not_logged`] if
+    /// they are not there and never will be.
+    Append(PartitionId, Vec<Call>),
+    /// Tell a node, which may be this one, what became of its calls to a partition.
+    Answer(NodeId, PartitionId, Vec<Answer>),
     /// Keep this snapshot, read it back, and trim the log below it; say by [`Agent::kept`] what came of it. No other is asked for
     /// before.
     Keep(PartitionId, Snapshot),
     /// A node says that it is at this position, which its partition's owner has not come to: read from the one behind it, and if the
     /// engine says that the log ends before ([`ReadError::Ahead`](crate::engine::ReadError::Ahead)), tell [`Agent::log_ends`].
     Confirm(PartitionId, Position),
-}
-
-/// What became of an entry at its partition's owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
-    /// As a whole.
-    pub outcome: Outcome,
-    /// Changes of it that did nothing, by their number.
-    pub voids: Vec<(u32, Void)>,
 }
 
 /// How it went so far.
@@ -101,6 +100,12 @@ pub struct AgentStats {
     pub repins: u64,
     /// Partitions whose bits here were found to be wrong, and replaced.
     pub astray: u64,
+    /// Keys that are this node's, and that its FIB has no room for now.
+    pub shedding: u64,
+    /// Keys that its FIB had no room for when they came.
+    pub shed: u64,
+    /// Calls that were not logged, by this node as their partition's owner.
+    pub calls_refused: u64,
     /// Partitions whose entries in the FIB here were found to be wrong, and loaded anew.
     pub fib_astray: u64,
     /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
@@ -131,6 +136,10 @@ pub struct Agent<T> {
     next_report: Duration,
     keeping: Keeping,
     actions: Vec<Action>,
+    /// Where calls come in, for partitions that are this node's, or were: what was handed over to be logged then may be so yet.
+    desks: BTreeMap<PartitionId, Desk>,
+    /// What callers are to be told.
+    answers: BTreeMap<(NodeId, PartitionId), Vec<Answer>>,
     stats: AgentStats,
 }
 
@@ -165,6 +174,8 @@ impl<T: Tables> Agent<T> {
             next_report: now,
             keeping: Keeping::default(),
             actions: Vec::new(),
+            desks: BTreeMap::new(),
+            answers: BTreeMap::new(),
             stats: AgentStats::default(),
         }
     }
@@ -274,6 +285,7 @@ impl<T: Tables> Agent<T> {
             return false;
         }
         self.hear_early(id);
+        self.judged_meanwhile(id);
         self.touched.insert(id);
         true
     }
@@ -289,12 +301,13 @@ impl<T: Tables> Agent<T> {
         };
         self.touched.insert(partition);
         match owner.entry(entry) {
-            Ok((outcome, voids)) => {
+            Ok(applied) => {
                 if let Some(ownership) = self.owned.get_mut(&partition) {
                     ownership.replay.applied(entry.batch.payload.len());
                 }
                 self.keep_if_due(partition);
-                Ok(Some(Applied { outcome, voids }))
+                self.judged(partition, &applied.calls);
+                Ok(Some(applied))
             }
             Err(error @ EntryError::Gap { .. }) => {
                 self.reload(partition);
@@ -356,7 +369,7 @@ impl<T: Tables> Agent<T> {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
             }
-            Err(_) => self.stats.refused += 1,
+            Err(Trouble::Piece(_) | Trouble::NoPartition(_)) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
         self.to_report.insert((from, partition));
@@ -388,6 +401,9 @@ impl<T: Tables> Agent<T> {
         self.reshape(now, &mut actions);
         self.report(now, &mut actions);
         let _dropped = self.replica.poll(now);
+        let (shed, refused) = self.replica.sheds();
+        (self.stats.shedding, self.stats.shed) = (self.replica.shedding() as u64, shed + refused);
+        self.answer(&mut actions);
         actions
     }
 

@@ -117,6 +117,11 @@ impl Ownership {
         }
     }
 
+    /// The owner, if calls can be judged: not before the log was read that was there when it was loaded.
+    pub(super) fn open(&self) -> Option<&Owner> {
+        self.owner().filter(|owner| owner.partition().position() >= self.last)
+    }
+
     /// Goes on from a state that was read. Whether it was waited for.
     pub(super) fn begin(&mut self, partition: Partition, last: Position, view: &View) -> bool {
         if matches!(self.state, State::Running(_)) {

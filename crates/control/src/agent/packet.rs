@@ -38,12 +38,14 @@ impl Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::FibRoom;
     use scalebricks_types::{PartitionId, Position};
 
     fn report(partition: u16) -> Report {
         let partition = PartitionId(partition);
         let (fib, whole, gpt) = (Position(4), Position(5), Position(6));
-        Report { fib, whole, gpt, again: 7, ..Report::new(partition, 3) }
+        let room = FibRoom { used: 1, capacity: 2, shed: 3 };
+        Report { fib, whole, gpt, again: 7, room, ..Report::new(partition, 3) }
     }
 
     #[test]
@@ -57,6 +59,7 @@ mod tests {
             room: 6,
             keys: 7,
             shapes: 8,
+            again: None,
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]

@@ -7,8 +7,8 @@
 //! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
-//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4) |
-//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4); since version 3 wholes (4), what it has of a FIB and of a delta (24 each), sweep: number (4), position, digest (8 each) |
+//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4); since version 3 again (4), 2^32 - 1 for none |
+//! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4); since version 3 wholes (4), what it has of a FIB and of a delta (24 each), sweep: number (4), position, digest (8 each); keys in the FIB, its capacity, keys shed (8 each) |
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
 //! | 7 | FIB piece, since version 3 | partition (2), position, keys, first (8 each), wrong (4), number of entries (4), each: key and value (16) |
 //! | 8 | GPT piece, since version 3 | partition (2), position, previous, bytes, first (8 each), length (4), bytes |
@@ -18,6 +18,7 @@
 //! position, the position that it begins at, and how much (8 each).
 
 use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
+use super::room::FibRoom;
 use crate::partition::FibUpdate;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_key, put_words};
@@ -118,13 +119,16 @@ impl Message {
                 }
                 out
             }
-            Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes }) => {
+            Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes, again }) => {
                 let mut out = start(kind::TARGET, version);
                 put_partition(&mut out, *partition);
                 put_words(&mut out, &[*life, settled.0, fib.0, gpt.0, *room]);
                 if version >= Version::RESHAPES {
                     put_words(&mut out, &[*keys]);
                     out.extend_from_slice(&shapes.to_le_bytes());
+                }
+                if version >= Version::REWINDS {
+                    out.extend_from_slice(&again.unwrap_or(u32::MAX).to_le_bytes());
                 }
                 out
             }
@@ -208,7 +212,10 @@ impl Message {
                 } else {
                     (0, 0)
                 };
-                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes })
+                let again =
+                    if version >= Version::REWINDS { u32::from_le_bytes(reader.take()?) } else { u32::MAX };
+                let again = Some(again).filter(|again| *again != u32::MAX);
+                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes, again })
             }
             kind::DIGEST if version >= Version::RESHAPES => {
                 let partition = partition(reader)?;
@@ -307,7 +314,8 @@ impl Report {
         let version = Version::told(u16::from_le_bytes(*bytes.first_chunk()?));
         let reshapes = if version >= Version::RESHAPES { 4 } else { 0 };
         let pieces = if version >= Version::PIECES { 4 + 2 * 24 + 4 + 2 * 8 } else { 0 };
-        is_one.then_some(4 + 2 + 4 * 8 + reshapes + pieces)
+        let room = if version >= Version::VERDICTS { 3 * 8 } else { 0 };
+        is_one.then_some(4 + 2 + 4 * 8 + reshapes + pieces + room)
     }
 
     /// The report as bytes, as nodes of this version understand it.
@@ -324,6 +332,10 @@ impl Report {
             put_part(&mut out, &self.gpt_part);
             out.extend_from_slice(&self.sweep.number.to_le_bytes());
             put_words(&mut out, &[self.sweep.at.0, self.sweep.digest.get()]);
+        }
+        if version >= Version::VERDICTS {
+            let FibRoom { used, capacity, shed } = self.room;
+            put_words(&mut out, &[used, capacity, shed]);
         }
         out
     }
@@ -350,6 +362,10 @@ impl Report {
             let number = u32::from_le_bytes(reader.take()?);
             let [at, digest] = reader.words()?;
             report.sweep = Sweep { number, at: Position(at), digest: FibDigest::from_u64(digest) };
+        }
+        if version >= Version::VERDICTS {
+            let [used, capacity, shed] = reader.words()?;
+            report.room = FibRoom { used, capacity, shed };
         }
         close(&reader, report)
     }

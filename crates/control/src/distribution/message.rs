@@ -1,5 +1,6 @@
 //! What owners and nodes tell each other.
 
+use super::room::FibRoom;
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::FibDigest;
@@ -62,6 +63,9 @@ pub struct Target {
     pub keys: u64,
     /// The number of the last change of shape that all nodes have this partition's bits in; 0 from nodes that speak version 1.
     pub shapes: u32,
+    /// [`Report::again`] of the report that this answers; `None` from nodes that speak a version below 3. A node that has begun
+    /// anew since then ignores the target: its positions may be of entries that the log has lost.
+    pub again: Option<u32>,
 }
 
 /// The bits of a partition: whoever is at this position and has others has gone astray.
@@ -196,6 +200,8 @@ pub struct Report {
     pub gpt_part: Part,
     /// The newest sweep.
     pub sweep: Sweep,
+    /// How full the node's FIB is, of all partitions; unlimited from nodes that speak version 2.
+    pub room: FibRoom,
 }
 
 impl Report {
@@ -213,6 +219,7 @@ impl Report {
             fib_part: Part::default(),
             gpt_part: Part::default(),
             sweep: Sweep::default(),
+            room: FibRoom::UNLIMITED,
         }
     }
 }

@@ -19,9 +19,12 @@ mod owner;
 mod parts;
 mod recent;
 mod replica;
+mod room;
+mod shed;
 mod transfer;
 
 pub use message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
-pub use owner::{COMPARE_EVERY, Owner, RESEND};
+pub use owner::{Applied, COMPARE_EVERY, Owner, RESEND};
 pub use replica::{FIB_SWEEP_EVERY, Replica, Tables, Trouble};
+pub use room::{FibRoom, USED_PERCENT};
 pub use transfer::Limits;

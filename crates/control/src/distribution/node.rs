@@ -3,6 +3,7 @@
 use super::RESEND;
 use super::images::{Bits, FibImage};
 use super::message::{Part, Report};
+use super::room::OnTheirWay;
 use super::transfer::TAKE_OVER;
 use scalebricks_types::Position;
 use std::cmp::Ordering;
@@ -82,6 +83,8 @@ pub(super) struct Node {
     pub(super) fib: Sending,
     pub(super) gpt: Sending,
     pub(super) settled: Saying,
+    /// Keys given to it.
+    pub(super) keys: OnTheirWay,
     /// A whole FIB on its way.
     pub(super) image: Option<FibImage>,
     pub(super) image_seen: Seen,
@@ -123,6 +126,7 @@ impl Node {
 
     /// It says where it is.
     pub(super) fn heard(&mut self, report: Report) {
+        self.keys.reported(report.fib);
         // Reports overtake each other, and within a life a node never goes back.
         let before = self.report.unwrap_or(report);
         // But for one that began anew.

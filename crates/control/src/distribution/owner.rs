@@ -6,9 +6,9 @@ use super::node::{Node, Saying, Sending};
 use super::recent::{NodeUpdate, Recent, Way, bytes_of_delta};
 use super::transfer::Limits;
 use crate::engine::Entry as LogEntry;
-use crate::partition::{Effects, EntryError, Outcome, Partition, Void};
+use crate::partition::{Effects, EntryError, Judged, Outcome, Partition, Void};
 use crate::version::Version;
-use scalebricks_tables::fib::FibDigest;
+use scalebricks_tables::fib::{FibDigest, FibOp};
 use scalebricks_types::{Delta, NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +18,17 @@ pub const RESEND: Duration = Duration::from_millis(200);
 
 /// Time between two comparisons of a partition's bits at all nodes.
 pub const COMPARE_EVERY: Duration = Duration::from_secs(10);
+
+/// What became of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// As a whole.
+    pub outcome: Outcome,
+    /// Changes of it that did nothing, by their number.
+    pub voids: Vec<(u32, Void)>,
+    /// The verdicts of its calls.
+    pub calls: Vec<Judged>,
+}
 
 /// A rewind is sent as if it led to this position, and again until its node has begun anew.
 const REWIND: Position = Position(1);
@@ -117,19 +128,33 @@ impl Owner {
         self.nodes.remove(&node);
     }
 
-    /// Applies the next entry of the log, and tells what became of it and which of its changes did nothing.
+    /// New keys of this partition that a node's FIB takes, besides those that the log has; `None`: as many as there are, as far as
+    /// is known here.
+    pub fn fib_room(&self, node: NodeId) -> Option<u64> {
+        let known = self.nodes.get(&node)?;
+        let room = known.report?.room;
+        Some(room.share(self.nodes.len(), self.partition.params().partitions(), known.keys.keys()))
+    }
+
+    /// Applies the next entry of the log, and tells what became of it.
     ///
     /// # Errors
     /// [`EntryError`]; nothing is then changed.
-    pub fn entry(&mut self, entry: &LogEntry) -> Result<(Outcome, Vec<(u32, Void)>), EntryError> {
+    pub fn entry(&mut self, entry: &LogEntry) -> Result<Applied, EntryError> {
         let shape = self.partition.params();
-        let Effects { outcome, gpt, fib, voids } = self.partition.apply(entry)?;
+        let Effects { outcome, gpt, fib, voids, calls } = self.partition.apply(entry)?;
+        for (node, update) in &fib {
+            if let Some(known) = self.nodes.get_mut(node) {
+                let sets = update.ops.iter().filter(|op| matches!(op, FibOp::Set(..)));
+                known.keys.bring(update.position, sets.count() as u64);
+            }
+        }
         if self.partition.params() != shape {
             self.shaped = entry.position;
         }
         let update = |(node, update)| NodeUpdate { node, update, digest: self.partition.fib_digest(node) };
         self.recent.push(entry.position, fib.into_iter().map(update).collect(), gpt);
-        Ok((outcome, voids))
+        Ok(Applied { outcome, voids, calls })
     }
 
     /// A node says where it is. Reports of nodes that are not alive, of other lives and of other partitions say nothing.
@@ -210,7 +235,9 @@ impl Owner {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
-                let target = Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes };
+                let again = Some(report.again);
+                let target =
+                    Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes, again };
                 out.push((number, Message::Target(target)));
                 node.settled = Saying { upto: self.settled, at: now };
             }

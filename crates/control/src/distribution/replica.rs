@@ -2,6 +2,8 @@
 
 use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Report, Rewind, Sweep, Target};
 use super::parts::{DeltaParts, FibParts, Piece};
+use super::room::FibRoom;
+use super::shed::Shed;
 use crate::partition::FibUpdate;
 use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::{FibDigest, FibOp};
@@ -10,6 +12,8 @@ use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, Par
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+/// Time between two tries to put keys into a FIB that was full.
+const RETRY_EVERY: Duration = Duration::from_millis(100);
 /// Time between two sweeps of a node's FIB, each of which reads all of its entries.
 pub const FIB_SWEEP_EVERY: Duration = Duration::from_secs(4);
 
@@ -48,6 +52,11 @@ pub trait Tables {
     /// The FIB's keys of a partition.
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey>;
 
+    /// How full the FIB is; nothing counts as shed here.
+    fn room(&self) -> FibRoom {
+        FibRoom::UNLIMITED
+    }
+
     /// The digests of the entries that the FIB really holds, as the log has their values, by partition. Reads all of them.
     fn fib_digests(&self) -> Vec<FibDigest>;
 
@@ -67,9 +76,6 @@ pub enum Trouble {
     /// The GPT refused it.
     #[error("the GPT refused a delta: {0}")]
     Gpt(ApplyError),
-    /// The FIB refused it; those keys of it that fitted are there.
-    #[error("the FIB refused a key: {0}")]
-    Fib(FibError),
     /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
@@ -100,8 +106,6 @@ struct Share {
     fib_parts: Option<FibParts>,
     /// A long delta that is coming.
     gpt_parts: Option<DeltaParts>,
-    /// The highest position of which the FIB may hold some keys and not all: it refused one.
-    torn: Position,
     sweep: Sweep,
     /// Where it is to be, as it was last told in this life.
     target: Option<Target>,
@@ -111,7 +115,9 @@ struct Share {
     leaving: HashMap<FlowKey, Position>,
     /// The same in the order of entries, until all nodes have the bits.
     unsettled: VecDeque<(Position, Vec<FlowKey>)>,
-    /// The same with the time from which nobody can send packets of them here.
+    /// Keys that the FIB has no room for.
+    shed: Shed,
+    /// Those that left, with the time from which nobody can send packets of them here.
     settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
 }
 
@@ -124,6 +130,11 @@ pub struct Replica<T> {
     life: u64,
     sweep_every: Duration,
     next_sweep: Option<Duration>,
+    /// Keys that the FIB had no room for when they came, ever.
+    shed: u64,
+    /// Keys that no FIB can hold.
+    refused: u64,
+    next_retry: Duration,
 }
 
 impl<T: Tables> Replica<T> {
@@ -131,7 +142,17 @@ impl<T: Tables> Replica<T> {
     /// from the GPT of one node to the FIB of another.
     pub fn new(tables: T, partitions: PartitionCount, grace: Duration, life: u64) -> Self {
         let shares = (0..partitions.get()).map(|_| Share::default()).collect();
-        Self { tables, shares, grace, life, sweep_every: FIB_SWEEP_EVERY, next_sweep: None }
+        Self {
+            tables,
+            shares,
+            grace,
+            life,
+            sweep_every: FIB_SWEEP_EVERY,
+            next_sweep: None,
+            shed: 0,
+            refused: 0,
+            next_retry: Duration::ZERO,
+        }
     }
 
     /// The same with another time between two sweeps than [`FIB_SWEEP_EVERY`].
@@ -157,7 +178,30 @@ impl<T: Tables> Replica<T> {
         let Share { fib, whole, gpt, again, wholes, sweep, .. } = *share;
         let fib_part = share.fib_parts.as_ref().map(FibParts::part).unwrap_or_default();
         let gpt_part = share.gpt_parts.as_ref().map(DeltaParts::part).unwrap_or_default();
-        Some(Report { partition, life: self.life, fib, whole, gpt, again, wholes, fib_part, gpt_part, sweep })
+        let room = FibRoom { shed: self.shedding() as u64, ..self.tables.room() };
+        Some(Report {
+            partition,
+            life: self.life,
+            fib,
+            whole,
+            gpt,
+            again,
+            wholes,
+            fib_part,
+            gpt_part,
+            sweep,
+            room,
+        })
+    }
+
+    /// Keys that are this node's, and that its FIB has no room for now.
+    pub fn shedding(&self) -> usize {
+        self.shares.iter().map(|share| share.shed.len()).sum()
+    }
+
+    /// Keys that the FIB had no room for when they came, and keys that no FIB can hold; ever.
+    pub const fn sheds(&self) -> (u64, u64) {
+        (self.shed, self.refused)
     }
 
     /// Begins another life with the tables as they are, as a node does that was held for dead and was not.
@@ -262,7 +306,7 @@ impl<T: Tables> Replica<T> {
             FibOp::Set(key, value) => Some((key, *value)),
             FibOp::Delete(_) => None,
         });
-        self.set_all(update.partition, update.position, sets)?;
+        self.set_all(update.partition, sets)?;
         let deleted = update.ops.iter().filter_map(|op| match op {
             FibOp::Set(..) => None,
             FibOp::Delete(key) => Some(*key),
@@ -278,9 +322,9 @@ impl<T: Tables> Replica<T> {
             return Ok(false);
         }
         let sets = whole.entries.iter().map(|(key, value)| (key, *value));
-        self.set_all(whole.partition, whole.position, sets)?;
+        self.set_all(whole.partition, sets)?;
         let stay: HashSet<&FlowKey> = whole.entries.iter().map(|(key, _)| key).collect();
-        let mut gone = self.tables.keys(whole.partition);
+        let mut gone = self.known(whole.partition)?;
         gone.retain(|key| !stay.contains(key));
         self.has_all(whole.partition, whole.position, gone)
     }
@@ -300,14 +344,14 @@ impl<T: Tables> Replica<T> {
                 return Err(Trouble::Gap(partition, have, piece.position));
             }
             Piece::First => {
-                let held = self.tables.keys(partition);
+                let held = self.known(partition)?;
                 let parts = FibParts::begin(piece, mends || was_coming == Some(true), held);
                 self.share(partition)?.fib_parts = Some(parts);
             }
             Piece::Next => {}
         }
         let sets = piece.entries.iter().map(|(key, value)| (key, *value));
-        self.set_all(partition, piece.position, sets)?;
+        self.set_all(partition, sets)?;
         let share = self.share(partition)?;
         let Some(parts) = &mut share.fib_parts else { return Ok(false) };
         for (key, _) in &piece.entries {
@@ -337,19 +381,28 @@ impl<T: Tables> Replica<T> {
         self.leave(partition, at, gone)
     }
 
+    /// The keys of a partition that the FIB holds, or should hold and has no room for.
+    fn known(&mut self, partition: PartitionId) -> Result<Vec<FlowKey>, Trouble> {
+        let mut keys = self.tables.keys(partition);
+        keys.extend(self.share(partition)?.shed.keys());
+        Ok(keys)
+    }
+
+    /// Puts keys into the FIB. Those that find no room are kept for later, and nothing else waits for them.
     fn set_all<'a>(
         &mut self,
         partition: PartitionId,
-        position: Position,
-        sets: impl Iterator<Item = (&'a FlowKey, FibValue)>,
+        sets: impl IntoIterator<Item = (&'a FlowKey, FibValue)>,
     ) -> Result<(), Trouble> {
+        let at = usize::from(partition.0);
+        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
         for (key, value) in sets {
-            if let Err(error) = self.tables.set(key, value) {
-                let share = self.share(partition)?;
-                share.torn = share.torn.max(position);
-                return Err(Trouble::Fib(error));
+            match share.shed.set(&mut self.tables, key, value) {
+                Some(true) => {}
+                Some(false) => self.shed += 1,
+                None => self.refused += 1,
             }
-            self.share(partition)?.leaving.remove(key);
+            share.leaving.remove(key);
         }
         Ok(())
     }
@@ -364,6 +417,7 @@ impl<T: Tables> Replica<T> {
         let share = self.share(partition)?;
         share.fib = position;
         for key in &gone {
+            share.shed.forget(key);
             share.leaving.insert(*key, position);
         }
         if !gone.is_empty() {
@@ -430,7 +484,8 @@ impl<T: Tables> Replica<T> {
         }
         self.next_sweep = Some(now + self.sweep_every);
         for (share, mut digest) in self.shares.iter_mut().zip(self.tables.fib_digests()) {
-            let is_at_rest = share.fib_parts.is_none() && share.fib >= share.torn;
+            // What is shed is known to be missing.
+            let is_at_rest = share.fib_parts.is_none() && share.shed.len() == 0;
             if !is_at_rest || share.leaving.len() > MOST_LEAVING {
                 continue;
             }
@@ -464,6 +519,9 @@ impl<T: Tables> Replica<T> {
     fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
         let (due, life) = (now + self.grace, self.life);
         let share = self.share(target.partition)?;
+        if target.again.is_some_and(|again| again != share.again) {
+            return Ok(false);
+        }
         if target.life == life {
             // Another owner may not have come so far.
             let before = share.target.unwrap_or(*target);
@@ -487,9 +545,15 @@ impl<T: Tables> Replica<T> {
         Ok(is_news)
     }
 
-    /// Drops what has left and nobody asks for any longer. Returns how many keys.
+    /// Drops what has left and nobody asks for any longer, and returns how many keys. Keys that found no room are tried again.
     pub fn poll(&mut self, now: Duration) -> usize {
         let mut dropped = 0;
+        if now >= self.next_retry {
+            self.next_retry = now + RETRY_EVERY;
+            let tables = &mut self.tables;
+            let _is_full =
+                !self.shares.iter_mut().all(|share| share.shed.len() == 0 || share.shed.retry(tables));
+        }
         for share in &mut self.shares {
             while share.settled.front().is_some_and(|(due, ..)| *due <= now) {
                 let Some((_, at, keys)) = share.settled.pop_front() else { break };

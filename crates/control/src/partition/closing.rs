@@ -1,7 +1,8 @@
 //! Closed tenures in a partition's log: keys that are pinned in one go to the heirs of their flows, and so do those that a later
 //! entry pins there, as it was accepted before the tenure was closed.
 
-use super::{Partition, Plan, Step, Void};
+use super::plan::{Plan, Step};
+use super::{Partition, Void};
 use crate::record::{Closure, Closures, Session};
 use scalebricks_types::{FlowKey, KeyHash};
 
@@ -42,11 +43,10 @@ impl Partition {
         let mut pinned = Vec::new();
         if self.keys_of(closure.node) > 0 {
             let held = self.sessions.iter().filter(|held| is_in(&held.session));
-            let untouched = held.filter(|held| !plan.touched.contains_key(&held.hash));
+            let untouched = held.filter(|held| !plan.has_touched(held.hash));
             pinned.extend(untouched.map(|held| (held.hash, held.key, held.session)));
         }
-        let newest = plan.touched.values().filter_map(|(_, newest)| plan.steps.get(*newest));
-        let newest = newest.filter_map(|step| Some((step.hash, step.key, step.after?)));
+        let newest = plan.newest_of_each().filter_map(|step| Some((step.hash, step.key, step.after?)));
         pinned.extend(newest.filter(|(.., session)| is_in(session)));
         pinned.sort_unstable_by_key(|(hash, ..)| hash.get());
         pinned

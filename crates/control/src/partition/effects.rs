@@ -1,5 +1,6 @@
 //! What follows from an entry of the log.
 
+use super::verdict::Judged;
 use crate::record::Session;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, FlowKey, NodeId, PartitionId, Position};
@@ -23,7 +24,7 @@ pub enum Void {
     /// The payload is no list of changes, of no version.
     #[error("not a list of changes")]
     Malformed,
-    /// The GPT's blocks or their fallback are full.
+    /// The GPT's blocks or their fallback are full. Of a batch with calls, it is a call that is void for that.
     #[error("no room in the table: give it more blocks")]
     NoRoom,
     /// The key belongs to another partition.
@@ -44,6 +45,34 @@ pub enum Void {
     /// Another key has the same hash. The cluster's secret would have to be another.
     #[error("another key with the same hash is there")]
     SameHash,
+}
+
+impl Void {
+    /// By code, for what is written; a code never gets another meaning. 0 is none.
+    const ALL: [Self; 12] = [
+        Self::Applied,
+        Self::Duplicate,
+        Self::BelowWindow,
+        Self::WriterRetired,
+        Self::Malformed,
+        Self::NoRoom,
+        Self::OtherPartition,
+        Self::NoSuchNode,
+        Self::Missing,
+        Self::Shape,
+        Self::NotAlone,
+        Self::SameHash,
+    ];
+
+    /// Its code.
+    pub(crate) fn code(self) -> u8 {
+        Self::ALL.iter().position(|why| *why == self).map_or(0, |at| at as u8 + 1) // few
+    }
+
+    /// The reason with this code.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
 }
 
 /// What became of an entry.
@@ -81,8 +110,10 @@ pub struct Effects {
     pub gpt: Option<Delta>,
     /// What changes for FIBs, by node, ascending.
     pub fib: Vec<(NodeId, FibUpdate)>,
-    /// Changes that did nothing, by their number in the entry.
+    /// Changes that did nothing, by their number in the entry. Those of a call that is void as a whole are not among them.
     pub voids: Vec<(u32, Void)>,
+    /// The verdicts of the entry's calls: of those that were judged before, the verdict that they got then.
+    pub calls: Vec<Judged>,
 }
 
 impl Effects {

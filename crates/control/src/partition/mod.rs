@@ -4,27 +4,35 @@
 //! is *void*, by rules that look at the state alone. So whoever applies the same entries has the same state, the same bits and
 //! hands out the same deltas, byte for byte, and it does not matter how many believe that the partition is theirs.
 
+mod calls;
 mod closing;
 mod effects;
+mod plan;
+mod requests;
 mod snapshot;
 mod table;
+mod verdict;
 mod windows;
 
 pub use effects::{Effects, FibUpdate, Outcome, Void};
+pub use requests::MAX_REQUESTERS;
 pub use snapshot::SnapshotError;
+pub use verdict::{Judged, VOIDS_TOLD, Verdict};
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::engine::Entry;
-use crate::record::{self, Change, Closures, DecodeError, Repin, Reshape, Session};
+use crate::record::{self, CallId, Change, Closures, DecodeError, Payload, Repin, Reshape, Session};
 use crate::shape::names;
 use crate::version::Version;
 use effects::ByNode;
-use scalebricks_tables::compact::{Control, Op, Params};
+use plan::{Plan, Step, gpt_ops};
+use requests::{Requests, Standing};
+use scalebricks_tables::compact::{Control, Params};
 use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use table::Sessions;
-use windows::{Verdict, Writers};
+use windows::Writers;
 
 /// An entry that cannot be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +66,7 @@ pub struct Partition {
     hasher: KeyHasher,
     position: Position,
     writers: Writers,
+    requests: Requests,
     sessions: Sessions,
     gpt: Control,
     /// The last entry that meant something for the FIB of each node.
@@ -68,40 +77,6 @@ pub struct Partition {
     closures: Closures,
 }
 
-/// What one change does to one key.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    key: FlowKey,
-    hash: KeyHash,
-    before: Option<Session>,
-    after: Option<Session>,
-}
-
-/// The steps of one entry, before any of them is made.
-#[derive(Default)]
-struct Plan {
-    steps: Vec<Step>,
-    /// By hash, the first and the newest step of each key.
-    touched: HashMap<KeyHash, (usize, usize)>,
-    voids: Vec<(u32, Void)>,
-    /// The partition's closures and those of the entry, if it has any.
-    closures: Option<Closures>,
-}
-
-impl Plan {
-    fn add(&mut self, step: Step) {
-        let at = self.steps.len();
-        self.touched.entry(step.hash).and_modify(|(_, newest)| *newest = at).or_insert((at, at));
-        self.steps.push(step);
-    }
-
-    /// The newest state of a key that an earlier change of the entry touched.
-    fn newest(&self, hash: KeyHash) -> Option<&Step> {
-        let (_, newest) = self.touched.get(&hash)?;
-        self.steps.get(*newest)
-    }
-}
-
 impl Partition {
     /// An empty partition, before the first entry of its log. `params` are those of the whole table.
     pub fn new(id: PartitionId, params: Params, hasher: KeyHasher) -> Self {
@@ -110,6 +85,7 @@ impl Partition {
             hasher,
             position: Position(0),
             writers: Writers::default(),
+            requests: Requests::default(),
             sessions: Sessions::default(),
             gpt: Control::for_partitions(params, [id]),
             fib_positions: BTreeMap::new(),
@@ -180,6 +156,16 @@ impl Partition {
         self.sessions.sorted().into_iter().map(|held| (held.key, held.session))
     }
 
+    /// The verdict of a request; `None` if it is not in the log, as far as that was applied. Of a request that is over, or of a
+    /// process that was forgotten, one that [is forgotten](Verdict::is_forgotten).
+    pub fn verdict(&self, id: CallId) -> Option<Verdict> {
+        match self.requests.standing(id) {
+            Standing::New => None,
+            Standing::Known(verdict) => Some(verdict),
+            Standing::Forgotten(why) => Some(Verdict::void(self.position, why)),
+        }
+    }
+
     /// The last entry that meant something for a node's FIB; 0 if none did.
     pub fn fib_position(&self, node: NodeId) -> Position {
         self.fib_positions.get(&node).copied().unwrap_or_default()
@@ -210,34 +196,40 @@ impl Partition {
             let (partition, have, got) = (self.id, self.position, entry.position);
             return Err(EntryError::Gap { partition, have, got });
         }
-        let changes = record::decode(&entry.batch.payload);
-        if let Err(DecodeError::Version(version)) = changes
+        let payload = record::decode_payload(&entry.batch.payload);
+        if let Err(DecodeError::Version(version)) = payload
             && version > Version::NEWEST.get()
         {
             return Err(EntryError::Newer { partition: self.id, at: entry.position, version });
         }
         self.position = entry.position;
+        if let Ok(Payload::Calls(calls)) = payload {
+            // Each of them is judged by its own name.
+            return Ok(self.calls(calls));
+        }
         let refused = match self.writers.admit(entry.batch.id) {
-            Verdict::New => None,
-            Verdict::Duplicate => Some(Void::Duplicate),
-            Verdict::Below => Some(Void::BelowWindow),
-            Verdict::Retired => Some(Void::WriterRetired),
+            windows::Verdict::New => None,
+            windows::Verdict::Duplicate => Some(Void::Duplicate),
+            windows::Verdict::Below => Some(Void::BelowWindow),
+            windows::Verdict::Retired => Some(Void::WriterRetired),
         };
         if let Some(refused) = refused {
             return Ok(Effects::void(refused));
         }
-        let Ok(changes) = changes else {
+        let Ok(Payload::Changes(changes)) = payload else {
             return Ok(Effects::void(Void::Malformed));
         };
         if let [Change::Reshape(reshape)] = changes[..] {
             return Ok(self.reshape(reshape));
         }
-        let plan = self.plan(&changes);
-        let Ok(gpt) = self.gpt.batch_to(entry.position, &gpt_ops(&plan)) else {
-            // The only reason left: no room. Who appended has not reserved any.
+        let mut plan = Plan::default();
+        let voids = self.plan(&mut plan, &changes);
+        let Ok(gpt) = self.gpt.batch_to(entry.position, &gpt_ops(plan.steps())) else {
+            // The only reason left: no room.
             return Ok(Effects::void(Void::NoRoom));
         };
-        Ok(self.carry_out(plan, gpt))
+        let effects = self.carry_out(plan, gpt);
+        Ok(Effects { voids, ..effects })
     }
 
     /// Gives all bits another shape.
@@ -258,23 +250,23 @@ impl Partition {
         }
     }
 
-    /// What the changes do, one after the other.
-    fn plan(&self, changes: &[Change]) -> Plan {
-        let mut plan = Plan::default();
+    /// What the changes do, one after the other, behind what is planned already. Those that do nothing, by their number.
+    fn plan(&self, plan: &mut Plan, changes: &[Change]) -> Vec<(u32, Void)> {
+        let mut voids = Vec::new();
         for (number, change) in (0..).zip(changes) {
             let done = match change {
-                Change::Repin(repin) => self.plan_repin(&mut plan, repin),
-                Change::Close(closure) => self.plan_close(&mut plan, closure),
-                Change::Upsert(key, session) => self.plan_one(&mut plan, key, Some(*session), false),
-                Change::Move(key, session) => self.plan_one(&mut plan, key, Some(*session), true),
-                Change::Delete(key) => self.plan_one(&mut plan, key, None, true),
+                Change::Repin(repin) => self.plan_repin(plan, repin),
+                Change::Close(closure) => self.plan_close(plan, closure),
+                Change::Upsert(key, session) => self.plan_one(plan, key, Some(*session), false),
+                Change::Move(key, session) => self.plan_one(plan, key, Some(*session), true),
+                Change::Delete(key) => self.plan_one(plan, key, None, true),
                 Change::Reshape(_) => Err(Void::NotAlone),
             };
             if let Err(void) = done {
-                plan.voids.push((number, void));
+                voids.push((number, void));
             }
         }
-        plan
+        voids
     }
 
     fn plan_one(
@@ -313,13 +305,11 @@ impl Partition {
             return Err(Void::NoSuchNode);
         }
         let untouched = self.sessions.iter();
-        let untouched =
-            untouched.filter(|held| held.since <= repin.upto && !plan.touched.contains_key(&held.hash));
+        let untouched = untouched.filter(|held| held.since <= repin.upto && !plan.has_touched(held.hash));
         let mut affected: Vec<(KeyHash, FlowKey, Session)> =
             untouched.map(|held| (held.hash, held.key, held.session)).collect();
-        let newest = plan.touched.values().filter_map(|(_, newest)| plan.steps.get(*newest));
         // Those were pinned by this very entry.
-        let newest = newest.filter(|_| self.position <= repin.upto);
+        let newest = plan.newest_of_each().filter(|_| self.position <= repin.upto);
         affected.extend(newest.filter_map(|step| Some((step.hash, step.key, step.after?))));
         affected.retain(|(.., session)| session.node == repin.from);
         affected.sort_unstable_by_key(|(hash, ..)| hash.get());
@@ -338,11 +328,7 @@ impl Partition {
 
     /// Makes the planned steps, and tells what follows for whom.
     fn carry_out(&mut self, plan: Plan, gpt: Option<Delta>) -> Effects {
-        let mut effects = Effects { outcome: Outcome::Done, gpt, voids: plan.voids, ..Effects::default() };
-        if let Some(closures) = plan.closures {
-            self.closures = closures;
-        }
-        for step in &plan.steps {
+        for step in plan.steps() {
             match step.after {
                 Some(session) => self.sessions.put(step.key, step.hash, session, self.position),
                 None => self.sessions.remove(step.hash),
@@ -350,29 +336,18 @@ impl Partition {
         }
         // A key that several changes of the entry touched has one outcome, told where the key came first.
         let mut by_node = ByNode::default();
-        for (at, step) in plan.steps.iter().enumerate() {
-            let Some(&(first, newest)) = plan.touched.get(&step.hash) else { continue };
-            if first == at {
-                by_node.tell(step.key, step.before, plan.steps[newest].after);
-            }
+        for (first, newest) in plan.outcomes() {
+            by_node.tell(first.key, first.before, newest.after);
         }
-        effects.fib = by_node.updates(self.id, self.position, &mut self.fib_positions);
-        effects
+        let fib = by_node.updates(self.id, self.position, &mut self.fib_positions);
+        if let Some(closures) = plan.closures {
+            self.closures = closures;
+        }
+        Effects { outcome: Outcome::Done, gpt, fib, ..Effects::default() }
     }
 }
 
-/// What a plan means for the GPT: only which node is asked there.
-fn gpt_ops(plan: &Plan) -> Vec<Op> {
-    let op = |step: &Step| match (step.before, step.after) {
-        (None, Some(after)) => Some(Op::Insert(step.hash, after.node.get())),
-        (Some(before), Some(after)) if before.node != after.node => {
-            Some(Op::Update(step.hash, after.node.get()))
-        }
-        (Some(_), None) => Some(Op::Remove(step.hash)),
-        _ => None,
-    };
-    plan.steps.iter().filter_map(op).collect()
-}
-
+#[cfg(test)]
+mod call_tests;
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,12 @@
 //! each: key, node, value, position of its last change | nodes u64, each: number, position of its last update | length of the GPT's control structure u64, and it | CRC-32 u32
 //! ```
 //!
-//! All integers little-endian; sessions in the order of their hashes. If a key names an epoch, or a tenure is closed, it is version 2: each key
-//! has its epoch (4 octets) behind the node, and the closures stand behind the positions.
+//! All integers little-endian; sessions in the order of their hashes. Version 2 has the verdicts of recent requests behind the writers, the
+//! epoch of each key (4 octets) behind its node, and the closures behind the positions. A partition without calls, epochs and closures is
+//! written as version 1, which older software reads: it has none of them before all nodes know version 2.
 
 use super::Partition;
+use super::requests::Requests;
 use super::table::{Held, Sessions};
 use super::windows::Writers;
 use crate::record::DecodeError;
@@ -20,11 +22,11 @@ use std::collections::BTreeMap;
 
 const MAGIC: &[u8; 8] = b"SBRIBPRT";
 
-/// The form without epochs and closures.
-const WITHOUT_TENURES: u16 = 1;
+/// The form without requests, epochs and closures.
+const PLAIN: u16 = 1;
 
 /// The form with them.
-const WITH_TENURES: u16 = 2;
+const FULL: u16 = 2;
 
 const CHECKSUM_BYTES: usize = 4;
 
@@ -67,8 +69,7 @@ fn take_sessions(
     let mut last = None;
     for _ in 0..count {
         let key = reader.key()?;
-        let session =
-            if version == WITH_TENURES { reader.session_with_epoch()? } else { reader.session()? };
+        let session = if version == FULL { reader.session_with_epoch()? } else { reader.session()? };
         let [since] = reader.words()?;
         let hash = hasher.hash(&key);
         if last.is_some_and(|last| last >= hash.get()) {
@@ -89,19 +90,22 @@ impl Partition {
         let mut out = Vec::with_capacity(64 + self.len() * 60);
         let sessions = self.sessions.sorted();
         let names_epochs = sessions.iter().any(|held| held.session.epoch != Epoch::UNKNOWN);
-        let has_tenures = names_epochs || !self.closures.is_empty();
-        let version = if has_tenures { WITH_TENURES } else { WITHOUT_TENURES };
+        let is_full = names_epochs || !self.closures.is_empty() || !self.requests.is_empty();
+        let version = if is_full { FULL } else { PLAIN };
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.id.0.to_le_bytes());
         out.extend_from_slice(&self.shapes.to_le_bytes());
         put_words(&mut out, &[self.position.0]);
         self.writers.write(&mut out);
+        if is_full {
+            self.requests.write(&mut out);
+        }
         put_words(&mut out, &[self.sessions.len() as u64]);
         for held in sessions {
             put_key(&mut out, &held.key);
             out.push(held.session.node.get());
-            if has_tenures {
+            if is_full {
                 out.extend_from_slice(&held.session.epoch.get().to_le_bytes());
             }
             put_words(&mut out, &held.session.value);
@@ -111,7 +115,7 @@ impl Partition {
         for (node, position) in &self.fib_positions {
             put_words(&mut out, &[u64::from(node.get()), position.0]);
         }
-        if has_tenures {
+        if is_full {
             self.closures.put(&mut out);
         }
         let mut gpt = Vec::new();
@@ -139,7 +143,7 @@ impl Partition {
             return Err(SnapshotError::NotASnapshot);
         }
         let version = u16::from_le_bytes(reader.take()?);
-        if ![WITHOUT_TENURES, WITH_TENURES].contains(&version) {
+        if ![PLAIN, FULL].contains(&version) {
             return Err(SnapshotError::Version(version));
         }
         if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
@@ -149,6 +153,11 @@ impl Partition {
         let shapes = u32::from_le_bytes(reader.take()?);
         let [position] = reader.words()?;
         let writers = Writers::read(&mut reader)?;
+        let requests = if version == FULL {
+            Requests::read(&mut reader, Position(position))?
+        } else {
+            Requests::default()
+        };
         let sessions = take_sessions(&mut reader, version, hasher, position)?;
         let [nodes] = reader.words()?;
         let mut fib_positions = BTreeMap::new();
@@ -158,11 +167,11 @@ impl Partition {
                 u8::try_from(node).map_err(|_| DecodeError::Malformed(0, "no node has this number"))?;
             fib_positions.insert(NodeId::new(node), Position(at));
         }
-        let closures =
-            if version == WITH_TENURES { Closures::take(&mut reader)? } else { Closures::default() };
+        let closures = if version == FULL { Closures::take(&mut reader)? } else { Closures::default() };
         let names_epoch = |held: &Held| held.session.epoch != Epoch::UNKNOWN;
-        if version == WITH_TENURES && closures.is_empty() && !sessions.iter().any(names_epoch) {
-            return malformed("it says that it has tenures, and has none");
+        if version == FULL && requests.is_empty() && closures.is_empty() && !sessions.iter().any(names_epoch)
+        {
+            return malformed("it says that it has requests or tenures, and has none");
         }
         let [len] = reader.words()?;
         if len != reader.rest().len() as u64 {
@@ -172,7 +181,7 @@ impl Partition {
             .map_err(|error| SnapshotError::Malformed(error.to_string()))?;
         let position = Position(position);
         let partition =
-            Self { id, hasher, position, writers, sessions, gpt, fib_positions, shapes, closures };
+            Self { id, hasher, position, writers, requests, sessions, gpt, fib_positions, shapes, closures };
         partition.check()?;
         Ok(partition)
     }

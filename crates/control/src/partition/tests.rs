@@ -8,24 +8,24 @@ use scalebricks_types::{HashSeed, PartitionCount, Teid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(3));
-const PARTITIONS: u32 = 4;
-const MINE: PartitionId = PartitionId(1);
+pub(super) const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(3));
+pub(super) const PARTITIONS: u32 = 4;
+pub(super) const MINE: PartitionId = PartitionId(1);
 
-fn params() -> Params {
+pub(super) fn params() -> Params {
     params_of(Structure::SetSep)
 }
 
-fn params_of(structure: Structure) -> Params {
+pub(super) fn params_of(structure: Structure) -> Params {
     Params::for_keys(structure, 20_000, 3, PartitionCount::new(PARTITIONS).unwrap()).unwrap()
 }
 
-fn empty() -> Partition {
+pub(super) fn empty() -> Partition {
     Partition::new(MINE, params(), HASHER)
 }
 
 /// The keys of this partition, and some of others at the end.
-fn keys(count: usize) -> Vec<FlowKey> {
+pub(super) fn keys(count: usize) -> Vec<FlowKey> {
     let of = |teid| FlowKey::teid(Teid::new(teid));
     let partitions = params().partitions();
     let mine = |key: &FlowKey| partitions.of(HASHER.hash(key)) == MINE;
@@ -41,16 +41,16 @@ fn entry(position: u64, writer: u64, number: u64, changes: &[Change]) -> Entry {
 }
 
 /// What the partition should hold, obviously: a map, and a set of batches.
-struct Twin {
+pub(super) struct Twin {
     params: Params,
     shapes: u32,
-    sessions: BTreeMap<u64, (FlowKey, Session, Position)>,
+    pub(super) sessions: BTreeMap<u64, (FlowKey, Session, Position)>,
     seen: BTreeSet<BatchId>,
     closures: Vec<Closure>,
 }
 
 impl Twin {
-    const fn new(params: Params) -> Self {
+    pub(super) const fn new(params: Params) -> Self {
         Self { params, shapes: 0, sessions: BTreeMap::new(), seen: BTreeSet::new(), closures: Vec::new() }
     }
 
@@ -95,51 +95,55 @@ impl Twin {
             return self.reshape(*to);
         }
         for change in changes {
-            if let Some(key) = change.key()
-                && params().partitions().of(HASHER.hash(key)) != MINE
+            self.make(entry.position, change);
+        }
+    }
+
+    /// Makes a change. Whether it does something.
+    pub(super) fn make(&mut self, position: Position, change: &Change) -> bool {
+        if let Some(key) = change.key()
+            && params().partitions().of(HASHER.hash(key)) != MINE
+        {
+            return false;
+        }
+        let hash = |key: &FlowKey| HASHER.hash(key).get();
+        match change {
+            Change::Upsert(key, session) if self.is_node(self.led(*session).node) => {
+                self.sessions.insert(hash(key), (*key, self.led(*session), position));
+                true
+            }
+            Change::Move(key, session) if self.is_node(self.led(*session).node) => {
+                let led = self.led(*session);
+                let held = self.sessions.get_mut(&hash(key));
+                held.map(|held| (held.1, held.2) = (led, position)).is_some()
+            }
+            Change::Close(closure)
+                if closure.epoch > self.newest(closure.node)
+                    && closure.heirs.nodes().iter().any(|heir| self.is_node(*heir)) =>
             {
-                continue;
+                self.closures.push(closure.clone());
+                let is_in = |session: &Session| session.node == closure.node && session.epoch < closure.epoch;
+                let pinned = self.sessions.iter().filter(|(_, held)| is_in(&held.1));
+                let led: Vec<_> = pinned.map(|(hash, held)| (*hash, self.led(held.1))).collect();
+                for (hash, led) in led {
+                    let held = self.sessions.get_mut(&hash).unwrap();
+                    (held.1, held.2) = (led, position);
+                }
+                true
             }
-            let hash = |key: &FlowKey| HASHER.hash(key).get();
-            match change {
-                Change::Upsert(key, session) if self.is_node(self.led(*session).node) => {
-                    self.sessions.insert(hash(key), (*key, self.led(*session), entry.position));
-                }
-                Change::Move(key, session) if self.is_node(self.led(*session).node) => {
-                    let led = self.led(*session);
-                    if let Some(held) = self.sessions.get_mut(&hash(key)) {
-                        (held.1, held.2) = (led, entry.position);
+            Change::Delete(key) => self.sessions.remove(&hash(key)).is_some(),
+            Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| self.is_node(*heir)) => {
+                for (key, session, since) in self.sessions.values_mut() {
+                    if session.node == repin.from && *since <= repin.upto {
+                        session.node = repin.heirs.of(HASHER.hash(key));
+                        session.epoch =
+                            self.closures.iter().map(|closure| closure.epoch).max().unwrap_or_default();
+                        *since = position;
                     }
                 }
-                Change::Close(closure)
-                    if closure.epoch > self.newest(closure.node)
-                        && closure.heirs.nodes().iter().any(|heir| self.is_node(*heir)) =>
-                {
-                    self.closures.push(closure.clone());
-                    let is_in =
-                        |session: &Session| session.node == closure.node && session.epoch < closure.epoch;
-                    let pinned = self.sessions.iter().filter(|(_, held)| is_in(&held.1));
-                    let led: Vec<_> = pinned.map(|(hash, held)| (*hash, self.led(held.1))).collect();
-                    for (hash, led) in led {
-                        let held = self.sessions.get_mut(&hash).unwrap();
-                        (held.1, held.2) = (led, entry.position);
-                    }
-                }
-                Change::Delete(key) => {
-                    self.sessions.remove(&hash(key));
-                }
-                Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| self.is_node(*heir)) => {
-                    for (key, session, since) in self.sessions.values_mut() {
-                        if session.node == repin.from && *since <= repin.upto {
-                            session.node = repin.heirs.of(HASHER.hash(key));
-                            session.epoch =
-                                self.closures.iter().map(|closure| closure.epoch).max().unwrap_or_default();
-                            *since = entry.position;
-                        }
-                    }
-                }
-                _ => {}
+                true
             }
+            _ => false,
         }
     }
 }
@@ -160,7 +164,7 @@ fn batch(structure: Structure) -> impl Strategy<Value = Vec<Change>> {
 }
 
 /// Nodes 8 and 9 do not exist as long as values have three bits.
-fn change(keys: usize) -> impl Strategy<Value = Change> {
+pub(super) fn change(keys: usize) -> impl Strategy<Value = Change> {
     let keys = self::keys(keys);
     let key = prop::sample::select(keys);
     let session = (0..10_u8, 0..20_u32, any::<u64>()).prop_map(|(node, epoch, value)| Session {

@@ -17,14 +17,35 @@
 //! A key is its number of words, 2 or 5, in one octet, and the words. The version is the first that has all kinds of changes in
 //! the list: kinds 6 to 8 came with version 3, kind 5 with version 2. No epoch is 0 in kinds 6 to 8. So one list of
 //! changes has one encoding.
+//!
+//! In version 3 the reserved octets may be 1, and the list is one of calls. Each call: the process (8), the request's number (8),
+//! how far below it the oldest number is that the process waits for (2), number of changes (4), and the changes.
 
-use super::{Change, Closure, Epoch, Heirs, Repin, Reshape, Session};
-use crate::engine::MAX_BATCH_BYTES;
+use super::{Call, CallId, Change, Closure, Epoch, Heirs, Repin, Reshape, Session, WINDOW};
+use crate::engine::{MAX_BATCH_BYTES, WriterId};
 use crate::shape;
 use crate::version::Version;
 use scalebricks_types::{FlowKey, Key16, Key40, NodeId, Position};
 
 const HEADER_BYTES: usize = 8;
+
+/// Octets of a call before its changes.
+const CALL_BYTES: usize = 8 + 8 + 2 + 4;
+
+/// What a list is of, in the header.
+mod form {
+    pub(super) const CHANGES: u16 = 0;
+    pub(super) const CALLS: u16 = 1;
+}
+
+/// What a batch says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// Changes without a requester: those of versions 1 and 2, and those that owners make of their own accord.
+    Changes(Vec<Change>),
+    /// Calls.
+    Calls(Vec<Call>),
+}
 
 mod kind {
     pub(super) const UPSERT: u8 = 1;
@@ -68,16 +89,42 @@ pub enum DecodeError {
 /// [`EncodeError`] over [`MAX_BATCH_BYTES`]: about 30 thousand sessions of short keys.
 pub fn encode(changes: &[Change]) -> Result<Vec<u8>, EncodeError> {
     let mut out = Vec::with_capacity(HEADER_BYTES + changes.len() * 35);
-    out.extend_from_slice(&version_of(changes).get().to_le_bytes());
-    out.extend_from_slice(&[0; 2]);
-    out.extend_from_slice(&(changes.len() as u32).to_le_bytes()); // more of them are too long
+    put_header(&mut out, version_of(changes), form::CHANGES, changes.len());
+    put_all(&mut out, changes)?;
+    Ok(out)
+}
+
+/// The payload of a batch with these calls.
+///
+/// # Errors
+/// [`EncodeError`] over [`MAX_BATCH_BYTES`].
+pub fn encode_calls(calls: &[Call]) -> Result<Vec<u8>, EncodeError> {
+    let changes: usize = calls.iter().map(|call| call.changes.len()).sum();
+    let mut out = Vec::with_capacity(HEADER_BYTES + calls.len() * CALL_BYTES + changes * 35);
+    put_header(&mut out, Version::VERDICTS, form::CALLS, calls.len());
+    for Call { id, oldest, changes } in calls {
+        put_words(&mut out, &[id.by.0, id.number]);
+        out.extend_from_slice(&(id.number.saturating_sub(*oldest) as u16).to_le_bytes()); // below the window
+        out.extend_from_slice(&(changes.len() as u32).to_le_bytes()); // more of them are too long
+        put_all(&mut out, changes)?;
+    }
+    Ok(out)
+}
+
+fn put_header(out: &mut Vec<u8>, version: Version, form: u16, count: usize) {
+    out.extend_from_slice(&version.get().to_le_bytes());
+    out.extend_from_slice(&form.to_le_bytes());
+    out.extend_from_slice(&(count as u32).to_le_bytes()); // more of them are too long
+}
+
+fn put_all(out: &mut Vec<u8>, changes: &[Change]) -> Result<(), EncodeError> {
     for change in changes {
-        put(&mut out, change);
+        put(out, change);
         if out.len() > MAX_BATCH_BYTES {
             return Err(EncodeError(out.len()));
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 /// The first version that can say these changes.
@@ -152,23 +199,35 @@ pub(crate) fn put_words(out: &mut Vec<u8>, words: &[u64]) {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode(bytes: &[u8]) -> Result<Vec<Change>, DecodeError> {
+    match decode_payload(bytes)? {
+        Payload::Changes(changes) => Ok(changes),
+        Payload::Calls(_) => Err(DecodeError::Malformed(0, "calls where changes should be")),
+    }
+}
+
+/// What exactly these bytes say. Allocates no more than a small multiple of what they hold.
+///
+/// # Errors
+/// [`DecodeError`].
+pub fn decode_payload(bytes: &[u8]) -> Result<Payload, DecodeError> {
     let mut reader = Reader { bytes, change: 0 };
     let version = u16::from_le_bytes(reader.take()?);
     let version = Version::known(version).ok_or(DecodeError::Version(version))?;
-    if reader.take()? != [0; 2] {
-        return Err(DecodeError::Malformed(0, "the reserved octets are not 0"));
-    }
+    let form = u16::from_le_bytes(reader.take()?);
     let count = u32::from_le_bytes(reader.take()?);
-    // A change takes 4 octets at least.
-    let mut changes = Vec::with_capacity((count as usize).min(bytes.len() / 4));
-    for number in 0..count {
-        reader.change = number;
-        changes.push(reader.change()?);
-    }
+    let payload = match form {
+        form::CHANGES => Payload::Changes(reader.changes(count)?),
+        form::CALLS if version >= Version::VERDICTS => Payload::Calls(reader.calls(count)?),
+        _ => return Err(DecodeError::Malformed(0, "the reserved octets are not 0")),
+    };
+    let wanted = match &payload {
+        Payload::Changes(changes) => version_of(changes),
+        Payload::Calls(_) => Version::VERDICTS,
+    };
     if !reader.bytes.is_empty() {
         Err(DecodeError::Trailing(reader.bytes.len()))
-    } else if version == version_of(&changes) {
-        Ok(changes)
+    } else if version == wanted {
+        Ok(payload)
     } else {
         Err(DecodeError::Malformed(0, "not of the version that it says"))
     }
@@ -261,6 +320,31 @@ impl<'a> Reader<'a> {
             Session { epoch: Epoch::UNKNOWN, .. } => Err(self.malformed("a pin names epoch 0")),
             session => Ok(session),
         }
+    }
+
+    fn changes(&mut self, count: u32) -> Result<Vec<Change>, DecodeError> {
+        // A change takes 4 octets at least.
+        let mut changes = Vec::with_capacity((count as usize).min(self.bytes.len() / 4));
+        for _ in 0..count {
+            changes.push(self.change()?);
+            self.change += 1;
+        }
+        Ok(changes)
+    }
+
+    fn calls(&mut self, count: u32) -> Result<Vec<Call>, DecodeError> {
+        let mut calls = Vec::with_capacity((count as usize).min(self.bytes.len() / CALL_BYTES));
+        for _ in 0..count {
+            let [by, number] = self.words()?;
+            let below = u64::from(u16::from_le_bytes(self.take()?));
+            if number == 0 || number >= 1 << 63 || below >= WINDOW.min(number) {
+                return Err(DecodeError::Malformed(self.change, "no request has this number"));
+            }
+            let changes = u32::from_le_bytes(self.take()?);
+            let (id, oldest) = (CallId { by: WriterId(by), number }, number - below);
+            calls.push(Call { id, oldest, changes: self.changes(changes)? });
+        }
+        Ok(calls)
     }
 
     fn change(&mut self) -> Result<Change, DecodeError> {

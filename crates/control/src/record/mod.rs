@@ -2,12 +2,17 @@
 //!
 //! A session has several keys: one for each direction at least. They hash into partitions of their own, and each of those
 //! has a record of its key. Whoever accepts a session has to split it, and to answer when all partitions have logged their part.
+//!
+//! Since version 3 a batch is a list of [`Call`]s: changes with the name of the request that they come from. Each call of a batch
+//! is judged on its own, and its verdict is kept in the partition's state, so a request that is repeated is not executed twice.
 
+mod calls;
 mod closure;
 pub(crate) mod codec;
 
+pub use calls::{Call, CallId, WINDOW};
 pub use closure::{Closure, Closures, Epoch, FlowId, MAX_CLOSURES};
-pub use codec::{DecodeError, EncodeError, decode, encode};
+pub use codec::{DecodeError, EncodeError, Payload, decode, decode_payload, encode, encode_calls};
 
 use crate::rendezvous;
 

@@ -80,6 +80,8 @@ impl World {
         for action in actions {
             self.act(number, action, spoken);
         }
+        self.log_calls(number);
+        self.ask_owners(number);
     }
 
     fn act(&mut self, number: usize, action: Action, spoken: Version) {
@@ -136,6 +138,8 @@ impl World {
                     self.shape = (Revision(expected.0 + 1), shape);
                 }
             }
+            Action::Append(partition, calls) => self.append_later_calls(number, partition, calls),
+            Action::Answer(to, partition, answers) => self.answers(number, to, partition, answers),
             Action::Keep(partition, snapshot) => {
                 let at = self.now + Duration::from_millis(self.rng.random_range(0..200));
                 self.nodes[number].as_mut().unwrap().keeps.push((at, partition, snapshot));

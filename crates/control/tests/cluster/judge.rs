@@ -129,7 +129,7 @@ impl World {
             found.map(|(session, _)| (session.node, session.value))
         };
         let flows: Vec<_> = (1..=FLOWS)
-            .filter(|flow| !self.pinned_without_epoch.contains(flow))
+            .filter(|flow| !self.pinned_without_epoch.contains(flow) && !self.torn.contains(flow))
             .map(|flow| keys_of_flow(flow).map(|key| at(&key)))
             .collect();
         let split: Vec<_> = flows.iter().filter(|[one, other]| one != other).collect();

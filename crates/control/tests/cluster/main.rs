@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod callers;
 #[path = "../common/mod.rs"]
 mod common;
 mod driver;
@@ -181,6 +182,54 @@ fn from_two_to_sixty_four_nodes_and_back() {
         }
         world.settle();
         assert_eq!(world.alive(), [node(0), node(1)]);
+    });
+}
+
+/// Nodes pause, are cut off and end between a call, its entry in the log, and the answer; logs refuse batches. Each caller is told
+/// what the log says, and no call is executed twice.
+#[test]
+fn callers_are_told_what_the_log_says() {
+    let (mut repeated, mut orphans) = (0, 0);
+    let totals = std::sync::Mutex::new((0, 0));
+    seeds(90_000, 12, |seed| {
+        let mut world = World::new(seed, 4);
+        world.live(Duration::from_secs(3));
+        world.calls_made = 0.5;
+        world.live(Duration::from_secs(20));
+        world.settle();
+        world.judge_calls();
+        world.settle();
+        assert!(world.calls.executed() > 500, "{} of {}", world.calls.executed(), world.calls.outcomes());
+        let mut totals = totals.lock().unwrap();
+        totals.0 += world.calls.repeated;
+        totals.1 += world.calls.orphans;
+    });
+    (repeated, orphans) = totals.into_inner().unwrap_or((repeated, orphans));
+    // Or the test tests less than it says.
+    assert!(repeated > 20 && orphans > 0, "{repeated} repeated, {orphans} logged by nodes that ended then");
+}
+
+/// An owner has logged a call and dies before it can tell: the next one tells, and the call is executed once.
+#[test]
+fn the_next_owner_tells_the_verdict_of_the_one_before() {
+    seeds(95_000, 10, |seed| {
+        let mut world = World::new(seed, 4);
+        world.is_calm = true;
+        world.live(Duration::from_secs(3));
+        let owner = usize::from(world.record.as_ref().unwrap().1.owner(PartitionId(1)).unwrap().get());
+        world.calls_made = 1.0;
+        for _ in 0..200 {
+            world.live(Duration::from_millis(20));
+            if world.has_calls_of_others(owner) {
+                break;
+            }
+        }
+        world.calls_made = 0.0;
+        world.log_all(owner);
+        world.nodes[owner] = None;
+        world.judge_calls();
+        assert!(world.calls.repeated_at_rest() > 0, "nobody asked the next owner");
+        world.settle();
     });
 }
 

@@ -1,5 +1,6 @@
 //! The nodes, the log, the network, and what goes wrong.
 
+use crate::callers::{Calling, Calls};
 use crate::common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -32,7 +33,7 @@ pub fn keys_of_flow(flow: u32) -> [FlowKey; 2] {
     [FlowKey::teid(Teid::new(flow)), FlowKey::ue(Ipv4Addr::new(10, 0, 0, flow as u8).into())]
 }
 
-fn partitions() -> PartitionCount {
+pub fn partitions() -> PartitionCount {
     PartitionCount::new(PARTITIONS).unwrap()
 }
 
@@ -58,6 +59,7 @@ pub struct Process {
     pub listens: bool,
     /// What it has to append, and when it gets to it.
     pub appends: Vec<(Duration, PartitionId, Vec<Change>)>,
+    pub calling: Calling,
     /// Snapshots that are being stored, and until when.
     pub keeps: Vec<(Duration, PartitionId, Snapshot)>,
 }
@@ -124,6 +126,8 @@ pub struct World {
     writing: Vec<VecDeque<(Duration, Change)>>,
     /// Flows that were last changed while somebody knew of no tenures: their keys may be at two nodes.
     pub pinned_without_epoch: BTreeSet<u32>,
+    /// Flows of which a lost log may have kept one key and not the other, until both are set or deleted.
+    pub torn: BTreeSet<u32>,
     /// How likely it is in a step that a node is drained, or may get flows again.
     pub drains: f64,
     /// By number, what the software there knows; the newest if it does not say.
@@ -141,11 +145,16 @@ pub struct World {
     pub judges: usize,
     pub judged: u64,
     pub sent_on: u64,
+    /// How likely it is in a step that somebody calls.
+    pub calls_made: f64,
+    pub calls: Calls,
 }
 
 pub enum Sent {
     Beat(Beat),
     Packet(Vec<u8>),
+    Calls(Vec<u8>),
+    Answers(Vec<u8>),
 }
 
 impl World {
@@ -170,6 +179,7 @@ impl World {
             placement: (Revision(1), Placement::default()),
             writing: all_partitions().map(|_| VecDeque::new()).collect(),
             pinned_without_epoch: BTreeSet::new(),
+            torn: BTreeSet::new(),
             drains: 0.0,
             nodes: Vec::new(),
             knows: Vec::new(),
@@ -183,6 +193,8 @@ impl World {
             judges: usize::MAX,
             judged: 0,
             sent_on: 0,
+            calls_made: 0.0,
+            calls: Calls::default(),
         };
         (0..nodes).for_each(|number| world.start(number));
         world
@@ -190,6 +202,8 @@ impl World {
 
     /// A process starts, with nothing in memory.
     pub fn start(&mut self, number: usize) {
+        self.end_calls(number);
+        self.calls.processes += 1;
         let (revision, view) = match &self.record {
             Some((revision, view)) => (Some(*revision), view.clone()),
             None => (None, View::empty(partitions())),
@@ -206,6 +220,7 @@ impl World {
             cut_until: None,
             listens: false,
             appends: Vec::new(),
+            calling: Calling { by: self.calls.processes, ..Calling::default() },
             keeps: Vec::new(),
         };
         if self.nodes.len() <= number {
@@ -272,14 +287,20 @@ impl World {
     }
 
     pub fn append(&mut self, partition: PartitionId, changes: &[Change]) {
+        self.append_payload(partition, encode(changes).unwrap());
+    }
+
+    pub fn append_payload(&mut self, partition: PartitionId, payload: Vec<u8>) {
         self.batches += 1;
         let id = BatchId { writer: WriterId(1), number: self.batches };
-        let log = &mut self.logs[usize::from(partition.0)];
+        let payload: std::sync::Arc<[u8]> = payload.into();
+        let is_twice = self.rng.random_bool(0.1);
         // Now and then a retry makes a batch appear twice.
-        for _ in 0..=usize::from(self.rng.random_bool(0.1)) {
+        for _ in 0..=usize::from(is_twice) {
+            let log = &mut self.logs[usize::from(partition.0)];
             let position = Position(log.entries.len() as u64 + 1);
-            let entry = Entry { position, batch: Batch { id, payload: encode(changes).unwrap().into() } };
-            let _ = log.truth.apply(&entry).unwrap();
+            let entry = Entry { position, batch: Batch { id, payload: payload.clone() } };
+            let effects = log.truth.apply(&entry).unwrap();
             log.entries.push(entry);
             let sessions =
                 log.truth.sessions().map(|(key, session)| (HASHER.hash(&key).get(), (key, session)));
@@ -289,6 +310,7 @@ impl World {
                 log.since.entry(*hash).or_insert(log.history.len());
             }
             log.history.push(sessions);
+            self.applied(partition, &effects);
         }
     }
 
@@ -299,6 +321,7 @@ impl World {
             let len = self.rng.random_range(0..=log.entries.len() / 2);
             log.rewind(len, first);
         }
+        self.torn = (1..=FLOWS).collect();
     }
 
     /// A controller changes a flow, at any node that runs, by what that node knows, be it old. Both keys change, each when its log is reached.
@@ -323,6 +346,9 @@ impl World {
             self.pinned_without_epoch.remove(&flow);
         }
         let kind = self.rng.random_range(0..10);
+        if !(5..8).contains(&kind) {
+            self.torn.remove(&flow);
+        }
         for key in keys_of_flow(flow) {
             let change = match kind {
                 0..5 => Change::Upsert(key, session),
@@ -371,7 +397,11 @@ impl World {
         if !self.is_calm && self.rng.random_bool(0.05) {
             return;
         }
-        for _ in 0..=usize::from(!self.is_calm && self.rng.random_bool(0.05)) {
+        // Calls and answers come once at the most, as from the mesh.
+        let is_doubled = !self.is_calm
+            && self.rng.random_bool(0.05)
+            && !matches!(sent(), Sent::Calls(_) | Sent::Answers(_));
+        for _ in 0..=usize::from(is_doubled) {
             let longest = if self.rng.random_bool(0.05) { 300 } else { 20 };
             let at = self.now + Duration::from_millis(self.rng.random_range(1..longest));
             self.sent += 1;
@@ -398,7 +428,12 @@ impl World {
                 self.net.push(Reverse((now + TICK, number)));
                 continue;
             }
+            if matches!(sent, Sent::Calls(_) | Sent::Answers(_)) {
+                self.came(from, to, &sent);
+                continue;
+            }
             match sent {
+                Sent::Calls(_) | Sent::Answers(_) => {}
                 Sent::Beat(beat) => process.agent.beat(node(from), &beat, now),
                 Sent::Packet(bytes) => {
                     // Software does not understand what is newer, and passes it over.
@@ -450,6 +485,9 @@ impl World {
                 self.change();
             }
             self.disturb();
+            if self.rng.random_bool(self.calls_made) {
+                self.call();
+            }
             if self.rng.random_bool(self.drains) {
                 self.drain_any();
             }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "a test's helpers fail the test, and not each uses all")]
 
-use scalebricks_control::distribution::Tables;
+use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_tables::compact::{Control, Op, Params, Reader, Table};
 use scalebricks_tables::fib::FibDigest;
 use scalebricks_tables::{FibError, FibValue};
@@ -17,11 +17,13 @@ pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(11));
 pub struct Memory {
     pub gpt: Table,
     pub fib: HashMap<FlowKey, FibValue>,
+    /// Keys in it, at most.
+    pub capacity: usize,
 }
 
 impl Memory {
     pub fn new(params: Params) -> Self {
-        Self { gpt: Table::new(params), fib: HashMap::new() }
+        Self { gpt: Table::new(params), fib: HashMap::new(), capacity: usize::MAX }
     }
 
     /// The node that the GPT names for a key.
@@ -72,6 +74,10 @@ impl Tables for Memory {
     }
 
     fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
+        let len = self.fib.len();
+        if len >= self.capacity && !self.fib.contains_key(key) {
+            return Err(FibError::Full { len, slots: self.capacity });
+        }
         self.fib.insert(*key, value);
         Ok(())
     }
@@ -83,6 +89,10 @@ impl Tables for Memory {
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         let partitions = self.gpt.params().partitions();
         self.fib.keys().filter(|key| partitions.of(HASHER.hash(key)) == partition).copied().collect()
+    }
+
+    fn room(&self) -> FibRoom {
+        FibRoom { used: self.fib.len() as u64, capacity: self.capacity as u64, shed: 0 }
     }
 
     fn fib_digests(&self) -> Vec<FibDigest> {

@@ -54,6 +54,9 @@ use turns::Marks;
 /// Flows that depart in one call of [`PinnedTables::expire`] at most: some 50 ms of work.
 pub const DEPARTURES: usize = 1 << 16;
 
+/// Keys that the FIB takes, unless told otherwise: two for each flow that can be counted.
+pub const MAX_KEYS: usize = 1 << 27;
+
 /// What tables hold, and how large they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PinnedSizes {
@@ -115,6 +118,8 @@ pub struct PinnedTables {
     partitions: PartitionCount,
     gpt: Table,
     fib: Arc<PartialFib>,
+    /// Keys in it, at most.
+    max_keys: usize,
     /// One a worker: each writes its own.
     counters: Vec<Arc<FlowCounters>>,
     flows: Flows,
@@ -142,12 +147,24 @@ impl PinnedTables {
             partitions: params.partitions(),
             gpt: Table::new(params),
             fib: Arc::new(PartialFib::new(config)),
+            max_keys: MAX_KEYS,
             counters: (0..workers).map(|_| Arc::new(FlowCounters::new(0))).collect(),
             flows: Flows::default(),
             carried: Carried::default(),
             marks: Marks::new(workers),
             since: None,
         }
+    }
+
+    /// The same, with a FIB that grows up to so many keys: what the machine has memory for.
+    #[must_use]
+    pub fn with_max_keys(self, max_keys: usize) -> Self {
+        Self { max_keys: max_keys.min(MAX_KEYS), ..self }
+    }
+
+    /// Keys in the FIB, and how many it takes.
+    pub fn room(&self) -> (usize, usize) {
+        (self.fib.len(), self.max_keys)
     }
 
     /// What a worker is given: readers of its own, counters of its own. To count there, it needs its [`Turns`] as well.
@@ -216,12 +233,15 @@ impl PinnedTables {
     /// some 100 ms with 4 M of them, in which readers go on.
     ///
     /// # Errors
-    /// [`FibError::Full`] if the FIB cannot grow further, or with 2^26 flows here; [`FibError::ZeroKey`] for a key that
+    /// [`FibError::Full`] if the FIB has all the keys it takes or cannot grow further, or with 2^26 flows here; [`FibError::ZeroKey`] for a key that
     /// no constructor makes. Nothing is then changed.
     pub fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
         let pinned = PinnedState::decode(value);
         let hash = self.hasher.hash(key);
         let entry = self.fib.get(key, hash);
+        if entry.is_none() && self.fib.len() >= self.max_keys {
+            return Err(FibError::Full { len: self.fib.len(), slots: self.max_keys });
+        }
         let before = entry.and_then(|entry| self.place(entry));
         let known = self.flows.index(pinned.uplink_teid);
         let index = match known {

@@ -5,15 +5,17 @@ mod whole;
 
 use super::model::ClusterView;
 use crate::cluster::ControlPlane;
-use crate::cluster::plane::{Accepted, RefusedChanges};
+use crate::cluster::plane::{Accepted, RefusedChanges, Why};
 use crate::cluster::verify::Verdict;
 use crate::node::flow_columns::FlowParser;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use scalebricks_control::membership::Standby;
+use scalebricks_control::partition::Void;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::{FlowCount, FlowSpec, PinnedState};
 use scalebricks_types::{FlowKey, NodeId, Teid};
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -91,6 +93,21 @@ pub enum FlowsError {
     /// There is no such node.
     #[error("{0} was never in the cluster")]
     NoSuchNode(NodeId),
+    /// Flows that were not pinned, moved or taken out as asked. All others of the call were.
+    #[error("{refused} of {of} flows were refused, the others are done; correct these and send them again")]
+    Refused {
+        /// The first of them: their places in the call, and why.
+        flows: Vec<(usize, String)>,
+        /// How many there are, at least.
+        refused: usize,
+        /// Flows of the call.
+        of: usize,
+        /// Whether all of them found no room.
+        is_room: bool,
+    },
+    /// A handling node has no room for the flows.
+    #[error("{0}")]
+    Full(String),
     /// More than one call may bring.
     #[error("{0}")]
     TooMany(String),
@@ -107,12 +124,15 @@ impl From<RefusedChanges> for FlowsError {
                 Self::Conflict(what)
             }
             RefusedChanges::TooMany(_) => Self::TooMany(what),
+            RefusedChanges::NodeFull(_) => Self::Full(what),
             RefusedChanges::Busy
             | RefusedChanges::NoOwner(_)
             | RefusedChanges::NotNamed(_)
             | RefusedChanges::NotOpen(_)
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
+            | RefusedChanges::Upgrade(_)
+            | RefusedChanges::Unknown
             | RefusedChanges::Stopping => Self::Later(what),
         }
     }
@@ -148,6 +168,30 @@ impl ControlledFlows {
     }
 }
 
+/// What became of a call with so many flows, if each of their changes was made. `flow` says which flow a change belongs to, if it is
+/// one of them, or `None` where it is well that the change was not made.
+fn decided(
+    accepted: Accepted,
+    of: usize,
+    flow: impl Fn(usize, &Why) -> Option<Option<usize>>,
+) -> Result<Accepted, FlowsError> {
+    let (mut flows, mut is_room, mut others) = (BTreeMap::new(), true, 0);
+    for (place, why) in accepted.refused() {
+        match flow(*place, why) {
+            None => continue,
+            Some(None) => others += 1,
+            Some(Some(flow)) => drop(flows.entry(flow).or_insert_with(|| why.to_string())),
+        }
+        is_room &= why.is_room();
+    }
+    if flows.is_empty() && others == 0 {
+        return Ok(accepted);
+    }
+    let untold = accepted.refused_changes().saturating_sub(accepted.refused().len());
+    let refused = (flows.len() + untold / 2).clamp(1, of.max(1));
+    Err(FlowsError::Refused { flows: flows.into_iter().collect(), refused, of, is_room })
+}
+
 /// The key of a session's upstream packets.
 const fn uplink_key(session: &Session) -> FlowKey {
     FlowKey::teid(PinnedState::decode(session.value).uplink_teid)
@@ -160,7 +204,7 @@ impl Flows for ControlledFlows {
 
     fn pin(&self, flows: Vec<FlowSpec>, are_new: bool) -> Answer<'_, Accepted> {
         Box::pin(async move {
-            let mut changes = Vec::with_capacity(2 * flows.len());
+            let (mut changes, of) = (Vec::with_capacity(2 * flows.len()), flows.len());
             if !are_new {
                 let before = self.sessions(flows.iter().map(|flow| flow.key).collect()).await?;
                 let replaced = flows.iter().zip(before).filter_map(|(flow, before)| {
@@ -170,12 +214,19 @@ impl Flows for ControlledFlows {
                 // Before all that is pinned: flows may have exchanged their TEIDs.
                 changes.extend(replaced);
             }
+            let first = changes.len();
             for flow in &flows {
                 let node = flow.node;
                 let upsert = |(key, value)| Change::Upsert(key, Session::new(node, value));
                 changes.extend(flow.entries().map(upsert));
             }
-            Ok(self.plane()?.accept(changes).await?)
+            // A key that was to go with a flow that is replaced, and is not there, is as it should be.
+            let flow = |place: usize, why: &Why| match place.checked_sub(first) {
+                Some(place) => Some(Some(place / 2)),
+                None if *why == Why::Void(Void::Missing) => None,
+                None => Some(None),
+            };
+            decided(self.plane()?.accept(changes).await?, of, flow)
         })
     }
 
@@ -183,6 +234,7 @@ impl Flows for ControlledFlows {
         Box::pin(async move {
             let sessions = self.sessions(flows.iter().map(|(key, _)| *key).collect()).await?;
             let (mut changes, mut absent) = (Vec::with_capacity(2 * flows.len()), Vec::new());
+            let of = flows.len();
             for (at, ((key, node), session)) in flows.into_iter().zip(sessions).enumerate() {
                 let Some(session) = session else {
                     absent.push(at);
@@ -192,7 +244,7 @@ impl Flows for ControlledFlows {
                 changes.extend([key, uplink_key(&session)].map(|key| Change::Move(key, moved)));
             }
             if absent.is_empty() {
-                Ok(self.plane()?.accept(changes).await?)
+                decided(self.plane()?.accept(changes).await?, of, |place, _| Some(Some(place / 2)))
             } else {
                 Err(FlowsError::Absent(absent))
             }
@@ -207,7 +259,13 @@ impl Flows for ControlledFlows {
             let keys = there.flat_map(|(key, session)| [key, uplink_key(session)]);
             let changes: Vec<Change> = keys.map(Change::Delete).collect();
             let absent = sessions.iter().filter(|session| session.is_none()).count();
-            Ok((self.plane()?.accept(changes).await?, absent))
+            let places: Vec<usize> = (0..flows.len()).filter(|at| sessions[*at].is_some()).collect();
+            // Somebody else may have taken it out meanwhile.
+            let flow = |place: usize, why: &Why| {
+                (*why != Why::Void(Void::Missing)).then(|| places.get(place / 2).copied())
+            };
+            let accepted = self.plane()?.accept(changes).await?;
+            Ok((decided(accepted, flows.len(), flow)?, absent))
         })
     }
 

@@ -14,19 +14,21 @@ use super::snapshots::keep;
 use super::verify::Verifications;
 use super::waiting::Waiters;
 use super::wire::Envelope;
-use super::write::Submission;
+use super::write::Work;
 use super::{shape, view};
 use scalebricks_control::agent::{Action, Agent, Packet};
+use scalebricks_control::calls::{Answer, Refusal};
 use scalebricks_control::distribution::{Message, Tables};
 use scalebricks_control::engine::{Engine, Entry};
-use scalebricks_control::partition::{Outcome, Void};
-use scalebricks_control::record::{Change, Session};
+use scalebricks_control::partition::{Judged, Outcome, Void};
+use scalebricks_control::record::{Call, CallId, Change, Session};
 use scalebricks_dataplane::FlowCount;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -68,8 +70,6 @@ pub(super) struct Actor<T> {
     waiters: Waiters,
     /// To who carries counters.
     counts: Option<mpsc::Sender<Arrived>>,
-    /// By partition, keys for which room is reserved until the owner's word about room counts them.
-    unsettled: Vec<VecDeque<(Position, u64)>>,
     next_tidy: Duration,
     verifications: Verifications,
     /// What the agent knows of what the controller says of nodes.
@@ -88,7 +88,6 @@ impl<T: Tables> Actor<T> {
         Inbox { events, beats }: Inbox,
         verifications: Verifications,
     ) -> Self {
-        let unsettled = (0..config.partitions.get()).map(|_| VecDeque::new()).collect();
         let relaying = Arc::new(Relaying::new(link));
         Self {
             pulses: Pulses::new(config.node, Arc::clone(&engine), events.clone()),
@@ -109,7 +108,6 @@ impl<T: Tables> Actor<T> {
             asked: 0,
             waiters: Waiters::default(),
             counts: None,
-            unsettled,
             next_tidy: TIDY,
             verifications,
             placed: Arc::default(),
@@ -185,8 +183,9 @@ impl<T: Tables> Actor<T> {
             Event::Kept(partition, is_durable) => self.agent.kept(partition, is_durable),
             Event::Repinned(partition, from) => self.agent.repinned(partition, from),
             Event::Closed(partition) => self.agent.closed(partition),
-            Event::Logged(partition, position, keys) => {
-                self.unsettled[usize::from(partition.0)].push_back((position, keys));
+            Event::Called(partition, calls) => self.agent.called(self.agent.node(), partition, calls),
+            Event::NotLogged(partition, calls, refusal) => {
+                self.agent.not_logged(partition, &calls, &refusal);
             }
             Event::Ask(key, answer) => self.ask(key, answer),
             Event::Wait(positions, answer) => self.waiters.add(positions, answer),
@@ -256,10 +255,28 @@ impl<T: Tables> Actor<T> {
             Ok(Envelope::Relay(to, bytes)) => self.relaying.pass_on(from, to, bytes),
             // Not relayed itself: see `Envelope::decode`.
             Ok(Envelope::Relayed(from, bytes)) => self.came(from, &bytes, now),
+            Ok(Envelope::Calls(partition, calls)) => self.agent.called(from, partition, calls),
+            Ok(Envelope::Answers(partition, answers)) => self.answered(from, partition, answers),
             Err(error) => {
                 self.shared.malformed.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(from = from.get(), %error, "not understood");
             }
+        }
+    }
+
+    /// An owner tells what became of calls of this process. What finds no room is asked for again.
+    fn answered(&self, from: NodeId, partition: PartitionId, answers: Vec<Answer>) {
+        if let Some(lane) = self.shared.lanes.get(usize::from(partition.0)) {
+            let _lost = lane.answers.try_send((from, answers));
+        }
+    }
+
+    /// Has calls logged.
+    fn log(&mut self, partition: PartitionId, calls: Vec<Call>) {
+        let log = &self.shared.logs[usize::from(partition.0)];
+        if let Err(TrySendError::Full(Work::Calls(calls))) = log.try_send(Work::Calls(calls)) {
+            let ids: Vec<CallId> = calls.iter().map(|call| call.id).collect();
+            self.agent.not_logged(partition, &ids, &Refusal::Busy);
         }
     }
 
@@ -287,6 +304,13 @@ impl<T: Tables> Actor<T> {
         for entry in entries {
             match self.agent.entry(partition, entry) {
                 Ok(Some(applied)) => {
+                    let is_forgotten =
+                        matches!(applied.outcome, Outcome::Void(Void::WriterRetired | Void::BelowWindow));
+                    if is_forgotten && entry.batch.id.writer == self.shared.identity.get() {
+                        // What it said is void, and is asked for again.
+                        let (identity, writer) = (Arc::clone(&self.shared.identity), entry.batch.id.writer);
+                        tokio::spawn(async move { identity.renew(writer).await });
+                    }
                     // What is there twice was to be expected; what else does nothing was not.
                     let as_a_whole = match applied.outcome {
                         Outcome::Done | Outcome::Void(Void::Applied | Void::Duplicate) => 0,
@@ -295,8 +319,10 @@ impl<T: Tables> Actor<T> {
                             1
                         }
                     };
+                    let void = |(_, verdict): &&Judged| matches!(verdict.outcome, Outcome::Void(_));
                     let unexpected = applied.voids.iter().filter(|(_, why)| *why != Void::Applied);
-                    let voids = unexpected.count() as u64 + as_a_whole;
+                    let voids = unexpected.count() + applied.calls.iter().filter(void).count();
+                    let voids = voids as u64 + as_a_whole;
                     self.shared.applied.fetch_add(1, Ordering::Relaxed);
                     self.shared.voids.fetch_add(voids, Ordering::Relaxed);
                 }
@@ -358,6 +384,14 @@ impl<T: Tables> Actor<T> {
                 let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
                 tokio::spawn(shape::propose(engine, revision, shape, events));
             }
+            Action::Append(partition, calls) => self.log(partition, calls),
+            Action::Answer(to, partition, answers) if to == self.agent.node() => {
+                self.answered(to, partition, answers);
+            }
+            Action::Answer(to, partition, answers) => {
+                let envelope = Envelope::Answers(partition, answers);
+                self.link.send(to, envelope.encode(self.agent.spoken()));
+            }
             Action::Keep(partition, snapshot) => {
                 tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot, self.events.clone()));
             }
@@ -389,11 +423,11 @@ impl<T: Tables> Actor<T> {
     /// Has changes of the agent's written, and tells when they are in the log.
     pub(super) fn write(&self, partition: PartitionId, changes: Vec<Change>, done: Event) {
         let (answer, logged) = oneshot::channel();
-        let submission = Submission { changes, answer };
-        let writer = self.shared.writers[usize::from(partition.0)].clone();
+        let work = Work::Own(changes, answer);
+        let log = self.shared.logs[usize::from(partition.0)].clone();
         let events = self.events.clone();
         tokio::spawn(async move {
-            if writer.send(submission).await.is_ok() {
+            if log.send(work).await.is_ok() {
                 let _outcome = logged.await;
             }
             // If it failed it is asked for once more.
@@ -407,15 +441,8 @@ impl<T: Tables> Actor<T> {
         for at in 0..self.config.partitions.get() {
             let partition = PartitionId(at as u16);
             let target = self.agent.replica().target(partition);
-            let (settled, room) = target.map_or((Position(0), 0), |target| (target.settled, target.room));
-            self.waiters.settled(partition, settled);
-            self.shared.room[at as usize].store(room, Ordering::Relaxed);
+            self.waiters.settled(partition, target.map_or(Position(0), |target| target.settled));
             keys += target.map_or(0, |target| target.keys);
-            let unsettled = &mut self.unsettled[at as usize];
-            while let Some(&(_, keys)) = unsettled.front().filter(|(position, _)| *position <= settled) {
-                unsettled.pop_front();
-                self.shared.reserved[at as usize].fetch_sub(keys, Ordering::Relaxed);
-            }
         }
         self.shared.keys.store(keys, Ordering::Relaxed);
         self.shared.viewed(self.agent.membership().view());

@@ -6,7 +6,7 @@ use super::mesh_link::MeshLink;
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt};
-use scalebricks_control::distribution::Tables;
+use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::Engine;
 use scalebricks_control::membership::Beat;
 use scalebricks_dataplane::pinned::PinnedTables;
@@ -101,6 +101,11 @@ impl Tables for SharedTables {
 
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.lock().keys(partition)
+    }
+
+    fn room(&self) -> FibRoom {
+        let (used, capacity) = self.lock().room();
+        FibRoom { used: used as u64, capacity: capacity as u64, shed: 0 }
     }
 
     fn fib_digests(&self) -> Vec<FibDigest> {

@@ -3,11 +3,12 @@
 use super::daemon::SharedTables;
 use super::repins::RepinNotice;
 use super::verify::Verdict;
+use scalebricks_control::calls::Refusal;
 use scalebricks_control::distribution::Report;
 use scalebricks_control::engine::{Entry, Revision};
 use scalebricks_control::membership::View;
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::Session;
+use scalebricks_control::record::{Call, CallId, Session};
 use scalebricks_control::shape::Shape;
 use scalebricks_dataplane::FlowCount;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
@@ -39,8 +40,10 @@ pub(super) enum Event {
     Repinned(PartitionId, NodeId),
     /// Closures are in the log.
     Closed(PartitionId),
-    /// So many keys of this process are in the log at this position, or will never be.
-    Logged(PartitionId, Position, u64),
+    /// This process calls a partition that may be this node's.
+    Called(PartitionId, Vec<Call>),
+    /// Calls are not in the log, and never will be.
+    NotLogged(PartitionId, Vec<CallId>, Refusal),
     /// What does a key lead to?
     Ask(FlowKey, oneshot::Sender<Option<Session>>),
     /// Tell when all nodes have applied this.

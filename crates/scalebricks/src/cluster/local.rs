@@ -5,7 +5,7 @@ use super::inbox::Inbox;
 use super::mesh::MeshLimits;
 use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
-use scalebricks_control::distribution::Tables;
+use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::{Engine, EngineError};
 use scalebricks_control::membership::Beat;
 use scalebricks_control::record::Session;
@@ -43,6 +43,8 @@ pub struct MemoryTables {
     gpt: Table,
     /// By partition.
     fib: Arc<Vec<Mutex<HashMap<FlowKey, FibValue>>>>,
+    /// Keys in it, at most.
+    capacity: usize,
     shape: Shape,
 }
 
@@ -50,7 +52,13 @@ impl MemoryTables {
     /// Empty ones.
     pub fn new(shape: Shape) -> Self {
         let fib = (0..shape.partitions.get()).map(|_| Mutex::default()).collect();
-        Self { gpt: Table::new(shape.params), fib: Arc::new(fib), shape }
+        Self { gpt: Table::new(shape.params), fib: Arc::new(fib), capacity: usize::MAX, shape }
+    }
+
+    /// The same, with room for so many keys in the FIB.
+    #[must_use]
+    pub fn with_capacity(self, capacity: usize) -> Self {
+        Self { capacity, ..self }
     }
 
     /// A reader of the GPT.
@@ -107,7 +115,14 @@ impl Tables for MemoryTables {
     }
 
     fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
-        self.share(self.partition(self.shape.hasher.hash(key))).insert(*key, value);
+        let partition = self.partition(self.shape.hasher.hash(key));
+        if self.capacity < usize::MAX && !self.share(partition).contains_key(key) {
+            let len = self.len();
+            if len >= self.capacity {
+                return Err(FibError::Full { len, slots: self.capacity });
+            }
+        }
+        self.share(partition).insert(*key, value);
         Ok(())
     }
 
@@ -117,6 +132,13 @@ impl Tables for MemoryTables {
 
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         self.share(partition).keys().copied().collect()
+    }
+
+    fn room(&self) -> FibRoom {
+        if self.capacity == usize::MAX {
+            return FibRoom::UNLIMITED;
+        }
+        FibRoom { used: self.len() as u64, capacity: self.capacity as u64, shed: 0 }
     }
 
     fn fib_digests(&self) -> Vec<FibDigest> {
@@ -249,9 +271,21 @@ impl LocalCluster {
     /// # Errors
     /// Those of [`ControlPlane::start`].
     pub async fn start(&mut self, node: NodeId) -> Result<(), EngineError> {
+        self.start_with(node, MemoryTables::new(self.shape), Version::NEWEST).await
+    }
+
+    /// Starts a node with these tables, which knows no newer version of the protocol than this.
+    ///
+    /// # Errors
+    /// Those of [`ControlPlane::start`].
+    pub async fn start_with(
+        &mut self,
+        node: NodeId,
+        tables: MemoryTables,
+        version: Version,
+    ) -> Result<(), EngineError> {
         let Shape { partitions, params, hasher, grace } = self.shape;
-        let config = PlaneConfig { node, partitions, params, hasher, grace, version: Version::NEWEST };
-        let tables = MemoryTables::new(self.shape);
+        let config = PlaneConfig { node, partitions, params, hasher, grace, version };
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
             ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));

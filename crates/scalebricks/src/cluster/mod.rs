@@ -1,9 +1,11 @@
 //! A node's control plane: what drives [`Agent`](scalebricks_control::agent::Agent), its engine and its neighbours.
 //!
 //! ```text
-//!  API ─▶ write: a task a partition ─▶ engine: log ─▶ follow: a task a partition that is this node's ─┐
-//!                                      engine: record ─▶ view ───────────────────────────────────────▶│ actor ─▶ tables
-//!                                      other nodes: beats, messages ─────────────────────────────────▶│   └──▶ other nodes
+//!  API ─▶ accept ─▶ calling: a task per partition ─▶ actor of the partition's owner ─▶ write: a task per partition ─▶ engine: log
+//!                        ▲                             │                                                              │
+//!                        └───────── verdicts ──────────┘◀── follow: a task per partition of this node ◀───────────────┘
+//!  engine: record ─▶ view ─────────▶ actor ─▶ tables
+//!  other nodes: beats, messages ──▶   └─────▶ other nodes
 //! ```
 //!
 //! | module | what it holds |
@@ -15,8 +17,11 @@
 //! | [`counters`] | counts of flows, carried to the flows' next nodes |
 //! | `follow` | a partition's snapshot and log, read for the agent |
 //! | [`stats`] | what is counted |
+//! | `accept` | changes that callers bring, and what became of them |
+//! | `calling` | changes on their way to the owner of their partition |
 //! | `snapshots` | snapshots, stored for the agent |
-//! | `write` | changes, batched into a partition's log |
+//! | `write` | calls at the owner, batched into the partition's log |
+//! | `identity` | the number under which the process writes and calls |
 //! | `view` | the record of membership |
 //! | `shape` | the record of the table's shape |
 //! | `placement` | the record of what the controller says of nodes: drained ones, standbys |
@@ -32,12 +37,15 @@
 //! | `mesh_link` | the mesh, as the control plane uses it |
 //! | `waiting` | who waits until all nodes have applied something |
 
+mod accept;
 mod actor;
 mod beating;
+mod calling;
 pub mod counters;
 pub mod daemon;
 mod event;
 mod follow;
+mod identity;
 pub mod inbox;
 pub mod local;
 pub mod mesh;

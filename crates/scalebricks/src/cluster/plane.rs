@@ -1,15 +1,17 @@
 //! The control plane of a node, as the rest of the process has it.
 
 use super::actor::Actor;
+use super::calling::{self, ANSWERS, Calling, LaneWays};
 use super::counters::MovedCounters;
 use super::daemon::SharedTables;
 use super::event::Event;
+use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
 use super::placement::{self, Placed};
 use super::repins::Repins;
 use super::rib::Reading;
 use super::verify::{Readable, Verifications};
-use super::write::{SUBMISSION_CHANGES, Submission, WAITING, Writing, upserts};
+use super::write::{self, Work, Writing};
 use super::{shape, view};
 use arc_swap::ArcSwap;
 use scalebricks_control::agent::{Agent, AgentStats};
@@ -17,18 +19,19 @@ use scalebricks_control::courier::ProcessId;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
 use scalebricks_control::membership::{Beat, View};
-use scalebricks_control::record::{Change, Session};
+use scalebricks_control::record::Session;
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::compact::Params;
-use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
-use std::collections::BTreeMap;
+use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+
+pub use super::accept::{Accepted, RefusedChanges, Why};
 
 /// Events that wait for the actor.
 const EVENTS: usize = 4_096;
@@ -53,7 +56,7 @@ pub struct PlaneConfig {
     pub version: Version,
 }
 
-/// The way to other nodes. Whatever is sent may be lost.
+/// The way to other nodes. Whatever is sent may be lost; nothing comes twice.
 pub trait Link: Send + Sync {
     /// Sends a heartbeat to all others.
     fn beat(&self, beat: Beat);
@@ -70,10 +73,13 @@ pub(super) struct Shared {
     hasher: KeyHasher,
     /// Keys of the cluster.
     pub(super) keys: AtomicU64,
-    pub(super) writers: Vec<mpsc::Sender<Submission>>,
-    pub(super) room: Vec<AtomicU64>,
-    /// Keys for which room is reserved.
-    pub(super) reserved: Vec<AtomicU64>,
+    /// By partition, to its owner, wherever that is.
+    pub(super) lanes: Vec<LaneWays>,
+    /// By partition, to its log, for the owner.
+    pub(super) logs: Vec<mpsc::Sender<Work>>,
+    pub(super) identity: Arc<Identity>,
+    /// The newest version of the protocol to use.
+    pub(super) version: Version,
     pub(super) view: ArcSwap<View>,
     pub(super) shape: ArcSwap<Shape>,
     pub(super) placed: ArcSwap<Placed>,
@@ -107,48 +113,6 @@ impl Shared {
         self.placed.rcu(|known| Arc::clone(if known.revision < placed.revision { &placed } else { known }));
     }
 }
-
-/// Why changes were not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RefusedChanges {
-    /// Too much waits for the log already.
-    #[error("too many changes wait for the log; try again soon")]
-    Busy,
-    /// A flow would be pinned to a node that is not alive.
-    #[error("{0} is not alive: pin the flow to another")]
-    NodeNotAlive(NodeId),
-    /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
-    #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
-    NotOpen(NodeId),
-    /// The table cannot name the node yet.
-    #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
-    NotNamed(NodeId),
-    /// A flow would be pinned to a node that is drained.
-    #[error("{0} is drained: pin the flow to another, or end that with `scalebricks cluster undrain {number}`", number = .0.get())]
-    Drained(NodeId),
-    /// The table of this partition is full.
-    #[error("partition {} has no room for {} more keys now; the table grows, try again soon", .0.0, .1)]
-    NoRoom(PartitionId, u64),
-    /// The nodes that know the partition's room have not been heard yet.
-    #[error("partition {} has no owner yet; try again soon", .0.0)]
-    NoOwner(PartitionId),
-    /// It is about no key: [`ControlPlane::accept_in_all`] takes such.
-    #[error("a change about no key is for all partitions")]
-    NoKey,
-    /// More than one call may bring.
-    #[error("{0} changes of one partition in one call, {SUBMISSION_CHANGES} are allowed: split them")]
-    TooMany(usize),
-    /// The engine did not take all of them.
-    #[error("the log did not take the changes, or only some of them: {0}")]
-    Engine(String),
-    /// The process is stopping.
-    #[error("the node is stopping")]
-    Stopping,
-}
-
-/// Where accepted changes are in the logs of their partitions.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Accepted(Vec<(PartitionId, Position)>);
 
 /// A node's control plane. See the [module](super). Dropping it stops it.
 #[derive(Clone)]
@@ -187,22 +151,27 @@ impl ControlPlane {
         let beats = Arc::<Beats>::default();
         let way_in = Inbox { events: events.clone(), beats };
         let link = link(way_in.clone());
-        let mut writers = Vec::new();
+        let identity = Arc::new(Identity::new(Arc::clone(&engine), writer));
+        let (mut lanes, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
-            let (sender, submissions) = mpsc::channel(WAITING);
-            writers.push(sender);
-            let (engine, events) = (Arc::clone(&engine), events.clone());
-            tokio::spawn(Writing { engine, partition, writer, submissions, events }.run());
+            let (log, work) = mpsc::channel(write::WAITING);
+            logs.push(log);
+            let (engine, events, identity) = (Arc::clone(&engine), events.clone(), Arc::clone(&identity));
+            tokio::spawn(Writing { engine, partition, identity, work, events }.run());
+            let (submissions, submitted) = mpsc::channel(calling::WAITING);
+            let (answers, answered) = mpsc::channel(ANSWERS);
+            lanes.push(LaneWays { submissions, answers });
+            calls.push((partition, submitted, answered));
         }
-        let numbers = || (0..config.partitions.get()).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             process: ProcessId(writer.0),
             partitions: config.partitions,
             hasher: config.hasher,
             keys: AtomicU64::new(0),
-            writers,
-            room: numbers(),
-            reserved: numbers(),
+            lanes,
+            logs,
+            identity: Arc::clone(&identity),
+            version: config.version,
             view: ArcSwap::from_pointee(view.clone()),
             shape: ArcSwap::from_pointee(shape),
             placed: ArcSwap::from_pointee(placed),
@@ -215,6 +184,19 @@ impl ControlPlane {
             counters: Mutex::default(),
             agent: ArcSwap::default(),
         });
+        for (partition, submissions, answers) in calls {
+            let calling = Calling {
+                me: config.node,
+                partition,
+                submissions,
+                answers,
+                events: events.clone(),
+                link: Arc::clone(&link),
+                identity: Arc::clone(&identity),
+                shared: Arc::downgrade(&shared),
+            };
+            tokio::spawn(calling.run());
+        }
         let reading = Reading { engine: Arc::clone(&engine), params: shape.first, hasher: config.hasher };
         let readable: Arc<dyn Readable> = Arc::new(tables.clone());
         let verifications =
@@ -271,107 +253,6 @@ impl ControlPlane {
     /// What has become of the counters of flows that left this node.
     pub fn moved_counters(&self) -> MovedCounters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has changes accepted: they are in the logs when this returns, and will be applied by all.
-    ///
-    /// # Errors
-    /// [`RefusedChanges`]; but for [`RefusedChanges::Engine`] and [`RefusedChanges::Stopping`] none of them was logged.
-    pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
-        let mut by_partition: BTreeMap<PartitionId, Vec<Change>> = BTreeMap::new();
-        let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
-        let placed = self.shared.placed.load();
-        for mut change in changes {
-            if let Change::Upsert(_, session) | Change::Move(_, session) = &mut change {
-                let node = session.node;
-                if !view.member(node).is_some_and(|member| member.is_alive) {
-                    return Err(RefusedChanges::NodeNotAlive(node));
-                }
-                if placed.placement.is_drained(node) {
-                    return Err(RefusedChanges::Drained(node));
-                }
-                session.epoch = view.pins_in(node).ok_or(RefusedChanges::NotOpen(node))?;
-                if !shape.can_name(node) {
-                    return Err(RefusedChanges::NotNamed(node));
-                }
-            }
-            let partition = change.key().map(|key| self.shared.partition_of(key));
-            let partition = partition.ok_or(RefusedChanges::NoKey)?;
-            by_partition.entry(partition).or_default().push(change);
-        }
-        self.submit(by_partition).await
-    }
-
-    /// Has changes accepted in every partition, for those that are about no key.
-    ///
-    /// # Errors
-    /// As [`ControlPlane::accept`].
-    pub async fn accept_in_all(&self, changes: &[Change]) -> Result<Accepted, RefusedChanges> {
-        let partitions = (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)); // at most 2^16
-        self.submit(partitions.map(|partition| (partition, changes.to_vec())).collect()).await
-    }
-
-    async fn submit(
-        &self,
-        by_partition: BTreeMap<PartitionId, Vec<Change>>,
-    ) -> Result<Accepted, RefusedChanges> {
-        let view = self.shared.view.load();
-        let alive = view.alive().count().max(1) as u64;
-        let mut permits = Vec::new();
-        for (partition, changes) in &by_partition {
-            if changes.len() > SUBMISSION_CHANGES {
-                return Err(RefusedChanges::TooMany(changes.len()));
-            }
-            if view.owner(*partition).is_none() {
-                return Err(RefusedChanges::NoOwner(*partition));
-            }
-            let writer = &self.shared.writers[usize::from(partition.0)];
-            permits.push(writer.try_reserve().map_err(|error| match error {
-                mpsc::error::TrySendError::Full(()) => RefusedChanges::Busy,
-                mpsc::error::TrySendError::Closed(()) => RefusedChanges::Stopping,
-            })?);
-        }
-        self.reserve(&by_partition, alive)?;
-        let mut logged = Vec::new();
-        for (permit, (partition, changes)) in permits.into_iter().zip(by_partition) {
-            let (answer, position) = oneshot::channel();
-            permit.send(Submission { changes, answer });
-            logged.push((partition, position));
-        }
-        let mut accepted = Accepted::default();
-        for (partition, position) in logged {
-            let position = position.await.map_err(|_| RefusedChanges::Stopping)?;
-            accepted.0.push((partition, position.map_err(RefusedChanges::Engine)?));
-        }
-        Ok(accepted)
-    }
-
-    /// Reserves room for new keys. Others accept, too, and do not tell each other at once: each has its share of what is left.
-    fn reserve(
-        &self,
-        by_partition: &BTreeMap<PartitionId, Vec<Change>>,
-        alive: u64,
-    ) -> Result<(), RefusedChanges> {
-        let mut reserved: Vec<(PartitionId, u64)> = Vec::new();
-        for (&partition, changes) in by_partition {
-            let (at, new) = (usize::from(partition.0), upserts(changes));
-            let before = self.shared.reserved[at].fetch_add(new, Ordering::Relaxed);
-            reserved.push((partition, new));
-            let room = self.shared.room[at].load(Ordering::Relaxed);
-            if new > 0 && (before + new) * alive > room {
-                for (partition, keys) in reserved {
-                    self.shared.reserved[usize::from(partition.0)].fetch_sub(keys, Ordering::Relaxed);
-                }
-                return Err(RefusedChanges::NoRoom(partition, new));
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until all living nodes have applied what was accepted. False: the node is stopping.
-    pub async fn applied(&self, accepted: &Accepted) -> bool {
-        let (answer, done) = oneshot::channel();
-        self.events.send(Event::Wait(accepted.0.clone(), answer)).await.is_ok() && done.await.is_ok()
     }
 
     /// What a key leads to, as the owner of its partition has it.

@@ -29,13 +29,30 @@ pub struct PlaneStats {
     pub reloads: u64,
     /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
     pub rewound: u64,
+    /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
+    pub shedding: u64,
+    /// Keys that its FIB had no room for when they came.
+    pub shed: u64,
+    /// Calls that this node, as the owner of their partitions, did not log.
+    pub calls_refused: u64,
 }
 
 impl ControlPlane {
     /// What was counted here.
     pub fn stats(&self) -> PlaneStats {
         let Shared { applied, voids, malformed, reloads, agent, .. } = &*self.shared;
-        let AgentStats { gaps, refused, repins, astray, fib_astray, begun_anew, rewound } = **agent.load();
+        let AgentStats {
+            gaps,
+            refused,
+            repins,
+            astray,
+            fib_astray,
+            begun_anew,
+            rewound,
+            shedding,
+            shed,
+            calls_refused,
+        } = **agent.load();
         let [entries, voids, malformed, reloads] =
             [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
         PlaneStats {
@@ -50,6 +67,9 @@ impl ControlPlane {
             begun_anew,
             reloads,
             rewound,
+            shedding,
+            shed,
+            calls_refused,
         }
     }
 }

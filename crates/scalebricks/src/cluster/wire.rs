@@ -3,17 +3,18 @@
 //!
 //! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
 //! node and value | question for a flow's counts: number `u64`, uplink TEID `u32` | answer: number `u64`, four counters `u64`, or
-//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON | relay: node to
+//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON | calls, and answers to them, as [they encode themselves](scalebricks_control::calls) | relay: node to
 //! pass it on to `u8`, message | relayed: node that sent it `u8`, message (both from version 3 on). Keys and words as in
 //! [records](scalebricks_control::record); JSON for what only people read in the end.
 
 use super::repins::RepinNotice;
 use super::verify::Verdict;
 use scalebricks_control::agent::Packet;
+use scalebricks_control::calls::{self, Answer};
 use scalebricks_control::courier::{self, Count};
-use scalebricks_control::record::{self, Change, DecodeError, Session};
+use scalebricks_control::record::{self, Call, Change, DecodeError, Session};
 use scalebricks_control::version::Version;
-use scalebricks_types::{FlowKey, NodeId, Teid};
+use scalebricks_types::{FlowKey, NodeId, PartitionId, Teid};
 
 /// Between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,10 @@ pub enum Envelope {
     Verdict(u64, Verdict),
     /// A node's flows go to others.
     Repinned(RepinNotice),
+    /// Make these changes in a partition.
+    Calls(PartitionId, Vec<Call>),
+    /// What became of such.
+    Answers(PartitionId, Vec<Answer>),
     /// Pass this on to another node.
     Relay(NodeId, Vec<u8>),
     /// Another node sent this: it was passed on once, and goes no further.
@@ -54,8 +59,10 @@ mod kind {
     pub(super) const VERIFY: u8 = 9;
     pub(super) const VERDICT: u8 = 10;
     pub(super) const REPINNED: u8 = 11;
-    pub(super) const RELAY: u8 = 12;
-    pub(super) const RELAYED: u8 = 13;
+    pub(super) const CALLS: u8 = 12;
+    pub(super) const ANSWERS: u8 = 13;
+    pub(super) const RELAY: u8 = 14;
+    pub(super) const RELAYED: u8 = 15;
 }
 
 /// In answers the key is of no account.
@@ -95,6 +102,14 @@ impl Envelope {
             Self::Repinned(notice) => return [&[kind::REPINNED][..], &json(notice)].concat(),
             Self::Relay(to, bytes) => return [&[kind::RELAY, to.get()][..], bytes].concat(),
             Self::Relayed(from, bytes) => return [&[kind::RELAYED, from.get()][..], bytes].concat(),
+            Self::Calls(partition, calls) => {
+                // A message has no more changes than a batch takes.
+                let request = calls::encode_request(*partition, calls).unwrap_or_default();
+                return [&[kind::CALLS][..], &request].concat();
+            }
+            Self::Answers(partition, answers) => {
+                return [&[kind::ANSWERS][..], &calls::encode_answers(*partition, answers)].concat();
+            }
         };
         let mut out = vec![kind];
         out.extend_from_slice(&number.to_le_bytes());
@@ -123,6 +138,13 @@ impl Envelope {
                 let (node, inner) = (NodeId::new(*node), inner.to_vec());
                 let is_first = *kind == kind::RELAY;
                 return Ok(if is_first { Self::Relay(node, inner) } else { Self::Relayed(node, inner) });
+            }
+            kind::CALLS => {
+                return calls::decode_request(rest).map(|(partition, calls)| Self::Calls(partition, calls));
+            }
+            kind::ANSWERS => {
+                let answers = calls::decode_answers(rest);
+                return answers.map(|(partition, answers)| Self::Answers(partition, answers));
             }
             _ => {}
         }
@@ -178,6 +200,23 @@ fn from_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeEr
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use scalebricks_control::calls::{Refusal, Reply};
+    use scalebricks_control::engine::WriterId;
+    use scalebricks_control::partition;
+    use scalebricks_control::record::CallId;
+    use scalebricks_types::Position;
+
+    fn call(by: u64, number: u32) -> Call {
+        let id = CallId { by: WriterId(by), number: number.into() };
+        Call { id, oldest: number.into(), changes: vec![Change::Delete(FlowKey::teid(Teid::new(number)))] }
+    }
+
+    fn answers(by: u64, number: u32) -> Vec<Answer> {
+        let id = CallId { by: WriterId(by), number: number.into() };
+        let judged = partition::Verdict::done(Position(by), vec![(number, partition::Void::Missing)]);
+        let replies = [Reply::Judged(judged), Reply::Refused(Refusal::Log("full".to_owned()))];
+        replies.into_iter().map(|reply| Answer { id, reply }).collect()
+    }
 
     fn verdict(keys: u64) -> Verdict {
         use crate::cluster::verify::{Difference, DifferenceKind};
@@ -222,6 +261,8 @@ mod tests {
                 Envelope::Verify(number, teid),
                 Envelope::Verdict(number, verdict(teid.into())),
                 Envelope::Repinned(notice(teid.into())),
+                Envelope::Calls(PartitionId(node.into()), vec![call(number, teid)]),
+                Envelope::Answers(PartitionId(node.into()), answers(number, teid)),
                 Envelope::Relay(NodeId::new(node), vec![kind::TALLY, node]),
                 Envelope::Relayed(NodeId::new(node), vec![kind::PACKET]),
                 Envelope::Packet(Packet::Reports(Vec::new())),

@@ -1,22 +1,21 @@
-//! Changes, batched by load into the log of one partition.
+//! What the owner of one partition has logged: calls, batched by load, and changes of its own.
 //!
-//! One batch of this process is under way at a time, so the log has changes in the order in which they were accepted, whatever
+//! One batch of this process is under way at a time, so the log has calls in the order in which they were taken, whatever
 //! the engine does with batches that run together; what comes meanwhile is the next batch. With many partitions enough are
-//! under way to keep an engine busy.
+//! under way to keep an engine busy. What became of calls that are in the log says whoever applies it.
 
 use super::event::Event;
-use scalebricks_control::engine::{AppendError, Batch, BatchId, Engine, WriterId};
-use scalebricks_control::record::{Change, encode};
-use scalebricks_types::{PartitionId, Position};
+use super::identity::Identity;
+use scalebricks_control::calls::{MESSAGE_CHANGES, Refusal};
+use scalebricks_control::engine::{AppendError, Batch, BatchId, Engine};
+use scalebricks_control::record::{Call, CallId, Change, encode, encode_calls};
+use scalebricks_types::PartitionId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// Submissions that wait for a partition's log, at most; who comes then is turned away.
+/// Messages with calls that wait for a partition's log, at most.
 pub(super) const WAITING: usize = 8_192;
-
-/// Changes of one batch, at most: below the engine's limit whatever keys they have.
-const BATCH_CHANGES: usize = 8_192;
 
 /// Between two tries.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -24,69 +23,86 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// For so long a refused batch is tried again.
 const ENDURANCE: Duration = Duration::from_secs(5);
 
-/// Changes that go together, and who waits for them.
-pub(super) struct Submission {
-    pub(super) changes: Vec<Change>,
-    pub(super) answer: oneshot::Sender<Result<Position, String>>,
+/// What is to be logged.
+pub(super) enum Work {
+    /// Calls; who waits for them hears of it by their verdicts.
+    Calls(Vec<Call>),
+    /// Changes of the owner's own, and who waits until they are tried.
+    Own(Vec<Change>, oneshot::Sender<()>),
 }
-
-/// Changes that one submission may have.
-pub(super) const SUBMISSION_CHANGES: usize = BATCH_CHANGES / 2;
 
 /// Writes one partition.
 pub(super) struct Writing {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) partition: PartitionId,
-    pub(super) writer: WriterId,
-    pub(super) submissions: mpsc::Receiver<Submission>,
+    pub(super) identity: Arc<Identity>,
+    pub(super) work: mpsc::Receiver<Work>,
     pub(super) events: mpsc::Sender<Event>,
 }
 
 impl Writing {
-    /// Writes, until nobody can submit any more.
+    /// Writes, until there can be no more work.
     pub(super) async fn run(mut self) {
         let mut number = 0;
-        let mut spare: Option<Submission> = None;
+        let mut spare = None;
         loop {
-            let first = match spare.take() {
-                Some(submission) => submission,
-                None => match self.submissions.recv().await {
-                    Some(submission) => submission,
-                    None => return,
-                },
+            let next = match spare.take() {
+                Some(work) => Some(work),
+                None => self.work.recv().await,
             };
-            let (mut changes, mut waiting) = (first.changes, vec![first.answer]);
-            let is_alone = changes.iter().any(Change::is_alone);
-            while let Ok(next) = self.submissions.try_recv() {
-                let is_apart = is_alone || next.changes.iter().any(Change::is_alone);
-                if is_apart || changes.len() + next.changes.len() > BATCH_CHANGES {
-                    spare = Some(next);
-                    break;
+            let (payload, calls, own) = match next {
+                None => return,
+                Some(Work::Own(changes, done)) => (encode(&changes), Vec::new(), Some(done)),
+                Some(Work::Calls(first)) => {
+                    let (calls, other) = self.gather(first);
+                    spare = other;
+                    (encode_calls(&calls), calls.into_iter().map(|call| call.id).collect(), None)
                 }
-                changes.extend(next.changes);
-                waiting.push(next.answer);
-            }
-            let Ok(payload) = encode(&changes) else {
-                // A batch of the largest keys is half of what a log takes.
-                tell(waiting, &Err("the changes are too many for a batch".to_owned()));
-                continue;
             };
             number += 1;
-            let id = BatchId { writer: self.writer, number };
-            let logged = self.append(&Batch { id, payload: payload.into() }).await;
-            // What is not in the log waits for nothing.
-            let position = logged.as_ref().map_or(Position(0), |position| *position);
-            let _ends = self.events.send(Event::Logged(self.partition, position, upserts(&changes))).await;
-            tell(waiting, &logged);
+            let refused = match payload {
+                Ok(payload) => {
+                    let id = BatchId { writer: self.identity.get(), number };
+                    self.append(&Batch { id, payload: payload.into() }).await.err()
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = refused {
+                self.refused(calls, why).await;
+            }
+            let _gone = own.map(|done| done.send(()));
+        }
+    }
+
+    /// The calls of the next batch, and what has come behind them.
+    fn gather(&mut self, mut calls: Vec<Call>) -> (Vec<Call>, Option<Work>) {
+        let changes = |calls: &[Call]| calls.iter().map(|call| call.changes.len()).sum::<usize>();
+        let mut all = changes(&calls);
+        while let Ok(next) = self.work.try_recv() {
+            match next {
+                Work::Calls(next) if all + changes(&next) <= MESSAGE_CHANGES => {
+                    all += changes(&next);
+                    calls.extend(next);
+                }
+                other => return (calls, Some(other)),
+            }
+        }
+        (calls, None)
+    }
+
+    async fn refused(&self, calls: Vec<CallId>, why: String) {
+        tracing::warn!(partition = self.partition.0, why, "the log does not take a batch");
+        if !calls.is_empty() {
+            let _ends = self.events.send(Event::NotLogged(self.partition, calls, Refusal::Log(why))).await;
         }
     }
 
     /// Appends a batch; not before its fate is known.
-    async fn append(&self, batch: &Batch) -> Result<Position, String> {
+    async fn append(&self, batch: &Batch) -> Result<(), String> {
         let began = Instant::now();
         loop {
             match self.engine.append(self.partition, batch.clone()).await {
-                Ok(position) => return Ok(position),
+                Ok(_) => return Ok(()),
                 Err(AppendError::TooLarge(bytes)) => {
                     return Err(format!("a batch of {bytes} bytes is too large"));
                 }
@@ -95,16 +111,5 @@ impl Writing {
             }
             tokio::time::sleep(PATIENCE).await;
         }
-    }
-}
-
-/// Changes that may bring a key.
-pub(super) fn upserts(changes: &[Change]) -> u64 {
-    changes.iter().filter(|change| matches!(change, Change::Upsert(..))).count() as u64
-}
-
-fn tell(waiting: Vec<oneshot::Sender<Result<Position, String>>>, outcome: &Result<Position, String>) {
-    for answer in waiting {
-        let _gone = answer.send(outcome.clone());
     }
 }

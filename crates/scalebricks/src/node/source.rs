@@ -32,7 +32,8 @@ pub fn control_plane(configuration: &Configuration, control: &ControlFile) -> Re
     let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
     let keys_here = 2 * control.flows as usize / file.size.get();
     let hasher = KeyHasher::new(file.seed);
-    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here);
+    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here)
+        .with_max_keys(control.fib_keys);
     let setting = Setting { control, node: file.id, params, seed: file.seed, key: &control.key };
     Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }

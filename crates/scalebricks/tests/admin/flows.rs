@@ -207,7 +207,7 @@ impl Served {
 }
 
 /// The status, and the whole answer.
-fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
+pub fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let head = format!(
@@ -484,6 +484,7 @@ fn what_the_control_plane_refuses_has_a_code() {
         (FlowsError::Conflict("no room".to_owned()), 409, false),
         (FlowsError::Invalid("no such thing".to_owned()), 400, false),
         (FlowsError::TooMany("split them".to_owned()), 413, false),
+        (FlowsError::Full("no room".to_owned()), 507, false),
     ] {
         let words = refusal.to_string();
         *served.fake.refusal.lock().unwrap() = Some(refusal);
@@ -492,7 +493,38 @@ fn what_the_control_plane_refuses_has_a_code() {
         assert_eq!(answer.contains("retry-after: 1\r\n"), retry, "{answer}");
         assert_eq!(problem(&answer).error, words);
     }
-    assert_eq!(served.get("/v1/flow?uplink_teid=1").0, 413);
+    assert_eq!(served.get("/v1/flow?uplink_teid=1").0, 507);
+}
+
+/// What is void in the log is named, with its reason, whether the call waits for tables or not.
+#[test]
+fn flows_that_were_refused_are_named() {
+    let served = Served::start();
+    for (path, is_room, wanted) in [
+        ("/v1/flows", false, 409),
+        ("/v1/flows?wait=applied", false, 409),
+        ("/v1/flows/delete?wait=applied", false, 409),
+        ("/v1/flows", true, 507),
+    ] {
+        let flows =
+            vec![(1, "no such key".to_owned()), (2, "another key with the same hash is there".to_owned())];
+        *served.fake.refusal.lock().unwrap() =
+            Some(FlowsError::Refused { flows, refused: 2, of: 3, is_room });
+        let body =
+            if path.contains("delete") { br#"[{"ue": "10.45.0.1"}]"#.to_vec() } else { self::flows(3) };
+        let (got, answer) = served.post(path, &body);
+        assert_eq!(got, wanted, "{answer}");
+        let problem = problem(&answer);
+        assert!(
+            problem.error.starts_with("2 of 3 flows were refused, the others are done"),
+            "{}",
+            problem.error
+        );
+        assert!(problem.error.ends_with("flow 1: no such key"), "{}", problem.error);
+        let told: Vec<(u64, &str)> =
+            problem.flows.iter().map(|flow| (flow.index, flow.error.as_str())).collect();
+        assert_eq!(told, [(1, "no such key"), (2, "another key with the same hash is there")]);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Flows pinned by the program itself, through a real control plane over a real log.
 
+use crate::flows::ask;
 use crate::running::Running;
 use scalebricks::admin::flows::{ControlledFlows, Flows};
 use scalebricks::admin::server::{AdminServer, Listen};
@@ -8,7 +9,7 @@ use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::verify::Readable;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks::node::flow_columns::FlowParser;
-use scalebricks_control::distribution::Tables;
+use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::membership::Beat;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Reader, Structure, Table};
@@ -43,6 +44,7 @@ fn params() -> Params {
 struct Memory {
     gpt: Table,
     fib: Arc<Mutex<HashMap<FlowKey, FibValue>>>,
+    capacity: usize,
 }
 
 impl Memory {
@@ -84,6 +86,10 @@ impl Tables for Memory {
     fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         let is_in = |key: &&FlowKey| partitions().of(HASHER.hash(key)) == partition;
         self.fib.lock().unwrap().keys().filter(is_in).copied().collect()
+    }
+
+    fn room(&self) -> FibRoom {
+        FibRoom { used: self.len() as u64, capacity: self.capacity as u64, shed: 0 }
     }
 
     fn fib_digests(&self) -> Vec<FibDigest> {
@@ -149,6 +155,11 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
+        Self::with_capacity(1 << 20)
+    }
+
+    /// The second node has room for so many keys.
+    fn with_capacity(capacity: usize) -> Self {
         let running = Running::start();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let engine =
@@ -156,7 +167,8 @@ impl Cluster {
         let inboxes: Arc<Mutex<HashMap<NodeId, Inbox>>> = Arc::default();
         let (mut planes, mut tables) = (Vec::new(), Vec::new());
         for node in (0..2).map(NodeId::new) {
-            let memory = Memory { gpt: Table::new(params()), fib: Arc::default() };
+            let capacity = if node.get() == 1 { capacity } else { 1 << 20 };
+            let memory = Memory { gpt: Table::new(params()), fib: Arc::default(), capacity };
             let config = PlaneConfig {
                 node,
                 partitions: partitions(),
@@ -254,6 +266,23 @@ const ADD: [&str; 11] = [
     "--ue",
     "10.45.0.1",
 ];
+
+/// The program says which flows were refused, and why; others are pinned.
+#[test]
+fn flows_to_a_full_node_are_refused_by_name() {
+    let cluster = Cluster::with_capacity(10);
+    let teid = format!("{}", 0x10);
+    let said = cluster.refuses(&[&ADD, &["--node", "1", "--uplink-teid", &teid][..]].concat());
+    assert!(said.contains("the FIB of node 1 has no room for new flows"), "{said}");
+    let file = cluster.file("some.csv", &lines(20, |n| u32::from(n == 7)));
+    let said = cluster.refuses(&["flow", "import", "--wait", file.to_str().unwrap()]);
+    assert!(said.contains("line 9: the FIB of node 1 has no room"), "{said}");
+    let [key, _] = keys(3, 0x1_0003);
+    cluster.until("the others are pinned", |cluster| cluster.tables[0].holds(key));
+    let body = r#"[{"ue": "10.45.0.9", "node": 1, "base_station": "10.9.0.1", "uplink_teid": 9, "downlink_teid": 9}]"#;
+    let (code, answer) = ask(cluster.server.socket(), "POST", "/v1/flows?wait=applied", body.as_bytes());
+    assert_eq!(code, 507, "{answer}");
+}
 
 #[test]
 fn a_flow_is_added_shown_moved_and_deleted() {

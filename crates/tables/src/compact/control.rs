@@ -182,6 +182,22 @@ impl Control {
         })
     }
 
+    /// Applies operations on one partition, all or none, as one of several batches that lead to the same position. There is no
+    /// delta: [`export_partition`](Self::export_partition) has the state after the last of them.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn step_to(&mut self, position: Position, ops: &[Op]) -> Result<(), UpdateError> {
+        match self {
+            Self::SetSep(control) => control.step_to(position, ops)?,
+            Self::Othello(control) => {
+                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
+                control.step_to(position, &ops)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Applies operations, all or none: a delta for each partition that changed.
     ///
     /// # Errors

@@ -32,13 +32,33 @@ impl OthelloControl {
     /// # Errors
     /// As [`batch`](Self::batch); [`UpdateError::Position`] if the partition is at the position already, or beyond.
     pub fn batch_to(&mut self, position: Position, ops: &[Op]) -> Result<Option<Delta>, UpdateError> {
+        self.batch_at(position, ops, false)
+    }
+
+    /// One of several batches that lead to the same position: as [`batch_to`](Self::batch_to), but the partition may be at
+    /// the position already. Each batch is all or none by itself. Replicas cannot follow batches of one position, so there is
+    /// no delta: after the last batch, [`export_partition`](Self::export_partition) has the state.
+    ///
+    /// # Errors
+    /// As [`batch_to`](Self::batch_to); [`UpdateError::Position`] if the partition is beyond the position.
+    pub fn step_to(&mut self, position: Position, ops: &[Op]) -> Result<(), UpdateError> {
+        self.batch_at(position, ops, true).map(drop)
+    }
+
+    fn batch_at(
+        &mut self,
+        position: Position,
+        ops: &[Op],
+        again: bool,
+    ) -> Result<Option<Delta>, UpdateError> {
         let Some(first) = ops.first() else { return Ok(None) };
         let partitions = self.params().partitions();
         let partition = partitions.of(first.hash());
         if let Some(op) = ops.iter().position(|op| partitions.of(op.hash()) != partition) {
             return Err(UpdateError::NotMine { op, partition: partitions.of(ops[op].hash()) });
         }
-        if self.position(partition).is_some_and(|at| at >= position) {
+        let is_beyond = |at: Position| if again { at > position } else { at >= position };
+        if self.position(partition).is_some_and(is_beyond) {
             return Err(UpdateError::Position { partition });
         }
         Ok(self.batch_on(None, ops, Some(position))?.pop())

@@ -54,6 +54,7 @@ fn message() -> impl Strategy<Value = Message> {
                 room,
                 keys,
                 shapes,
+                again: Some(shapes / 2),
             })
         }),
     ]
@@ -116,10 +117,14 @@ fn the_first_version_leaves_out_what_it_cannot_say() {
         room: 7,
         keys: 8,
         shapes: 9,
+        again: Some(2),
     };
     let old = Message::Target(target).encode(Version::FIRST);
     assert_eq!(old.len(), 4 + 2 + 5 * 8);
-    assert_eq!(Message::decode(&old), Ok(Message::Target(Target { keys: 0, shapes: 0, ..target })));
+    assert_eq!(
+        Message::decode(&old),
+        Ok(Message::Target(Target { keys: 0, shapes: 0, again: None, ..target }))
+    );
     let digest = Message::Digest(Digest { partition, gpt, digest: 1 });
     assert_eq!(Message::decode(&digest.encode(Version::FIRST)), Ok(Message::Gpt(Vec::new())));
     let mut forged = digest.encode(Version::NEWEST);

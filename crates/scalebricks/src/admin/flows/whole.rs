@@ -3,12 +3,13 @@
 use super::{ControlledFlows, FlowsError};
 use crate::admin::model::{ClusterView, MemberView, StandbyView};
 use crate::cluster::ControlPlane;
-use crate::cluster::plane::Accepted;
+use crate::cluster::plane::{Accepted, Why};
 use crate::cluster::repins::{RepinCause, RepinNotice};
 use scalebricks_control::membership::{Placement, Standby, View};
-use scalebricks_control::record::{Change, Closure, Repin};
+use scalebricks_control::partition::Void;
+use scalebricks_control::record::{Change, Closure};
 use scalebricks_control::version::Version;
-use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
+use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::sync::Arc;
 
 fn number(node: NodeId) -> u16 {
@@ -62,19 +63,23 @@ impl ControlledFlows {
         let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(nobody)?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
         let view = plane.view();
-        let (nodes, changes) = if view.spoken() < Version::TENURES {
-            // All that the log pins there up to this record, whatever its position will be.
-            let nodes = heirs.nodes().to_vec();
-            (nodes, vec![Change::Repin(Repin { from: node, upto: Position(u64::MAX), heirs })])
-        } else {
-            // All of the node, as a log takes only those that are newer than all that it has.
-            let closures = view.closures().iter().filter(|closure| closure.node == node);
-            let closures: Vec<Closure> = closures.collect();
-            let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(nobody)?;
-            let nodes = closure.heirs.nodes().to_vec();
-            (nodes, closures.into_iter().map(Change::Close).collect())
-        };
+        if view.spoken() < Version::TENURES {
+            // The owners see to it, a second later: changes have no verdicts yet.
+            return Ok((Accepted::default(), heirs.nodes().to_vec()));
+        }
+        // All of the node, as a log takes only those that are newer than all that it has.
+        let closures = view.closures().iter().filter(|closure| closure.node == node);
+        let closures: Vec<Closure> = closures.collect();
+        let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(nobody)?;
+        let nodes = closure.heirs.nodes().to_vec();
+        let changes: Vec<Change> = closures.into_iter().map(Change::Close).collect();
         let accepted = plane.accept_in_all(&changes).await?;
+        // The owners may have been faster.
+        let mut refused = accepted.refused().iter().filter(|(_, why)| *why != Why::Void(Void::Applied));
+        if let Some((_, why)) = refused.next() {
+            // They see to what is left.
+            tracing::warn!(node = number(node), %why, "not all partitions took a drain at once");
+        }
         let notice = RepinNotice {
             partitions: view.partitions() as u64,
             heirs: nodes.iter().copied().map(number).collect(),

@@ -26,6 +26,12 @@ impl Snapshot {
         self.counter("control_wrong_fib_partitions", help, one(stats.fib_astray));
         let help = "Times that the GPT began anew, as the cluster's had another shape.";
         self.counter("control_gpt_restarts", help, one(stats.begun_anew));
+        let help = "Keys of the node that its FIB has no room for: packets to them are dropped.";
+        self.gauge("control_shed_keys", help, one(stats.shedding));
+        let help = "Keys that the node's FIB had no room for when they came.";
+        self.counter("control_keys_shed", help, one(stats.shed));
+        let help = "Calls that the node, as the owner of their partitions, did not log.";
+        self.counter("control_refused_calls", help, one(stats.calls_refused));
         let help = "Partitions loaded again, as their log had lost entries that the node had applied.";
         self.counter("control_log_reloads", help, one(stats.reloads));
         let help =

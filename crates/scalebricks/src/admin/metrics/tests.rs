@@ -23,6 +23,9 @@ fn plane() -> PlaneStats {
         begun_anew: 8,
         reloads: 9,
         rewound: 10,
+        shedding: 12,
+        shed: 13,
+        calls_refused: 14,
     }
 }
 

@@ -168,7 +168,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
     }
 }
 
-/// What is in the log now.
+/// What is in the log now, and was executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowsAccepted {
     /// Flows of the call that were accepted.
@@ -179,7 +179,7 @@ pub struct FlowsAccepted {
     pub is_applied: bool,
 }
 
-/// Why flows were not accepted. None of the call was, unless `error` says otherwise.
+/// Why flows were not accepted. None of the call was, unless `error` says that the others are done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowsProblem {
     /// In words.

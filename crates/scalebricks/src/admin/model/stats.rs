@@ -123,6 +123,15 @@ pub struct ControlStats {
     /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
     #[serde(default)]
     pub rewound: u64,
+    /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
+    #[serde(default)]
+    pub shedding: u64,
+    /// Keys that its FIB had no room for when they came.
+    #[serde(default)]
+    pub shed: u64,
+    /// Calls that this node, as the owner of their partitions, did not log.
+    #[serde(default)]
+    pub calls_refused: u64,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
@@ -157,6 +166,9 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             begun_anew,
             reloads,
             rewound,
+            shedding,
+            shed,
+            calls_refused,
         } = plane;
         let mut stats = Self {
             entries,
@@ -170,6 +182,9 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             begun_anew,
             reloads,
             rewound,
+            shedding,
+            shed,
+            calls_refused,
             ..Self::default()
         };
         if let Some(MeshStats { peers, strangers }) = mesh {

@@ -88,7 +88,8 @@ pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Options {
-    /// Answer when all living nodes have applied it, or some seconds later.
+    /// Answer when all living nodes have applied it, or some seconds later. Without it the answer comes when the owners of all
+    /// partitions concerned have logged and judged the changes.
     #[param(inline)]
     pub(super) wait: Option<Wait>,
     /// Flows that are pinned were not there before, or keep their uplink TEIDs: what was there need not be looked up.
@@ -126,7 +127,10 @@ impl From<FlowsError> for Refusal {
     fn from(error: FlowsError) -> Self {
         let code = match error {
             FlowsError::Absent(_) | FlowsError::NoSuchNode(_) => StatusCode::NOT_FOUND,
-            FlowsError::Conflict(_) => StatusCode::CONFLICT,
+            FlowsError::Conflict(_) | FlowsError::Refused { is_room: false, .. } => StatusCode::CONFLICT,
+            FlowsError::Full(_) | FlowsError::Refused { is_room: true, .. } => {
+                StatusCode::INSUFFICIENT_STORAGE
+            }
             FlowsError::Invalid(_) => StatusCode::BAD_REQUEST,
             FlowsError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
             FlowsError::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -134,9 +138,22 @@ impl From<FlowsError> for Refusal {
         let told = |index: &usize| FlowProblem { index: *index as u64, error: "is not there".to_owned() };
         let flows = match &error {
             FlowsError::Absent(absent) => absent.iter().take(MAX_PROBLEMS).map(told).collect(),
+            FlowsError::Refused { flows, .. } => {
+                let told = |(index, error): &(usize, String)| FlowProblem {
+                    index: *index as u64,
+                    error: error.clone(),
+                };
+                flows.iter().take(MAX_PROBLEMS).map(told).collect()
+            }
             _ => Vec::new(),
         };
-        Self(code, FlowsProblem { error: error.to_string(), flows })
+        let first = match &error {
+            FlowsError::Refused { flows, .. } => {
+                flows.first().map(|(index, why)| format!("; flow {index}: {why}"))
+            }
+            _ => None,
+        };
+        Self(code, FlowsProblem { error: format!("{error}{}", first.unwrap_or_default()), flows })
     }
 }
 
@@ -214,17 +231,19 @@ fn only(record: &FlowRecord, columns: &[Column]) -> Result<(), String> {
     }
 }
 
-/// Pins flows to nodes, whether they are there or not: those of a call all or none. Each has all columns of a flow file.
+/// Pins flows to nodes, whether they are there or not. Each has all columns of a flow file. A flow that is refused (409, 507) may
+/// be pinned in one direction only, until it is sent again or deleted; the others of the call are pinned.
 #[utoipa::path(post, path = "/v1/flows", params(Options), request_body = Vec<FlowRecord>, responses(
     (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log, and all will apply it"),
+    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
     (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
     (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "a node is not alive, or a table is full"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused, with the reason of each, and the others pinned"),
     (status = 413, body = FlowsProblem, description = "too many for one call"),
     (status = 422, body = FlowsProblem, description = "the body is something else"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
     (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 507, body = FlowsProblem, description = "a handling node or a partition has no room for the flows named; for all, if none is named"),
 ))]
 pub(super) async fn pin(
     State(plane): State<Plane>,
@@ -242,18 +261,19 @@ pub(super) async fn pin(
     plane.accepted(flows, options, (accepted, records.len(), 0)).await
 }
 
-/// Pins flows that are there to other nodes: those of a call all or none. Each has what names it, and `node`.
+/// Pins flows that are there to other nodes. Each has what names it, and `node`.
 #[utoipa::path(post, path = "/v1/flows/move", params(Options), request_body = Vec<FlowRecord>, responses(
     (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log, and all will apply it"),
+    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
     (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
     (status = 404, body = FlowsProblem, description = "a flow is not there, and none was moved"),
     (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "a node is not alive"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused, with the reason of each, and the others moved"),
     (status = 413, body = FlowsProblem, description = "too many for one call"),
     (status = 422, body = FlowsProblem, description = "the body is something else"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
     (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 507, body = FlowsProblem, description = "a handling node has no room for the flows named; for all, if none is named"),
 ))]
 pub(super) async fn move_to(
     State(plane): State<Plane>,
@@ -275,9 +295,10 @@ pub(super) async fn move_to(
 /// Takes flows out. Those that are not there are counted. Each has what names it.
 #[utoipa::path(post, path = "/v1/flows/delete", params(Options), request_body = Vec<FlowRecord>, responses(
     (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log, and all will apply it"),
+    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
     (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
     (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
+    (status = 409, body = FlowsProblem, description = "some flows were refused, with the reason of each, and the others taken out"),
     (status = 413, body = FlowsProblem, description = "too many for one call"),
     (status = 422, body = FlowsProblem, description = "the body is something else"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),

@@ -107,8 +107,8 @@ pub(super) fn plane(cluster: &LocalCluster, number: usize) -> Result<&ControlPla
 pub(super) async fn accept(plane: &ControlPlane, changes: Vec<Change>) -> Result<Accepted, BenchError> {
     loop {
         match plane.accept(changes.clone()).await {
-            Ok(accepted) => return Ok(accepted),
-            Err(RefusedChanges::Busy | RefusedChanges::NoRoom(..) | RefusedChanges::NoOwner(_)) => {
+            Ok(accepted) if accepted.refused().is_empty() => return Ok(accepted),
+            Ok(_) | Err(RefusedChanges::Busy | RefusedChanges::NoRoom(..) | RefusedChanges::NoOwner(_)) => {
                 tokio::time::sleep(BUSY).await;
             }
             Err(error) => return Err(BenchError::of(NAME, error)),

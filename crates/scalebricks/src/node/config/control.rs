@@ -4,6 +4,7 @@ use super::engine::{EngineAt, EngineSection, engine};
 use super::takeover::{self, TakeoverFile};
 use super::{AdminTcp, Port, Problems, sections};
 use scalebricks_control::version::Version;
+use scalebricks_dataplane::pinned::MAX_KEYS;
 use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub struct ControlFile {
     pub partitions: PartitionCount,
     /// The newest version of the protocol to use.
     pub version: Version,
+    /// Keys that this node's FIB holds, at most: two a flow.
+    pub fib_keys: usize,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,
     /// The other nodes' addresses, if one is to answer for those of another that died.
@@ -98,6 +101,10 @@ pub(super) fn control(
             format!("this software knows versions {first} to {newest}"),
         );
     }
+    let fib_keys = section.fib_keys.as_ref().map_or(MAX_KEYS as u64, |given| *given.get_ref());
+    if let (0, Some(given)) = (fib_keys, &section.fib_keys) {
+        problems.add(given.span(), "control.fib_keys", "0: how many keys may this node hold, two a flow?");
+    }
     let listen = *section.listen.get_ref();
     if listen.port() == 0 || !is_unicast(listen.ip()) {
         let what = format!("{listen} is no address that other nodes can be told: ADDRESS:PORT");
@@ -134,6 +141,7 @@ pub(super) fn control(
         flows: *section.flows.get_ref(),
         partitions: count?,
         version: version?,
+        fib_keys: usize::try_from(fib_keys).unwrap_or(MAX_KEYS),
         peers,
         takeover,
     })

@@ -152,6 +152,7 @@ pub(super) struct Control {
     pub tls: Option<NatsTls>,
     pub partitions: Option<Spanned<u32>>,
     pub version: Option<Spanned<u16>>,
+    pub fib_keys: Option<Spanned<u64>>,
     pub takeover: Option<Spanned<bool>>,
     #[serde(default)]
     pub peer: Vec<Peer>,

@@ -1,0 +1,82 @@
+//! A node's part in calls: what the owners of partitions do for callers.
+
+use super::ownership::Ownership;
+use super::{Action, Agent};
+use crate::calls::{Answer, Refusal, Reply};
+use crate::distribution::Tables;
+use crate::partition::Judged;
+use crate::record::{Call, CallId};
+use crate::version::Version;
+use scalebricks_types::{NodeId, PartitionId};
+
+impl<T: Tables> Agent<T> {
+    /// A node, which may be this one, asks for changes in a partition. It is answered by an [`Action::Answer`] when they are
+    /// judged, or if they are not logged; a node that asks too early is told so, and asks again.
+    pub fn called(&mut self, from: NodeId, partition: PartitionId, calls: Vec<Call>) {
+        let is_understood = self.spoken() >= Version::VERDICTS;
+        let open = self.owned.get(&partition).and_then(Ownership::open).filter(|_| is_understood);
+        let Some(owner) = open else {
+            let refusal = if is_understood { Refusal::NotOwner } else { Refusal::Version };
+            let refused = calls.into_iter().map(|call| refused(call.id, &refusal));
+            return self.answers.entry((from, partition)).or_default().extend(refused);
+        };
+        let desk = self.desks.entry(partition).or_default();
+        let mut new = Vec::new();
+        for call in calls {
+            let id = call.id;
+            match desk.take(owner, from, call) {
+                Ok(call) => new.extend(call),
+                Err(reply) => {
+                    self.stats.calls_refused += u64::from(matches!(reply, Reply::Refused(_)));
+                    self.answers.entry((from, partition)).or_default().push(Answer { id, reply });
+                }
+            }
+        }
+        if !new.is_empty() {
+            self.actions.push(Action::Append(partition, new));
+        }
+    }
+
+    /// Calls of an [`Action::Append`] are not in the log, and never will be.
+    pub fn not_logged(&mut self, partition: PartitionId, calls: &[CallId], refusal: &Refusal) {
+        let Some(desk) = self.desks.get_mut(&partition) else { return };
+        for id in calls {
+            for node in desk.over(*id) {
+                self.stats.calls_refused += 1;
+                self.answers.entry((node, partition)).or_default().push(refused(*id, refusal));
+            }
+        }
+    }
+
+    /// The log says what became of calls.
+    pub(super) fn judged(&mut self, partition: PartitionId, calls: &[Judged]) {
+        let Some(desk) = self.desks.get_mut(&partition) else { return };
+        for (id, verdict) in calls {
+            for node in desk.over(*id) {
+                let answer = Answer { id: *id, reply: Reply::Judged(verdict.clone()) };
+                self.answers.entry((node, partition)).or_default().push(answer);
+            }
+        }
+    }
+
+    /// A partition is loaded, with verdicts of calls that were handed over to be logged when it was this node's before.
+    pub(super) fn judged_meanwhile(&mut self, partition: PartitionId) {
+        let owner = self.owned.get(&partition).and_then(Ownership::owner);
+        let (Some(owner), Some(desk)) = (owner, self.desks.get(&partition)) else { return };
+        let known = desk.calls().filter_map(|id| Some((id, owner.partition().verdict(id)?)));
+        let known: Vec<Judged> = known.collect();
+        self.judged(partition, &known);
+    }
+
+    /// Tells callers what is known by now.
+    pub(super) fn answer(&mut self, actions: &mut Vec<Action>) {
+        let answers = std::mem::take(&mut self.answers);
+        actions.extend(
+            answers.into_iter().map(|((to, partition), answers)| Action::Answer(to, partition, answers)),
+        );
+    }
+}
+
+fn refused(id: CallId, refusal: &Refusal) -> Answer {
+    Answer { id, reply: Reply::Refused(refusal.clone()) }
+}

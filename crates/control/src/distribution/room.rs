@@ -1,0 +1,105 @@
+//! How many keys more a node's FIB takes, as the owner of a partition counts.
+//!
+//! Nodes report how full their FIBs are. An owner hands out its share of what is free, one of as many as there are partitions, and
+//! counts what it has handed out until a report includes it. New flows use less than what there is, so that those of a node that
+//! dies fit with the others: of N living nodes each is filled to (N−1)/N of [`USED_PERCENT`] % of its capacity. What is re-pinned
+//! is not limited.
+
+use scalebricks_types::{PartitionCount, Position};
+use std::collections::VecDeque;
+
+/// Of a FIB's capacity, what flows may use: owners count with reports that are some milliseconds old.
+pub const USED_PERCENT: u64 = 95;
+
+/// A node's FIB, as the node reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FibRoom {
+    /// Keys held.
+    pub used: u64,
+    /// Keys that it can hold; `u64::MAX` if it knows no limit.
+    pub capacity: u64,
+    /// Keys that it should hold and does not, as it was full when they came.
+    pub shed: u64,
+}
+
+impl FibRoom {
+    /// A FIB that is never full.
+    pub const UNLIMITED: Self = Self { used: 0, capacity: u64::MAX, shed: 0 };
+
+    /// Keys up to which new flows are taken, with so many nodes alive.
+    fn limit(self, alive: usize) -> u64 {
+        let alive = alive.max(1) as u128;
+        let of = if alive == 1 { (1, 1) } else { (alive - 1, alive) };
+        let limit = u128::from(self.capacity) * u128::from(USED_PERCENT) * of.0 / (100 * of.1);
+        limit as u64 // below the capacity
+    }
+
+    /// New keys of one partition that may come, besides `on_their_way`.
+    pub(super) fn share(self, alive: usize, partitions: PartitionCount, on_their_way: u64) -> u64 {
+        if self.shed > 0 {
+            return 0;
+        }
+        let free = self.limit(alive).saturating_sub(self.used);
+        (free / u64::from(partitions.get())).saturating_sub(on_their_way)
+    }
+}
+
+/// Keys that an owner has given to a node and that no report includes.
+#[derive(Debug, Default)]
+pub(super) struct OnTheirWay {
+    entries: VecDeque<(Position, u64)>,
+    keys: u64,
+}
+
+impl OnTheirWay {
+    /// The entry at this position brings so many.
+    pub(super) fn bring(&mut self, position: Position, keys: u64) {
+        if keys > 0 {
+            self.entries.push_back((position, keys));
+            self.keys += keys;
+        }
+    }
+
+    /// The FIB holds what the entries up to this one brought.
+    pub(super) fn reported(&mut self, position: Position) {
+        while let Some((_, keys)) = self.entries.front().filter(|(at, _)| *at <= position) {
+            self.keys -= keys;
+            self.entries.pop_front();
+        }
+    }
+
+    pub(super) const fn keys(&self) -> u64 {
+        self.keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_flows_leave_room_for_those_of_a_node_that_dies() {
+        let partitions = PartitionCount::new(4).unwrap();
+        let room = FibRoom { used: 300, capacity: 1_000, shed: 0 };
+        assert_eq!([1, 2, 4].map(|alive| room.limit(alive)), [950, 475, 712]);
+        assert_eq!(room.share(4, partitions, 0), 103);
+        assert_eq!(room.share(4, partitions, 100), 3);
+        assert_eq!(FibRoom { used: 800, ..room }.share(4, partitions, 0), 0);
+        assert_eq!(FibRoom { shed: 1, ..room }.share(4, partitions, 0), 0, "it has more than it can hold");
+        assert!(FibRoom::UNLIMITED.share(256, partitions, 1 << 40) > 1 << 60);
+    }
+
+    #[test]
+    fn what_a_report_includes_is_on_its_way_no_more() {
+        let mut keys = OnTheirWay::default();
+        keys.bring(Position(3), 5);
+        keys.bring(Position(4), 0);
+        keys.bring(Position(7), 2);
+        keys.reported(Position(2));
+        assert_eq!(keys.keys(), 7);
+        keys.reported(Position(6));
+        assert_eq!(keys.keys(), 2);
+        keys.reported(Position(7));
+        assert_eq!(keys.keys(), 0);
+    }
+}

@@ -1,0 +1,262 @@
+//! Changes that callers bring: to the owners of their partitions, and the verdicts.
+
+use super::calling::Submission;
+use super::event::Event;
+use super::plane::ControlPlane;
+use scalebricks_control::calls::{CALL_CHANGES, Failure, Refusal};
+use scalebricks_control::partition::{Outcome, Verdict, Void};
+use scalebricks_control::record::Change;
+use scalebricks_control::version::Version;
+use scalebricks_types::{NodeId, PartitionId, Position};
+use std::collections::BTreeMap;
+use tokio::sync::{mpsc, oneshot};
+
+/// Why changes were not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedChanges {
+    /// Too much waits for the log already.
+    #[error("too many changes wait for the log; try again soon")]
+    Busy,
+    /// A flow would be pinned to a node that is not alive.
+    #[error("{0} is not alive: pin the flow to another")]
+    NodeNotAlive(NodeId),
+    /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
+    #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
+    NotOpen(NodeId),
+    /// The table cannot name the node yet.
+    #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
+    NotNamed(NodeId),
+    /// A flow would be pinned to a node that is drained.
+    #[error("{0} is drained: pin the flow to another, or end that with `scalebricks cluster undrain {number}`", number = .0.get())]
+    Drained(NodeId),
+    /// The table of this partition is full.
+    #[error("partition {} has no room for {} more keys now; the table grows, try again soon", .0.0, .1)]
+    NoRoom(PartitionId, u64),
+    /// The FIB of a handling node is full.
+    #[error("the FIB of {0} has no room for new flows: pin the flow to another node")]
+    NodeFull(NodeId),
+    /// The partition has no owner, or none that has loaded it.
+    #[error("partition {} has no owner yet; try again soon", .0.0)]
+    NoOwner(PartitionId),
+    /// It is about no key: [`ControlPlane::accept_in_all`] takes such.
+    #[error("a change about no key is for all partitions")]
+    NoKey,
+    /// More than one call may bring.
+    #[error("{0} changes of one partition in one call, {CALL_CHANGES} are allowed: split them")]
+    TooMany(usize),
+    /// The engine did not take the changes.
+    #[error("the log did not take the changes: {0}")]
+    Engine(String),
+    /// Some nodes run software that cannot read the changes.
+    #[error("a node of the cluster speaks version {0} of the protocol, and changes need version {need}: upgrade all nodes first", need = Version::VERDICTS)]
+    Upgrade(Version),
+    /// Nobody has said in time what became of them.
+    #[error(
+        "it is not known whether all of the changes were made, as an owner has not answered in time: look, or send them again"
+    )]
+    Unknown,
+    /// The process is stopping.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+/// Why a change of a call was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// It is in the log, and does nothing.
+    #[error(transparent)]
+    Void(#[from] Void),
+    /// The partition's owner did not log it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl Why {
+    /// Whether there was no room for it.
+    pub const fn is_room(&self) -> bool {
+        matches!(self, Self::Void(Void::NoRoom) | Self::Refused(Refusal::NoRoom | Refusal::NodeFull(_)))
+    }
+}
+
+/// What became of changes: verdicts that stay.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Accepted {
+    /// Where those are that are in logs, void ones included.
+    positions: Vec<(PartitionId, Position)>,
+    /// Those that were not made, by their place in the call, ascending. Of many in one partition the first are told.
+    refused: Vec<(usize, Why)>,
+    /// How many were not made.
+    refused_changes: usize,
+}
+
+impl Accepted {
+    /// Where changes are in the logs of their partitions.
+    pub fn positions(&self) -> &[(PartitionId, Position)] {
+        &self.positions
+    }
+
+    /// Changes that were not made, by their place in the call, ascending; all others were. Of many in one partition the first are
+    /// told.
+    pub fn refused(&self) -> &[(usize, Why)] {
+        &self.refused
+    }
+
+    /// How many changes were not made.
+    pub const fn refused_changes(&self) -> usize {
+        self.refused_changes
+    }
+
+    /// A call to one partition is over; its changes have these places.
+    fn over(&mut self, partition: PartitionId, places: &[usize], outcome: Result<Verdict, Refusal>) {
+        let why = match outcome {
+            Ok(Verdict { position, outcome, voids, void_changes }) => {
+                self.positions.push((partition, position));
+                match outcome {
+                    Outcome::Void(why) => Why::Void(why),
+                    Outcome::Done => {
+                        let voids = voids.iter();
+                        let told = voids.filter_map(|(number, why)| {
+                            Some((*places.get(*number as usize)?, Why::Void(*why)))
+                        });
+                        self.refused.extend(told);
+                        self.refused_changes += void_changes as usize;
+                        return;
+                    }
+                }
+            }
+            Err(refusal) => Why::Refused(refusal),
+        };
+        self.refused_changes += places.len();
+        self.refused.extend(places.iter().map(|place| (*place, why.clone())));
+    }
+}
+
+/// Changes of one partition, and their places in the call.
+#[derive(Default)]
+struct Part {
+    places: Vec<usize>,
+    changes: Vec<Change>,
+}
+
+impl ControlPlane {
+    /// Has changes made by the owners of their partitions. Pins name the epoch of this node's view, whatever they named before.
+    /// When this returns, each was judged: it is in its partition's log for
+    /// good and was executed there, in one order with all others, or it is told why it was not. Tables follow some milliseconds
+    /// later: see [`applied`](Self::applied). Changes of one partition for which there is no room are refused together; those of
+    /// other partitions may be made all the same.
+    ///
+    /// # Errors
+    /// [`RefusedChanges`]; but for [`RefusedChanges::Unknown`] and [`RefusedChanges::Stopping`] none of them was made.
+    pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
+        let mut parts: BTreeMap<PartitionId, Part> = BTreeMap::new();
+        let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
+        let placed = self.shared.placed.load();
+        for (place, mut change) in changes.into_iter().enumerate() {
+            if let Change::Upsert(_, session) | Change::Move(_, session) = &mut change {
+                let node = session.node;
+                if !view.member(node).is_some_and(|member| member.is_alive) {
+                    return Err(RefusedChanges::NodeNotAlive(node));
+                }
+                if placed.placement.is_drained(node) {
+                    return Err(RefusedChanges::Drained(node));
+                }
+                session.epoch = view.pins_in(node).ok_or(RefusedChanges::NotOpen(node))?;
+                if !shape.can_name(node) {
+                    return Err(RefusedChanges::NotNamed(node));
+                }
+            }
+            let partition = change.key().map(|key| self.shared.partition_of(key));
+            let part = parts.entry(partition.ok_or(RefusedChanges::NoKey)?).or_default();
+            part.places.push(place);
+            part.changes.push(change);
+        }
+        self.submit(parts).await
+    }
+
+    /// Has changes made in every partition, for those that are about no key.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::accept`].
+    pub async fn accept_in_all(&self, changes: &[Change]) -> Result<Accepted, RefusedChanges> {
+        let partitions = (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)); // at most 2^16
+        let part = || Part { places: (0..changes.len()).collect(), changes: changes.to_vec() };
+        self.submit(partitions.map(|partition| (partition, part())).collect()).await
+    }
+
+    /// The version that all nodes understand, if it is too old for changes to be made.
+    pub(crate) fn too_old(&self) -> Option<Version> {
+        let view = self.shared.view.load();
+        // Of a cluster that nobody is in nothing is known.
+        let spoken = view.spoken().min(self.shared.version);
+        (view.alive().next().is_some() && spoken < Version::VERDICTS).then_some(spoken)
+    }
+
+    async fn submit(&self, parts: BTreeMap<PartitionId, Part>) -> Result<Accepted, RefusedChanges> {
+        if let Some(version) = self.too_old() {
+            return Err(RefusedChanges::Upgrade(version));
+        }
+        let view = self.shared.view.load();
+        let mut permits = Vec::new();
+        for (partition, part) in &parts {
+            if part.changes.len() > CALL_CHANGES {
+                return Err(RefusedChanges::TooMany(part.changes.len()));
+            }
+            if view.owner(*partition).is_none() {
+                return Err(RefusedChanges::NoOwner(*partition));
+            }
+            let lane = &self.shared.lanes[usize::from(partition.0)].submissions;
+            permits.push(lane.try_reserve().map_err(|error| match error {
+                mpsc::error::TrySendError::Full(()) => RefusedChanges::Busy,
+                mpsc::error::TrySendError::Closed(()) => RefusedChanges::Stopping,
+            })?);
+        }
+        drop(view);
+        let mut under_way = Vec::with_capacity(parts.len());
+        for (permit, (partition, Part { places, changes })) in permits.into_iter().zip(parts) {
+            let (answer, outcome) = oneshot::channel();
+            permit.send(Submission { changes, answer });
+            under_way.push((partition, places, outcome));
+        }
+        let (mut accepted, mut first, mut is_unknown) = (Accepted::default(), None, false);
+        for (partition, places, outcome) in under_way {
+            let outcome = match outcome.await.map_err(|_| RefusedChanges::Stopping)? {
+                Ok(verdict) => Ok(verdict),
+                Err(Failure::Refused(refusal)) => Err(refusal),
+                Err(Failure::NoOwner) => Err(Refusal::NotOwner),
+                Err(Failure::Unknown) => {
+                    is_unknown = true;
+                    continue;
+                }
+            };
+            if let Err(refusal) = &outcome {
+                let keys = places.len() as u64;
+                first.get_or_insert_with(|| refused(partition, keys, refusal.clone()));
+            }
+            accepted.over(partition, &places, outcome);
+        }
+        accepted.refused.sort_by_key(|(place, _)| *place);
+        match first {
+            _ if is_unknown => Err(RefusedChanges::Unknown),
+            Some(refused) if accepted.positions.is_empty() => Err(refused),
+            _ => Ok(accepted),
+        }
+    }
+
+    /// Waits until all living nodes have applied what is in logs. False: the node is stopping.
+    pub async fn applied(&self, accepted: &Accepted) -> bool {
+        let (answer, done) = oneshot::channel();
+        self.events.send(Event::Wait(accepted.positions.clone(), answer)).await.is_ok() && done.await.is_ok()
+    }
+}
+
+/// Nothing of a call was logged, for this reason.
+fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChanges {
+    match refusal {
+        Refusal::NotOwner => RefusedChanges::NoOwner(partition),
+        Refusal::Busy => RefusedChanges::Busy,
+        Refusal::NoRoom => RefusedChanges::NoRoom(partition, keys),
+        Refusal::NodeFull(node) => RefusedChanges::NodeFull(node),
+        Refusal::Log(why) => RefusedChanges::Engine(why),
+        Refusal::Version => RefusedChanges::Upgrade(Version::RESHAPES),
+    }
+}
