@@ -355,7 +355,7 @@ fn grow(structure: Structure) {
     });
 }
 
-/// Two of three at once: the one that is left cannot tell that from a cut of its own, and has to be told.
+/// Two of three at once: the one that is left has to wait for the pulses of the others to stay away, unless it is told.
 #[test]
 fn whoever_is_forgotten_leaves_its_keys_to_the_others() {
     run(async {
@@ -377,6 +377,42 @@ fn whoever_is_forgotten_leaves_its_keys_to_the_others() {
         cluster.check(&wanted).await;
         cluster.start(1).await;
         cluster.wait("who comes back is a member", |cluster| alive(cluster) == 2).await;
+    });
+}
+
+/// Two of three die, and nobody says so: their pulses stay away.
+#[test]
+fn the_last_of_three_takes_over() {
+    run(async {
+        let mut cluster = Cluster::new(3).await;
+        cluster.nodes.kill(node(1));
+        cluster.nodes.kill(node(2));
+        cluster.wait("it is alone", |cluster| cluster.plane(0).view().alive().count() == 1).await;
+    });
+}
+
+/// One link between two of four is cut in both directions, and another in one: nobody is removed, and what one accepts all have.
+#[test]
+fn updates_go_round_a_broken_link() {
+    run(async {
+        let cluster = Cluster::new(4).await;
+        let epoch = cluster.plane(0).view().epoch();
+        for (from, to) in [(0, 1), (1, 0), (2, 3)] {
+            cluster.nodes.cut(node(from), node(to), true);
+        }
+        // Every node owns partitions, and has to reach all others.
+        for round in 0..30_u32 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let sessions: Vec<_> =
+                (0..40).map(|n| (key(n), session(((n + round) % 4) as usize, u64::from(round)))).collect();
+            let changes = sessions.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
+            let accepted = cluster.plane((round % 4) as usize).accept(changes).await.unwrap();
+            cluster.settle(&[((round % 4) as usize, accepted)]).await;
+            if round == 29 {
+                cluster.check(&sessions.into_iter().collect()).await;
+            }
+        }
+        assert_eq!(cluster.plane(0).view().epoch(), epoch);
     });
 }
 

@@ -13,6 +13,7 @@ use scalebricks::cluster::inbox::Inbox;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::wire::Envelope;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
+use scalebricks_control::membership::Beat;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::{
     Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, Identifications, Node,
@@ -57,9 +58,9 @@ struct BadLink {
 }
 
 impl Link for BadLink {
-    fn beat(&self, life: u64) {
+    fn beat(&self, beat: Beat) {
         let inboxes = self.inboxes.lock().unwrap();
-        inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, life));
+        inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, beat));
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {

@@ -34,7 +34,7 @@ pub use reports::REPORT_EVERY;
 use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Membership, View};
+use crate::membership::{self, Beat, Membership, View};
 use crate::partition::{EntryError, Partition};
 use crate::record::{Call, Closure, Repin, Reshape};
 use crate::shape::{Known, Shape};
@@ -53,8 +53,12 @@ const SWEEP_EVERY: Duration = Duration::from_millis(5);
 /// What a node has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Tell all others that it is alive, in this life.
-    Beat(u64),
+    /// Send this heartbeat to all other nodes.
+    Beat(Beat),
+    /// Publish a pulse of this node through the engine.
+    Pulse,
+    /// Hand the pulses of all nodes, this one's too, to [`Agent::pulsed`] from now on, or stop that.
+    Listen(bool),
     /// Swap the record of membership, if it is still at this revision (`None`: if there is none), for this view.
     Propose(Option<Revision>, View),
     /// Send this to another node.
@@ -262,9 +266,14 @@ impl<T: Tables> Agent<T> {
         self.hear_all_early();
     }
 
-    /// A beat came.
-    pub fn beat(&mut self, from: NodeId, life: u64, now: Duration) {
-        self.membership.heard(from, life, now);
+    /// A heartbeat was received.
+    pub fn beat(&mut self, from: NodeId, beat: &Beat, now: Duration) {
+        self.membership.heard(from, beat, now);
+    }
+
+    /// A pulse of a node came through the engine.
+    pub fn pulsed(&mut self, node: NodeId, now: Duration) {
+        self.membership.pulsed(node, now);
     }
 
     /// A partition that was to be loaded, in the state of a snapshot or of no entry, and the last position of its log: nobody
@@ -374,7 +383,9 @@ impl<T: Tables> Agent<T> {
         let mut actions = std::mem::take(&mut self.actions);
         for action in self.membership.poll(now) {
             actions.push(match action {
-                membership::Action::Beat(life) => Action::Beat(life),
+                membership::Action::Beat(beat) => Action::Beat(beat),
+                membership::Action::Pulse => Action::Pulse,
+                membership::Action::Listen(listens) => Action::Listen(listens),
                 membership::Action::Propose(revision, view) => {
                     let view = self.with_tenures(&view, now).unwrap_or(view);
                     Action::Propose(revision, view)

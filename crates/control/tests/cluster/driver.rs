@@ -1,6 +1,6 @@
 //! What drives a node: the records and logs that it reads, and what it is told to do.
 
-use crate::common::HASHER;
+use crate::common::{HASHER, node};
 use crate::world::{Sent, World};
 use rand::Rng;
 use scalebricks_control::agent::Action;
@@ -86,10 +86,18 @@ impl World {
 
     fn act(&mut self, number: usize, action: Action, spoken: Version) {
         match action {
-            Action::Beat(life) => {
+            Action::Beat(beat) => {
                 for other in (0..self.nodes.len()).filter(|other| *other != number) {
-                    self.send(number, other, || Sent::Beat(life));
+                    // Older software knows no reports.
+                    assert!(beat.report.is_none() || self.known_by(other) >= Version::WITNESSES);
+                    self.send(number, other, || Sent::Beat(beat));
                 }
+            }
+            Action::Listen(listens) => self.nodes[number].as_mut().unwrap().listens = listens,
+            Action::Pulse => {
+                let now = self.now;
+                let listening = self.nodes.iter_mut().flatten().filter(|process| process.listens);
+                listening.for_each(|process| process.agent.pulsed(node(number), now));
             }
             Action::Propose(expected, view) => {
                 if self.record.as_ref().map(|(revision, _)| *revision) == expected {

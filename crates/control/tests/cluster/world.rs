@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::agent::{Agent, Packet};
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
-use scalebricks_control::membership::{Placement, View};
+use scalebricks_control::membership::{Beat, Placement, View};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Epoch, Session, encode};
 use scalebricks_control::replay::{Amount, Limits, Replay};
@@ -55,6 +55,8 @@ pub struct Process {
     pub placement: Placement,
     pub paused_until: Option<Duration>,
     pub cut_until: Option<Duration>,
+    /// Whether pulses are handed to it.
+    pub listens: bool,
     /// What it has to append, and when it gets to it.
     pub appends: Vec<(Duration, PartitionId, Vec<Change>)>,
     pub calling: Calling,
@@ -149,7 +151,7 @@ pub struct World {
 }
 
 pub enum Sent {
-    Beat(u64),
+    Beat(Beat),
     Packet(Vec<u8>),
     Calls(Vec<u8>),
     Answers(Vec<u8>),
@@ -216,6 +218,7 @@ impl World {
             placement: Placement::default(),
             paused_until: None,
             cut_until: None,
+            listens: false,
             appends: Vec::new(),
             calling: Calling { by: self.calls.processes, ..Calling::default() },
             keeps: Vec::new(),
@@ -226,7 +229,7 @@ impl World {
         self.nodes[number] = Some(process);
     }
 
-    fn known_by(&self, number: usize) -> Version {
+    pub fn known_by(&self, number: usize) -> Version {
         self.knows.get(number).copied().unwrap_or(Version::NEWEST)
     }
 
@@ -431,7 +434,7 @@ impl World {
             }
             match sent {
                 Sent::Calls(_) | Sent::Answers(_) => {}
-                Sent::Beat(life) => process.agent.beat(node(from), life, now),
+                Sent::Beat(beat) => process.agent.beat(node(from), &beat, now),
                 Sent::Packet(bytes) => {
                     // Software does not understand what is newer, and passes it over.
                     let version = Version::told(u16::from_le_bytes([bytes[0], bytes[1]]));

@@ -6,6 +6,8 @@ use super::follow::{Following, confirm};
 use super::inbox::{Beats, Inbox};
 use super::placement::Placed;
 use super::plane::{Link, PlaneConfig, Shared};
+use super::pulses::Pulses;
+use super::relaying::Relaying;
 use super::repins::RepinNotice;
 use super::rib::Reading;
 use super::snapshots::keep;
@@ -36,6 +38,9 @@ const TOGETHER: usize = 512;
 /// Time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(5);
 
+/// Time between two looks who is reached through whom.
+const ROUTE_EVERY: Duration = Duration::from_millis(100);
+
 /// Time between two looks for what nobody waits for any more.
 const TIDY: Duration = Duration::from_secs(10);
 
@@ -48,6 +53,10 @@ pub(super) struct Actor<T> {
     config: PlaneConfig,
     engine: Arc<dyn Engine>,
     pub(super) link: Arc<dyn Link>,
+    /// The same link.
+    relaying: Arc<Relaying>,
+    next_routes: Duration,
+    pulses: Pulses,
     pub(super) shared: Arc<Shared>,
     events: mpsc::Sender<Event>,
     beats: Arc<Beats>,
@@ -79,11 +88,15 @@ impl<T: Tables> Actor<T> {
         Inbox { events, beats }: Inbox,
         verifications: Verifications,
     ) -> Self {
+        let relaying = Arc::new(Relaying::new(link));
         Self {
+            pulses: Pulses::new(config.node, Arc::clone(&engine), events.clone()),
             agent,
             config,
             engine,
-            link,
+            link: Arc::clone(&relaying) as Arc<dyn Link>,
+            relaying,
+            next_routes: Duration::ZERO,
             shared,
             events,
             beats,
@@ -115,13 +128,14 @@ impl<T: Tables> Actor<T> {
                 () = tokio::time::sleep(TICK) => {}
             }
             let now = self.start.elapsed();
-            for (from, life) in self.beats.take() {
-                self.agent.beat(from, life, now);
+            for (from, beat) in self.beats.take() {
+                self.agent.beat(from, &beat, now);
             }
             for event in together.drain(..) {
                 self.happened(event, now);
             }
             self.place();
+            self.route(now);
             for action in self.agent.poll(now) {
                 self.act(action);
             }
@@ -132,8 +146,17 @@ impl<T: Tables> Actor<T> {
         }
     }
 
+    /// Keeps up with who is reached through whom.
+    fn route(&mut self, now: Duration) {
+        if now >= self.next_routes {
+            self.next_routes = now + ROUTE_EVERY;
+            self.relaying.route(self.agent.membership().relays(now));
+        }
+    }
+
     fn happened(&mut self, event: Event, now: Duration) {
         match event {
+            Event::Pulsed(node) => self.agent.pulsed(node, now),
             Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
             Event::Shaped(revision, shape) => self.agent.shaped(revision, shape),
             Event::Reshaped(partition) => self.agent.reshaped(partition),
@@ -229,6 +252,9 @@ impl<T: Tables> Actor<T> {
             Ok(Envelope::Verify(number, told)) => self.verifications.asked(from, number, told, &self.link),
             Ok(Envelope::Verdict(number, verdict)) => self.verifications.answered(from, number, verdict),
             Ok(Envelope::Repinned(notice)) => self.shared.repins.add(notice),
+            Ok(Envelope::Relay(to, bytes)) => self.relaying.pass_on(from, to, bytes),
+            // Not relayed itself: see `Envelope::decode`.
+            Ok(Envelope::Relayed(from, bytes)) => self.came(from, &bytes, now),
             Ok(Envelope::Calls(partition, calls)) => self.agent.called(from, partition, calls),
             Ok(Envelope::Answers(partition, answers)) => self.answered(from, partition, answers),
             Err(error) => {
@@ -332,7 +358,9 @@ impl<T: Tables> Actor<T> {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Beat(life) => self.link.beat(life),
+            Action::Beat(beat) => self.link.beat(beat),
+            Action::Pulse => self.pulses.publish(),
+            Action::Listen(listens) => self.pulses.listen(listens),
             Action::Send(to, packet) => {
                 self.link.send(to, Envelope::Packet(packet).encode(self.agent.spoken()));
             }

@@ -2,9 +2,11 @@
 //!
 //! Beats are asked for by the one task that owns the agent. A death of a node with many flows keeps that task busy for longer than
 //! the others wait for a beat; so whoever has asked of late goes on beating beside it, for a while: a process that only
-//! is slow is not given up, one that stands still is.
+//! is slow is not given up, one that stands still is. These beats report whom the process hears meanwhile.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use super::inbox::Beats;
+use scalebricks_control::membership::{Beat, HearingReport};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A beat is overdue so long after the last.
@@ -18,33 +20,37 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The beats of a node.
 #[derive(Debug, Default)]
-pub(super) struct Beating(Mutex<Option<Beat>>);
+pub(super) struct Beating(Mutex<Option<Asked>>);
 
-#[derive(Debug, Clone, Copy)]
-struct Beat {
-    life: u64,
+#[derive(Debug, Clone)]
+struct Asked {
+    beat: Beat,
+    /// What came from the others.
+    received: Arc<Beats>,
     asked: Instant,
     sent: Instant,
 }
 
 impl Beating {
-    fn beat(&self) -> MutexGuard<'_, Option<Beat>> {
+    fn beat(&self) -> MutexGuard<'_, Option<Asked>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
     }
 
     /// The agent has asked for a beat, which is sent.
-    pub(super) fn asked(&self, life: u64, now: Instant) {
-        *self.beat() = Some(Beat { life, asked: now, sent: now });
+    pub(super) fn asked(&self, beat: Beat, received: &Arc<Beats>, now: Instant) {
+        *self.beat() = Some(Asked { beat, received: Arc::clone(received), asked: now, sent: now });
     }
 
-    /// The life to beat in, if a beat is overdue and the agent has asked of late; it is sent then.
-    pub(super) fn overdue(&self, now: Instant) -> Option<u64> {
-        let mut beat = self.beat();
-        let beat = beat.as_mut()?;
-        let is_due = now >= beat.sent + OVERDUE && now < beat.asked + ENDURANCE;
+    /// The beat to send, if one is overdue and the agent has asked of late; it is sent then.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Beat> {
+        let mut asked = self.beat();
+        let asked = asked.as_mut()?;
+        let is_due = now >= asked.sent + OVERDUE && now < asked.asked + ENDURANCE;
         is_due.then(|| {
-            beat.sent = now;
-            beat.life
+            asked.sent = now;
+            let hears = asked.received.hears(now);
+            let report = asked.beat.report.map(|report| HearingReport { hears, ..report });
+            Beat { report, ..asked.beat }
         })
     }
 }
@@ -52,21 +58,38 @@ impl Beating {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scalebricks_types::NodeId;
+
+    /// A node that is busy reports whom it hears now, not whom it heard when it was asked.
+    #[test]
+    fn who_is_busy_reports_whom_it_hears() {
+        let (events, _came) = tokio::sync::mpsc::channel(1);
+        let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
+        let (beating, start, node) = (Beating::default(), Instant::now(), NodeId::new(7));
+        let report = HearingReport { hears: [node].into_iter().collect(), epoch: 5, fitness: 0 };
+        beating.asked(Beat { life: 1, report: Some(report) }, &inbox.beats, start);
+        let overdue = beating.overdue(start + OVERDUE).unwrap().report.unwrap();
+        assert!(!overdue.hears.contains(node) && overdue.epoch == 5);
+        inbox.beat(node, Beat { life: 1, report: None });
+        assert!(beating.overdue(start + OVERDUE * 2).unwrap().report.unwrap().hears.contains(node));
+    }
 
     #[test]
     fn who_is_busy_beats_on_and_who_stands_still_does_not() {
         let beating = Beating::default();
         let start = Instant::now();
+        let received = Arc::default();
+        let beat = |life| Beat { life, report: None };
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         assert_eq!(beating.overdue(at(0)), None, "nobody asked yet");
-        beating.asked(3, at(0));
+        beating.asked(beat(3), &received, at(0));
         assert_eq!(beating.overdue(at(200)), None);
-        beating.asked(4, at(200));
+        beating.asked(beat(4), &received, at(200));
         let looks = (4..400).map(|look| look * 50);
-        let sent: Vec<u64> = looks.filter(|look| beating.overdue(at(*look)) == Some(4)).collect();
+        let sent: Vec<u64> = looks.filter(|look| beating.overdue(at(*look)) == Some(beat(4))).collect();
         assert!(sent.windows(2).all(|pair| pair[1] - pair[0] == 250), "{sent:?}");
         assert_eq!((sent.first(), sent.last()), (Some(&450), Some(&4_950)));
-        beating.asked(5, at(21_000));
-        assert_eq!((beating.overdue(at(21_200)), beating.overdue(at(21_250))), (None, Some(5)));
+        beating.asked(beat(5), &received, at(21_000));
+        assert_eq!((beating.overdue(at(21_200)), beating.overdue(at(21_250))), (None, Some(beat(5))));
     }
 }

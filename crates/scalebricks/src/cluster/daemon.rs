@@ -8,6 +8,7 @@ use super::verify::Readable;
 use crate::node::config::{ControlFile, EngineAt};
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::Engine;
+use scalebricks_control::membership::Beat;
 use scalebricks_dataplane::pinned::PinnedTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::JetStream;
@@ -374,8 +375,9 @@ pub async fn live(
     let mut way_in = None;
     let started = loop {
         let link = |inbox: Inbox| -> Arc<dyn Link> {
+            let received = Arc::clone(&inbox.beats);
             way_in = Some(inbox);
-            Arc::new(to_others.clone())
+            Arc::new(to_others.hearing_by(received))
         };
         match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
             Ok(started) => break started,
@@ -411,11 +413,10 @@ pub async fn live(
 /// Something came that is no message.
 fn sign(inbox: &Inbox, event: Event) {
     match event {
-        Event::Beat { from, payload } => {
-            if let Ok(life) = payload.as_slice().try_into() {
-                inbox.beat(from, u64::from_le_bytes(life));
-            }
-        }
+        Event::Beat { from, payload } => match Beat::decode(&payload) {
+            Ok(beat) => inbox.beat(from, beat),
+            Err(error) => tracing::debug!(from = from.get(), %error, "cannot decode heartbeat"),
+        },
         Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
         Event::Disconnected { peer } => tracing::warn!(peer = peer.get(), "disconnected"),
         Event::Message { .. } => {}

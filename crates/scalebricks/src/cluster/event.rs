@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 pub(super) enum Event {
     /// The record of membership.
     Viewed(Revision, View),
+    /// A node's pulse came through the engine.
+    Pulsed(NodeId),
     /// The record of the table's shape.
     Shaped(Revision, Shape),
     /// A change of shape is in the log.

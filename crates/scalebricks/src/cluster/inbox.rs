@@ -1,9 +1,11 @@
 //! What comes from other nodes, on its way to the actor.
 
 use super::event::Event;
+use scalebricks_control::membership::{Beat, HEARING, NodeSet};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::sync::mpsc;
 
 /// What comes from other nodes.
@@ -14,20 +16,39 @@ pub struct Inbox {
 }
 
 /// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
-#[derive(Default)]
-pub(super) struct Beats(Mutex<BTreeMap<NodeId, u64>>);
+#[derive(Debug, Default)]
+pub(super) struct Beats(Mutex<Received>);
+
+#[derive(Debug, Default)]
+struct Received {
+    new: BTreeMap<NodeId, Beat>,
+    /// When the newest of each node came.
+    at: BTreeMap<NodeId, Instant>,
+}
 
 impl Beats {
+    fn received(&self) -> MutexGuard<'_, Received> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
+    }
+
     /// Those that came since the last call.
-    pub(super) fn take(&self) -> BTreeMap<NodeId, u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) // whole at any time
+    pub(super) fn take(&self) -> BTreeMap<NodeId, Beat> {
+        std::mem::take(&mut self.received().new)
+    }
+
+    /// Nodes that were heard within [`HEARING`].
+    pub(super) fn hears(&self, now: Instant) -> NodeSet {
+        let received = self.received();
+        received.at.iter().filter(|(_, at)| now < **at + HEARING).map(|(node, _)| *node).collect()
     }
 }
 
 impl Inbox {
     /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
-    pub fn beat(&self, from: NodeId, life: u64) {
-        self.beats.0.lock().unwrap_or_else(PoisonError::into_inner).insert(from, life);
+    pub fn beat(&self, from: NodeId, beat: Beat) {
+        let mut received = self.beats.received();
+        received.new.insert(from, beat);
+        received.at.insert(from, Instant::now());
     }
 
     /// Another node sent this. Waits for room; false: nobody is there any more.

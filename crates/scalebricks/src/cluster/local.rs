@@ -7,6 +7,7 @@ use super::plane::{ControlPlane, Link, PlaneConfig};
 use super::verify::Readable;
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::{Engine, EngineError};
+use scalebricks_control::membership::Beat;
 use scalebricks_control::record::Session;
 use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Reader, Table};
@@ -15,7 +16,7 @@ use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionCount, PartitionId, Position,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -193,25 +194,36 @@ impl Way {
 /// The ways into nodes; what is for a node that is gone is lost.
 type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
 
+/// Directed links, from one node to another, on which everything is lost.
+type Cuts = Arc<RwLock<BTreeSet<(NodeId, NodeId)>>>;
+
 struct Channels {
     me: NodeId,
     ways: Ways,
+    cuts: Cuts,
     /// Bytes of the longest message: what is longer is lost, as over the mesh.
     longest: usize,
 }
 
+impl Channels {
+    fn is_cut(&self, to: NodeId) -> bool {
+        self.cuts.read().unwrap_or_else(PoisonError::into_inner).contains(&(self.me, to))
+    }
+}
+
 impl Link for Channels {
-    fn beat(&self, life: u64) {
+    fn beat(&self, beat: Beat) {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         if ways.contains_key(&self.me) {
-            let others = ways.iter().filter(|(node, _)| **node != self.me);
-            others.for_each(|(_, way)| way.inbox.beat(self.me, life));
+            let others = ways.iter().filter(|(node, _)| **node != self.me && !self.is_cut(**node));
+            others.for_each(|(_, way)| way.inbox.beat(self.me, beat));
         }
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         if ways.contains_key(&self.me)
+            && !self.is_cut(to)
             && let Some(way) = ways.get(&to)
         {
             if bytes.len() > self.longest {
@@ -244,13 +256,14 @@ pub struct LocalCluster {
     shape: Shape,
     engine: Arc<dyn Engine>,
     ways: Ways,
+    cuts: Cuts,
     nodes: BTreeMap<NodeId, LocalNode>,
 }
 
 impl LocalCluster {
     /// No nodes yet, over this log.
     pub fn new(shape: Shape, engine: Arc<dyn Engine>) -> Self {
-        Self { shape, engine, ways: Arc::default(), nodes: BTreeMap::new() }
+        Self { shape, engine, ways: Arc::default(), cuts: Arc::default(), nodes: BTreeMap::new() }
     }
 
     /// Starts a node with empty tables.
@@ -277,7 +290,7 @@ impl LocalCluster {
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
             ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
             let longest = MeshLimits::default().message_bytes;
-            Arc::new(Channels { me: node, ways: Arc::clone(&ways), longest })
+            Arc::new(Channels { me: node, ways: Arc::clone(&ways), cuts: Arc::clone(&self.cuts), longest })
         });
         self.nodes.insert(node, LocalNode { plane: plane.await?, tables });
         Ok(())
@@ -287,6 +300,16 @@ impl LocalCluster {
     pub fn kill(&mut self, node: NodeId) {
         self.ways.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         self.nodes.remove(&node);
+    }
+
+    /// Cuts the link from one node to another, in this direction, or mends it.
+    pub fn cut(&self, from: NodeId, to: NodeId, is_cut: bool) {
+        let mut cuts = self.cuts.write().unwrap_or_else(PoisonError::into_inner);
+        if is_cut {
+            cuts.insert((from, to))
+        } else {
+            cuts.remove(&(from, to))
+        };
     }
 
     /// A node that was started and not killed.

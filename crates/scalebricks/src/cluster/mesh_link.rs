@@ -1,8 +1,10 @@
 //! The control plane's way to other nodes, over the mesh.
 
 use super::beating::{Beating, LOOK_EVERY};
+use super::inbox::Beats;
 use super::mesh::{Mesh, SendError};
 use super::plane::Link;
+use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -15,6 +17,8 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub(super) struct MeshLink {
     mesh: Arc<Mesh>,
     beating: Arc<Beating>,
+    /// What came from the others, for heartbeats while the control plane is busy.
+    received: Arc<Beats>,
     unsent: Arc<Mutex<Unsent>>,
 }
 
@@ -40,9 +44,19 @@ impl Unsent {
 impl MeshLink {
     /// The way over this mesh, and heartbeats while the control plane is busy, until the mesh ends.
     pub(super) fn start(mesh: &Arc<Mesh>) -> Self {
-        let link = Self { mesh: Arc::clone(mesh), beating: Arc::default(), unsent: Arc::default() };
+        let link = Self {
+            mesh: Arc::clone(mesh),
+            beating: Arc::default(),
+            received: Arc::default(),
+            unsent: Arc::default(),
+        };
         tokio::spawn(beat_on(Arc::downgrade(mesh), Arc::clone(&link.beating)));
         link
+    }
+
+    /// The same link, whose heartbeats report what comes there while the control plane is busy.
+    pub(super) fn hearing_by(&self, received: Arc<Beats>) -> Self {
+        Self { received, ..self.clone() }
     }
 
     /// The mesh did not take a message. It comes again if it still matters; one that is too long never arrives.
@@ -60,9 +74,9 @@ impl MeshLink {
 }
 
 impl Link for MeshLink {
-    fn beat(&self, life: u64) {
-        self.beating.asked(life, Instant::now());
-        beat(&self.mesh, life);
+    fn beat(&self, beat: Beat) {
+        self.beating.asked(beat, &self.received, Instant::now());
+        send_beat(&self.mesh, &beat);
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
@@ -74,8 +88,8 @@ impl Link for MeshLink {
 }
 
 /// Tells all that this node is alive. Datagrams that the system does not take are counted by the mesh, and the next follows.
-fn beat(mesh: &Mesh, life: u64) {
-    if let Err(error) = mesh.beat(&life.to_le_bytes()) {
+fn send_beat(mesh: &Mesh, beat: &Beat) {
+    if let Err(error) = mesh.beat(&beat.encode()) {
         tracing::error!(%error, "cannot send heartbeat");
     }
 }
@@ -85,8 +99,8 @@ async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(mesh) = mesh.upgrade() else { return };
-        if let Some(life) = beating.overdue(Instant::now()) {
-            beat(&mesh, life);
+        if let Some(beat) = beating.overdue(Instant::now()) {
+            send_beat(&mesh, &beat);
         }
     }
 }

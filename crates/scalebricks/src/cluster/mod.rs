@@ -28,6 +28,8 @@
 //! | [`rib`] | a partition's RIB, made of its log by whoever wants it |
 //! | [`verify`] | are all tables as the logs say? |
 //! | [`repins`] | what the controller is told of flows that went to other nodes |
+//! | `pulses` | which nodes are in contact with the engine |
+//! | `relaying` | messages round a broken pair of nodes |
 //! | `beating` | signs of life while the actor is busy |
 //! | [`mesh`] | how nodes reach each other: signs of life, and messages |
 //! | [`local`] | several nodes in one process, for tests and measurements |
@@ -50,6 +52,8 @@ pub mod mesh;
 mod mesh_link;
 mod placement;
 pub mod plane;
+mod pulses;
+mod relaying;
 mod repinning;
 pub mod repins;
 pub mod rib;

@@ -18,7 +18,7 @@ use scalebricks_control::agent::{Agent, AgentStats};
 use scalebricks_control::courier::ProcessId;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
-use scalebricks_control::membership::View;
+use scalebricks_control::membership::{Beat, View};
 use scalebricks_control::record::Session;
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
@@ -58,8 +58,8 @@ pub struct PlaneConfig {
 
 /// The way to other nodes. Whatever is sent may be lost; nothing comes twice.
 pub trait Link: Send + Sync {
-    /// Tells all others that this node is alive, in this life.
-    fn beat(&self, life: u64);
+    /// Sends a heartbeat to all others.
+    fn beat(&self, beat: Beat);
 
     /// Sends to one.
     fn send(&self, to: NodeId, bytes: Vec<u8>);

@@ -3,7 +3,8 @@
 //!
 //! One octet says which, then: a packet, of the agent or the courier, as it encodes itself | question: number `u64`, key | answer: number `u64`, 0, or 1 with
 //! node and value | question for a flow's counts: number `u64`, uplink TEID `u32` | answer: number `u64`, four counters `u64`, or
-//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON | calls, and answers to them, as [they encode themselves](scalebricks_control::calls). Keys and words as in
+//! nothing | verify: number `u64`, differences to be told of `u32` | verdict: number `u64`, JSON | repinned: JSON | calls, and answers to them, as [they encode themselves](scalebricks_control::calls) | relay: node to
+//! pass it on to `u8`, message | relayed: node that sent it `u8`, message (both from version 3 on). Keys and words as in
 //! [records](scalebricks_control::record); JSON for what only people read in the end.
 
 use super::repins::RepinNotice;
@@ -13,7 +14,7 @@ use scalebricks_control::calls::{self, Answer};
 use scalebricks_control::courier::{self, Count};
 use scalebricks_control::record::{self, Call, Change, DecodeError, Session};
 use scalebricks_control::version::Version;
-use scalebricks_types::{FlowKey, PartitionId, Teid};
+use scalebricks_types::{FlowKey, NodeId, PartitionId, Teid};
 
 /// Between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,10 @@ pub enum Envelope {
     Calls(PartitionId, Vec<Call>),
     /// What became of such.
     Answers(PartitionId, Vec<Answer>),
+    /// Pass this on to another node.
+    Relay(NodeId, Vec<u8>),
+    /// Another node sent this: it was passed on once, and goes no further.
+    Relayed(NodeId, Vec<u8>),
 }
 
 mod kind {
@@ -56,6 +61,8 @@ mod kind {
     pub(super) const REPINNED: u8 = 11;
     pub(super) const CALLS: u8 = 12;
     pub(super) const ANSWERS: u8 = 13;
+    pub(super) const RELAY: u8 = 14;
+    pub(super) const RELAYED: u8 = 15;
 }
 
 /// In answers the key is of no account.
@@ -93,6 +100,8 @@ impl Envelope {
                 return [&[kind::VERDICT][..], &number.to_le_bytes(), &json(verdict)].concat();
             }
             Self::Repinned(notice) => return [&[kind::REPINNED][..], &json(notice)].concat(),
+            Self::Relay(to, bytes) => return [&[kind::RELAY, to.get()][..], bytes].concat(),
+            Self::Relayed(from, bytes) => return [&[kind::RELAYED, from.get()][..], bytes].concat(),
             Self::Calls(partition, calls) => {
                 // A message has no more changes than a batch takes.
                 let request = calls::encode_request(*partition, calls).unwrap_or_default();
@@ -118,6 +127,18 @@ impl Envelope {
         match *kind {
             kind::PACKET => return Packet::decode(rest).map(Self::Packet),
             kind::COUNTS => return courier::Packet::decode(rest).map(Self::Counts),
+            kind::RELAY | kind::RELAYED => {
+                let (node, inner) = rest.split_first().ok_or(DecodeError::Truncated(0))?;
+                if matches!(inner.first(), None | Some(&(kind::RELAY | kind::RELAYED))) {
+                    return Err(DecodeError::Malformed(
+                        0,
+                        "a relayed message that is none, or relayed itself",
+                    ));
+                }
+                let (node, inner) = (NodeId::new(*node), inner.to_vec());
+                let is_first = *kind == kind::RELAY;
+                return Ok(if is_first { Self::Relay(node, inner) } else { Self::Relayed(node, inner) });
+            }
             kind::CALLS => {
                 return calls::decode_request(rest).map(|(partition, calls)| Self::Calls(partition, calls));
             }
@@ -183,7 +204,7 @@ mod tests {
     use scalebricks_control::engine::WriterId;
     use scalebricks_control::partition;
     use scalebricks_control::record::CallId;
-    use scalebricks_types::{NodeId, Position};
+    use scalebricks_types::Position;
 
     fn call(by: u64, number: u32) -> Call {
         let id = CallId { by: WriterId(by), number: number.into() };
@@ -242,10 +263,24 @@ mod tests {
                 Envelope::Repinned(notice(teid.into())),
                 Envelope::Calls(PartitionId(node.into()), vec![call(number, teid)]),
                 Envelope::Answers(PartitionId(node.into()), answers(number, teid)),
+                Envelope::Relay(NodeId::new(node), vec![kind::TALLY, node]),
+                Envelope::Relayed(NodeId::new(node), vec![kind::PACKET]),
                 Envelope::Packet(Packet::Reports(Vec::new())),
             ] {
                 if envelope != Envelope::Packet(Packet::Reports(Vec::new())) {
                     prop_assert_eq!(Envelope::decode(&envelope.encode(Version::NEWEST)), Ok(envelope));
+                }
+            }
+        }
+
+        /// Nobody has a message passed on twice.
+        #[test]
+        fn what_was_relayed_is_not_relayed_again(a: u8, b: u8, bytes: Vec<u8>) {
+            let (a, b) = (NodeId::new(a), NodeId::new(b));
+            let inner = [Envelope::Relay(a, bytes.clone()), Envelope::Relayed(a, bytes)];
+            for inner in inner.map(|inner| inner.encode(Version::NEWEST)) {
+                for outer in [Envelope::Relay(b, inner.clone()), Envelope::Relayed(b, inner.clone())] {
+                    prop_assert!(Envelope::decode(&outer.encode(Version::NEWEST)).is_err());
                 }
             }
         }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Until the living nodes know that one died: 1 s of silence, a beat of 200 ms, and a record that is changed.
+/// Until the living nodes know that one died: 1 s of silence, a beat of 160 ms, and a record that is changed.
 const KNOWN: Duration = Duration::from_millis(1_200);
 
 /// Until all flows go again, those that entered or were handled at the node among them.

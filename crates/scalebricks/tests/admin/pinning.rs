@@ -10,6 +10,7 @@ use scalebricks::cluster::verify::Readable;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks::node::flow_columns::FlowParser;
 use scalebricks_control::distribution::{FibRoom, Tables};
+use scalebricks_control::membership::Beat;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Reader, Structure, Table};
 use scalebricks_tables::fib::FibDigest;
@@ -130,9 +131,9 @@ struct Wire {
 }
 
 impl Link for Wire {
-    fn beat(&self, life: u64) {
+    fn beat(&self, beat: Beat) {
         let inboxes = self.inboxes.lock().unwrap();
-        inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, life));
+        inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, beat));
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
