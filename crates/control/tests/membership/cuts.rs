@@ -183,6 +183,19 @@ fn world_heals_without_engine(world: &mut World) {
     world.assert_still(began);
 }
 
+/// Two nodes that do not hear each other lose the third, which vouched for both.
+#[test]
+fn a_dead_node_between_two_that_are_cut_is_removed() {
+    for seed in 0..10 {
+        let mut world = World::together(seed, 3);
+        world.set_pair(0, 1, false);
+        world.run(seconds(5));
+        world.stop(2);
+        world.run(seconds(9));
+        assert!(!world.alive().contains(&2), "seed {seed}: {:?}", world.changes);
+    }
+}
+
 /// A whole group has no engine, and no contact to the rest, which cannot tell it from dead nodes.
 #[test]
 fn a_group_cut_from_the_engine_and_the_rest_is_removed_once() {

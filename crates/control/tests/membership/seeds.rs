@@ -120,6 +120,13 @@ fn four_lost_heartbeats_are_no_silence() {
     random(9_058);
 }
 
+/// A node that hears no member removes one without the engine that others hear: it cannot tell it from a dead one, and nobody else
+/// can tell it so. The other way round, a dead node would stay where its neighbours do not hear each other.
+#[test]
+fn a_deaf_node_removes_one_without_the_engine() {
+    random(3_617);
+}
+
 /// Two of four members hear node 1, and four of its heartbeats in a row are lost on their way to one of them: with two reports it
 /// seemed that half of the members did not hear it.
 #[test]

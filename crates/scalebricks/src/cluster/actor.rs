@@ -83,12 +83,11 @@ impl<T: Tables> Actor<T> {
         agent: Agent<T>,
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
-        link: Arc<dyn Link>,
+        relaying: Arc<Relaying>,
         shared: Arc<Shared>,
         Inbox { events, beats }: Inbox,
         verifications: Verifications,
     ) -> Self {
-        let relaying = Arc::new(Relaying::new(link));
         Self {
             pulses: Pulses::new(config.node, Arc::clone(&engine), events.clone()),
             agent,

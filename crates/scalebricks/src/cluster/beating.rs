@@ -20,10 +20,10 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The beats of a node.
 #[derive(Debug, Default)]
-pub(super) struct Beating(Mutex<Option<Asked>>);
+pub(super) struct Beating(Mutex<Option<Request>>);
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct Request {
     beat: Beat,
     /// What came from the others.
     received: Arc<Beats>,
@@ -32,25 +32,25 @@ struct Asked {
 }
 
 impl Beating {
-    fn beat(&self) -> MutexGuard<'_, Option<Asked>> {
+    fn beat(&self) -> MutexGuard<'_, Option<Request>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
     }
 
     /// The agent has asked for a beat, which is sent.
     pub(super) fn asked(&self, beat: Beat, received: &Arc<Beats>, now: Instant) {
-        *self.beat() = Some(Asked { beat, received: Arc::clone(received), asked: now, sent: now });
+        *self.beat() = Some(Request { beat, received: Arc::clone(received), asked: now, sent: now });
     }
 
     /// The beat to send, if one is overdue and the agent has asked of late; it is sent then.
     pub(super) fn overdue(&self, now: Instant) -> Option<Beat> {
-        let mut asked = self.beat();
-        let asked = asked.as_mut()?;
-        let is_due = now >= asked.sent + OVERDUE && now < asked.asked + ENDURANCE;
+        let mut request = self.beat();
+        let request = request.as_mut()?;
+        let is_due = now >= request.sent + OVERDUE && now < request.asked + ENDURANCE;
         is_due.then(|| {
-            asked.sent = now;
-            let hears = asked.received.hears(now);
-            let report = asked.beat.report.map(|report| HearingReport { hears, ..report });
-            Beat { report, ..asked.beat }
+            request.sent = now;
+            let hears = request.received.hears(now);
+            let report = request.beat.report.map(|report| HearingReport { hears, ..report });
+            Beat { report, ..request.beat }
         })
     }
 }

@@ -8,6 +8,7 @@ use super::event::Event;
 use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
 use super::placement::{self, Placed};
+use super::relaying::Relaying;
 use super::repins::Repins;
 use super::rib::Reading;
 use super::verify::{Readable, Verifications};
@@ -150,7 +151,8 @@ impl ControlPlane {
         let (events, inbox) = mpsc::channel(EVENTS);
         let beats = Arc::<Beats>::default();
         let way_in = Inbox { events: events.clone(), beats };
-        let link = link(way_in.clone());
+        // All that is sent goes round broken pairs, the calls of writers too.
+        let link = Arc::new(Relaying::new(link(way_in.clone())));
         let identity = Arc::new(Identity::new(Arc::clone(&engine), writer));
         let (mut lanes, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
@@ -191,7 +193,7 @@ impl ControlPlane {
                 submissions,
                 answers,
                 events: events.clone(),
-                link: Arc::clone(&link),
+                link: Arc::clone(&link) as Arc<dyn Link>,
                 identity: Arc::clone(&identity),
                 shared: Arc::downgrade(&shared),
             };

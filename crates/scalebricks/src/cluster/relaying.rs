@@ -43,7 +43,7 @@ impl Link for Relaying {
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
         match self.through.load().get(&to) {
             Some(through) => {
-                self.direct.send(*through, Envelope::Relay(to, bytes).encode(Version::WITNESSES))
+                self.direct.send(*through, Envelope::Relay(to, bytes).encode(Version::WITNESSES));
             }
             None => self.direct.send(to, bytes),
         }
