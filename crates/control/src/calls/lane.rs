@@ -61,7 +61,7 @@ struct Sent<T> {
     at: Duration,
     /// How often whoever is asked now was sent it, since he said that he is not the owner.
     tries: u32,
-    /// Somebody else was asked before, and may have logged it.
+    /// It was sent before, and whoever was asked then may have logged it.
     is_open: bool,
 }
 
@@ -135,8 +135,9 @@ impl<T> Lane<T> {
         for (&number, sent) in &mut self.sent {
             let patience = if sent.tries == 0 { PAUSE } else { RETRY };
             if sent.to != owner || now >= sent.at + patience {
+                // Also if the same node is asked again: it may be another process by now, and the one before may have logged it.
+                sent.is_open |= sent.tries > 0;
                 if sent.to != owner {
-                    sent.is_open |= sent.tries > 0;
                     sent.tries = 0;
                 }
                 (sent.to, sent.at) = (owner, now);
@@ -231,7 +232,7 @@ impl<T> Lane<T> {
         match reply {
             Reply::Judged(verdict) if verdict.is_forgotten() => {
                 self.retired = Some(id.by);
-                if sent.is_open || sent.tries > 1 || sent.to != from {
+                if sent.is_open || sent.to != from {
                     // An earlier try may have been executed before the process was forgotten.
                     return self.end(id.number, Err(Failure::Unknown));
                 }
@@ -243,9 +244,7 @@ impl<T> Lane<T> {
             Reply::Judged(verdict) => self.end(id.number, Ok(verdict)),
             Reply::Refused(_) if sent.to != from => {}
             Reply::Refused(Refusal::NotOwner) => {
-                // Of several tries, the first may have been logged before the partition went to another. Of one, nothing was, as
-                // no message comes twice.
-                sent.is_open |= sent.tries > 1;
+                // If this answers the only try, nothing was logged, as no message comes twice.
                 (sent.tries, sent.at) = (0, now);
             }
             Reply::Refused(refusal) if !sent.is_open => {
@@ -342,6 +341,19 @@ mod tests {
         assert!(lane.take_done().is_empty(), "the first may have logged it");
         lane.poll(Some(SECOND), ME, DEADLINE);
         assert_eq!(lane.take_done(), [(2, Err(Failure::Unknown))]);
+    }
+
+    #[test]
+    fn what_a_node_refuses_that_was_asked_before_is_not_known() {
+        let mut lane = lane(1);
+        lane.poll(Some(FIRST), ME, at(0));
+        assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(1_000))), [(FIRST, vec![1])]);
+        // Its process may have started after another one, under the same number, logged the call.
+        lane.answered(FIRST, refused(1, Refusal::NoRoom), at(1_001));
+        assert!(lane.take_done().is_empty());
+        assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(1_100))), [(FIRST, vec![1])]);
+        lane.answered(FIRST, judged(ME, 1), at(1_101));
+        assert!(matches!(lane.take_done()[..], [(0, Ok(_))]));
     }
 
     #[test]
