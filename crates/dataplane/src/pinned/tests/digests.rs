@@ -93,25 +93,3 @@ fn every_damage_shows_and_is_mended() {
     }
     assert_eq!((tables.sizes().flows_here, tables.take_departed().len()), (0, flows));
 }
-
-/// What a sweep costs: `cargo test --release -p scalebricks-dataplane sweep_of_a_million -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn sweep_of_a_million() {
-    let (tables, log) = filled(500_000);
-    let mut times: Vec<f64> = (0..9)
-        .map(|_| {
-            let began = std::time::Instant::now();
-            assert_eq!(tables.fib_digests().len(), 16);
-            began.elapsed().as_secs_f64() * 1e3
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    println!(
-        "RESULT keys={} sweep_ms_p50={:.1} min={:.1} max={:.1}",
-        log.len(),
-        times[4],
-        times[0],
-        times[8]
-    );
-}
