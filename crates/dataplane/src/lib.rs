@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`fabric_mac`] | what a destination MAC says inside the cluster |
+//! | [`fabric_health`] | whom a node hears and reaches over the fabric, and the ways round what is broken |
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
@@ -30,6 +31,7 @@ mod batch;
 pub mod capacity;
 mod classify;
 pub mod cluster;
+pub mod fabric_health;
 pub mod fabric_mac;
 pub mod flat;
 pub mod flow;
@@ -58,6 +60,7 @@ pub use adjacency::{Adjacencies, NextHop};
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
+pub use fabric_health::FabricHealth;
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
 pub use identification::Identifications;

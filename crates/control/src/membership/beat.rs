@@ -2,43 +2,7 @@
 
 use super::fitness::Fitness;
 use crate::record::DecodeError;
-use scalebricks_types::NodeId;
-
-/// A set of nodes, one bit per node number: 32 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NodeSet([u64; 4]);
-
-impl NodeSet {
-    /// Whether the node is in the set.
-    pub const fn contains(&self, node: NodeId) -> bool {
-        let number = node.get();
-        self.0[(number >> 6) as usize] >> (number & 63) & 1 == 1 // below 4
-    }
-
-    /// Adds a node.
-    pub const fn insert(&mut self, node: NodeId) {
-        let number = node.get();
-        self.0[(number >> 6) as usize] |= 1 << (number & 63); // below 4
-    }
-
-    /// Number of nodes in the set.
-    pub const fn len(&self) -> u32 {
-        self.0[0].count_ones() + self.0[1].count_ones() + self.0[2].count_ones() + self.0[3].count_ones()
-    }
-
-    /// Whether no node is in the set.
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl FromIterator<NodeId> for NodeSet {
-    fn from_iter<I: IntoIterator<Item = NodeId>>(nodes: I) -> Self {
-        let mut set = Self::default();
-        nodes.into_iter().for_each(|node| set.insert(node));
-        set
-    }
-}
+use scalebricks_types::NodeSet;
 
 /// What a node reports with a heartbeat, from [`Version::WITNESSES`](crate::version::Version::WITNESSES) on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,7 +37,7 @@ impl Beat {
         let mut out = self.life.to_le_bytes().to_vec();
         if let Some(report) = self.report {
             out.extend_from_slice(&report.epoch.to_le_bytes());
-            out.extend(report.hears.0.iter().flat_map(|word| word.to_le_bytes()));
+            out.extend(report.hears.words().iter().flat_map(|word| word.to_le_bytes()));
             out.push(report.fitness.bits());
         }
         out
@@ -92,7 +56,7 @@ impl Beat {
         let (words, tail) = rest.as_chunks::<8>();
         match (words, tail) {
             (&[epoch, a, b, c, d], &[fitness]) => {
-                let hears = NodeSet([a, b, c, d].map(u64::from_le_bytes));
+                let hears = NodeSet::from_words([a, b, c, d].map(u64::from_le_bytes));
                 let (epoch, fitness) = (u64::from_le_bytes(epoch), Fitness::from_bits(fitness));
                 let report = HearingReport { epoch, hears, fitness };
                 Ok(Self { life, report: Some(report) })
@@ -108,6 +72,7 @@ mod tests {
     use super::super::fitness::Unfitness;
     use super::*;
     use proptest::prelude::*;
+    use scalebricks_types::NodeId;
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

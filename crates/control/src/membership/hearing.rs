@@ -1,8 +1,8 @@
 //! Which nodes are heard here, and which nodes the others report to hear.
 
 use super::HEARING;
-use super::beat::{Beat, HearingReport, NodeSet};
-use scalebricks_types::NodeId;
+use super::beat::{Beat, HearingReport};
+use scalebricks_types::{NodeId, NodeSet};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

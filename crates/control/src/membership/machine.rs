@@ -2,7 +2,7 @@
 //!
 //! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`.
 
-use super::beat::{Beat, HearingReport, NodeSet};
+use super::beat::{Beat, HearingReport};
 use super::fitness::Fitness;
 use super::hearing::Hearing;
 use super::pulses::{PULSE, PULSELESS, Pulses};
@@ -11,7 +11,7 @@ use super::view::View;
 use super::{BEAT, CONFIRM, CONTEST, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSPICION};
 use crate::engine::Revision;
 use crate::version::Version;
-use scalebricks_types::NodeId;
+use scalebricks_types::{NodeId, NodeSet};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

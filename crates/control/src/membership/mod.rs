@@ -18,12 +18,13 @@ mod returning;
 mod tenures;
 mod view;
 
-pub use beat::{Beat, HearingReport, NodeSet};
+pub use beat::{Beat, HearingReport};
 pub use fitness::{Fitness, Respect, Unfitness};
 pub use machine::{Action, Membership};
 pub use placement::{Placement, PlacementError, Standby};
 pub use pulses::{PULSE, PULSELESS};
 pub use returning::{CALM, HALF_HEARD};
+pub use scalebricks_types::NodeSet;
 pub use tenures::Placed;
 pub use view::{Member, View, ViewError};
 
