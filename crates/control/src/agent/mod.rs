@@ -27,14 +27,13 @@ mod tenures;
 
 pub use crate::distribution::Applied;
 pub use keeping::{REPLAY, SNAPSHOT_AGE};
-pub use ownership::REST;
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
 use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Beat, Membership, View};
+use crate::membership::{self, Beat, Fitness, Membership, View};
 use crate::partition::{EntryError, Partition};
 use crate::record::{Call, Closure, Repin, Reshape};
 use crate::shape::{Known, Shape};
@@ -155,7 +154,6 @@ impl<T: Tables> Agent<T> {
         grace: Duration,
         now: Duration,
     ) -> Self {
-        let tenures = KnownTenures::new(&view);
         let membership = Membership::new(me, view, revision, now);
         let replica = Replica::new(tables, partitions, grace, membership.life());
         Self {
@@ -167,7 +165,7 @@ impl<T: Tables> Agent<T> {
             touched: BTreeSet::new(),
             next_sweep: now,
             early: Early::default(),
-            tenures,
+            tenures: KnownTenures::default(),
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
@@ -243,7 +241,6 @@ impl<T: Tables> Agent<T> {
             self.next_report = now;
         }
         self.next_sweep = now;
-        self.tenures.viewed(self.membership.view(), now);
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();
@@ -269,6 +266,11 @@ impl<T: Tables> Agent<T> {
     /// A heartbeat was received.
     pub fn beat(&mut self, from: NodeId, beat: &Beat, now: Duration) {
         self.membership.heard(from, beat, now);
+    }
+
+    /// How fit this node is, from now on.
+    pub const fn set_fitness(&mut self, fitness: Fitness) {
+        self.membership.set_fitness(fitness);
     }
 
     /// A pulse of a node came through the engine.
@@ -387,7 +389,7 @@ impl<T: Tables> Agent<T> {
                 membership::Action::Pulse => Action::Pulse,
                 membership::Action::Listen(listens) => Action::Listen(listens),
                 membership::Action::Propose(revision, view) => {
-                    let view = self.with_tenures(&view, now).unwrap_or(view);
+                    let view = self.with_tenures(&view).unwrap_or(view);
                     Action::Propose(revision, view)
                 }
             });
