@@ -1,5 +1,6 @@
 //! The heartbeat: what a node says about itself and about whom it hears.
 
+use super::fitness::Fitness;
 use crate::record::DecodeError;
 use scalebricks_types::NodeSet;
 
@@ -10,8 +11,8 @@ pub struct HearingReport {
     pub epoch: u64,
     /// Nodes whose heartbeats the sender received in the last [`HEARING`](super::HEARING), whatever their life.
     pub hears: NodeSet,
-    /// 0 if the sender can do its work. Other values are reserved.
-    pub fitness: u8,
+    /// Whether the sender can do its work, and if not, why.
+    pub fitness: Fitness,
 }
 
 /// A heartbeat.
@@ -31,13 +32,13 @@ const REPORT_BYTES: usize = LIFE_BYTES + 8 + 32 + 1;
 
 impl Beat {
     /// The heartbeat as bytes: life `u64`; with a report also epoch `u64`, the set of nodes heard as four `u64` (bit n of word w
-    /// is node 64w + n), fitness `u8`. Integers are little-endian.
+    /// is node 64w + n), [`Fitness::bits`] `u8`. Integers are little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.life.to_le_bytes().to_vec();
         if let Some(report) = self.report {
             out.extend_from_slice(&report.epoch.to_le_bytes());
             out.extend(report.hears.words().iter().flat_map(|word| word.to_le_bytes()));
-            out.push(report.fitness);
+            out.push(report.fitness.bits());
         }
         out
     }
@@ -56,7 +57,8 @@ impl Beat {
         match (words, tail) {
             (&[epoch, a, b, c, d], &[fitness]) => {
                 let hears = NodeSet::from_words([a, b, c, d].map(u64::from_le_bytes));
-                let report = HearingReport { epoch: u64::from_le_bytes(epoch), hears, fitness };
+                let (epoch, fitness) = (u64::from_le_bytes(epoch), Fitness::from_bits(fitness));
+                let report = HearingReport { epoch, hears, fitness };
                 Ok(Self { life, report: Some(report) })
             }
             _ if bytes.len() < REPORT_BYTES => Err(DecodeError::Truncated(0)),
@@ -67,6 +69,7 @@ impl Beat {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fitness::Unfitness;
     use super::*;
     use proptest::prelude::*;
     use scalebricks_types::NodeId;
@@ -78,6 +81,7 @@ mod tests {
         fn a_beat_survives_its_bytes(life: u64, epoch: u64, fitness: u8, nodes: Vec<u8>) {
             let hears: NodeSet = nodes.iter().copied().map(NodeId::new).collect();
             prop_assert!((0..=255).all(|node| hears.contains(NodeId::new(node)) == nodes.contains(&node)));
+            let fitness = Fitness::from_bits(fitness);
             let beat = Beat { life, report: Some(HearingReport { epoch, hears, fitness }) };
             prop_assert_eq!(Beat::decode(&beat.encode()), Ok(beat));
             let old = Beat { life, report: None };
@@ -95,7 +99,8 @@ mod tests {
     #[test]
     fn the_encoding_does_not_change() {
         let hears = [NodeId::new(1), NodeId::new(64), NodeId::new(255)].into_iter().collect();
-        let beat = Beat { life: 2, report: Some(HearingReport { epoch: 3, hears, fitness: 4 }) };
+        let report = HearingReport { epoch: 3, hears, fitness: Fitness::FIT.with(Unfitness::Fabric) };
+        let beat = Beat { life: 2, report: Some(report) };
         let mut bytes = [0; 49];
         (bytes[0], bytes[8], bytes[48]) = (2, 3, 4);
         (bytes[16], bytes[24], bytes[47]) = (2, 1, 0x80);

@@ -58,6 +58,7 @@ impl Beating {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scalebricks_control::membership::Fitness;
     use scalebricks_types::NodeId;
 
     /// A node that is busy reports whom it hears now, not whom it heard when it was asked.
@@ -66,7 +67,7 @@ mod tests {
         let (events, _came) = tokio::sync::mpsc::channel(1);
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
         let (beating, start, node) = (Beating::default(), Instant::now(), NodeId::new(7));
-        let report = HearingReport { hears: [node].into_iter().collect(), epoch: 5, fitness: 0 };
+        let report = HearingReport { hears: [node].into_iter().collect(), epoch: 5, fitness: Fitness::FIT };
         beating.asked(Beat { life: 1, report: Some(report) }, &inbox.beats, start);
         let overdue = beating.overdue(start + OVERDUE).unwrap().report.unwrap();
         assert!(!overdue.hears.contains(node) && overdue.epoch == 5);
