@@ -8,6 +8,7 @@
 
 use super::NodeError;
 use super::config::Role;
+use super::fabric::{self, Refresher};
 use super::flow_columns::FlowParser;
 use super::links::{self, Link, Links};
 use super::load::Configuration;
@@ -48,6 +49,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
     let workers = file.workers.count();
+    let fabric = fabric::health(file);
     let tables = match configuration.control() {
         None => {
             let expected = flows.len();
@@ -76,6 +78,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let parts = Parts {
         node: node.clone(),
         slow_path: Arc::clone(&slow_path),
+        fabric,
         workers: told,
         hardware: Box::new(Devices { links, pool, other_vlan, configuration: configuration.clone() }),
         taps,
@@ -91,6 +94,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         AdminServer::start_with(&listen(&running.configuration), Arc::<Running>::clone(&running), flows);
     let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
     let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
+    let refresher = Refresher::begin(&running).map_err(NodeError::Thread)?;
     let workers = start_workers(&running, eal, ports, &node, pool)?;
     running.set_state(NodeState::Ready);
     tracing::info!(
@@ -118,7 +122,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     tracing::info!(drain_ms = file.drain_ms, "draining");
     service::drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
     let failed = workers.stop();
-    drop((admin, takeover));
+    drop((admin, takeover, refresher));
     if failed > 0 {
         return Err(NodeError::Worker(failed));
     }
@@ -177,6 +181,9 @@ fn start_workers(
         let (core, told) = running.workers[at].clone();
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.watch_drops(Box::new(running.taps.drops()));
+        if let Some(health) = &running.fabric {
+            turned.set_fabric_health(Arc::clone(health));
+        }
         let mut worker = Worker {
             node: turned,
             buffers: Box::new(pool),
