@@ -78,7 +78,7 @@ pub enum LabCommand {
     /// Between a node and the log
     #[command(hide = true)]
     Relay(RelayArgs),
-    /// Holds one thread of a process still
+    /// Holds the threads of a process still that have a name
     #[command(hide = true)]
     Halt(HaltArgs),
     /// Removes a lab whose owner is gone
@@ -141,7 +141,8 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
-    /// Three NATS servers keep the log: this program, nats-server 2.15 or newer (`scripts/nats.sh path` names one). Flows come from the control plane then
+    /// Three NATS servers keep the log: this program, nats-server 2.15 or newer (`scripts/nats.sh path` names one). Flows come from
+    /// the control plane then
     #[arg(long, value_name = "PROGRAM")]
     pub nats: Option<PathBuf>,
 
@@ -344,14 +345,14 @@ pub struct RelayArgs {
     pub to: PathBuf,
 }
 
-/// A thread that is held still.
+/// Threads that are held still.
 #[derive(Debug, Args)]
 pub struct HaltArgs {
     /// The process
     #[arg(long)]
     pub process: i32,
 
-    /// The thread's name
+    /// The threads' name
     #[arg(long)]
     pub thread: String,
 }

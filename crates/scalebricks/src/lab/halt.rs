@@ -1,4 +1,4 @@
-//! Holds one thread of a process still, while all its others go on.
+//! Holds the threads of a process still that have a name, while all its others go on.
 
 use super::LabError;
 use super::args::HaltArgs;
@@ -9,18 +9,21 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// Holds a thread still until it is told to stop, as a debugger would. Prints `ready` once the thread stands still. However this
-/// process ends, the thread goes on then: the kernel lets go of what a dead debugger held.
+/// Holds threads still until it is told to stop, as a debugger would. Prints `ready` once they stand still. However this process ends,
+/// they go on then: the kernel lets go of what a dead debugger held.
 ///
 /// # Errors
-/// [`LabError::Setup`] if there is no such thread, or it may not be held.
+/// [`LabError::Setup`] if there is no such thread, or one may not be held.
 pub fn run(args: &HaltArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
     let failed = |what: String| LabError::Setup { what: format!("cannot hold {}: {what}", args.thread) };
-    let thread = thread_of(args.process, &args.thread)
-        .ok_or_else(|| failed(format!("process {} has no such thread", args.process)))?;
-    let thread = Pid::from_raw(thread);
-    ptrace::seize(thread, Options::empty()).map_err(|error| failed(error.to_string()))?;
-    ptrace::interrupt(thread).map_err(|error| failed(error.to_string()))?;
+    let threads = threads_of(args.process, &args.thread);
+    if threads.is_empty() {
+        return Err(failed(format!("process {} has no such thread", args.process)));
+    }
+    for thread in threads.into_iter().map(Pid::from_raw) {
+        ptrace::seize(thread, Options::empty()).map_err(|error| failed(error.to_string()))?;
+        ptrace::interrupt(thread).map_err(|error| failed(error.to_string()))?;
+    }
     console.result("ready")?;
     while interrupt.check().is_ok() {
         thread::sleep(Duration::from_millis(10));
@@ -28,14 +31,14 @@ pub fn run(args: &HaltArgs, console: &Console, interrupt: &Interrupt) -> Result<
     Ok(status::SUCCESS)
 }
 
-/// The first thread of a process with a name.
-fn thread_of(process: i32, name: &str) -> Option<i32> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+/// The threads of a process with a name.
+fn threads_of(process: i32, name: &str) -> Vec<i32> {
     let is_it = |id: &i32| {
         let named = fs::read_to_string(format!("/proc/{process}/task/{id}/comm"));
         named.is_ok_and(|named| named.trim_end() == name)
     };
-    threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_it)
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_it).collect()
 }
 
 #[cfg(test)]
@@ -45,19 +48,27 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_thread_is_found_by_its_name() {
-        let (end, ended) = mpsc::channel::<()>();
-        let held = thread::Builder::new().name("held-still".to_owned());
+    fn threads_are_found_by_their_name() {
         let (told, tells) = mpsc::channel();
-        let held = held.spawn(move || {
-            told.send(()).unwrap();
-            let _ = ended.recv();
-        });
-        tells.recv().unwrap();
+        let held: Vec<_> = (0..2)
+            .map(|_| {
+                let (end, ended) = mpsc::channel::<()>();
+                let told = told.clone();
+                let wait = move || {
+                    told.send(()).unwrap();
+                    let _ = ended.recv();
+                };
+                (end, thread::Builder::new().name("held-still".to_owned()).spawn(wait).unwrap())
+            })
+            .collect();
+        held.iter().for_each(|_| tells.recv().unwrap());
         let own = i32::try_from(process::id()).unwrap();
-        assert!(thread_of(own, "held-still").is_some_and(|thread| thread != own));
-        assert_eq!(thread_of(own, "not-there"), None);
-        drop(end);
-        held.unwrap().join().unwrap();
+        let found = threads_of(own, "held-still");
+        assert!(found.len() == 2 && !found.contains(&own), "{found:?}");
+        assert!(threads_of(own, "not-there").is_empty() && threads_of(-1, "held-still").is_empty());
+        for (end, thread) in held {
+            drop(end);
+            thread.join().unwrap();
+        }
     }
 }

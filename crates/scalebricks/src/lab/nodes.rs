@@ -106,7 +106,7 @@ impl Processes<'_> {
         self.own(&name, &line, &self.plan.switch())?.await_word("ready", self.interrupt)
     }
 
-    /// Starts what holds a thread of a process still.
+    /// Starts what holds the threads of a process still that have this name.
     ///
     /// # Errors
     /// As [`Process::await_word`].

@@ -17,6 +17,9 @@ type Done = Result<(), LabError>;
 /// The thread that forwards at a node with one worker.
 const WORKER: &str = "worker-0";
 
+/// The threads of a node's control plane.
+const CONTROL: &str = "control";
+
 /// How long a server of the log is away.
 const SERVER_AWAY: Duration = Duration::from_secs(4);
 
@@ -150,11 +153,19 @@ pub fn heal_all_links(scene: &mut Scene<'_, '_>) -> Done {
     set_all_links(scene, true)
 }
 
-pub fn stop_worker(scene: &mut Scene<'_, '_>) -> Done {
+fn hold(scene: &mut Scene<'_, '_>, threads: &str) -> Done {
     let node = scene.process(scene.place.node)?;
-    let holder = scene.lab.processes().halt(node, WORKER)?;
+    let holder = scene.lab.processes().halt(node, threads)?;
     scene.held.push(holder);
     Ok(())
+}
+
+pub fn stop_worker(scene: &mut Scene<'_, '_>) -> Done {
+    hold(scene, WORKER)
+}
+
+pub fn stop_control(scene: &mut Scene<'_, '_>) -> Done {
+    hold(scene, CONTROL)
 }
 
 pub fn let_go(scene: &mut Scene<'_, '_>) -> Done {

@@ -76,6 +76,8 @@ pub enum LooksAt {
     Packets,
     /// And whether both directions of each of the node's flows are at one node, which is another.
     Heirs,
+    /// And whether a packet arrived that was sent 10 s before: the node's lease had run out, so it was not to forward it.
+    Stale,
 }
 
 /// Who keeps the log.
@@ -228,9 +230,19 @@ pub const ALL: &[Outage] = &[
         ..NODE
     },
     Outage {
+        name: "control-stopped",
+        title: "control plane of a node stopped, its worker not",
+        lasts_s: 15,
+        make: acts::stop_control,
+        undo: acts::let_go,
+        looks_at: LooksAt::Stale,
+        ..NODE
+    },
+    Outage {
         name: "node-stopped",
         title: "node stopped, and resumed",
         lasts_s: 30,
+        looks_at: LooksAt::Stale,
         make: acts::stop_node,
         undo: acts::resume_node,
         ..NODE

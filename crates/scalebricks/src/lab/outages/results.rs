@@ -1,6 +1,6 @@
 //! What outages came to: a row for each, as JSON, as a table of the page, and in a few words.
 
-use super::list::{GOAL, HARM, Outage, Place, Recovers, WANTED};
+use super::list::{GOAL, HARM, LooksAt, Outage, Place, Recovers, WANTED};
 use super::loads;
 use super::track::{Damage, Moments};
 use crate::lab::plan::{Driver, Plan};
@@ -82,7 +82,7 @@ pub struct Row {
     pub wrong_packets: u64,
     /// Packets that arrived more than once.
     pub doubled: u64,
-    /// Packets that a node forwarded after it had kept them for 10 s or more.
+    /// Packets that arrived 10 s after they were sent, or later: somebody kept them.
     pub stale: u64,
     /// Error Indications for tunnels that are there.
     pub error_indications: u64,
@@ -203,11 +203,12 @@ impl Row {
             failures: cluster.wrong,
             is_over: cluster.is_over,
         };
-        row.judge(outage.recovers, all, &loads.transfers.failed);
+        row.judge(outage, all, &loads.transfers.failed);
         row
     }
 
-    fn judge(&mut self, recovers: Recovers, all: Damage, transfers: &[String]) {
+    fn judge(&mut self, outage: &Outage, all: Damage, transfers: &[String]) {
+        let recovers = outage.recovers;
         let failures = &mut self.failures;
         let mut must = |is_so: bool, what: String| {
             if !is_so {
@@ -228,6 +229,10 @@ impl Row {
         );
         must(self.wrong_packets == 0, format!("{} packets at the wrong phone or tunnel", self.wrong_packets));
         must(self.doubled == 0, format!("{} packets arrived more than once", self.doubled));
+        must(
+            self.stale == 0 || outage.looks_at != LooksAt::Stale,
+            format!("{} packets were forwarded 10 s after they were sent", self.stale),
+        );
         must(self.error_indications == 0, format!("{} Error Indications", self.error_indications));
         must(
             self.view_changes <= self.view_changes_allowed,
@@ -452,6 +457,12 @@ mod tests {
         for number in [50, 5, 190] {
             assert!(!row("control-pair", 0, |lost| lost == number, Cluster::default()).passed);
         }
+        let outage = list::ALL.iter().find(|outage| outage.name == "node-stopped").unwrap();
+        let mut stale = row("node-stopped", 0, none, Cluster::default());
+        assert!(stale.passed);
+        stale.stale = 1;
+        stale.judge(outage, Damage::default(), &[]);
+        assert!(!stale.passed, "forwarded without a lease");
         let undone = row("ran-switch", 0, |number| (20..170).contains(&number), Cluster::default());
         assert!(undone.passed && undone.recovery_s < 3.0, "while it lasts nobody can help: {undone:?}");
     }
