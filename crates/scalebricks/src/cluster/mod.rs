@@ -39,7 +39,7 @@
 
 mod accept;
 mod actor;
-mod beating;
+pub mod beating;
 mod calling;
 pub mod counters;
 pub mod daemon;
