@@ -413,8 +413,8 @@ pub async fn live(
 /// Something came that is no message.
 fn sign(inbox: &Inbox, event: Event) {
     match event {
-        Event::Beat { from, payload } => match Beat::decode(&payload) {
-            Ok(beat) => inbox.beat(from, beat),
+        Event::Beat { from, payload, sent_after } => match Beat::decode(&payload) {
+            Ok(beat) => inbox.beat_sent_after(from, beat, sent_after),
             Err(error) => tracing::debug!(from = from.get(), %error, "cannot decode heartbeat"),
         },
         Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
