@@ -34,7 +34,7 @@ pub use reports::REPORT_EVERY;
 use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
-use crate::membership::{self, Beat, Membership, View};
+use crate::membership::{self, Beat, Fitness, Membership, View};
 use crate::partition::{EntryError, Partition};
 use crate::record::{Call, Closure, Repin, Reshape};
 use crate::shape::{Known, Shape};
@@ -269,6 +269,11 @@ impl<T: Tables> Agent<T> {
     /// A heartbeat was received.
     pub fn beat(&mut self, from: NodeId, beat: &Beat, now: Duration) {
         self.membership.heard(from, beat, now);
+    }
+
+    /// How fit this node is, from now on.
+    pub const fn set_fitness(&mut self, fitness: Fitness) {
+        self.membership.set_fitness(fitness);
     }
 
     /// A pulse of a node came through the engine.

@@ -1,5 +1,6 @@
 //! The heartbeat: what a node says about itself and about whom it hears.
 
+use super::fitness::Fitness;
 use crate::record::DecodeError;
 use scalebricks_types::NodeSet;
 
@@ -10,8 +11,8 @@ pub struct HearingReport {
     pub epoch: u64,
     /// Nodes whose heartbeats the sender received in the last [`HEARING`](super::HEARING), whatever their life.
     pub hears: NodeSet,
-    /// 0 if the sender can do its work. Other values are reserved.
-    pub fitness: u8,
+    /// Whether the sender can do its work, and if not, why.
+    pub fitness: Fitness,
     /// Nodes to which the sender grants their leases: members that are alive in that view, in the life in which the sender hears
     /// them. See [`crate::lease`].
     pub grants: NodeSet,
@@ -34,14 +35,14 @@ const REPORT_BYTES: usize = LIFE_BYTES + 8 + 32 + 1 + 32;
 
 impl Beat {
     /// The heartbeat as bytes: life `u64`; with a report also epoch `u64`, the sets of nodes heard and of grants as four `u64` each
-    /// (bit n of word w is node 64w + n), fitness `u8`. Integers are little-endian.
+    /// (bit n of word w is node 64w + n), [`Fitness::bits`] `u8`. Integers are little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.life.to_le_bytes().to_vec();
         if let Some(report) = self.report {
             out.extend_from_slice(&report.epoch.to_le_bytes());
             let sets = [report.hears, report.grants];
             out.extend(sets.iter().flat_map(|set| set.words()).flat_map(u64::to_le_bytes));
-            out.push(report.fitness);
+            out.push(report.fitness.bits());
         }
         out
     }
@@ -61,7 +62,8 @@ impl Beat {
             (&[epoch, a, b, c, d, e, f, g, h], &[fitness]) => {
                 let [hears, grants] = [[a, b, c, d], [e, f, g, h]]
                     .map(|words| NodeSet::from_words(words.map(u64::from_le_bytes)));
-                let report = HearingReport { epoch: u64::from_le_bytes(epoch), hears, fitness, grants };
+                let (epoch, fitness) = (u64::from_le_bytes(epoch), Fitness::from_bits(fitness));
+                let report = HearingReport { epoch, hears, fitness, grants };
                 Ok(Self { life, report: Some(report) })
             }
             _ if bytes.len() < REPORT_BYTES => Err(DecodeError::Truncated(0)),
@@ -72,6 +74,7 @@ impl Beat {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fitness::Unfitness;
     use super::*;
     use proptest::prelude::*;
     use scalebricks_types::NodeId;
@@ -83,6 +86,7 @@ mod tests {
         fn a_beat_survives_its_bytes(life: u64, epoch: u64, fitness: u8, nodes: Vec<u8>, granted: Vec<u8>) {
             let hears: NodeSet = nodes.iter().copied().map(NodeId::new).collect();
             prop_assert!((0..=255).all(|node| hears.contains(NodeId::new(node)) == nodes.contains(&node)));
+            let fitness = Fitness::from_bits(fitness);
             let grants = granted.iter().copied().map(NodeId::new).collect();
             let beat = Beat { life, report: Some(HearingReport { epoch, hears, fitness, grants }) };
             prop_assert_eq!(Beat::decode(&beat.encode()), Ok(beat));
@@ -102,7 +106,8 @@ mod tests {
     fn the_encoding_does_not_change() {
         let hears = [NodeId::new(1), NodeId::new(64), NodeId::new(255)].into_iter().collect();
         let grants = [NodeId::new(8), NodeId::new(200)].into_iter().collect();
-        let beat = Beat { life: 2, report: Some(HearingReport { epoch: 3, hears, fitness: 4, grants }) };
+        let fitness = Fitness::FIT.with(Unfitness::Fabric);
+        let beat = Beat { life: 2, report: Some(HearingReport { epoch: 3, hears, fitness, grants }) };
         let mut bytes = [0; 81];
         (bytes[0], bytes[8], bytes[80]) = (2, 3, 4);
         (bytes[49], bytes[73]) = (1, 1);

@@ -3,6 +3,7 @@
 //! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`.
 
 use super::beat::{Beat, HearingReport};
+use super::fitness::Fitness;
 use super::hearing::Hearing;
 use super::pulses::{PULSE, PULSELESS, Pulses};
 use super::returning::Returning;
@@ -38,7 +39,7 @@ pub struct Membership {
     revision: Option<Revision>,
     hearing: Hearing,
     pulses: Pulses,
-    fitness: u8,
+    fitness: Fitness,
     last_poll: Duration,
     next_beat: Duration,
     last_beat: Duration,
@@ -63,7 +64,7 @@ impl Membership {
             revision,
             hearing: Hearing::default(),
             pulses: Pulses::new(me),
-            fitness: 0,
+            fitness: Fitness::FIT,
             last_poll: now,
             next_beat: now,
             last_beat: Duration::ZERO,
@@ -104,8 +105,8 @@ impl Membership {
         self.view.member(self.me).is_some_and(|member| member.is_alive && member.life == self.life)
     }
 
-    /// How fit this node is, to be sent with its heartbeats: 0 is fit, other values are reserved.
-    pub const fn set_fitness(&mut self, fitness: u8) {
+    /// How fit this node is, to be sent with its heartbeats.
+    pub const fn set_fitness(&mut self, fitness: Fitness) {
         self.fitness = fitness;
     }
 

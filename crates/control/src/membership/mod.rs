@@ -9,6 +9,7 @@
 //! Why these rules, and why they cannot cycle: `docs/adr/0028-membership-by-witnesses.md`.
 
 mod beat;
+mod fitness;
 mod hearing;
 mod machine;
 mod placement;
@@ -18,6 +19,7 @@ mod tenures;
 mod view;
 
 pub use beat::{Beat, HearingReport};
+pub use fitness::{Fitness, Respect, Unfitness};
 pub use machine::{Action, Membership};
 pub use placement::{Placement, PlacementError, Standby};
 pub use pulses::{PULSE, PULSELESS};

@@ -134,6 +134,7 @@ impl<T: Tables> Actor<T> {
                 self.happened(event, now);
             }
             self.place();
+            self.agent.set_fitness(self.shared.fitness());
             self.route(now);
             for action in self.agent.poll(now) {
                 self.act(action);

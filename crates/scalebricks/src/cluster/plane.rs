@@ -19,7 +19,7 @@ use scalebricks_control::agent::{Agent, AgentStats};
 use scalebricks_control::courier::ProcessId;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
-use scalebricks_control::membership::{Beat, View};
+use scalebricks_control::membership::{Beat, Fitness, View};
 use scalebricks_control::record::Session;
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
@@ -27,7 +27,7 @@ use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -86,6 +86,8 @@ pub(super) struct Shared {
     pub(super) placed: ArcSwap<Placed>,
     pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
+    /// [`Fitness::bits`] of this node.
+    fitness: AtomicU8,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
@@ -98,6 +100,11 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
+    }
+
+    /// How fit this node is.
+    pub(super) fn fitness(&self) -> Fitness {
+        Fitness::from_bits(self.fitness.load(Ordering::Relaxed))
     }
 
     /// The record of membership is now this one. An older one than known is passed over.
@@ -179,6 +186,7 @@ impl ControlPlane {
             placed: ArcSwap::from_pointee(placed),
             repins: Repins::default(),
             has_caught_up: AtomicBool::new(false),
+            fitness: AtomicU8::new(Fitness::FIT.bits()),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
@@ -231,6 +239,17 @@ impl ControlPlane {
     /// Whether this node's tables hold all they are to hold.
     pub fn has_caught_up(&self) -> bool {
         self.shared.has_caught_up.load(Ordering::Relaxed)
+    }
+
+    /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
+    /// thread; costs one store.
+    pub fn set_fitness(&self, fitness: Fitness) {
+        self.shared.fitness.store(fitness.bits(), Ordering::Relaxed);
+    }
+
+    /// What [`ControlPlane::set_fitness`] was told last; fit before.
+    pub fn fitness(&self) -> Fitness {
+        self.shared.fitness()
     }
 
     /// Keys of the cluster, as the owners told of their partitions a moment ago.
