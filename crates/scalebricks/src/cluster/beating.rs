@@ -63,7 +63,6 @@ impl Beating {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scalebricks_control::membership::Fitness;
     use scalebricks_types::NodeId;
 
     /// A node that is busy reports whom it hears now, not whom it heard when it was asked.
