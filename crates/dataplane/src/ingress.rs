@@ -77,6 +77,9 @@ impl<P: PacketBuf> Node<P> {
         if self.steering.is_empty() {
             return;
         }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.steering);
+        }
         self.steering.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; LANES];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
@@ -93,6 +96,9 @@ impl<P: PacketBuf> Node<P> {
     pub(crate) fn look_up(&mut self) {
         if self.looking_up.is_empty() {
             return;
+        }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.looking_up);
         }
         self.looking_up.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; LANES];
@@ -119,7 +125,8 @@ impl<P: PacketBuf> Node<P> {
     fn refuse(&mut self, work: Work<'_, P>, reason: DropReason) {
         match reason {
             DropReason::UnknownFlow => {
-                self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow);
+                let why = Why::UnknownFlow(*work.key);
+                self.punt(work.packet, work.parsed.output.opposite(), why);
             }
             _ => self.drop_packet(work.packet, reason),
         }
@@ -196,6 +203,9 @@ impl<P: PacketBuf> Node<P> {
             None => self.drop_packet(packet, DropReason::BadFabricMac),
             Some(mac) if mac.node != self.config.id => self.drop_packet(packet, DropReason::OtherMac),
             Some(mac) if mac.phase == Phase::Indirect && mac.output_node != self.config.id => {
+                if !self.may_forward {
+                    return self.drop_packet(packet, DropReason::NoLease);
+                }
                 self.send_fabric(packet, mac.second_phase());
             }
             Some(mac) => self.receive_for_here(packet, mac, now),

@@ -7,6 +7,7 @@ use crate::fabric_mac::OutputPort;
 use crate::node::Node;
 use crate::reason::DropReason;
 use scalebricks_io::PacketBuf;
+use scalebricks_types::FlowKey;
 use std::net::IpAddr;
 
 /// Packets that may wait for the slow path in one turn; more are dropped as [`DropReason::SlowPathFull`].
@@ -19,8 +20,8 @@ pub enum Why {
     NoFlow(DropReason),
     /// It is finished but for the address of this next hop.
     Unresolved(IpAddr),
-    /// Its flow is unknown, and it is for this node to say so.
-    UnknownFlow,
+    /// Its flow, with this key, is unknown, and it is for this node to say so.
+    UnknownFlow(FlowKey),
 }
 
 impl Why {
@@ -29,7 +30,7 @@ impl Why {
         match self {
             Self::NoFlow(reason) => reason,
             Self::Unresolved(_) => DropReason::Unresolved,
-            Self::UnknownFlow => DropReason::UnknownFlow,
+            Self::UnknownFlow(_) => DropReason::UnknownFlow,
         }
     }
 }

@@ -61,7 +61,8 @@ impl Ground {
             | DropReason::MalformedInner
             | DropReason::NoRoute
             | DropReason::Unresolved
-            | DropReason::SlowPathFull => false,
+            | DropReason::SlowPathFull
+            | DropReason::NoLease => false,
         }
     }
 
