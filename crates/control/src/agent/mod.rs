@@ -113,6 +113,8 @@ pub struct AgentStats {
     pub begun_anew: u64,
     /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
     pub rewound: u64,
+    /// Times that a call had to wait, as a removed node might still forward one of its keys for another flow.
+    pub calls_delayed: u64,
 }
 
 /// A node's part. See the [module](self).
@@ -435,6 +437,11 @@ impl<T: Tables> Agent<T> {
             partitions = self.owned.keys().copied().collect();
         }
         let looked_at = partitions.clone();
+        for partition in &looked_at {
+            if let Some(ownership) = self.owned.get_mut(partition) {
+                ownership.pass(now, self.rebind_after);
+            }
+        }
         while !partitions.is_empty() {
             let mut again = BTreeSet::new();
             for partition in partitions {

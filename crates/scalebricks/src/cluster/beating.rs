@@ -85,7 +85,8 @@ mod tests {
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
         let (beating, same, other) = (Beating::default(), NodeId::new(7), NodeId::new(8));
         let beat = |life| Beat { life, report: None };
-        [same, other].map(|node| inbox.beat(node, beat(1)));
+        inbox.beat(same, beat(1));
+        inbox.beat(other, beat(1));
         let (asked, grants) = (Instant::now(), [same, other].into_iter().collect());
         let report = HearingReport { grants, ..HearingReport::default() };
         beating.asked(Beat { life: 1, report: Some(report) }, &inbox.beats, asked);

@@ -4,7 +4,7 @@ use super::NodeError;
 use super::config::ControlFile;
 use super::errors::{Owners, OwnersByPlane};
 use super::load::Configuration;
-use crate::admin::model::ControlStats;
+use crate::admin::model::{ControlStats, LeaseView};
 use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
@@ -109,7 +109,14 @@ impl Source {
     pub fn control_stats(&self) -> Option<ControlStats> {
         match self {
             Self::List(_) => None,
-            Self::Control(daemon) => Some((daemon.plane()?.stats(), daemon.mesh_stats()).into()),
+            Self::Control(daemon) => {
+                let plane = daemon.plane()?;
+                let lease = plane.lease().map(|(state, left)| LeaseView {
+                    state: state.name().to_owned(),
+                    forwards_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+                });
+                Some(ControlStats { lease, ..(plane.stats(), daemon.mesh_stats()).into() })
+            }
         }
     }
 
