@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`fabric_mac`] | what a destination MAC says inside the cluster |
-//! | [`fabric_health`] | whom a node hears and reaches over the fabric, and the ways round what is broken |
+//! | [`fabric_health`], `probing` | whom a node hears and reaches over the fabric, and the ways round what is broken |
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
@@ -48,6 +48,7 @@ mod own;
 pub mod pinned;
 mod plain;
 pub mod policy;
+mod probing;
 pub mod punt;
 pub mod reason;
 pub mod role;

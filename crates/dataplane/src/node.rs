@@ -21,6 +21,7 @@ use crate::identification::Identifications;
 use crate::lease::Lease;
 use crate::own::OwnAddresses;
 use crate::policy::Policy;
+use crate::probing::Prober;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
 use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
@@ -157,6 +158,12 @@ pub struct Node<P: PacketBuf> {
     pub(crate) outer: OuterV4Template,
     /// State of the generator that draws VLB's intermediate nodes.
     pub(crate) random: u64,
+    /// If it takes part in probing the fabric.
+    pub(crate) prober: Option<Box<Prober>>,
+    /// When it has to look after that again.
+    pub(crate) probing_due: Duration,
+    /// Whether some node is not sent to directly.
+    pub(crate) goes_round: bool,
 }
 
 impl<P: PacketBuf> std::fmt::Debug for Node<P> {
@@ -204,6 +211,9 @@ impl<P: PacketBuf> Node<P> {
             fabric_queue: VecDeque::new(),
             outer,
             random,
+            prober: None,
+            probing_due: Duration::MAX,
+            goes_round: false,
         }
     }
 
@@ -216,6 +226,10 @@ impl<P: PacketBuf> Node<P> {
         self.may_forward = self.lease.as_ref().is_none_or(|lease| lease.may_forward(now));
         if !self.may_forward {
             self.drop_waiting();
+        }
+        if now >= self.probing_due {
+            // First, while the fabric has room: a congested one is not a broken one.
+            self.look_after_fabric(now);
         }
         let mut moved = self.flush_fabric();
         moved += bursts(FABRIC_BURSTS, || self.receive_fabric(now));
@@ -352,9 +366,16 @@ impl<P: PacketBuf> Node<P> {
         }
     }
 
-    /// Sends a frame over the fabric to where `mac` says.
+    /// Sends a frame over the fabric to where `mac` says, over a third node if the way there is broken.
     #[inline(always)]
-    pub(crate) fn send_fabric(&mut self, mut packet: P, mac: FabricMac) {
+    pub(crate) fn send_fabric(&mut self, packet: P, mac: FabricMac) {
+        let mac = if self.goes_round { self.go_round(mac) } else { mac };
+        self.send_directly(packet, mac);
+    }
+
+    /// Sends a frame over the fabric to the node that `mac` names, whatever is known of the way there.
+    #[inline(always)]
+    pub(crate) fn send_directly(&mut self, mut packet: P, mac: FabricMac) {
         let own = self.own_fabric[mac.port as usize];
         if !scalebricks_wire::ethernet::set_addresses(packet.data_mut(), mac.encode(), own) {
             return self.drop_packet(packet, DropReason::Truncated);

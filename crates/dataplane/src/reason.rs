@@ -105,6 +105,8 @@ reasons! {
     EncodedMacOutside = "encoded_mac_outside",
     /// A frame on the fabric whose address is none of ours.
     BadFabricMac = "bad_fabric_mac",
+    /// A probe of the fabric that no node of this cluster made for this node, or at a node that takes no part in probing.
+    BadProbe = "bad_probe",
     /// A non-first fragment whose first fragment did not pass here before it.
     FragmentWithoutFirst = "fragment_without_first",
     /// The hint names no node of the cluster.

@@ -27,6 +27,14 @@ pub struct NodeStats {
     pub icmp_sent: u64,
     /// Packets forwarded once more because the FIB here did not hold them and the GPT named another node.
     pub forwarded_again: u64,
+    /// Packets sent to another node over a third, because the direct way was broken. Counted where they go round.
+    pub relayed: u64,
+    /// Probes and echoes received from the fabric. They are no frames of `fabric_in`.
+    pub probes_in: u64,
+    /// Probes and echoes sent over the fabric. They are no frames of `fabric_out`.
+    pub probes_out: u64,
+    /// Probes and echoes that were not sent: no buffer, a full port, or a node that asks for too many.
+    pub probes_unsent: u64,
     /// Dropped, by reason.
     pub dropped: DropCounts,
 }
@@ -45,6 +53,10 @@ impl std::ops::AddAssign<&Self> for NodeStats {
             packets_fragmented,
             icmp_sent,
             forwarded_again,
+            relayed,
+            probes_in,
+            probes_out,
+            probes_unsent,
             dropped,
         } = other;
         self.internet_in += internet_in;
@@ -57,6 +69,10 @@ impl std::ops::AddAssign<&Self> for NodeStats {
         self.packets_fragmented += packets_fragmented;
         self.icmp_sent += icmp_sent;
         self.forwarded_again += forwarded_again;
+        self.relayed += relayed;
+        self.probes_in += probes_in;
+        self.probes_out += probes_out;
+        self.probes_unsent += probes_unsent;
         self.dropped += dropped;
     }
 }

@@ -8,6 +8,7 @@ use super::view;
 use scalebricks_control::engine::Engine;
 use scalebricks_control::lease::{self, Deadlines, LeaseState, LeaseTimes, READ_EVERY};
 use scalebricks_control::membership::View;
+use scalebricks_dataplane::fabric_health::HEARING;
 use scalebricks_dataplane::{FabricHealth, Lease};
 use scalebricks_types::NodeId;
 use std::sync::atomic::Ordering;
@@ -137,7 +138,8 @@ impl Keeping {
             let members = view.members().filter(|(_, member)| member.is_alive);
             fabric.set_identity(life, view.epoch(), members.map(|(node, member)| (node, member.life)));
             for (by, at) in fabric.grants_to_me(now) {
-                self.machine.granted(by, view.epoch(), at);
+                // It quotes something that this node said no longer before, in this life.
+                self.machine.granted(by, view.epoch(), at.saturating_sub(HEARING));
             }
         }
         for Granted { by, report, since } in shared.beats.granted(Instant::now()) {

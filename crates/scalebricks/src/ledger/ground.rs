@@ -52,6 +52,7 @@ impl Ground {
             | DropReason::OtherMac
             | DropReason::EncodedMacOutside
             | DropReason::BadFabricMac
+            | DropReason::BadProbe
             | DropReason::NotForGateway
             | DropReason::NotGtpu
             | DropReason::MalformedGtpu

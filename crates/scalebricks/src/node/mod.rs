@@ -9,6 +9,7 @@
 //! | `preflight` | what a start would refuse |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`errors`] | whether it may tell peers that a flow does not exist |
+//! | [`fabric`] | probing the fabric |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
 //! | [`source`] | its tables, and who feeds them |
 //! | [`running`] | the running node as the admin interface sees it |
@@ -16,6 +17,7 @@
 
 pub mod config;
 pub mod errors;
+pub mod fabric;
 pub mod flow_columns;
 pub mod flow_lines;
 pub mod flows;

@@ -9,6 +9,7 @@
 use super::NodeError;
 use super::config::Role;
 use super::errors::Errors;
+use super::fabric::{self, Refresher};
 use super::flow_columns::FlowParser;
 use super::links::{self, Link, Links};
 use super::load::Configuration;
@@ -51,6 +52,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let file = &configuration.node;
     let workers = file.workers.count();
     let lease = Arc::new(if file.control.is_some() { Lease::none() } else { Lease::unlimited() });
+    let fabric = fabric::health(file);
     let tables = match configuration.control() {
         None => {
             let expected = flows.len();
@@ -62,7 +64,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         }
         Some(control) => {
             let (times, lease) = (control.lease, Arc::clone(&lease));
-            let leasing = Leasing { times, lease, fabric: None, start: started };
+            let leasing = Leasing { times, lease, fabric: fabric.clone(), start: started };
             Source::Control(Box::new(control_plane(&configuration, &control, leasing)?))
         }
     };
@@ -84,6 +86,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let parts = Parts {
         node: node.clone(),
         slow_path: Arc::clone(&slow_path),
+        fabric,
         workers: told,
         hardware: Box::new(Devices { links, pool, other_vlan, configuration: configuration.clone() }),
         taps,
@@ -99,6 +102,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         AdminServer::start_with(&listen(&running.configuration), Arc::<Running>::clone(&running), flows);
     let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
     let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
+    let refresher = Refresher::begin(&running).map_err(NodeError::Thread)?;
     let workers = start_workers(&running, eal, ports, &node, pool)?;
     let began = Instant::now();
     if let Source::Control(_) = &running.tables {
@@ -115,7 +119,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     tracing::info!(drain_ms = file.drain_ms, "draining");
     service::drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
     let failed = workers.stop();
-    drop((admin, takeover));
+    drop((admin, takeover, refresher));
     if failed > 0 {
         return Err(NodeError::Worker(failed));
     }
@@ -196,6 +200,9 @@ fn start_workers(
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.watch_drops(Box::new(running.taps.drops()));
         turned.set_lease(Arc::clone(running.slow_path.lease()));
+        if let Some(health) = &running.fabric {
+            turned.set_fabric_health(Arc::clone(health));
+        }
         let mut worker = Worker {
             node: turned,
             buffers: Box::new(pool),

@@ -253,6 +253,14 @@ pub struct NodeCounters {
     pub icmp_sent: u64,
     /// Packets sent on to another node because the flow was not here any more.
     pub forwarded_again: u64,
+    /// Packets sent to another node over a third, because the direct way was broken.
+    pub relayed: u64,
+    /// Probes and echoes received from the fabric; no part of `fabric_in`.
+    pub probes_in: u64,
+    /// Probes and echoes sent over the fabric; no part of `fabric_out`.
+    pub probes_out: u64,
+    /// Probes and echoes that were not sent: no buffer, a full port, or a node that asks for too many.
+    pub probes_unsent: u64,
     /// Dropped, by reason; every reason is there.
     pub dropped: BTreeMap<String, u64>,
 }
@@ -278,6 +286,10 @@ impl From<&NodeStats> for NodeCounters {
             packets_fragmented,
             icmp_sent,
             forwarded_again,
+            relayed,
+            probes_in,
+            probes_out,
+            probes_unsent,
             dropped,
         } = *stats;
         let count = |&reason: &DropReason| (reason.name().to_owned(), dropped.get(reason));
@@ -292,6 +304,10 @@ impl From<&NodeStats> for NodeCounters {
             packets_fragmented,
             icmp_sent,
             forwarded_again,
+            relayed,
+            probes_in,
+            probes_out,
+            probes_unsent,
             dropped: DropReason::ALL.iter().map(count).collect(),
         }
     }

@@ -17,6 +17,8 @@ pub(super) struct File {
     pub worker: Worker,
     #[serde(default)]
     pub dpdk: Dpdk,
+    #[serde(default)]
+    pub fabric: Fabric,
     pub admin_tcp: Option<AdminTcp>,
     pub control: Option<Control>,
     #[serde(default)]
@@ -106,6 +108,12 @@ pub(crate) struct Dpdk {
     pub packets: Option<Spanned<u32>>,
     #[serde(default)]
     pub arguments: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fabric {
+    pub probe_ms: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]
