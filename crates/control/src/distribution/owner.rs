@@ -146,7 +146,7 @@ impl Owner {
     pub fn left(&mut self, node: NodeId) {
         let report = self.nodes.remove(&node).and_then(|known| known.report);
         let let_go = report.map_or(Position(0), |report| report.let_go);
-        self.rebinding.removed(node, let_go, &self.partition);
+        self.rebinding.removed(node, let_go);
     }
 
     /// Time passes. `wait`: how long a node that was removed may forward by the tables that it has, see
@@ -180,7 +180,7 @@ impl Owner {
     pub fn entry(&mut self, entry: &LogEntry) -> Result<Applied, EntryError> {
         let shape = self.partition.params();
         let Effects { outcome, gpt, fib, ended, voids, calls } = self.partition.apply(entry)?;
-        self.rebinding.ended(entry.position, &ended, &self.partition);
+        self.rebinding.ended(entry.position, &ended);
         for (node, update) in &fib {
             if let Some(known) = self.nodes.get_mut(node) {
                 let sets = update.ops.iter().filter(|op| matches!(op, FibOp::Set(..)));

@@ -42,18 +42,20 @@ pub(super) struct Rebinding {
     forgotten: Position,
     /// The first entry that gave a key to another flow which a removed node may forward for the one before.
     held: Option<Position>,
+    /// Something happened that may change that.
+    is_new: bool,
 }
 
 impl Rebinding {
     /// A node is not alive any more. It reported to have let go of what entries up to `let_go` took away.
-    pub(super) fn removed(&mut self, node: NodeId, let_go: Position, partition: &Partition) {
+    pub(super) fn removed(&mut self, node: NodeId, let_go: Position) {
         let removal = Removal { let_go, until: None, back: None, is_over: false };
         let known = self.removals.entry(node).or_insert(removal);
         if known.back.is_some() {
             // Once more, before it had let go of what it held the first time.
             *known = Removal { let_go: known.let_go.min(let_go), ..removal };
         }
-        self.hold(partition);
+        self.is_new = true;
     }
 
     /// A node is alive, in another life than before, or for the first time that is known here. It may have been removed before. Until it
@@ -66,6 +68,7 @@ impl Rebinding {
             // It had no lease any more, and catches up before it forwards.
             self.removals.remove(&node);
         }
+        self.is_new = true;
     }
 
     /// Time passes. `wait`: how long a removed node may forward, by this clock. `let_go`: what each living node has let go of, in its
@@ -78,7 +81,6 @@ impl Rebinding {
         partition: &Partition,
     ) {
         let mut floor = partition.position();
-        let mut ends = false;
         for (node, let_go) in let_go {
             floor = floor.min(let_go);
             if let Some(removal) = self.removals.get_mut(&node)
@@ -87,18 +89,17 @@ impl Rebinding {
                 removal.is_over = true;
             }
         }
+        let before = self.active().count();
         for removal in self.removals.values_mut().filter(|removal| !removal.is_over) {
             let until = *removal.until.get_or_insert(now + wait);
             removal.is_over = removal.back.is_none() && now >= until;
         }
-        self.removals.retain(|_, removal| {
-            ends |= removal.is_over;
-            !(removal.is_over && removal.back.is_some())
-        });
+        self.is_new |= self.active().count() < before;
+        self.removals.retain(|_, removal| !(removal.is_over && removal.back.is_some()));
         let held = self.active().map(|removal| removal.let_go).min();
         self.forget(held.map_or(floor, |held| held.min(floor)));
-        if ends && self.held.is_some() {
-            self.hold(partition);
+        if std::mem::take(&mut self.is_new) {
+            self.held = self.first_held(partition);
         }
     }
 
@@ -124,7 +125,7 @@ impl Rebinding {
     }
 
     /// The entry at `position` ended what keys were of.
-    pub(super) fn ended(&mut self, position: Position, ended: &[Ended], partition: &Partition) {
+    pub(super) fn ended(&mut self, position: Position, ended: &[Ended]) {
         for Ended { key, flow } in ended {
             self.ended.entry(*key).or_default().push((position, *flow));
             self.order.push_back((position, *key));
@@ -135,24 +136,20 @@ impl Rebinding {
             self.forgotten = at;
             self.forget_one(at, &key);
         }
-        if !ended.is_empty() && self.active().next().is_some() {
-            self.hold(partition);
-        }
+        self.is_new |= !ended.is_empty();
     }
 
-    /// Finds the first entry that came too soon: it was on its way to the log when the node was removed.
-    fn hold(&mut self, partition: &Partition) {
-        let mut held: Option<Position> = None;
-        if let Some(let_go) = self.active().map(|removal| removal.let_go).min() {
-            for (key, flows) in &self.ended {
-                let Some((session, _)) = partition.session(key) else { continue };
-                let is_held = |(at, flow): &&(Position, FlowId)| *at > let_go && *flow != session.flow();
-                if let Some((at, _)) = flows.iter().find(is_held) {
-                    held = Some(held.map_or(*at, |held| held.min(*at)));
-                }
-            }
-        }
-        self.held = held;
+    /// The first entry that came too soon: it was on its way to the log when a node was removed that is not back. Without one that
+    /// is back nothing counts as settled anyway.
+    fn first_held(&self, partition: &Partition) -> Option<Position> {
+        let away = self.active().filter(|removal| removal.back.is_none());
+        let let_go = away.map(|removal| removal.let_go).min()?;
+        let ended_early = |(key, flows): (&FlowKey, &Vec<(Position, FlowId)>)| {
+            let (session, _) = partition.session(key)?;
+            let is_held = |(at, flow): &&(Position, FlowId)| *at > let_go && *flow != session.flow();
+            flows.iter().find(is_held).map(|(at, _)| *at)
+        };
+        self.ended.iter().filter_map(ended_early).min()
     }
 
     /// The position before which the partition must not count as settled, if there is one: an entry gave a key to another flow that a
