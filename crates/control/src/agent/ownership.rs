@@ -129,6 +129,7 @@ impl Ownership {
         }
         self.last = last;
         let mut owner = Owner::new(partition);
+        owner.loaded_to(last);
         if let Some(last) = self.lost {
             owner.rewind(last);
         }
@@ -143,6 +144,13 @@ impl Ownership {
         let last = self.last;
         let owner = self.owner_mut().filter(|owner| owner.partition().position() >= last);
         owner.map_or_else(Vec::new, |owner| owner.messages(now))
+    }
+
+    /// Time passes: see [`Owner::pass`].
+    pub(super) fn pass(&mut self, now: Duration, rebind_after: Duration) {
+        if let Some(owner) = self.owner_mut() {
+            owner.pass(now, rebind_after);
+        }
     }
 
     /// Nodes come and go.

@@ -203,7 +203,9 @@ impl Membership {
     fn beat(&self, now: Duration) -> Beat {
         let mut hears: NodeSet = self.hearing.set(now);
         hears.insert(self.me);
-        let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now };
+        let grants = self.witnesses(now).collect();
+        let report =
+            HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
         let is_understood = self.view.spoken() >= Version::WITNESSES;
         Beat { life: self.life, report: is_understood.then_some(report) }
     }

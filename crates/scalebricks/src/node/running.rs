@@ -104,6 +104,11 @@ impl Running {
         }
     }
 
+    /// Whether its tables hold all they are to hold, and it has a lease that lets it claim its addresses.
+    pub fn may_become_ready(&self) -> bool {
+        self.tables.is_complete() && self.slow_path.lease().may_claim(self.started.elapsed())
+    }
+
     /// What it does from now on.
     pub fn set_state(&self, state: NodeState) {
         self.state.store(state as u8, Ordering::Relaxed);
@@ -248,6 +253,6 @@ impl Inspect for Running {
     }
 
     fn is_ready(&self) -> bool {
-        self.state() == NodeState::Ready && self.tables.is_complete()
+        self.state() == NodeState::Ready && self.may_become_ready()
     }
 }

@@ -132,10 +132,26 @@ pub struct ControlStats {
     /// Calls that this node, as the owner of their partitions, did not log.
     #[serde(default)]
     pub calls_refused: u64,
+    /// Times that a call had to wait at this node, as the owner of its partition: a node that was removed might still forward one of
+    /// its keys for another flow.
+    #[serde(default)]
+    pub calls_delayed: u64,
+    /// The node's lease.
+    #[serde(default)]
+    pub lease: Option<LeaseView>,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
     pub strangers: BTreeMap<String, u64>,
+}
+
+/// How long the node acts on what it knows without contact to the log and to half of the other members.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseView {
+    /// `held`; `claims_lapsed`: the node forwards, and claims no address; `expired`: it forwards nothing.
+    pub state: String,
+    /// Milliseconds for which the node forwards if nothing renews the lease.
+    pub forwards_ms: u64,
 }
 
 /// How another node is reached.
@@ -169,6 +185,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
         } = plane;
         let mut stats = Self {
             entries,
@@ -185,6 +202,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
             ..Self::default()
         };
         if let Some(MeshStats { peers, strangers }) = mesh {
