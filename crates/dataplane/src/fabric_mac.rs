@@ -9,7 +9,7 @@
 //! | 1 | `0x5b`: marks the cluster's encoded addresses |
 //! | 2 | bits 0–3: [`Phase`]; bit 7: the frame was forwarded once more after a FIB miss |
 //! | 3 | the node the switch delivers to |
-//! | 4 | the node where the packet leaves the cluster, as far as is known |
+//! | 4 | the node where the packet leaves the cluster, as far as is known; of an indirect lookup, the node that looks up |
 //! | 5 | the port where it leaves: [`OutputPort`] |
 //!
 //! A switch needs one entry an address: a node announces every address whose octet 3 is its own
@@ -30,12 +30,21 @@ pub enum Phase {
     Handling = 0,
     /// Find the handling node in the lookup table, then send it there (hash partition).
     Lookup = 1,
-    /// Send it on to the output node without parsing it (VLB).
+    /// Send it on to the output node, which handles it, without parsing it (VLB, and round a broken link).
     Indirect = 2,
+    /// Send it on to the output node, which looks its handling node up, without parsing it (round a broken link).
+    IndirectLookup = 3,
+    /// Answer it: one node finds out whether it reaches another ([`fabric_health`](crate::fabric_health)).
+    Probe = 4,
 }
 
 impl Phase {
-    const ALL: [Self; 3] = [Self::Handling, Self::Lookup, Self::Indirect];
+    const ALL: [Self; 5] = [Self::Handling, Self::Lookup, Self::Indirect, Self::IndirectLookup, Self::Probe];
+
+    /// Whether the addressed node passes the frame on to the output node.
+    pub const fn is_indirect(self) -> bool {
+        matches!(self, Self::Indirect | Self::IndirectLookup)
+    }
 }
 
 /// Where a packet leaves the handling node; which says in which direction it flows.
@@ -69,7 +78,7 @@ pub struct FabricMac {
     pub phase: Phase,
     /// The node the switch delivers to.
     pub node: NodeId,
-    /// The node where the packet leaves; equal to `node` unless the phase is [`Phase::Indirect`].
+    /// The node where the packet leaves, or is looked up; equal to `node` unless the phase [is indirect](Phase::is_indirect).
     pub output_node: NodeId,
     /// The port where it leaves.
     pub port: OutputPort,
@@ -93,9 +102,29 @@ impl FabricMac {
         Self { phase: Phase::Indirect, node, output_node, port, again: false }
     }
 
+    /// The address of probes and echoes for a node.
+    pub const fn probe(node: NodeId) -> Self {
+        Self { phase: Phase::Probe, node, output_node: node, port: OutputPort::Internet, again: false }
+    }
+
+    /// The address of a frame that is to get where this one gets by way of `relay`. An address that is indirect already stays as it
+    /// is: there is never more than one intermediate node.
+    pub const fn by_way_of(self, relay: NodeId) -> Self {
+        let phase = match self.phase {
+            Phase::Handling => Phase::Indirect,
+            Phase::Lookup => Phase::IndirectLookup,
+            Phase::Indirect | Phase::IndirectLookup | Phase::Probe => return self,
+        };
+        Self { phase, node: relay, ..self }
+    }
+
     /// The next address of a frame that reached its intermediate node.
     pub const fn second_phase(self) -> Self {
-        Self { phase: Phase::Handling, node: self.output_node, ..self }
+        let phase = match self.phase {
+            Phase::Lookup | Phase::IndirectLookup => Phase::Lookup,
+            Phase::Handling | Phase::Indirect | Phase::Probe => Phase::Handling,
+        };
+        Self { phase, node: self.output_node, ..self }
     }
 
     /// The six octets.
@@ -121,6 +150,8 @@ impl FabricMac {
             0 => Phase::Handling,
             1 => Phase::Lookup,
             2 => Phase::Indirect,
+            3 => Phase::IndirectLookup,
+            4 => Phase::Probe,
             _ => return None,
         };
         let port = match port {
@@ -142,13 +173,25 @@ impl FabricMac {
     /// Every address that must reach `node` in a cluster of this size: the switch's static entries for its port.
     pub fn announced_by(node: NodeId, size: ClusterSize) -> impl Iterator<Item = MacAddr> {
         let addresses = Phase::ALL.into_iter().flat_map(move |phase| {
-            let outputs = size.nodes().filter(move |&output| phase == Phase::Indirect || output == node);
+            let outputs = size.nodes().filter(move |&output| phase.is_indirect() || output == node);
             outputs.flat_map(move |output_node| {
                 let ports = OutputPort::ALL.into_iter();
                 ports.map(move |port| Self { phase, node, output_node, port, again: false })
             })
         });
-        addresses.flat_map(|mac| [mac.encode(), Self { again: true, ..mac }.encode()])
+        addresses
+            .flat_map(|mac| [mac, Self { again: true, ..mac }])
+            .filter(|mac| mac.exists())
+            .map(Self::encode)
+    }
+
+    /// Whether some node sends to this address: frames are sent once more only to be handled, probes have one address a node.
+    fn exists(&self) -> bool {
+        match self.phase {
+            Phase::Handling | Phase::Indirect => true,
+            Phase::Lookup | Phase::IndirectLookup => !self.again,
+            Phase::Probe => !self.again && self.port == OutputPort::Internet,
+        }
     }
 }
 
@@ -170,8 +213,26 @@ mod tests {
                 assert!(seen.insert(mac), "{mac} announced twice");
             }
         }
-        // A node: (handling + lookup + 5 indirect) x 2 ports x 2 for "again".
-        assert_eq!(seen.len(), 5 * 7 * 2 * 2);
+        // A node: (handling + 5 indirect) x 2 ports x 2 for "again", (lookup + 5 indirect) x 2 ports, and one for probes.
+        assert_eq!(seen.len(), 5 * (6 * 2 * 2 + 6 * 2 + 1));
+    }
+
+    #[test]
+    fn a_frame_gets_over_a_relay_to_where_it_was_to_get() {
+        let size = ClusterSize::new(4).unwrap();
+        let (node, relay) = (NodeId::new(1), NodeId::new(2));
+        let announced: HashSet<MacAddr> = FabricMac::announced_by(relay, size).collect();
+        for port in OutputPort::ALL {
+            let again = FabricMac { again: true, ..FabricMac::handling(node, port) };
+            for mac in [FabricMac::handling(node, port), FabricMac::lookup(node, port), again] {
+                let first = mac.by_way_of(relay);
+                assert!(
+                    first.node == relay && first.phase.is_indirect() && announced.contains(&first.encode())
+                );
+                assert_eq!(FabricMac::decode(first.encode()).unwrap().second_phase(), mac);
+                assert_eq!(first.by_way_of(NodeId::new(3)), first, "one intermediate node at the most");
+            }
+        }
     }
 
     #[test]
@@ -185,7 +246,7 @@ mod tests {
         for octets in [
             [0x02, 0x5c, 0, 1, 1, 0],
             [0x00, 0x5b, 0, 1, 1, 0],
-            [0x02, 0x5b, 3, 1, 1, 0],
+            [0x02, 0x5b, 5, 1, 1, 0],
             [0x02, 0x5b, 0, 1, 1, 2],
             [0x02, 0x5b, 0x40, 1, 1, 0],
         ] {

@@ -77,6 +77,9 @@ impl<P: PacketBuf> Node<P> {
         if self.steering.is_empty() {
             return;
         }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.steering);
+        }
         self.steering.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; LANES];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
@@ -93,6 +96,9 @@ impl<P: PacketBuf> Node<P> {
     pub(crate) fn look_up(&mut self) {
         if self.looking_up.is_empty() {
             return;
+        }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.looking_up);
         }
         self.looking_up.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; LANES];
@@ -119,7 +125,8 @@ impl<P: PacketBuf> Node<P> {
     fn refuse(&mut self, work: Work<'_, P>, reason: DropReason) {
         match reason {
             DropReason::UnknownFlow => {
-                self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow);
+                let why = Why::UnknownFlow(*work.key);
+                self.punt(work.packet, work.parsed.output.opposite(), why);
             }
             _ => self.drop_packet(work.packet, reason),
         }
@@ -149,12 +156,16 @@ impl<P: PacketBuf> Node<P> {
     }
 
     /// VLB: the way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output
-    /// node itself means the direct way. Fragments of one datagram share their way, or the first could be overtaken.
+    /// node itself means the direct way, and so does drawing one that would lose the packet. Fragments of one datagram share their way, or the first could be overtaken.
     fn detour(&mut self, node: NodeId, work: &Work<'_, P>) -> FabricMac {
         let drawn = work.parsed.datagram.unwrap_or_else(|| self.next_random());
         let intermediate = ((u128::from(drawn) * self.config.size.get() as u128) >> 64) as u16;
         match self.config.size.node(intermediate) {
-            Ok(intermediate) if intermediate != node && intermediate != self.config.id => {
+            Ok(intermediate)
+                if intermediate != node
+                    && intermediate != self.config.id
+                    && self.leads_over(intermediate, node) =>
+            {
                 FabricMac::indirect(intermediate, node, work.parsed.output)
             }
             _ => FabricMac::handling(node, work.parsed.output),
@@ -169,7 +180,7 @@ impl<P: PacketBuf> Node<P> {
         z ^ (z >> 31)
     }
 
-    /// Takes a burst from the fabric. Indirect frames go on unparsed; the others are parsed for their key.
+    /// Takes a burst from the fabric. Indirect frames go on unparsed; the others, but for probes, are parsed for their key.
     pub(crate) fn receive_fabric(&mut self, now: Duration) -> usize {
         let mut burst = Burst::new();
         let taken = self.ports.fabric.rx_burst(&mut burst);
@@ -195,8 +206,13 @@ impl<P: PacketBuf> Node<P> {
         match ethernet::destination(packet.data()).and_then(FabricMac::decode) {
             None => self.drop_packet(packet, DropReason::BadFabricMac),
             Some(mac) if mac.node != self.config.id => self.drop_packet(packet, DropReason::OtherMac),
-            Some(mac) if mac.phase == Phase::Indirect && mac.output_node != self.config.id => {
-                self.send_fabric(packet, mac.second_phase());
+            Some(mac) if mac.phase == Phase::Probe => self.receive_probe(packet, now),
+            // Never over yet another node: a frame that goes round cannot circle.
+            Some(mac) if mac.phase.is_indirect() && mac.output_node != self.config.id => {
+                if !self.may_forward {
+                    return self.drop_packet(packet, DropReason::NoLease);
+                }
+                self.send_directly(packet, mac.second_phase());
             }
             Some(mac) => self.receive_for_here(packet, mac, now),
         }
@@ -220,7 +236,7 @@ impl<P: PacketBuf> Node<P> {
 
     #[inline(always)]
     fn classified_for_here(&mut self, packet: P, parsed: &Parsed, key: &FlowKey, phase: Phase) {
-        if phase == Phase::Lookup {
+        if matches!(phase, Phase::Lookup | Phase::IndirectLookup) {
             self.looking_up.push_unhashed(packet, parsed, key);
             if self.looking_up.is_full() {
                 self.look_up();

@@ -7,12 +7,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`fabric_mac`] | what a destination MAC says inside the cluster |
+//! | [`fabric_health`], `probing` | whom a node hears and reaches over the fabric, and the ways round what is broken |
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
 //! | [`node`], `ingress`, `handling`, [`oversize`], [`identification`] | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
+//! | [`down_links`] | ports whose links are known to be down |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`worker`] | nodes on threads |
@@ -30,6 +32,8 @@ mod batch;
 pub mod capacity;
 mod classify;
 pub mod cluster;
+pub mod down_links;
+pub mod fabric_health;
 pub mod fabric_mac;
 pub mod flat;
 pub mod flow;
@@ -37,6 +41,7 @@ pub mod fragment_cache;
 mod handling;
 pub mod identification;
 mod ingress;
+pub mod lease;
 pub mod live_tables;
 pub mod local;
 pub mod node;
@@ -45,6 +50,7 @@ mod own;
 pub mod pinned;
 mod plain;
 pub mod policy;
+mod probing;
 pub mod punt;
 pub mod reason;
 pub mod role;
@@ -58,9 +64,12 @@ pub use adjacency::{Adjacencies, NextHop};
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
+pub use down_links::DownLinks;
+pub use fabric_health::FabricHealth;
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
 pub use identification::Identifications;
+pub use lease::Lease;
 pub use live_tables::{Changes, LiveError, LiveSizes, LiveTables};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs, Port};
 pub use pinned::{PinnedSizes, PinnedState, PinnedTables, Turns};

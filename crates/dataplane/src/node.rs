@@ -12,16 +12,21 @@
 
 use crate::adjacency::{Adjacencies, NextHop};
 use crate::architecture::Architecture;
-use crate::batch::Stage;
+use crate::batch::{LANES, Stage};
 use crate::classify::Classifier;
+use crate::down_links::DownLinks;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
 use crate::handling::OUTER_TTL;
 use crate::identification::Identifications;
+use crate::lease::Lease;
+use crate::local::FrameKind;
 use crate::own::OwnAddresses;
 use crate::policy::Policy;
+use crate::probing::Prober;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
+use crate::role::PortRole;
 use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
 use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, TxPort};
 use scalebricks_tables::{Fib, GptReader};
@@ -124,6 +129,23 @@ fn bursts(most: usize, mut receive: impl FnMut() -> usize) -> usize {
     all
 }
 
+/// Frames in line for an outside port.
+struct Line<P> {
+    burst: Burst<P>,
+    /// A bit for each place in the burst: the frame there does not stand for a packet that was counted as sent
+    /// ([`FrameKind::Other`]).
+    others: u32,
+}
+
+/// Each place in a burst has its bit.
+const _: () = assert!(BURST <= u32::BITS as usize);
+
+impl<P> Default for Line<P> {
+    fn default() -> Self {
+        Self { burst: Burst::new(), others: 0 }
+    }
+}
+
 /// One gateway node.
 pub struct Node<P: PacketBuf> {
     pub(crate) config: NodeConfig,
@@ -136,6 +158,10 @@ pub struct Node<P: PacketBuf> {
     pub(crate) stats: NodeStats,
     pub(crate) drops: DropLog,
     pub(crate) adjacencies: Arc<Adjacencies>,
+    /// Until when it may forward; without one, for ever.
+    lease: Option<Arc<Lease>>,
+    /// Whether it may forward in this turn.
+    pub(crate) may_forward: bool,
     /// Wait for the slow path, if there is one.
     pub(crate) punts: Option<Vec<Punt<P>>>,
     /// Wait for the GPT.
@@ -144,14 +170,22 @@ pub struct Node<P: PacketBuf> {
     pub(crate) looking_up: Stage<P>,
     /// Wait for the FIB.
     pub(crate) handling: Stage<P>,
-    internet_out: Burst<P>,
-    base_station_out: Burst<P>,
+    internet_out: Line<P>,
+    base_station_out: Line<P>,
+    /// The ports that are known to be down.
+    down: Arc<DownLinks>,
     fabric_out: Burst<P>,
     fabric_queue: VecDeque<P>,
     /// What all outer headers have in common.
     pub(crate) outer: OuterV4Template,
     /// State of the generator that draws VLB's intermediate nodes.
     pub(crate) random: u64,
+    /// If it takes part in probing the fabric.
+    pub(crate) prober: Option<Box<Prober>>,
+    /// When it has to look after that again.
+    pub(crate) probing_due: Duration,
+    /// Whether some node is not sent to directly.
+    pub(crate) goes_round: bool,
 }
 
 impl<P: PacketBuf> std::fmt::Debug for Node<P> {
@@ -187,22 +221,39 @@ impl<P: PacketBuf> Node<P> {
             stats: NodeStats::default(),
             drops: DropLog::default(),
             adjacencies,
+            lease: None,
+            may_forward: true,
             punts: None,
             steering: Stage::default(),
             looking_up: Stage::default(),
             handling: Stage::default(),
-            internet_out: Burst::new(),
-            base_station_out: Burst::new(),
+            internet_out: Line::default(),
+            base_station_out: Line::default(),
+            down: Arc::default(),
             fabric_out: Burst::new(),
             fabric_queue: VecDeque::new(),
             outer,
             random,
+            prober: None,
+            probing_due: Duration::MAX,
+            goes_round: false,
         }
     }
 
     /// One turn; returns the packets it took from ports or sent out of its queue. `now` is the time since any fixed
     /// moment, the same for all calls.
+    ///
+    /// Without a [lease](Self::set_lease) at `now`, packets of flows are dropped as [`DropReason::NoLease`]. What the slow path is to
+    /// see goes there as always.
     pub fn turn(&mut self, now: Duration) -> usize {
+        self.may_forward = self.lease.as_ref().is_none_or(|lease| lease.may_forward(now));
+        if !self.may_forward {
+            self.drop_waiting();
+        }
+        if now >= self.probing_due {
+            // First, while the fabric has room: a congested one is not a broken one.
+            self.look_after_fabric(now);
+        }
         let mut moved = self.flush_fabric();
         moved += bursts(FABRIC_BURSTS, || self.receive_fabric(now));
         if self.fabric_queue.is_empty() {
@@ -218,6 +269,27 @@ impl<P: PacketBuf> Node<P> {
         self.flush_outside(OutputPort::Internet);
         self.flush_outside(OutputPort::BaseStation);
         moved
+    }
+
+    /// Looks at this lease in each turn from now on: while it does not let the node forward, the node drops packets of flows.
+    pub fn set_lease(&mut self, lease: Arc<Lease>) {
+        self.lease = Some(lease);
+    }
+
+    /// Drops what waits for the fabric.
+    #[cold]
+    fn drop_waiting(&mut self) {
+        for packet in self.fabric_queue.drain(..) {
+            self.drops.drop(&packet, DropReason::NoLease);
+        }
+    }
+
+    /// Drops packets that wait for a lookup, as the node has no lease.
+    #[cold]
+    pub(crate) fn drop_batch(&mut self, which: impl Fn(&mut Self) -> &mut Stage<P>) {
+        let mut batch = which(self).take();
+        batch.drain_with(&[(); LANES], |work, ()| self.drop_packet(work.packet, DropReason::NoLease));
+        which(self).give_back(batch);
     }
 
     /// Whether frames wait for the fabric.
@@ -275,51 +347,105 @@ impl<P: PacketBuf> Node<P> {
         self.adjacencies = adjacencies;
     }
 
-    /// Sends a frame that somebody else made.
-    pub fn send_frame(&mut self, port: OutputPort, packet: P) {
-        self.send_outside(port, packet);
-        self.flush_outside(port);
+    /// Drops frames for ports that are down from now on, as [`DropReason::LinkDown`]. Workers of one node share the flags.
+    pub fn set_down_links(&mut self, down: Arc<DownLinks>) {
+        self.down = down;
     }
 
-    /// Sends a packet to its next hop, whose [`NextHop::mac`] is in its Ethernet header.
-    pub(crate) fn send_via(&mut self, port: OutputPort, packet: P, next_hop: NextHop) {
-        match next_hop {
-            NextHop::Via(_) => self.send_outside(port, packet),
-            NextHop::Ask(address) => self.punt(packet, port, Why::Unresolved(address)),
-            NextHop::NoRoute => self.drop_packet(packet, DropReason::NoRoute),
+    /// Sends a finished frame that the slow path held or made. A [packet](FrameKind::Packet) counts as sent. Messages of the node
+    /// itself do not leave by a port that is down, and are no packets dropped: `false`.
+    pub fn send_frame(&mut self, port: OutputPort, packet: P, kind: FrameKind) -> bool {
+        match kind {
+            FrameKind::Packet => {
+                *self.stats.sent_by(port) += 1;
+                self.send_outside(port, packet);
+            }
+            FrameKind::Other if self.down.is_down(port.into()) => return false,
+            FrameKind::Other => self.send_other(port, packet),
+        }
+        self.flush_outside(port);
+        true
+    }
+
+    /// Counts a packet that the slow path held, and lost, as dropped.
+    pub fn drop_frame(&mut self, frame: &[u8], reason: DropReason) {
+        self.drops.drop_bytes(frame, reason);
+    }
+
+    /// Sends a frame to its next hop, whose [`NextHop::mac`] is in its Ethernet header. A packet counts as sent if it is.
+    pub(crate) fn send_via(&mut self, port: OutputPort, packet: P, next_hop: NextHop, kind: FrameKind) {
+        match (next_hop, kind) {
+            (NextHop::Via(_), FrameKind::Packet) => {
+                *self.stats.sent_by(port) += 1;
+                self.send_outside(port, packet);
+            }
+            (NextHop::Via(_), FrameKind::Other) => self.send_other(port, packet),
+            (NextHop::Ask(next_hop), kind) => self.punt(packet, port, Why::Unresolved { next_hop, kind }),
+            (NextHop::NoRoute, _) => self.drop_packet(packet, DropReason::NoRoute),
         }
     }
 
-    /// Puts a packet whose Ethernet header is written in line for an outside port.
+    /// Puts a packet, counted as sent, whose Ethernet header is written in line for an outside port.
     #[inline(always)]
     pub(crate) fn send_outside(&mut self, port: OutputPort, packet: P) {
-        let burst = match port {
-            OutputPort::Internet => &mut self.internet_out,
-            OutputPort::BaseStation => &mut self.base_station_out,
-        };
+        let burst = &mut self.line(port).burst;
         burst.push(packet);
         if burst.is_full() {
             self.flush_outside(port);
         }
     }
 
-    fn flush_outside(&mut self, port: OutputPort) {
-        let (burst, link) = match port {
-            OutputPort::Internet => (&mut self.internet_out, &mut self.ports.internet),
-            OutputPort::BaseStation => (&mut self.base_station_out, &mut self.ports.base_station),
-        };
-        if burst.is_empty() {
-            return;
-        }
-        link.tx_burst(burst);
-        for refused in burst.drain(..) {
-            self.drops.drop(&refused, DropReason::PortFull);
+    /// The same for a frame that was not counted as a packet sent.
+    fn send_other(&mut self, port: OutputPort, packet: P) {
+        let line = self.line(port);
+        line.others |= 1 << line.burst.len(); // not full: a full one is flushed at once
+        self.send_outside(port, packet);
+    }
+
+    #[inline(always)]
+    const fn line(&mut self, port: OutputPort) -> &mut Line<P> {
+        match port {
+            OutputPort::Internet => &mut self.internet_out,
+            OutputPort::BaseStation => &mut self.base_station_out,
         }
     }
 
-    /// Sends a frame over the fabric to where `mac` says.
+    /// Sends what is in line. What the port refuses, or the link does not carry, was not sent after all.
+    fn flush_outside(&mut self, port: OutputPort) {
+        let (line, link) = match port {
+            OutputPort::Internet => (&mut self.internet_out, &mut self.ports.internet),
+            OutputPort::BaseStation => (&mut self.base_station_out, &mut self.ports.base_station),
+        };
+        if line.burst.is_empty() {
+            return;
+        }
+        let in_line = line.burst.len();
+        let reason = if self.down.is_down(port.into()) {
+            DropReason::LinkDown
+        } else {
+            link.tx_burst(&mut line.burst);
+            DropReason::PortFull
+        };
+        let sent = in_line - line.burst.len(); // the first ones
+        let others = std::mem::take(&mut line.others);
+        for (place, refused) in (sent..).zip(line.burst.drain(..)) {
+            if others & 1 << place == 0 {
+                *self.stats.sent_by(port) -= 1;
+            }
+            self.drops.drop(&refused, reason);
+        }
+    }
+
+    /// Sends a frame over the fabric to where `mac` says, over a third node if the way there is broken.
     #[inline(always)]
-    pub(crate) fn send_fabric(&mut self, mut packet: P, mac: FabricMac) {
+    pub(crate) fn send_fabric(&mut self, packet: P, mac: FabricMac) {
+        let mac = if self.goes_round { self.go_round(mac) } else { mac };
+        self.send_directly(packet, mac);
+    }
+
+    /// Sends a frame over the fabric to the node that `mac` names, whatever is known of the way there.
+    #[inline(always)]
+    pub(crate) fn send_directly(&mut self, mut packet: P, mac: FabricMac) {
         let own = self.own_fabric[mac.port as usize];
         if !scalebricks_wire::ethernet::set_addresses(packet.data_mut(), mac.encode(), own) {
             return self.drop_packet(packet, DropReason::Truncated);
@@ -332,6 +458,13 @@ impl<P: PacketBuf> Node<P> {
 
     /// Sends what waits for the fabric, oldest first; what it refuses goes on waiting, up to [`FABRIC_QUEUE`].
     fn flush_fabric(&mut self) -> usize {
+        if self.down.is_down(PortRole::Fabric) {
+            // They would wait for a link that carries nothing, and keep the node from its own flows meanwhile.
+            for packet in self.fabric_queue.drain(..).chain(self.fabric_out.drain(..)) {
+                self.drops.drop(&packet, DropReason::LinkDown);
+            }
+            return 0;
+        }
         let mut from_queue = 0;
         while let Some(packet) = self.fabric_queue.pop_front() {
             let mut one: Burst<P> = std::iter::once(packet).collect();

@@ -105,6 +105,8 @@ reasons! {
     EncodedMacOutside = "encoded_mac_outside",
     /// A frame on the fabric whose address is none of ours.
     BadFabricMac = "bad_fabric_mac",
+    /// A probe of the fabric that no node of this cluster made for this node, or at a node that takes no part in probing.
+    BadProbe = "bad_probe",
     /// A non-first fragment whose first fragment did not pass here before it.
     FragmentWithoutFirst = "fragment_without_first",
     /// The hint names no node of the cluster.
@@ -133,14 +135,18 @@ reasons! {
     NoBuffer = "no_buffer",
     /// No route leads to its destination.
     NoRoute = "no_route",
-    /// Its next hop's address on the link is not known.
+    /// Its next hop's address on the link is not known: it was held for it in vain, or dropped at once.
     Unresolved = "unresolved",
     /// More packets for the node itself than it deals with in a turn.
     SlowPathFull = "slow_path_full",
+    /// The outgoing port's link is down.
+    LinkDown = "link_down",
     /// The outgoing port took no more packets.
     PortFull = "port_full",
     /// The fabric was congested beyond the node's queue.
     FabricFull = "fabric_full",
+    /// The node's lease had expired: it had no contact with the log and half of the other members.
+    NoLease = "no_lease",
 }
 
 #[cfg(test)]

@@ -120,7 +120,8 @@ fn key(config: &NodeConfig, port: PortRole, frame: &[u8]) -> Option<(FlowKey, Ke
         PortRole::BaseStation => classifier.ingress(frame, OutputPort::Internet, now),
         PortRole::Fabric => {
             let mac = ethernet::destination(frame).and_then(FabricMac::decode)?;
-            let needs_none = mac.phase == Phase::Indirect && mac.output_node != config.id;
+            let passes_on = mac.phase.is_indirect() && mac.output_node != config.id;
+            let needs_none = passes_on || mac.phase == Phase::Probe;
             if needs_none {
                 return None;
             }

@@ -10,6 +10,7 @@ mod delta;
 mod hash;
 mod ids;
 mod key;
+mod nodes;
 
 pub use delta::{Applied, ApplyError, DELTA_VERSION, Delta, DeltaError, MAX_PAYLOAD_BYTES, TableKind};
 pub use hash::{HashSeed, KeyHash, KeyHasher};
@@ -18,3 +19,4 @@ pub use ids::{
     Teid,
 };
 pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyParts, KeyProfile, ParseKeyProfileError};
+pub use nodes::NodeSet;

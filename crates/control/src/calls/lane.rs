@@ -20,6 +20,9 @@ pub const RETRY: Duration = Duration::from_secs(1);
 /// And after this, if whoever was asked says that he is not the owner.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A call that an owner delays goes again after this: see [`Refusal::Delayed`].
+pub const DELAY: Duration = Duration::from_millis(500);
+
 /// A caller is told after this that nobody knows what became of the call.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -72,6 +75,8 @@ pub struct Lane<T> {
     /// The number of the last call sent.
     last: u64,
     waiting: VecDeque<Waiting<T>>,
+    /// Calls that were not logged and go again at these times, ascending. They hold up no others.
+    delayed: VecDeque<(Duration, Waiting<T>)>,
     sent: BTreeMap<u64, Sent<T>>,
     /// Calls without an answer, by the message that they went with.
     messages: BTreeMap<u64, usize>,
@@ -85,6 +90,7 @@ impl<T> Default for Lane<T> {
         Self {
             last: 0,
             waiting: VecDeque::new(),
+            delayed: VecDeque::new(),
             sent: BTreeMap::new(),
             messages: BTreeMap::new(),
             message: 0,
@@ -102,7 +108,7 @@ impl<T> Lane<T> {
 
     /// Calls that have no outcome yet.
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.sent.len()
+        self.waiting.len() + self.delayed.len() + self.sent.len()
     }
 
     /// Whether there are none.
@@ -129,6 +135,11 @@ impl<T> Lane<T> {
     /// ten milliseconds while calls have no outcome.
     pub fn poll(&mut self, owner: Option<NodeId>, by: WriterId, now: Duration) -> Vec<(NodeId, Vec<Call>)> {
         self.expire(now);
+        // In front of younger ones, in their order.
+        let due = self.delayed.iter().take_while(|(due, _)| *due <= now).count();
+        for (_, waiting) in self.delayed.drain(..due).rev() {
+            self.waiting.push_front(waiting);
+        }
         let Some(owner) = owner else { return Vec::new() };
         let mut out = Vec::new();
         let mut again = Vec::new();
@@ -215,6 +226,11 @@ impl<T> Lane<T> {
             let first = self.waiting.pop_front();
             self.done.extend(first.map(|first| (first.token, Err(Failure::NoOwner))));
         }
+        while self.delayed.front().is_some_and(|(_, first)| first.until <= now) {
+            let first = self.delayed.pop_front();
+            let failure = Failure::Refused(Refusal::Delayed);
+            self.done.extend(first.map(|(_, first)| (first.token, Err(failure.clone()))));
+        }
         let over: Vec<u64> = self
             .sent
             .iter()
@@ -246,6 +262,12 @@ impl<T> Lane<T> {
             Reply::Refused(Refusal::NotOwner) => {
                 // If this answers the only try, nothing was logged, as no message comes twice.
                 (sent.tries, sent.at) = (0, now);
+            }
+            Reply::Refused(Refusal::Delayed) if !sent.is_open => {
+                // It was not logged, and never will be under this number.
+                if let Some(waiting) = self.take(id.number) {
+                    self.delayed.push_back((now + DELAY, waiting));
+                }
             }
             Reply::Refused(refusal) if !sent.is_open => {
                 self.end(id.number, Err(Failure::Refused(refusal)));

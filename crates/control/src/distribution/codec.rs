@@ -331,7 +331,7 @@ impl Report {
         let version = Version::told(u16::from_le_bytes(*bytes.first_chunk()?));
         let reshapes = if version >= Version::RESHAPES { 4 } else { 0 };
         let pieces = if version >= Version::PIECES { 4 + 2 * 24 + 4 + 2 * 8 } else { 0 };
-        let room = if version >= Version::VERDICTS { 3 * 8 } else { 0 };
+        let room = if version >= Version::VERDICTS { 4 * 8 } else { 0 };
         is_one.then_some(4 + 2 + 4 * 8 + reshapes + pieces + room)
     }
 
@@ -352,7 +352,7 @@ impl Report {
         }
         if version >= Version::VERDICTS {
             let FibRoom { used, capacity, shed } = self.room;
-            put_words(&mut out, &[used, capacity, shed]);
+            put_words(&mut out, &[used, capacity, shed, self.let_go.0]);
         }
         out
     }
@@ -381,8 +381,8 @@ impl Report {
             report.sweep = Sweep { number, at: Position(at), digest: FibDigest::from_u64(digest) };
         }
         if version >= Version::VERDICTS {
-            let [used, capacity, shed] = reader.words()?;
-            report.room = FibRoom { used, capacity, shed };
+            let [used, capacity, shed, let_go] = reader.words()?;
+            (report.room, report.let_go) = (FibRoom { used, capacity, shed }, Position(let_go));
         }
         close(&reader, report)
     }

@@ -205,6 +205,8 @@ pub struct Report {
     pub sweep: Sweep,
     /// How full the node's FIB is, of all partitions; unlimited from nodes that speak version 2.
     pub room: FibRoom,
+    /// The node's FIB holds no key that entries up to here took away, by what owners told it in this life.
+    pub let_go: Position,
 }
 
 impl Report {
@@ -223,6 +225,7 @@ impl Report {
             gpt_part: Part::default(),
             sweep: Sweep::default(),
             room: FibRoom::UNLIMITED,
+            let_go: start,
         }
     }
 }

@@ -124,6 +124,18 @@ struct Share {
     settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
 }
 
+impl Share {
+    /// The FIB holds no key that entries up to here took away.
+    fn let_go(&self) -> Position {
+        let Some(target) = self.target else { return Position(0) };
+        // What was settled before this node came may be in updates that it does not have.
+        let settled = if self.fib >= target.fib { target.settled } else { target.settled.min(self.fib) };
+        let held = self.settled.front().map(|(_, at, _)| *at);
+        let held = held.or_else(|| self.unsettled.front().map(|(at, _)| *at));
+        held.map_or(settled, |held| settled.min(Position(held.0.saturating_sub(1))))
+    }
+}
+
 /// A node's tables and where they are. See the [module](super).
 #[derive(Debug)]
 pub struct Replica<T> {
@@ -197,6 +209,7 @@ impl<T: Tables> Replica<T> {
             gpt_part,
             sweep,
             room,
+            let_go: share.let_go(),
         })
     }
 

@@ -1,8 +1,8 @@
 //! Which nodes are heard here, and which nodes the others report to hear.
 
 use super::HEARING;
-use super::beat::{Beat, HearingReport, NodeSet};
-use scalebricks_types::NodeId;
+use super::beat::{Beat, HearingReport};
+use scalebricks_types::{NodeId, NodeSet};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -90,7 +90,12 @@ impl Hearing {
 
     /// The newest report of a node.
     pub(super) fn report(&self, of: NodeId) -> Option<&HearingReport> {
-        self.heard.get(&of)?.reports.back().map(|(_, report)| report)
+        self.newest(of).map(|(_, report)| report)
+    }
+
+    /// The newest report of a node, and when it was received.
+    pub(super) fn newest(&self, of: NodeId) -> Option<(Duration, &HearingReport)> {
+        self.heard.get(&of)?.reports.back().map(|(at, report)| (*at, report))
     }
 
     /// Whether a witness confirms that it does not hear a node: all its reports of at least this time say so. A witness that sends

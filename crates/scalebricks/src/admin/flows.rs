@@ -132,6 +132,7 @@ impl From<RefusedChanges> for FlowsError {
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
             | RefusedChanges::Upgrade(_)
+            | RefusedChanges::Delayed(_)
             | RefusedChanges::Unknown
             | RefusedChanges::Stopping => Self::Later(what),
         }

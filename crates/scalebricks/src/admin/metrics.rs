@@ -170,8 +170,15 @@ impl Snapshot {
         });
         let help = "Packets a worker took from a port or sent by it; a fragmented one counts once.";
         self.counter("packets", help, directions);
-        let NodeCounters { fragments_made, packets_fragmented, icmp_sent, forwarded_again, dropped, .. } =
-            &stats.total;
+        let NodeCounters {
+            fragments_made,
+            packets_fragmented,
+            icmp_sent,
+            forwarded_again,
+            relayed,
+            dropped,
+            ..
+        } = &stats.total;
         let drops = dropped.iter().map(|(reason, &count)| (label("reason", reason), count.into()));
         self.counter("dropped_packets", "Packets dropped, by reason.", drops);
         let help = "Packets sent in outer fragments.";
@@ -180,6 +187,13 @@ impl Snapshot {
         self.counter("icmp_errors_sent", "ICMP errors sent.", one(*icmp_sent));
         let help = "Packets sent on because the flow was not here any more.";
         self.counter("forwarded_again_packets", help, one(*forwarded_again));
+        let help = "Packets sent to another node over a third, because the direct way was broken.";
+        self.counter("relayed_packets", help, one(*relayed));
+        let total = &stats.total;
+        let events =
+            [("received", total.probes_in), ("sent", total.probes_out), ("unsent", total.probes_unsent)];
+        let probes = events.map(|(event, count)| (label("event", event), count.into()));
+        self.counter("fabric_probes", "Probes and echoes of the fabric, which are no packets of it.", probes);
     }
 
     /// Nothing where flows do not move.

@@ -17,7 +17,7 @@ pub use flow::{
     PinnedFlow,
 };
 pub use stats::{
-    ControlStats, FlowSums, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters, Stats,
+    ControlStats, FlowSums, LeaseView, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters, Stats,
     WorkerStats,
 };
 pub use status::{

@@ -44,6 +44,9 @@ pub enum RefusedChanges {
     /// More than one call may bring.
     #[error("{0} changes of one partition in one call, {CALL_CHANGES} are allowed: split them")]
     TooMany(usize),
+    /// A node that was removed may still forward a key for another flow. Told when that lasted for as long as callers wait.
+    #[error("partition {}: a node that was removed may still forward one of the keys for another flow; try again soon", .0.0)]
+    Delayed(PartitionId),
     /// The engine did not take the changes.
     #[error("the log did not take the changes: {0}")]
     Engine(String),
@@ -257,6 +260,7 @@ fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChange
         Refusal::NoRoom => RefusedChanges::NoRoom(partition, keys),
         Refusal::NodeFull(node) => RefusedChanges::NodeFull(node),
         Refusal::Log(why) => RefusedChanges::Engine(why),
+        Refusal::Delayed => RefusedChanges::Delayed(partition),
         Refusal::Version => RefusedChanges::Upgrade(Version::RESHAPES),
     }
 }

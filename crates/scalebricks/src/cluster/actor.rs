@@ -4,6 +4,7 @@ use super::counters::{Arrived, Carrying, flow_count};
 use super::event::Event;
 use super::follow::{Following, confirm};
 use super::inbox::{Beats, Inbox};
+use super::leasing::Leasing;
 use super::placement::Placed;
 use super::plane::{Link, PlaneConfig, Shared};
 use super::pulses::Pulses;
@@ -136,6 +137,7 @@ impl<T: Tables> Actor<T> {
                 self.happened(event, now);
             }
             self.place();
+            self.agent.set_fitness(self.shared.fitness());
             self.route(now);
             for action in self.agent.poll(now) {
                 self.act(action);
@@ -198,6 +200,7 @@ impl<T: Tables> Actor<T> {
                 self.tallies.insert(self.asked, answer);
                 self.link.send(node, Envelope::Tally(self.asked, flow).encode(self.agent.spoken()));
             }
+            Event::RebindAfter(wait) => self.agent.set_rebind_after(wait),
             Event::Carry(tables) => {
                 let (node, link, shared) =
                     (self.config.node, Arc::clone(&self.link), Arc::clone(&self.shared));
@@ -227,8 +230,10 @@ impl<T: Tables> Actor<T> {
                 self.agent.packet(from, packet, now);
             }
             Ok(Envelope::Question(number, key)) => {
-                // Who is not the owner says nothing: the one who asks asks again.
-                if let Ok(found) = self.look_up(&key) {
+                // Who is not the owner says nothing: the one who asks asks again. Nor does an owner without a lease, as another may
+                // own the partition by now.
+                let has_lease = self.shared.lease.get().is_none_or(Leasing::is_held);
+                if let Some(found) = self.look_up(&key).ok().filter(|_| has_lease) {
                     self.link.send(from, Envelope::Answer(number, found).encode(self.agent.spoken()));
                 }
             }
@@ -336,9 +341,9 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// What a key leads to, if this node owns its partition and has loaded it.
+    /// What a key leads to, if this node owns its partition and has read the log that was there when it was loaded.
     fn look_up(&self, key: &FlowKey) -> Result<Option<Session>, NotHere> {
-        let partition = self.agent.partition(self.shared.partition_of(key)).ok_or(NotHere)?;
+        let partition = self.agent.open_partition(self.shared.partition_of(key)).ok_or(NotHere)?;
         // The epoch is the log's own: whoever pins the key anew names another.
         Ok(partition.session(key).map(|(session, _)| Session::new(session.node, session.value)))
     }
@@ -450,7 +455,10 @@ impl<T: Tables> Actor<T> {
         if let Some(shape) = self.agent.shape().filter(|shape| shape != &**self.shared.shape.load()) {
             self.shared.shape.store(Arc::new(shape));
         }
-        self.shared.has_caught_up.store(self.agent.has_caught_up(), Ordering::Relaxed);
+        let (life, has_caught_up) = (self.agent.membership().life(), self.agent.has_caught_up());
+        self.shared.has_caught_up.store(has_caught_up, Ordering::Relaxed);
+        self.shared.caught_up_in.store(if has_caught_up { life } else { 0 }, Ordering::Relaxed);
+        self.shared.life.store(life, Ordering::Relaxed);
         if **self.shared.agent.load() != self.agent.stats() {
             self.shared.agent.store(Arc::new(self.agent.stats()));
         }

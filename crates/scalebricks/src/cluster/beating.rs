@@ -50,7 +50,12 @@ impl Beating {
         is_due.then(|| {
             request.sent = now;
             let hears = request.received.hears(now);
-            let report = request.beat.report.map(|report| HearingReport { hears, ..report });
+            // Whoever is in another life since then may not be the one that the view has.
+            let same = request.received.hears_since(request.asked, now);
+            let report = request.beat.report.map(|report| {
+                let grants = report.grants.intersection(&same);
+                HearingReport { hears, grants, ..report }
+            });
             Beat { report, ..request.beat }
         })
     }
@@ -67,12 +72,30 @@ mod tests {
         let (events, _came) = tokio::sync::mpsc::channel(1);
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
         let (beating, start, node) = (Beating::default(), Instant::now(), NodeId::new(7));
-        let report = HearingReport { hears: [node].into_iter().collect(), epoch: 5, fitness: 0 };
+        let report = HearingReport { hears: [node].into_iter().collect(), epoch: 5, ..HearingReport::default() };
         beating.asked(Beat { life: 1, report: Some(report) }, &inbox.beats, start);
         let overdue = beating.overdue(start + OVERDUE).unwrap().report.unwrap();
         assert!(!overdue.hears.contains(node) && overdue.epoch == 5);
         inbox.beat(node, Beat { life: 1, report: None });
         assert!(beating.overdue(start + OVERDUE * 2).unwrap().report.unwrap().hears.contains(node));
+    }
+
+    #[test]
+    fn who_is_busy_grants_nothing_to_a_node_in_another_life() {
+        let (events, _came) = tokio::sync::mpsc::channel(1);
+        let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
+        let (beating, same, other) = (Beating::default(), NodeId::new(7), NodeId::new(8));
+        let beat = |life| Beat { life, report: None };
+        inbox.beat(same, beat(1));
+        inbox.beat(other, beat(1));
+        let (asked, grants) = (Instant::now(), [same, other].into_iter().collect());
+        let report = HearingReport { grants, ..HearingReport::default() };
+        beating.asked(Beat { life: 1, report: Some(report) }, &inbox.beats, asked);
+        while Instant::now() == asked {}
+        inbox.beat(other, beat(2));
+        let overdue = beating.overdue(asked + OVERDUE).unwrap().report.unwrap();
+        assert!(overdue.grants.contains(same) && !overdue.grants.contains(other));
+        assert!(overdue.hears.contains(other));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::daemon::SharedTables;
 use super::event::Event;
 use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
+use super::leasing::Leasing;
 use super::placement::{self, Placed};
 use super::relaying::Relaying;
 use super::repins::Repins;
@@ -19,7 +20,7 @@ use scalebricks_control::agent::{Agent, AgentStats};
 use scalebricks_control::courier::ProcessId;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Engine, EngineError, SwapError, WriterId};
-use scalebricks_control::membership::{Beat, View};
+use scalebricks_control::membership::{Beat, Fitness, View};
 use scalebricks_control::record::Session;
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
@@ -27,8 +28,8 @@ use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -68,6 +69,7 @@ pub trait Link: Send + Sync {
 
 /// What the actor tells, and what all may use.
 pub(super) struct Shared {
+    pub(super) node: NodeId,
     /// This process.
     pub(super) process: ProcessId,
     pub(super) partitions: PartitionCount,
@@ -86,6 +88,16 @@ pub(super) struct Shared {
     pub(super) placed: ArcSwap<Placed>,
     pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
+    /// The life that the node is in; 0 before the actor has begun.
+    pub(super) life: AtomicU64,
+    /// The life in which its tables hold all they are to hold; 0 in none.
+    pub(super) caught_up_in: AtomicU64,
+    /// What came from other nodes last.
+    pub(super) beats: Arc<Beats>,
+    /// Its lease, if one is kept.
+    pub(super) lease: OnceLock<Leasing>,
+    /// [`Fitness::bits`] of this node.
+    fitness: AtomicU8,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
@@ -98,6 +110,11 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
+    }
+
+    /// How fit this node is.
+    pub(super) fn fitness(&self) -> Fitness {
+        Fitness::from_bits(self.fitness.load(Ordering::Relaxed))
     }
 
     /// The record of membership is now this one. An older one than known is passed over.
@@ -166,6 +183,7 @@ impl ControlPlane {
             calls.push((partition, submitted, answered));
         }
         let shared = Arc::new(Shared {
+            node: config.node,
             process: ProcessId(writer.0),
             partitions: config.partitions,
             hasher: config.hasher,
@@ -179,6 +197,11 @@ impl ControlPlane {
             placed: ArcSwap::from_pointee(placed),
             repins: Repins::default(),
             has_caught_up: AtomicBool::new(false),
+            life: AtomicU64::new(0),
+            caught_up_in: AtomicU64::new(0),
+            beats: Arc::clone(&way_in.beats),
+            lease: OnceLock::new(),
+            fitness: AtomicU8::new(Fitness::FIT.bits()),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
@@ -233,6 +256,17 @@ impl ControlPlane {
         self.shared.has_caught_up.load(Ordering::Relaxed)
     }
 
+    /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
+    /// thread; costs one store.
+    pub fn set_fitness(&self, fitness: Fitness) {
+        self.shared.fitness.store(fitness.bits(), Ordering::Relaxed);
+    }
+
+    /// What [`ControlPlane::set_fitness`] was told last; fit before.
+    pub fn fitness(&self) -> Fitness {
+        self.shared.fitness()
+    }
+
     /// Keys of the cluster, as the owners told of their partitions a moment ago.
     pub fn keys(&self) -> u64 {
         self.shared.keys.load(Ordering::Relaxed)
@@ -255,6 +289,16 @@ impl ControlPlane {
     /// What has become of the counters of flows that left this node.
     pub fn moved_counters(&self) -> MovedCounters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a key exists, as the owner of its partition has it: told to `answer`, on a thread of the control plane, within two
+    /// seconds. `None`: no owner said so in time.
+    pub fn ask_whether_exists(&self, key: FlowKey, answer: impl FnOnce(Option<bool>) + Send + 'static) {
+        let plane = self.clone();
+        self.runtime.spawn(async move {
+            let found = plane.session(&key).await;
+            answer(found.ok().map(|session| session.is_some()));
+        });
     }
 
     /// What a key leads to, as the owner of its partition has it.

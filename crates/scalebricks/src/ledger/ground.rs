@@ -52,6 +52,7 @@ impl Ground {
             | DropReason::OtherMac
             | DropReason::EncodedMacOutside
             | DropReason::BadFabricMac
+            | DropReason::BadProbe
             | DropReason::NotForGateway
             | DropReason::NotGtpu
             | DropReason::MalformedGtpu
@@ -61,7 +62,9 @@ impl Ground {
             | DropReason::MalformedInner
             | DropReason::NoRoute
             | DropReason::Unresolved
-            | DropReason::SlowPathFull => false,
+            | DropReason::LinkDown
+            | DropReason::SlowPathFull
+            | DropReason::NoLease => false,
         }
     }
 

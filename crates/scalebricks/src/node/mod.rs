@@ -8,12 +8,16 @@
 //! | [`worker`] | a thread that turns a node |
 //! | `preflight` | what a start would refuse |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
+//! | [`errors`] | whether it may tell peers that a flow does not exist |
+//! | [`fabric`] | probing the fabric |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
 //! | [`source`] | its tables, and who feeds them |
 //! | [`running`] | the running node as the admin interface sees it |
 //! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
 
 pub mod config;
+pub mod errors;
+pub mod fabric;
 pub mod flow_columns;
 pub mod flow_lines;
 pub mod flows;

@@ -12,7 +12,7 @@ use crate::admin::model::{
 };
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
-use scalebricks_dataplane::{Architecture, NodeConfig, NodeStats, OutputPort};
+use scalebricks_dataplane::{Architecture, FabricHealth, NodeConfig, NodeStats, OutputPort};
 use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -45,6 +45,8 @@ pub struct Running {
     flows: Mutex<(FlowsView, LiveSizes)>,
     /// Off the fast path.
     pub slow_path: Arc<SlowPath>,
+    /// What its workers find out about the fabric, if there are other nodes.
+    pub fabric: Option<Arc<FabricHealth>>,
     /// Each worker's core, and what it tells of itself.
     pub workers: Vec<(Option<u16>, Arc<Told>)>,
     /// Its devices.
@@ -63,6 +65,8 @@ pub struct Parts {
     pub tables: Source,
     /// As in [`Running`].
     pub slow_path: Arc<SlowPath>,
+    /// As in [`Running`].
+    pub fabric: Option<Arc<FabricHealth>>,
     /// As in [`Running`].
     pub workers: Vec<(Option<u16>, Arc<Told>)>,
     /// As in [`Running`].
@@ -93,10 +97,16 @@ impl Running {
             tables: parts.tables,
             flows: Mutex::new((flows, LiveSizes::default())),
             slow_path: parts.slow_path,
+            fabric: parts.fabric,
             workers: parts.workers,
             hardware: parts.hardware,
             taps: parts.taps,
         }
+    }
+
+    /// Whether its tables hold all they are to hold, and it has a lease that lets it claim its addresses.
+    pub fn may_become_ready(&self) -> bool {
+        self.tables.is_complete() && self.slow_path.lease().may_claim(self.started.elapsed())
     }
 
     /// What it does from now on.
@@ -243,6 +253,6 @@ impl Inspect for Running {
     }
 
     fn is_ready(&self) -> bool {
-        self.state() == NodeState::Ready && self.tables.is_complete()
+        self.state() == NodeState::Ready && self.may_become_ready()
     }
 }

@@ -1,8 +1,9 @@
 //! Between workers and what the node says for itself: packets that are for no flow, answers, next hops.
 
+use super::errors::Errors;
 use arc_swap::{ArcSwap, Guard};
-use scalebricks_dataplane::local::{Claims, Local, Neighbour, Outbox, Taken};
-use scalebricks_dataplane::{Adjacencies, Node, OutputPort, Punt, Why};
+use scalebricks_dataplane::local::{Claims, FrameKind, Held, Local, Neighbour, Outbox, Silence, Taken};
+use scalebricks_dataplane::{Adjacencies, DropReason, Lease, Node, OutputPort, Punt, Why};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,20 +17,33 @@ const ANSWERS: usize = 512;
 #[derive(Debug)]
 pub struct SlowPath {
     local: Mutex<Local>,
+    errors: Arc<Errors>,
     adjacencies: ArcSwap<Adjacencies>,
     /// When timers are due, in nanoseconds.
     deadline_ns: AtomicU64,
     no_buffer: AtomicU64,
+    link_down: AtomicU64,
+    /// By [`OutputPort`].
+    silences: ArcSwap<[Option<Silence>; 2]>,
 }
 
 impl SlowPath {
-    /// Around a machine.
+    /// Around a machine, of a node whose tables come from a file.
     pub fn new(local: Local) -> Self {
+        Self::with_errors(local, Errors::new(Arc::new(Lease::unlimited()), None))
+    }
+
+    /// Around a machine, of a node that tells of errors as these decide, and claims addresses by their lease.
+    pub fn with_errors(mut local: Local, errors: Arc<Errors>) -> Self {
+        local.set_lease(Arc::clone(errors.lease()));
         Self {
+            errors,
             adjacencies: ArcSwap::new(local.adjacencies()),
             local: Mutex::new(local),
             deadline_ns: AtomicU64::new(0),
             no_buffer: AtomicU64::new(0),
+            link_down: AtomicU64::new(0),
+            silences: ArcSwap::default(),
         }
     }
 
@@ -48,8 +62,16 @@ impl SlowPath {
         self.adjacencies.load()
     }
 
-    /// When timers are due.
+    /// The node's lease.
+    pub fn lease(&self) -> &Arc<Lease> {
+        self.errors.lease()
+    }
+
+    /// When timers are due, or packets that waited for an answer.
     pub fn deadline(&self) -> Duration {
+        if self.errors.has_ready() {
+            return Duration::ZERO;
+        }
         Duration::from_nanos(self.deadline_ns.load(Ordering::Relaxed))
     }
 
@@ -66,7 +88,9 @@ impl SlowPath {
         let mut local = self.local();
         let generation = local.generation();
         if due {
-            local.poll(now, &mut out);
+            for (link, frame) in self.errors.take_ready(now) {
+                tell_error(&mut local, link, &frame, now, &mut out);
+            }
         }
         for punt in punts.drain(..) {
             match punt.why {
@@ -75,32 +99,68 @@ impl SlowPath {
                         node.drop_punt(punt);
                     }
                 }
-                Why::Unresolved(next_hop) => {
-                    local.hold(punt.link, next_hop, punt.packet.data(), now, &mut out);
+                Why::Unresolved { next_hop, kind } => {
+                    let held = local.hold(punt.link, next_hop, punt.packet.data(), kind, now, &mut out);
+                    if let (Held::Dropped(reason), FrameKind::Packet) = (held, kind) {
+                        node.drop_frame(punt.packet.data(), reason);
+                    }
                 }
-                Why::UnknownFlow => {
-                    match punt.link {
-                        OutputPort::BaseStation => local.unknown_tunnel(punt.packet.data(), now, &mut out),
-                        OutputPort::Internet => local.unknown_user(punt.packet.data(), now, &mut out),
+                Why::UnknownFlow(key) => {
+                    let frame = punt.packet.data();
+                    if self.errors.is_due(&key, punt.link, frame, now) {
+                        tell_error(&mut local, punt.link, frame, now, &mut out);
                     }
                     node.drop_punt(punt);
                 }
             }
         }
+        // After what arrived: a node that was stopped for a while takes in the answers before it asks again.
+        if due {
+            local.poll(now, &mut out);
+        }
         if local.generation() != generation {
             self.adjacencies.store(local.adjacencies());
         }
         self.set_deadline(&local);
+        self.set_silences(&local);
         drop(local);
-        for (port, frame) in out.drain() {
+        for (frame, reason) in out.drain_lost() {
+            node.drop_frame(&frame, reason);
+        }
+        for (port, frame, kind) in out.drain() {
             let made = buffers.alloc().and_then(|mut packet| packet.append(&frame).ok().map(|()| packet));
             match made {
-                Some(packet) => node.send_frame(port, packet),
+                Some(packet) => {
+                    let is_sent = node.send_frame(port, packet, kind);
+                    self.link_down.fetch_add(u64::from(!is_sent), Ordering::Relaxed);
+                }
                 None => {
                     self.no_buffer.fetch_add(1, Ordering::Relaxed);
+                    if kind == FrameKind::Packet {
+                        node.drop_frame(&frame, DropReason::NoBuffer);
+                    }
                 }
             }
         }
+    }
+
+    /// Publishes which links are silent, if that has changed.
+    fn set_silences(&self, local: &Local) {
+        let now = OutputPort::ALL.map(|port| local.silence(port));
+        let is_same = self.silences.load().iter().map(Option::as_ref).eq(now);
+        if !is_same {
+            self.silences.store(Arc::new(now.map(Option::<&Silence>::cloned)));
+        }
+    }
+
+    /// Whether the next hops of a link are silent. Never waits for a worker.
+    pub fn silence(&self, port: OutputPort) -> Option<Silence> {
+        self.silences.load()[port as usize].clone()
+    }
+
+    /// Frames of packets that are held for their next hops.
+    pub fn held_frames(&self) -> usize {
+        self.local().occupancy().held_frames
     }
 
     /// Answers for these addresses from now on. The worker that looks after the timers announces what is new among them.
@@ -122,11 +182,21 @@ impl SlowPath {
         let mut stats: BTreeMap<String, u64> =
             self.local().stats().iter().map(|(name, count)| (name.to_owned(), count)).collect();
         stats.insert("no_buffer".to_owned(), self.no_buffer.load(Ordering::Relaxed));
+        stats.insert("link_down".to_owned(), self.link_down.load(Ordering::Relaxed));
+        stats.extend(self.errors.stats());
         stats
     }
 
     /// The stations on the outside links that it knows of.
     pub fn neighbours(&self) -> Vec<Neighbour> {
         self.local().neighbours().collect()
+    }
+}
+
+/// Tells the sender of a packet that its flow does not exist.
+fn tell_error(local: &mut Local, link: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) {
+    match link {
+        OutputPort::BaseStation => local.unknown_tunnel(frame, now, out),
+        OutputPort::Internet => local.unknown_user(frame, now, out),
     }
 }

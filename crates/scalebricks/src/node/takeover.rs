@@ -55,9 +55,10 @@ impl Takeover {
         Claims { own: None, others: Vec::new() }
     }
 
-    /// What the node answers for now. One that is not in the view, or has not caught up in this life, answers for nothing.
-    pub fn claims(&mut self, view: &View, has_caught_up: bool, now: Duration) -> Claims {
-        let me = view.member(self.me).filter(|me| me.is_alive && has_caught_up);
+    /// What the node answers for now. One that is not in the view, has not caught up in this life, or has no lease (`may_claim`),
+    /// answers for nothing.
+    pub fn claims(&mut self, view: &View, may_claim: bool, now: Duration) -> Claims {
+        let me = view.member(self.me).filter(|me| me.is_alive && may_claim);
         let Some(me) = me else {
             self.held.clear();
             return Self::nothing();
@@ -94,18 +95,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins, if the node is to stand in for others: it answers for nothing until it has caught up. To be called before its
-    /// workers start.
+    /// Begins, if the control plane feeds the node: it answers for nothing until it has caught up. To be called before its workers
+    /// start.
     ///
     /// # Errors
     /// What the system says.
     pub fn begin(running: &Running) -> io::Result<Option<Self>> {
         let node = &running.configuration.node;
-        let others = node.control.as_ref().and_then(|control| control.takeover.as_ref());
-        let (Source::Control(daemon), Some(others)) = (&running.tables, others) else { return Ok(None) };
+        let Source::Control(daemon) = &running.tables else { return Ok(None) };
+        let others = node.control.as_ref().and_then(|control| control.takeover.clone());
+        let others = others.unwrap_or_else(|| TakeoverFile { addresses: BTreeMap::new() });
         let slow_path = Arc::clone(&running.slow_path);
         slow_path.claim(&Takeover::nothing(), running.started.elapsed());
-        Self::start(Takeover::new(node.id, others), daemon.later(), slow_path, running.started).map(Some)
+        Self::start(Takeover::new(node.id, &others), daemon.later(), slow_path, running.started).map(Some)
     }
 
     /// Begins. `start` is the moment from which the slow path's times are counted.
@@ -122,7 +124,7 @@ impl Watch {
             while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 let Some(plane) = plane.get() else { continue };
                 let now = start.elapsed();
-                let claims = takeover.claims(&plane.view(), plane.has_caught_up(), now);
+                let claims = takeover.claims(&plane.view(), may_claim(plane, &slow_path, now), now);
                 if claims == told {
                     continue;
                 }
@@ -144,6 +146,11 @@ impl Drop for Watch {
             let _panicked = thread.join();
         }
     }
+}
+
+/// Whether the node may claim addresses, if the view has it alive: its tables are there, and it has a lease.
+fn may_claim(plane: &ControlPlane, slow_path: &SlowPath, now: Duration) -> bool {
+    plane.has_caught_up() && slow_path.lease().may_claim(now)
 }
 
 /// Says what has changed.

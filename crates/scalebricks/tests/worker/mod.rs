@@ -10,11 +10,12 @@
 use etherparse::PacketBuilder;
 use scalebricks::daemon::workers::Control;
 use scalebricks::node::config::Idle;
+use scalebricks::node::errors::Errors;
 use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, Identifications, Layout, LiveTables, Node, NodeConfig, NodePorts,
+    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig, NodePorts,
     NodeStats, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
@@ -73,6 +74,12 @@ pub struct Rig {
 impl Rig {
     /// A running node with these flows.
     pub fn new(flows: &[FlowSpec], buffers: usize) -> Self {
+        let lease = Arc::new(Lease::unlimited());
+        Self::with_errors(flows, buffers, Errors::new(lease, None))
+    }
+
+    /// The same, which tells of errors as these decide.
+    pub fn with_errors(flows: &[FlowSpec], buffers: usize, errors: Arc<Errors>) -> Self {
         let size = ClusterSize::new(2).unwrap();
         let id = NodeId::new(0);
         let layout =
@@ -98,7 +105,8 @@ impl Rig {
             limits: LocalLimits::default(),
         };
         config.check().unwrap();
-        let slow_path = Arc::new(SlowPath::new(Local::new(config, start.elapsed())));
+        let local = Local::new(config, start.elapsed());
+        let slow_path = Arc::new(SlowPath::with_errors(local, errors));
         let node_config = NodeConfig {
             id,
             size,
@@ -120,7 +128,8 @@ impl Rig {
             fabric: Box::new(near_fabric),
         };
         let node_pool = Pool::new(buffers, 4_000).unwrap();
-        let node = Node::new(node_config, tables.node_tables(0), ports, Box::new(node_pool.clone()));
+        let mut node = Node::new(node_config, tables.node_tables(0), ports, Box::new(node_pool.clone()));
+        node.set_lease(Arc::clone(slow_path.lease()));
         let (told, control) = (Arc::<Told>::default(), Arc::<Control>::default());
         let mut worker = Worker {
             node,

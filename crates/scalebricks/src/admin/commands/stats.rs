@@ -83,11 +83,13 @@ fn packets(looks: &Looks<'_, NodeCounters>) -> String {
 
 /// What is rare: told only if it happened.
 fn made(looks: &Looks<'_, NodeCounters>) -> String {
-    let rows: [(&str, Pick<NodeCounters>); 4] = [
+    let rows: [(&str, Pick<NodeCounters>); 6] = [
         ("packets fragmented", |c| c.packets_fragmented),
         ("fragments made", |c| c.fragments_made),
         ("ICMP errors sent", |c| c.icmp_sent),
         ("forwarded once more", |c| c.forwarded_again),
+        ("relayed over a third node", |c| c.relayed),
+        ("probes not sent", |c| c.probes_unsent),
     ];
     let happened = rows.iter().filter(|(_, pick)| pick(looks.now) > 0);
     list(&happened.map(|(name, pick)| (*name, looks.text(pick))).collect::<Vec<_>>())

@@ -26,6 +26,7 @@ fn plane() -> PlaneStats {
         shedding: 12,
         shed: 13,
         calls_refused: 14,
+        calls_delayed: 15,
     }
 }
 

@@ -132,10 +132,26 @@ pub struct ControlStats {
     /// Calls that this node, as the owner of their partitions, did not log.
     #[serde(default)]
     pub calls_refused: u64,
+    /// Times that a call had to wait at this node, as the owner of its partition: a node that was removed might still forward one of
+    /// its keys for another flow.
+    #[serde(default)]
+    pub calls_delayed: u64,
+    /// The node's lease.
+    #[serde(default)]
+    pub lease: Option<LeaseView>,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
     pub strangers: BTreeMap<String, u64>,
+}
+
+/// How long the node acts on what it knows without contact to the log and to half of the other members.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseView {
+    /// `held`; `claims_lapsed`: the node forwards, and claims no address; `expired`: it forwards nothing.
+    pub state: String,
+    /// Milliseconds for which the node forwards if nothing renews the lease.
+    pub forwards_ms: u64,
 }
 
 /// How another node is reached.
@@ -169,6 +185,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
         } = plane;
         let mut stats = Self {
             entries,
@@ -185,6 +202,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
             ..Self::default()
         };
         if let Some(MeshStats { peers, strangers }) = mesh {
@@ -235,6 +253,14 @@ pub struct NodeCounters {
     pub icmp_sent: u64,
     /// Packets sent on to another node because the flow was not here any more.
     pub forwarded_again: u64,
+    /// Packets sent to another node over a third, because the direct way was broken.
+    pub relayed: u64,
+    /// Probes and echoes received from the fabric; no part of `fabric_in`.
+    pub probes_in: u64,
+    /// Probes and echoes sent over the fabric; no part of `fabric_out`.
+    pub probes_out: u64,
+    /// Probes and echoes that were not sent: no buffer, a full port, or a node that asks for too many.
+    pub probes_unsent: u64,
     /// Dropped, by reason; every reason is there.
     pub dropped: BTreeMap<String, u64>,
 }
@@ -260,6 +286,10 @@ impl From<&NodeStats> for NodeCounters {
             packets_fragmented,
             icmp_sent,
             forwarded_again,
+            relayed,
+            probes_in,
+            probes_out,
+            probes_unsent,
             dropped,
         } = *stats;
         let count = |&reason: &DropReason| (reason.name().to_owned(), dropped.get(reason));
@@ -274,6 +304,10 @@ impl From<&NodeStats> for NodeCounters {
             packets_fragmented,
             icmp_sent,
             forwarded_again,
+            relayed,
+            probes_in,
+            probes_out,
+            probes_unsent,
             dropped: DropReason::ALL.iter().map(count).collect(),
         }
     }

@@ -3,7 +3,7 @@
 use super::unhex;
 use crate::admin::inspect::TraceError;
 use crate::admin::model::{PortRole, TracePacket};
-use scalebricks_dataplane::{FabricMac, NodeConfig, Phase};
+use scalebricks_dataplane::{FabricMac, NodeConfig};
 use scalebricks_types::Teid;
 use scalebricks_wire::encap::{OUTER_V4_LEN, OuterV4, Tunnel};
 use scalebricks_wire::ipv4::{self, Ipv4Header};
@@ -84,7 +84,7 @@ fn readdress(config: &NodeConfig, port: PortRole, frame: &mut [u8]) -> Result<()
             let mac = ethernet::destination(frame).and_then(FabricMac::decode).ok_or_else(|| {
                 bad("the frame has no address of the fabric, so nobody knows what it is for")
             })?;
-            let output_node = if mac.phase == Phase::Indirect { mac.output_node } else { config.id };
+            let output_node = if mac.phase.is_indirect() { mac.output_node } else { config.id };
             FabricMac { node: config.id, output_node, ..mac }.encode()
         }
     };

@@ -185,6 +185,12 @@ fn fabric(mac: FabricMac) -> String {
         Phase::Handling => format!("node {} handles it", mac.node.get()),
         Phase::Lookup => format!("node {} looks its handling node up", mac.node.get()),
         Phase::Indirect => format!("node {} sends it on to node {}", mac.node.get(), mac.output_node.get()),
+        Phase::IndirectLookup => format!(
+            "node {} sends it on to node {}, which looks its handling node up",
+            mac.node.get(),
+            mac.output_node.get()
+        ),
+        Phase::Probe => format!("node {} answers it", mac.node.get()),
     };
     let again = if mac.again { ", forwarded once more" } else { "" };
     format!("{task}, it leaves to the {}{again}", port_words(mac.port))
@@ -243,6 +249,8 @@ fn fabric_kind(mac: FabricMac) -> OutputKind {
             Phase::Handling => "handling",
             Phase::Lookup => "lookup",
             Phase::Indirect => "indirect",
+            Phase::IndirectLookup => "indirect-lookup",
+            Phase::Probe => "probe",
         }
         .to_owned(),
         node: u16::from(mac.node.get()),

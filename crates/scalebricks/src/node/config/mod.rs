@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 mod control;
 mod engine;
@@ -23,6 +24,7 @@ pub use control::ControlFile;
 pub use engine::{EngineAt, NatsAt, NatsAuth, NatsTls};
 pub(crate) use engine::{EngineSection, engine};
 pub(crate) use ports::Devices;
+use runtime::probe_every;
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 pub(crate) use runtime::{dpdk, workers};
 pub use takeover::TakeoverFile;
@@ -66,6 +68,8 @@ pub struct NodeFile {
     pub workers: Workers,
     /// Where packets lie.
     pub dpdk: Dpdk,
+    /// Time between probes of the other nodes over the fabric; `None`: none are sent.
+    pub probe_every: Option<Duration>,
     /// Tunnel addresses of the base stations, with their next hop.
     pub base_stations: Vec<Station>,
     /// The ports: Internet, base stations, fabric.
@@ -291,6 +295,7 @@ impl File {
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = workers(self.worker, problems);
         let dpdk = dpdk(self.dpdk, problems);
+        let probe_every = probe_every(self.fabric.probe_ms.as_ref(), problems);
         let cluster = self.cluster;
         Some(NodeFile {
             size: size?,
@@ -322,6 +327,7 @@ impl File {
             drain_ms: self.node.drain_ms.unwrap_or(DRAIN_MS),
             workers,
             dpdk,
+            probe_every,
             base_stations,
             ports: ports?,
             routes: routes?,

@@ -2,9 +2,12 @@
 
 use super::{Problems, sections};
 use crate::admin::server::TcpListen;
+use scalebricks_dataplane::fabric_health::PROBE_EVERY;
 use serde::Deserialize;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Default of `worker.sleep_us`.
 const SLEEP_US: u32 = 50;
@@ -20,6 +23,9 @@ const PACKETS: u32 = 16_383;
 
 /// Bytes that a packet takes in a pool, about.
 const PACKET_BYTES: u64 = 2_500;
+
+/// What `fabric.probe_ms` may be, if not 0: four probes at least fit into the time for which a node counts as reached.
+const PROBE_MS: RangeInclusive<u64> = 20..=150;
 
 /// Most workers.
 const MAX_WORKERS: usize = 64;
@@ -154,6 +160,20 @@ pub(crate) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> W
         IdleKind::Spin => Idle::Spin,
     };
     Workers { cores, layout, idle }
+}
+
+/// Time between probes of the fabric; `None`: none are sent.
+pub(crate) fn probe_every(
+    given: Option<&toml::Spanned<u64>>,
+    problems: &mut Problems<'_>,
+) -> Option<Duration> {
+    let Some(given) = given else { return Some(PROBE_EVERY) };
+    let ms = *given.get_ref();
+    if ms != 0 && !PROBE_MS.contains(&ms) {
+        let what = format!("{ms} is not 0, or {} to {}", PROBE_MS.start(), PROBE_MS.end());
+        problems.add(given.span(), "fabric.probe_ms", what);
+    }
+    (ms != 0).then(|| Duration::from_millis(ms))
 }
 
 /// What a section says of DPDK.

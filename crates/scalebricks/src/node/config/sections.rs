@@ -17,6 +17,8 @@ pub(super) struct File {
     pub worker: Worker,
     #[serde(default)]
     pub dpdk: Dpdk,
+    #[serde(default)]
+    pub fabric: Fabric,
     pub admin_tcp: Option<AdminTcp>,
     pub control: Option<Control>,
     #[serde(default)]
@@ -108,6 +110,12 @@ pub(crate) struct Dpdk {
     pub arguments: Vec<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fabric {
+    pub probe_ms: Option<Spanned<u64>>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Station {
@@ -154,8 +162,16 @@ pub(super) struct Control {
     pub version: Option<Spanned<u16>>,
     pub fib_keys: Option<Spanned<u64>>,
     pub takeover: Option<Spanned<bool>>,
+    pub lease: Option<Lease>,
     #[serde(default)]
     pub peer: Vec<Peer>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lease {
+    pub claim_ms: Option<Spanned<u64>>,
+    pub forward_ms: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]
