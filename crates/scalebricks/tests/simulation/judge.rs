@@ -21,7 +21,7 @@ struct Flight {
     since: Duration,
     /// Up to where its partition was settled when it came in.
     floor: Position,
-    /// Whether it came in at a member.
+    /// Whether it has passed members only.
     is_steady: bool,
 }
 
@@ -53,10 +53,28 @@ pub struct Counts {
     /// Those of them that passed a node which was no member: by an older value of the same flow, and by another flow's value.
     pub older: u64,
     pub foreign: u64,
+    /// Packets of keys that members had not dropped long after their deletion was settled.
+    pub late_drops: u64,
     pub views: u64,
 }
 
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.judged += other.judged;
+        self.older += other.older;
+        self.foreign += other.foreign;
+        self.late_drops += other.late_drops;
+        self.views += other.views;
+    }
+}
+
 impl Judge {
+    /// One that only counts packets that nodes which are no members send by another flow's value.
+    pub fn forgiving() -> Self {
+        Self { forgives_strangers: true, ..Self::default() }
+    }
+
     /// The view was changed.
     pub fn viewed(&mut self, at: Duration, before: &View, after: &View) {
         let life =
@@ -130,13 +148,23 @@ impl World {
         self.put_in(at, &frame, is_up);
     }
 
+    /// A frame comes to a node over the fabric.
+    pub fn passes(&mut self, node: usize, frame: &[u8]) {
+        let is_member = self.is_member(node);
+        if let Some(flight) =
+            crate::packets::under_way(frame).and_then(|number| self.judge.flights.get_mut(&number))
+        {
+            flight.is_steady &= is_member;
+        }
+    }
+
     /// A packet has left: downstream with a TEID.
     pub fn left(&mut self, node: usize, number: u32, teid: Option<WriteId>) {
         let flight = self.judge.flights.remove(&number);
         let flight = flight.unwrap_or_else(|| panic!("packet {number} left twice, or very late"));
         self.judge.counts.judged += 1;
         let is_steady = flight.is_steady && self.is_member(node);
-        let window = self.truth.window(&flight.key, flight.floor, flight.since);
+        let window = self.truth.window(&flight.key, flight.floor);
         let is_right = match teid {
             Some(teid) => window.contains(&Some(teid)),
             None => window.iter().any(Option::is_some),
@@ -146,16 +174,26 @@ impl World {
         }
         let told = || {
             format!(
-                "seed {}, at {:?}: {:?} in at {} at {:?} left at {node} with {teid:x?}; its history: {:x?}, settled {:?}",
+                "seed {}, at {:?}: {:?} in at {} at {:?} left at {node} with {teid:x?}; its history backwards: {:x?}, settled {:?}; {:x?}, {:x?}",
                 self.seed,
                 self.now,
                 flight.key,
                 flight.at,
                 flight.since,
-                self.truth.history(&flight.key),
+                self.truth.history(&flight.key).iter().rev().take(5).collect::<Vec<_>>(),
                 flight.floor,
+                self.truth.session(&flight.key),
+                self.held(&flight.key),
             )
         };
+        if is_steady
+            && self.truth.is_deleted(&flight.key, flight.floor)
+            && teid.is_none_or(|teid| self.truth.ever(&flight.key, teid))
+        {
+            // No key any more: it goes wherever it was at any time, until all have dropped it.
+            self.judge.counts.late_drops += 1;
+            return;
+        }
         assert!(!is_steady, "{}", told());
         // It passed a node that is not in contact, or was not.
         if let Some(teid) = teid {
@@ -166,10 +204,17 @@ impl World {
             if is_of_flow || is_gone {
                 self.judge.counts.older += 1;
             } else {
-                self.judge.counts.foreign += 1;
                 assert!(self.judge.forgives_strangers, "another flow: {}", told());
+                self.judge.counts.foreign += 1;
             }
         }
+    }
+
+    /// What each node's tables say of a key: whom they name, and what they hold.
+    fn held(&self, key: &FlowKey) -> Vec<(usize, Vec<u8>, Option<[u64; 2]>)> {
+        let processes = self.processes.iter().enumerate();
+        let held = processes.filter_map(|(node, process)| Some((node, process.as_ref()?.tables.lock())));
+        held.map(|(node, tables)| (node, tables.named(&[*key]), tables.value(key))).collect()
     }
 
     /// Forgets packets that were lost.

@@ -68,6 +68,11 @@ pub fn left_downstream(frame: &[u8]) -> Option<(u32, u32)> {
     Some((teid, number(frame, 78)?))
 }
 
+/// The number of a packet on the fabric.
+pub fn under_way(frame: &[u8]) -> Option<u32> {
+    number(frame, 42).or_else(|| number(frame, 78))
+}
+
 /// The number of a packet that left to the Internet.
 pub fn left_upstream(frame: &[u8]) -> Option<u32> {
     number(frame, 42)

@@ -13,9 +13,6 @@ use std::time::Duration;
 /// Names a write of a controller. It is the downlink TEID of what was written, and no other write has it.
 pub type WriteId = u32;
 
-/// A key that was deleted has left its node so long after that is settled: the grace, and messages.
-const DROPPED: Duration = Duration::from_millis(400);
-
 /// What a key led to from a position on: a write, or nothing.
 pub type Step = (Position, Option<WriteId>);
 
@@ -97,21 +94,25 @@ impl Truth {
     }
 
     /// What a key may lead to for a packet that came in when its partition was settled up to `floor`: what it led to there, and
-    /// all that it was told since. A key that was deleted goes a while after its deletion is settled.
-    pub fn window(&self, key: &FlowKey, floor: Position, came_in: Duration) -> Vec<Option<WriteId>> {
+    /// all that it was told since. A node drops a key that was deleted when it hears that all have applied that: until then what
+    /// the key led to before.
+    pub fn window(&self, key: &FlowKey, floor: Position) -> Vec<Option<WriteId>> {
         let Some(history) = self.histories.get(key) else { return vec![None] };
         let behind = history.partition_point(|(position, _)| *position <= floor);
-        let mut first = behind.saturating_sub(1);
-        if let Some((deleted, None)) = history.get(first).copied() {
-            let settled = &self.settled[usize::from(self.partition_of(key).0)];
-            let at = settled.partition_point(|(position, _)| *position < deleted);
-            if settled.get(at).is_some_and(|(_, at)| came_in < *at + DROPPED) {
-                first = first.saturating_sub(1);
-            }
+        let Some(mut first) = behind.checked_sub(1) else {
+            return std::iter::once(None).chain(history.iter().map(|(_, write)| *write)).collect();
+        };
+        if history[first].1.is_none() {
+            first = first.saturating_sub(1);
         }
-        let before = if behind == 0 { None } else { history[first].1 };
-        let since = if behind == 0 { 0 } else { first + 1 };
-        std::iter::once(before).chain(history[since..].iter().map(|(_, write)| *write)).collect()
+        history[first..].iter().map(|(_, write)| *write).collect()
+    }
+
+    /// Whether a key was deleted in a position up to this one, and that is settled.
+    pub fn is_deleted(&self, key: &FlowKey, floor: Position) -> bool {
+        let Some(history) = self.histories.get(key) else { return true };
+        let behind = history.partition_point(|(position, _)| *position <= floor);
+        behind.checked_sub(1).is_none_or(|at| history[at].1.is_none())
     }
 
     /// Whether a key ever led to a write.

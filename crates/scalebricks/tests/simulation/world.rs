@@ -1,6 +1,7 @@
 //! A world: nodes, the log's servers, the links, controllers and packets. One seed, one run.
 
 use crate::controllers::Controllers;
+use crate::faults::Faults;
 use crate::hub::{Hub, ms};
 use crate::judge::Judge;
 use crate::packets::Fabric;
@@ -28,6 +29,11 @@ pub struct Hindered {
     pub worker: Duration,
 }
 
+/// Whether each fault and view is to be shown.
+pub fn is_told() -> bool {
+    std::env::var_os("SIM_TELL").is_some()
+}
+
 pub struct World {
     pub seed: u64,
     pub rng: SmallRng,
@@ -45,6 +51,7 @@ pub struct World {
     pub truth: Truth,
     pub controllers: Controllers,
     pub judge: Judge,
+    pub faults: Faults,
     /// The record of membership, and how many changes of it were seen.
     pub view: View,
     views: usize,
@@ -79,7 +86,8 @@ impl World {
             fabric: Fabric::new(seed, nodes),
             truth: Truth::new(plan.params),
             controllers: Controllers::new(),
-            judge: Judge::default(),
+            judge: Judge::forgiving(),
+            faults: Faults::default(),
             view: View::empty(crate::process::partitions()),
             views: 0,
             requests: 0.1,
@@ -143,6 +151,7 @@ impl World {
 
     pub fn step(&mut self) {
         self.now += STEP;
+        self.follow_faults();
         {
             let mut shared = self.hub.lock();
             shared.now = self.now;
@@ -177,6 +186,7 @@ impl World {
     /// Lets all workers turn, and carries frames between them.
     fn forward(&mut self) {
         for (to, packet) in self.fabric.take(self.now) {
+            self.passes(to, packet.data());
             if let Some(process) = &mut self.processes[to] {
                 let _full = process.fabric.send(packet);
             }
@@ -221,6 +231,14 @@ impl World {
         for (at, view) in new {
             self.views += 1;
             let before = std::mem::replace(&mut self.view, view);
+            if is_told() {
+                let lives: Vec<_> = self
+                    .view
+                    .members()
+                    .map(|(node, member)| (node.get(), member.life, member.is_alive))
+                    .collect();
+                println!("{at:?}: view {}: {lives:?}", self.view.epoch());
+            }
             self.judge.viewed(at, &before, &self.view);
         }
     }
