@@ -28,10 +28,11 @@ use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 /// Events handled before the agent is asked what is to be done.
 const TOGETHER: usize = 512;
@@ -123,6 +124,7 @@ impl<T: Tables> Actor<T> {
             // once.
             tokio::task::yield_now().await;
             tokio::select! {
+                biased; // the same run for the same input
                 _ = &mut stop => return,
                 count = events.recv_many(&mut together, TOGETHER) => if count == 0 { return },
                 () = tokio::time::sleep(TICK) => {}

@@ -7,7 +7,8 @@
 use super::inbox::Beats;
 use scalebricks_control::membership::{Beat, HearingReport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A beat is overdue so long after the last.
 const OVERDUE: Duration = Duration::from_millis(250);
@@ -16,11 +17,11 @@ const OVERDUE: Duration = Duration::from_millis(250);
 const ENDURANCE: Duration = Duration::from_secs(5);
 
 /// Time between two looks.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The beats of a node.
 #[derive(Debug, Default)]
-pub(super) struct Beating(Mutex<Option<Request>>);
+pub struct Beating(Mutex<Option<Request>>);
 
 #[derive(Debug, Clone)]
 struct Request {
@@ -37,12 +38,12 @@ impl Beating {
     }
 
     /// The agent has asked for a beat, which is sent.
-    pub(super) fn asked(&self, beat: Beat, received: &Arc<Beats>, now: Instant) {
+    pub fn asked(&self, beat: Beat, received: &Arc<Beats>, now: Instant) {
         *self.beat() = Some(Request { beat, received: Arc::clone(received), asked: now, sent: now });
     }
 
     /// The beat to send, if one is overdue and the agent has asked of late; it is sent then.
-    pub(super) fn overdue(&self, now: Instant) -> Option<Beat> {
+    pub fn overdue(&self, now: Instant) -> Option<Beat> {
         let mut request = self.beat();
         let request = request.as_mut()?;
         let is_due = now >= request.sent + OVERDUE && now < request.asked + ENDURANCE;

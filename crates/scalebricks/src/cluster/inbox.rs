@@ -5,8 +5,8 @@ use scalebricks_control::membership::{Beat, HEARING, HearingReport, NodeSet};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// What comes from other nodes.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Inbox {
 
 /// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
 #[derive(Debug, Default)]
-pub(super) struct Beats(Mutex<Received>);
+pub struct Beats(Mutex<Received>);
 
 #[derive(Debug, Default)]
 struct Received {
@@ -86,6 +86,11 @@ impl Beats {
 }
 
 impl Inbox {
+    /// The heartbeats that came, for who reports them while the actor is busy.
+    pub const fn beats(&self) -> &Arc<Beats> {
+        &self.beats
+    }
+
     /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
     pub fn beat(&self, from: NodeId, beat: Beat) {
         self.beat_sent_after(from, beat, Instant::now());

@@ -40,7 +40,7 @@
 
 mod accept;
 mod actor;
-mod beating;
+pub mod beating;
 mod calling;
 pub mod counters;
 pub mod daemon;
