@@ -422,7 +422,7 @@ pub async fn live(
 fn sign(inbox: &Inbox, event: Event) {
     match event {
         Event::Beat { from, payload, sent_after } => match Beat::decode(&payload) {
-            Ok(beat) => inbox.beat_sent_after(from, beat, sent_after),
+            Ok(beat) => inbox.beat_sent_after(from, beat, sent_after.into()),
             Err(error) => tracing::debug!(from = from.get(), %error, "cannot decode heartbeat"),
         },
         Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),
