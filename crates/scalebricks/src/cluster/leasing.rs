@@ -13,8 +13,9 @@ use scalebricks_dataplane::{FabricHealth, Lease};
 use scalebricks_types::NodeId;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Time between two looks at what came.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -64,7 +64,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         }
         Some(control) => {
             let (times, lease) = (control.lease, Arc::clone(&lease));
-            let leasing = Leasing { times, lease, fabric: fabric.clone(), start: started };
+            let leasing = Leasing { times, lease, fabric: fabric.clone(), start: started.into() };
             Source::Control(Box::new(control_plane(&configuration, &control, leasing)?))
         }
     };
