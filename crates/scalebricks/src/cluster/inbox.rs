@@ -1,7 +1,7 @@
 //! What comes from other nodes, on its way to the actor.
 
 use super::event::Event;
-use scalebricks_control::membership::{Beat, HEARING, NodeSet};
+use scalebricks_control::membership::{Beat, Fitness, HEARING, NodeSet};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +24,23 @@ struct Received {
     new: BTreeMap<NodeId, Beat>,
     /// When the newest of each node came.
     at: BTreeMap<NodeId, Instant>,
+    /// How fit this node is, for its own.
+    fitness: Fitness,
 }
 
 impl Beats {
     fn received(&self) -> MutexGuard<'_, Received> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
+    }
+
+    /// How fit this node is, from now on.
+    pub(super) fn set_fitness(&self, fitness: Fitness) {
+        self.received().fitness = fitness;
+    }
+
+    /// How fit this node is.
+    pub(super) fn fitness(&self) -> Fitness {
+        self.received().fitness
     }
 
     /// Those that came since the last call.

@@ -27,7 +27,7 @@ use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -86,8 +86,8 @@ pub(super) struct Shared {
     pub(super) placed: ArcSwap<Placed>,
     pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
-    /// [`Fitness::bits`] of this node.
-    fitness: AtomicU8,
+    /// What came from other nodes last, and how fit this one is.
+    pub(super) beats: Arc<Beats>,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
@@ -104,7 +104,7 @@ impl Shared {
 
     /// How fit this node is.
     pub(super) fn fitness(&self) -> Fitness {
-        Fitness::from_bits(self.fitness.load(Ordering::Relaxed))
+        self.beats.fitness()
     }
 
     /// The record of membership is now this one. An older one than known is passed over.
@@ -186,7 +186,7 @@ impl ControlPlane {
             placed: ArcSwap::from_pointee(placed),
             repins: Repins::default(),
             has_caught_up: AtomicBool::new(false),
-            fitness: AtomicU8::new(Fitness::FIT.bits()),
+            beats: Arc::clone(&way_in.beats),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
@@ -242,9 +242,9 @@ impl ControlPlane {
     }
 
     /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
-    /// thread; costs one store.
+    /// thread.
     pub fn set_fitness(&self, fitness: Fitness) {
-        self.shared.fitness.store(fitness.bits(), Ordering::Relaxed);
+        self.shared.beats.set_fitness(fitness);
     }
 
     /// What [`ControlPlane::set_fitness`] was told last; fit before.

@@ -3,7 +3,7 @@
 use super::NodeError;
 use super::config::ControlFile;
 use super::load::Configuration;
-use crate::admin::model::ControlStats;
+use crate::admin::model::{ControlStats, MemberFitness};
 use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
@@ -103,7 +103,11 @@ impl Source {
     pub fn control_stats(&self) -> Option<ControlStats> {
         match self {
             Self::List(_) => None,
-            Self::Control(daemon) => Some((daemon.plane()?.stats(), daemon.mesh_stats()).into()),
+            Self::Control(daemon) => {
+                let plane = daemon.plane()?;
+                let members = MemberFitness::of(&plane.view());
+                Some(ControlStats { members, ..(plane.stats(), daemon.mesh_stats()).into() })
+            }
         }
     }
 
