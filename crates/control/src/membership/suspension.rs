@@ -279,7 +279,9 @@ mod tests {
     #[test]
     fn a_suspension_ends_with_the_life() {
         let (suspended, one) = (together(3).with_suspended(node(1), UNFIT), node(1));
-        for next in [suspended.without(one), suspended.with(one, 2, Version::NEWEST), suspended.forgetting(one)] {
+        for next in
+            [suspended.without(one), suspended.with(one, 2, Version::NEWEST), suspended.forgetting(one)]
+        {
             assert_eq!((next.suspension(one), next.lapses(one)), (None, 2));
         }
         let dead = suspended.without(one);
