@@ -212,7 +212,7 @@ fn a_strict_reader_understands_all_of_it() {
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 56);
+    assert_eq!(families.len(), 59);
 }
 
 #[test]
