@@ -7,9 +7,11 @@ use super::source::Source;
 use super::worker::{Load, Told};
 use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use crate::admin::model::{
-    CaptureRequest, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView, PortCounters, PortRole,
-    PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
+    CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
+    PortCounters, PortRole, PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats,
+    WorkerView,
 };
+use scalebricks_dataplane::fabric_health::PeerView;
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{Architecture, FabricHealth, NodeConfig, NodeStats, OutputPort};
@@ -168,6 +170,19 @@ impl Running {
         }
     }
 
+    fn fabric_peers(&self) -> Vec<FabricPeerView> {
+        let probing = self.fabric.as_ref().filter(|_| self.configuration.node.probe_every.is_some());
+        let view = |peer: PeerView| FabricPeerView {
+            node: peer.node.get().into(),
+            is_heard: peer.is_heard,
+            is_reached: peer.is_reached,
+            round_trip_us: peer.round_trip.map(|time| time.as_secs_f64() * 1e6),
+            via: peer.via.map(|via| via.get().into()),
+        };
+        let peers = probing.map(|health| health.view(self.started.elapsed()));
+        peers.unwrap_or_default().into_iter().map(view).collect()
+    }
+
     fn neighbours(&self) -> Vec<NeighbourView> {
         let view = |neighbour: scalebricks_dataplane::local::Neighbour| NeighbourView {
             port: match neighbour.port {
@@ -216,6 +231,7 @@ impl Inspect for Running {
             tables: self.tables_view(sizes),
             ports: self.hardware.ports(),
             neighbours: self.neighbours(),
+            fabric: self.fabric_peers(),
             workers: (0..self.workers.len()).map(|at| self.worker(at)).collect(),
         }
     }
@@ -230,6 +246,9 @@ impl Inspect for Running {
         }
         let mut slow_path = self.slow_path.stats();
         slow_path.extend(self.hardware.dropped());
+        if let Some(fabric) = &self.fabric {
+            slow_path.insert("probes_overrun".to_owned(), fabric.overrun());
+        }
         Stats {
             uptime_s: self.started.elapsed().as_secs_f64(),
             total: NodeCounters::from(&total),
