@@ -21,8 +21,8 @@ pub use stats::{
     WorkerStats,
 };
 pub use status::{
-    FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status, TableRole, TableView,
-    WorkerView,
+    FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView, Status, TableRole,
+    TableView, WorkerView,
 };
 pub use trace::{
     Dropped, FlowView, Hint, KeyView, Output, OutputKind, Step, Trace, TracePacket, TraceRequest,
