@@ -19,13 +19,14 @@ pub fn behind(device: &str) -> Option<&str> {
     words.filter(|_| is_blind).find_map(|word| word.trim().strip_prefix("iface="))
 }
 
-/// The interfaces of the process's network namespace, and whether frames can pass each: it is up, and so is what is behind it
-/// (`IFF_UP`, `IFF_RUNNING`; RFC 2863 §3.1.14, operational state up). Cost: two system calls and an answer for each address.
+/// The interfaces of the process's network namespace, and whether frames can pass each: it is up (`IFF_UP`), and it has
+/// a carrier (`IFF_LOWER_UP`). Cost: two system calls and an answer for each address.
 ///
 /// # Errors
 /// What the system says.
 pub fn states() -> Result<BTreeMap<String, bool>, nix::Error> {
-    let passes = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    // Not IFF_RUNNING, which the kernel brings up to date once a second.
+    let passes = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOWER_UP;
     Ok(getifaddrs()?.map(|one| (one.interface_name, one.flags.contains(passes))).collect())
 }
 
