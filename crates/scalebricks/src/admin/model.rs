@@ -17,8 +17,8 @@ pub use flow::{
     PinnedFlow,
 };
 pub use stats::{
-    ControlStats, FlowSums, LeaseView, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters, Stats,
-    WorkerStats,
+    ControlStats, FlowSums, LeaseView, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters,
+    Stats, WorkerStats,
 };
 pub use status::{
     FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status, TableRole, TableView,
