@@ -8,6 +8,7 @@
 //! | [`calls`] | requests for changes, to the owners of partitions, and verdicts back |
 //! | [`courier`] | counts of flows on their way to the flows' next nodes |
 //! | [`engine`] | what is asked of a log, whoever keeps it |
+//! | [`lease`] | until when a node may act on what it knows |
 //! | [`membership`] | who is alive, and who owns which partition |
 //! | [`record`] | what a log says: changes to sessions |
 //! | [`distribution`] | how it comes into the tables of all nodes, make before break |
@@ -23,6 +24,7 @@ pub mod calls;
 pub mod courier;
 pub mod distribution;
 pub mod engine;
+pub mod lease;
 pub mod membership;
 pub mod partition;
 pub mod record;

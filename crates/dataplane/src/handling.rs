@@ -28,6 +28,9 @@ impl<P: PacketBuf> Node<P> {
         if self.handling.is_empty() {
             return;
         }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.handling);
+        }
         for (packet, parsed) in self.handling.packets() {
             if parsed.output == OutputPort::BaseStation {
                 // Where the tunnel's headers will be written.
@@ -63,7 +66,7 @@ impl<P: PacketBuf> Node<P> {
                 let mac = FabricMac { again: true, ..FabricMac::handling(node, work.parsed.output) };
                 self.send_fabric(work.packet, mac);
             }
-            _ => self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow),
+            _ => self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow(*work.key)),
         }
     }
 

@@ -77,6 +77,9 @@ impl<P: PacketBuf> Node<P> {
         if self.steering.is_empty() {
             return;
         }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.steering);
+        }
         self.steering.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; LANES];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
@@ -93,6 +96,9 @@ impl<P: PacketBuf> Node<P> {
     pub(crate) fn look_up(&mut self) {
         if self.looking_up.is_empty() {
             return;
+        }
+        if !self.may_forward {
+            return self.drop_batch(|node| &mut node.looking_up);
         }
         self.looking_up.hash(self.classifier.hasher());
         let mut hints = [NodeHint::NONE; LANES];
@@ -119,7 +125,8 @@ impl<P: PacketBuf> Node<P> {
     fn refuse(&mut self, work: Work<'_, P>, reason: DropReason) {
         match reason {
             DropReason::UnknownFlow => {
-                self.punt(work.packet, work.parsed.output.opposite(), Why::UnknownFlow);
+                let why = Why::UnknownFlow(*work.key);
+                self.punt(work.packet, work.parsed.output.opposite(), why);
             }
             _ => self.drop_packet(work.packet, reason),
         }
@@ -202,6 +209,9 @@ impl<P: PacketBuf> Node<P> {
             Some(mac) if mac.phase == Phase::Probe => self.receive_probe(packet, now),
             // Never over yet another node: a frame that goes round cannot circle.
             Some(mac) if mac.phase.is_indirect() && mac.output_node != self.config.id => {
+                if !self.may_forward {
+                    return self.drop_packet(packet, DropReason::NoLease);
+                }
                 self.send_directly(packet, mac.second_phase());
             }
             Some(mac) => self.receive_for_here(packet, mac, now),

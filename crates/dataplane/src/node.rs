@@ -12,13 +12,14 @@
 
 use crate::adjacency::{Adjacencies, NextHop};
 use crate::architecture::Architecture;
-use crate::batch::Stage;
+use crate::batch::{LANES, Stage};
 use crate::classify::Classifier;
 use crate::down_links::DownLinks;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
 use crate::handling::OUTER_TTL;
 use crate::identification::Identifications;
+use crate::lease::Lease;
 use crate::local::FrameKind;
 use crate::own::OwnAddresses;
 use crate::policy::Policy;
@@ -157,6 +158,10 @@ pub struct Node<P: PacketBuf> {
     pub(crate) stats: NodeStats,
     pub(crate) drops: DropLog,
     pub(crate) adjacencies: Arc<Adjacencies>,
+    /// Until when it may forward; without one, for ever.
+    lease: Option<Arc<Lease>>,
+    /// Whether it may forward in this turn.
+    pub(crate) may_forward: bool,
     /// Wait for the slow path, if there is one.
     pub(crate) punts: Option<Vec<Punt<P>>>,
     /// Wait for the GPT.
@@ -216,6 +221,8 @@ impl<P: PacketBuf> Node<P> {
             stats: NodeStats::default(),
             drops: DropLog::default(),
             adjacencies,
+            lease: None,
+            may_forward: true,
             punts: None,
             steering: Stage::default(),
             looking_up: Stage::default(),
@@ -235,7 +242,14 @@ impl<P: PacketBuf> Node<P> {
 
     /// One turn; returns the packets it took from ports or sent out of its queue. `now` is the time since any fixed
     /// moment, the same for all calls.
+    ///
+    /// Without a [lease](Self::set_lease) at `now`, packets of flows are dropped as [`DropReason::NoLease`]. What the slow path is to
+    /// see goes there as always.
     pub fn turn(&mut self, now: Duration) -> usize {
+        self.may_forward = self.lease.as_ref().is_none_or(|lease| lease.may_forward(now));
+        if !self.may_forward {
+            self.drop_waiting();
+        }
         if now >= self.probing_due {
             // First, while the fabric has room: a congested one is not a broken one.
             self.look_after_fabric(now);
@@ -255,6 +269,27 @@ impl<P: PacketBuf> Node<P> {
         self.flush_outside(OutputPort::Internet);
         self.flush_outside(OutputPort::BaseStation);
         moved
+    }
+
+    /// Looks at this lease in each turn from now on: while it does not let the node forward, the node drops packets of flows.
+    pub fn set_lease(&mut self, lease: Arc<Lease>) {
+        self.lease = Some(lease);
+    }
+
+    /// Drops what waits for the fabric.
+    #[cold]
+    fn drop_waiting(&mut self) {
+        for packet in self.fabric_queue.drain(..) {
+            self.drops.drop(&packet, DropReason::NoLease);
+        }
+    }
+
+    /// Drops packets that wait for a lookup, as the node has no lease.
+    #[cold]
+    pub(crate) fn drop_batch(&mut self, which: impl Fn(&mut Self) -> &mut Stage<P>) {
+        let mut batch = which(self).take();
+        batch.drain_with(&[(); LANES], |work, ()| self.drop_packet(work.packet, DropReason::NoLease));
+        which(self).give_back(batch);
     }
 
     /// Whether frames wait for the fabric.
@@ -321,6 +356,8 @@ impl<P: PacketBuf> Node<P> {
     /// itself do not leave by a port that is down, and are no packets dropped: `false`.
     pub fn send_frame(&mut self, port: OutputPort, packet: P, kind: FrameKind) -> bool {
         match kind {
+            // It was held when there was a lease.
+            FrameKind::Packet if !self.may_forward => self.drop_packet(packet, DropReason::NoLease),
             FrameKind::Packet => {
                 *self.stats.sent_by(port) += 1;
                 self.send_outside(port, packet);

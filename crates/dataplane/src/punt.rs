@@ -8,6 +8,7 @@ use crate::local::FrameKind;
 use crate::node::Node;
 use crate::reason::DropReason;
 use scalebricks_io::PacketBuf;
+use scalebricks_types::FlowKey;
 use std::net::IpAddr;
 
 /// Packets that may wait for the slow path in one turn; more are dropped as [`DropReason::SlowPathFull`].
@@ -25,8 +26,8 @@ pub enum Why {
         /// Whether the frame stands for a packet.
         kind: FrameKind,
     },
-    /// Its flow is unknown, and it is for this node to say so.
-    UnknownFlow,
+    /// Its flow, with this key, is unknown, and it is for this node to say so.
+    UnknownFlow(FlowKey),
 }
 
 impl Why {
@@ -35,7 +36,7 @@ impl Why {
         match self {
             Self::NoFlow(reason) => reason,
             Self::Unresolved { .. } => DropReason::Unresolved,
-            Self::UnknownFlow => DropReason::UnknownFlow,
+            Self::UnknownFlow(_) => DropReason::UnknownFlow,
         }
     }
 }

@@ -145,6 +145,8 @@ reasons! {
     PortFull = "port_full",
     /// The fabric was congested beyond the node's queue.
     FabricFull = "fabric_full",
+    /// The node's lease had expired: it had no contact with the log and half of the other members.
+    NoLease = "no_lease",
 }
 
 #[cfg(test)]

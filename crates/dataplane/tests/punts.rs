@@ -10,7 +10,7 @@ use etherparse::PacketBuilder;
 use scalebricks_dataplane::punt::PUNTS;
 use scalebricks_dataplane::{Architecture, DropReason, OutputPort, Policy, Punt, Why};
 use scalebricks_io::{Packet, PacketBuf};
-use scalebricks_types::KeyProfile;
+use scalebricks_types::{FlowKey, KeyProfile, Teid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const DOWN: OutputPort = OutputPort::BaseStation;
@@ -78,7 +78,7 @@ fn an_unknown_flow_is_handed_over_where_the_gpt_sends_it() {
     let mut bench = scalebricks();
     let punts = punted(&mut bench, UP, &unknown);
     let [(node, punt)] = &punts[..] else { panic!("{punts:?}") };
-    assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow));
+    assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow(FlowKey::teid(Teid::new(77)))));
     assert_eq!(&punt.packet.data()[14..], &unknown[14..], "its headers are still there");
     let stats = bench.cluster.nodes()[*node].stats();
     assert_eq!((stats.forwarded_again, stats.fabric_in), (0, u64::from(*node != 0)));
@@ -110,7 +110,11 @@ fn a_node_whose_exact_table_lacks_a_flow_says_so_itself() {
         bench.cluster.nodes_mut().iter_mut().for_each(scalebricks_dataplane::Node::keep_punts);
         let punts = punted(&mut bench, UP, &unknown);
         let [(_, punt)] = &punts[..] else { panic!("{architecture}: {punts:?}") };
-        assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow), "{architecture}");
+        assert_eq!(
+            (punt.link, punt.why),
+            (DOWN, Why::UnknownFlow(FlowKey::teid(Teid::new(77)))),
+            "{architecture}"
+        );
     }
 }
 

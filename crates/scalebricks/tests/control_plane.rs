@@ -4,19 +4,23 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use scalebricks::cluster::ControlPlane;
+use scalebricks::cluster::leasing::Leasing;
 use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
 use scalebricks::cluster::plane::{Accepted, RefusedChanges, Why};
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
+use scalebricks_control::lease::{LeaseState, LeaseTimes};
 use scalebricks_control::membership::Placement;
 use scalebricks_control::partition::{MAX_REQUESTERS, Void};
 use scalebricks_control::record::{Call, CallId, Change, Heirs, Repin, Session, encode_calls};
 use scalebricks_control::version::Version;
+use scalebricks_dataplane::Lease;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A test does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -595,5 +599,74 @@ fn calls_to_an_owner_that_dies_get_their_verdicts() {
             }
         }
         assert_eq!(positions.len(), 64 * 40);
+    });
+}
+
+/// Short times, so that a test need not wait for long.
+const TIMES: LeaseTimes = LeaseTimes { claim: Duration::from_millis(1_500), forward: Duration::from_secs(3) };
+
+impl Cluster {
+    async fn keep_leases(&self) {
+        for (_, node) in self.nodes.nodes() {
+            let (lease, start) = (Arc::new(Lease::none()), Instant::now());
+            node.plane.keep_lease(Leasing { times: TIMES, lease, fabric: None, start }).await;
+        }
+        self.wait("all have leases", |cluster| {
+            (0..3).all(|number| cluster.lease(number) == LeaseState::Held)
+        })
+        .await;
+    }
+
+    fn lease(&self, number: usize) -> LeaseState {
+        self.plane(number).lease().unwrap().0
+    }
+}
+
+/// A node that hears nobody is removed, though it reaches the engine: it learns so and loses its lease, and the others keep theirs.
+#[test]
+fn a_node_that_is_cut_off_loses_its_lease() {
+    run(async {
+        let cluster = Cluster::new(3).await;
+        cluster.keep_leases().await;
+        let cut = |is_cut| {
+            for other in 1..3 {
+                cluster.nodes.cut(node(0), node(other), is_cut);
+                cluster.nodes.cut(node(other), node(0), is_cut);
+            }
+        };
+        cut(true);
+        cluster.wait("it claims nothing", |cluster| cluster.lease(0) == LeaseState::ClaimsLapsed).await;
+        cluster.wait("it forwards nothing", |cluster| cluster.lease(0) == LeaseState::Expired).await;
+        let have_theirs = |cluster: &Cluster| (1..3).all(|number| cluster.lease(number) == LeaseState::Held);
+        cluster.wait("the others have theirs", have_theirs).await;
+        cut(false);
+        cluster.wait("it has its lease again", |cluster| cluster.lease(0) == LeaseState::Held).await;
+    });
+}
+
+/// A node dies, and a caller gives one of its keys to another flow: the call waits until the node's lease is over. Others pass.
+#[test]
+fn a_key_of_a_node_that_died_goes_to_another_flow_when_its_lease_is_over() {
+    run(async {
+        let mut cluster = Cluster::new(3).await;
+        cluster.keep_leases().await;
+        let of_flow =
+            |number, at, flow: u64| Change::Upsert(key(number), Session::new(node(at), [flow << 32, 1]));
+        let pinned = cluster.plane(0).accept(vec![of_flow(0, 2, 1)]).await.unwrap();
+        cluster.settle(&[(0, pinned)]).await;
+        cluster.nodes.kill(node(2));
+        cluster.wait("it is given up", |cluster| cluster.plane(0).view().alive().count() == 2).await;
+        let delayed = |cluster: &Cluster| -> u64 {
+            (0..2).map(|number| cluster.plane(number).stats().calls_delayed).sum()
+        };
+        let plane = cluster.plane(0).clone();
+        let waiting = tokio::spawn(async move { plane.accept(vec![of_flow(0, 1, 2)]).await });
+        cluster.wait("the call waits", |cluster| delayed(cluster) > 0).await;
+        assert!(!waiting.is_finished());
+        let others = cluster.plane(0).accept(vec![of_flow(1, 1, 2), of_flow(0, 1, 1)]).await.unwrap();
+        assert!(others.refused().is_empty(), "{others:?}");
+        let told = waiting.await.unwrap().unwrap();
+        assert!(told.refused().is_empty(), "{told:?}");
+        cluster.settle(&[(0, told)]).await;
     });
 }

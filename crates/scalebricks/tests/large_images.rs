@@ -176,7 +176,7 @@ fn real(number: u8, engine: &Arc<dyn Engine>, peers: &BTreeMap<NodeId, SocketAdd
     let tables = SharedTables::new(tables);
     let (engine, started, over) = (Arc::clone(engine), Arc::clone(&plane), Arc::clone(&mesh));
     let own = tables.clone();
-    tokio::spawn(async move { live(config, engine, over, events, &started, own).await });
+    tokio::spawn(async move { live(config, engine, over, events, &started, own, None).await });
     Real { plane, mesh, tables }
 }
 

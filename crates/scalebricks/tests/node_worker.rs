@@ -8,12 +8,15 @@ mod worker;
 use etherparse::PacketBuilder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use scalebricks::node::errors;
 use scalebricks_dataplane::local::{Claims, StandIn};
-use scalebricks_dataplane::{DropReason, NodeStats, OutputPort};
+use scalebricks_dataplane::{DropReason, Lease, NodeStats, OutputPort};
 use scalebricks_io::PacketBuf;
+use scalebricks_types::FlowKey;
 use scalebricks_wire::MacAddr;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use worker::{
     GATEWAY, IN_MAC, NODE_IN, NODE_RAN, RAN_MAC, ROUTER, ROUTER_MAC, Rig, STATION, STATION_MAC, arp,
@@ -87,6 +90,79 @@ fn path_management_is_answered_and_unknown_tunnels_are_told_of() {
         }
         assert!(Instant::now() < until);
     }
+}
+
+/// What the owners of partitions say, by script.
+struct Owners {
+    has_caught_up: bool,
+    exists: Option<bool>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl errors::Owners for Owners {
+    fn has_caught_up(&self) -> bool {
+        self.has_caught_up
+    }
+
+    fn ask(&self, _: FlowKey, answer: Box<dyn FnOnce(Option<bool>) + Send>) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let exists = self.exists;
+        std::thread::spawn(move || answer(exists)); // on another thread, a little later
+    }
+}
+
+/// A node of a cluster with these owners, after packets of many unknown tunnels and users; how many were asked about.
+fn unknown(has_caught_up: bool, exists: Option<bool>, lease: &Arc<Lease>) -> (Rig, usize) {
+    let asked = Arc::<AtomicUsize>::default();
+    let owners = Owners { has_caught_up, exists, asked: Arc::clone(&asked) };
+    let errors = errors::Errors::new(Arc::clone(lease), Some(Box::new(owners)));
+    let mut rig = Rig::with_errors(&[flow(1, 0), flow(2, 1)], 256, errors);
+    for n in 0..0x40 {
+        rig.send(RAN, &upstream(1, 0x9_0000 + n, b"?"));
+        rig.send(IN, &downstream(0x100 + n, b"?"));
+    }
+    // A packet of a flow that exists comes behind all of them.
+    if lease.may_forward(Duration::ZERO) {
+        rig.send(IN, &downstream(1, b"known"));
+        rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 255));
+    }
+    let of = |stats: &NodeStats, reason| stats.dropped.get(reason);
+    rig.counted(|stats| of(stats, DropReason::UnknownFlow) + of(stats, DropReason::NoLease) > 0);
+    (rig, asked.load(Ordering::Relaxed))
+}
+
+fn errors_sent(rig: &Rig) -> u64 {
+    let stats = rig.slow_path.stats();
+    stats["error_indications_out"] + stats["unreachables_out"]
+}
+
+#[test]
+fn errors_wait_for_the_owner_s_word() {
+    let (mut rig, asked) = unknown(true, Some(false), &Arc::new(Lease::unlimited()));
+    assert!(asked > 0);
+    let (kind, ..) = rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 26));
+    assert_eq!(kind, 26);
+    for exists in [Some(true), None] {
+        let (rig, asked) = unknown(true, exists, &Arc::new(Lease::unlimited()));
+        assert!(asked > 0);
+        assert_eq!(errors_sent(&rig), 0);
+    }
+}
+
+/// As after a start while the log cannot be reached: the tables are empty, and the node knows that it knows nothing.
+#[test]
+fn a_node_that_knows_nothing_sends_no_error() {
+    let (rig, asked) = unknown(false, Some(false), &Arc::new(Lease::unlimited()));
+    assert_eq!((asked, errors_sent(&rig)), (0, 0));
+    assert!(rig.slow_path.stats()["errors_withheld_not_caught_up"] > 0);
+    let lapsed = Arc::new(Lease::none());
+    lapsed.set(Duration::ZERO, Duration::from_secs(3_600));
+    let (rig, asked) = unknown(true, Some(false), &lapsed);
+    assert_eq!((asked, errors_sent(&rig)), (0, 0));
+    assert!(rig.slow_path.stats()["errors_withheld_no_lease"] > 0);
+    let (rig, asked) = unknown(true, Some(false), &Arc::new(Lease::none()));
+    assert_eq!((asked, errors_sent(&rig)), (0, 0));
+    assert!(rig.stop().dropped.get(DropReason::NoLease) > 0);
 }
 
 /// Packets of flows that stay are sent all the while flows come, go and move; every one arrives.

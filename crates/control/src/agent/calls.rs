@@ -27,7 +27,9 @@ impl<T: Tables> Agent<T> {
             match desk.take(owner, from, call) {
                 Ok(call) => new.extend(call),
                 Err(reply) => {
-                    self.stats.calls_refused += u64::from(matches!(reply, Reply::Refused(_)));
+                    let waits = reply == Reply::Refused(Refusal::Delayed);
+                    self.stats.calls_delayed += u64::from(waits);
+                    self.stats.calls_refused += u64::from(!waits && matches!(reply, Reply::Refused(_)));
                     self.answers.entry((from, partition)).or_default().push(Answer { id, reply });
                 }
             }

@@ -27,13 +27,13 @@ mod tenures;
 
 pub use crate::distribution::Applied;
 pub use keeping::{REPLAY, SNAPSHOT_AGE};
-pub use ownership::REST;
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
 use crate::calls::{Answer, Desk};
 use crate::distribution::{Message, Replica, Tables, Trouble};
 use crate::engine::{Entry, Revision, Snapshot};
+use crate::lease::LeaseTimes;
 use crate::membership::{self, Beat, Fitness, Membership, View};
 use crate::partition::{EntryError, Partition};
 use crate::record::{Call, Closure, Repin, Reshape};
@@ -112,6 +112,8 @@ pub struct AgentStats {
     pub begun_anew: u64,
     /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
     pub rewound: u64,
+    /// Times that a call had to wait, as a removed node might still forward one of its keys for another flow.
+    pub calls_delayed: u64,
 }
 
 /// A node's part. See the [module](self).
@@ -140,6 +142,8 @@ pub struct Agent<T> {
     desks: BTreeMap<PartitionId, Desk>,
     /// What callers are to be told.
     answers: BTreeMap<(NodeId, PartitionId), Vec<Answer>>,
+    /// How long keys that a removed node may still forward are not given to other flows.
+    rebind_after: Duration,
     stats: AgentStats,
 }
 
@@ -155,7 +159,6 @@ impl<T: Tables> Agent<T> {
         grace: Duration,
         now: Duration,
     ) -> Self {
-        let tenures = KnownTenures::new(&view);
         let membership = Membership::new(me, view, revision, now);
         let replica = Replica::new(tables, partitions, grace, membership.life());
         Self {
@@ -167,7 +170,7 @@ impl<T: Tables> Agent<T> {
             touched: BTreeSet::new(),
             next_sweep: now,
             early: Early::default(),
-            tenures,
+            tenures: KnownTenures::default(),
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
@@ -176,6 +179,7 @@ impl<T: Tables> Agent<T> {
             actions: Vec::new(),
             desks: BTreeMap::new(),
             answers: BTreeMap::new(),
+            rebind_after: LeaseTimes::default().rebind_after(),
             stats: AgentStats::default(),
         }
     }
@@ -217,6 +221,16 @@ impl<T: Tables> Agent<T> {
         Some(self.owned.get(&partition)?.owner()?.partition())
     }
 
+    /// The same, if the log was read that was there when the partition was loaded.
+    pub fn open_partition(&self, partition: PartitionId) -> Option<&Partition> {
+        Some(self.owned.get(&partition)?.open()?.partition())
+    }
+
+    /// Waits so long, when a node was removed, before keys that it may still forward go to other flows. See [`crate::lease`].
+    pub const fn set_rebind_after(&mut self, wait: Duration) {
+        self.rebind_after = wait;
+    }
+
     /// Up to where a partition that this node owns is in all tables.
     pub fn settled(&self, partition: PartitionId) -> Option<Position> {
         Some(self.owned.get(&partition)?.owner()?.settled())
@@ -243,7 +257,6 @@ impl<T: Tables> Agent<T> {
             self.next_report = now;
         }
         self.next_sweep = now;
-        self.tenures.viewed(self.membership.view(), now);
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();
@@ -392,7 +405,7 @@ impl<T: Tables> Agent<T> {
                 membership::Action::Pulse => Action::Pulse,
                 membership::Action::Listen(listens) => Action::Listen(listens),
                 membership::Action::Propose(revision, view) => {
-                    let view = self.with_tenures(&view, now).unwrap_or(view);
+                    let view = self.with_tenures(&view).unwrap_or(view);
                     Action::Propose(revision, view)
                 }
             });
@@ -421,6 +434,11 @@ impl<T: Tables> Agent<T> {
             partitions = self.owned.keys().copied().collect();
         }
         let looked_at = partitions.clone();
+        for partition in &looked_at {
+            if let Some(ownership) = self.owned.get_mut(partition) {
+                ownership.pass(now, self.rebind_after);
+            }
+        }
         while !partitions.is_empty() {
             let mut again = BTreeSet::new();
             for partition in partitions {

@@ -12,6 +12,7 @@
 //! | 5 | FIB full | node (1) |
 //! | 6 | not logged | length (1), why, in UTF-8 |
 //! | 7 | older software | |
+//! | 8 | delayed | |
 
 use super::{Answer, Refusal, Reply};
 use crate::engine::WriterId;
@@ -28,6 +29,7 @@ mod kind {
     pub(super) const NODE_FULL: u8 = 5;
     pub(super) const LOG: u8 = 6;
     pub(super) const VERSION: u8 = 7;
+    pub(super) const DELAYED: u8 = 8;
 }
 
 /// Octets of the shortest answer.
@@ -83,6 +85,7 @@ fn put_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
             out.extend_from_slice(&why.as_bytes()[..len]);
         }
         Refusal::Version => out.push(kind::VERSION),
+        Refusal::Delayed => out.push(kind::DELAYED),
     }
 }
 
@@ -126,6 +129,7 @@ fn refusal(reader: &mut Reader<'_>, number: u32, kind: u8) -> Result<Refusal, De
             Refusal::Log(why.to_owned())
         }
         kind::VERSION => Refusal::Version,
+        kind::DELAYED => Refusal::Delayed,
         _ => return Err(DecodeError::Kind(number, kind)),
     })
 }
@@ -154,6 +158,7 @@ mod tests {
             Just(Refusal::Busy),
             Just(Refusal::NoRoom),
             Just(Refusal::Version),
+            Just(Refusal::Delayed),
             any::<u8>().prop_map(|node| Refusal::NodeFull(NodeId::new(node))),
             "\\PC{0,60}".prop_map(Refusal::Log),
         ];

@@ -43,7 +43,7 @@ pub struct Desk {
 impl Desk {
     /// Takes a call that a node hands over. `Some`: to be logged. `None`: it was taken before, and is answered once.
     ///
-    /// Cost: a hash and a map access a change.
+    /// Cost: a hash and a map access a change; two more while a node is removed.
     ///
     /// # Errors
     /// The answer to the call: the verdict that it has, or why it is not logged.
@@ -56,6 +56,9 @@ impl Desk {
         }
         if let Some(verdict) = owner.partition().verdict(call.id) {
             return Err(Reply::Judged(verdict));
+        }
+        if call.changes.iter().any(|change| owner.must_wait(change)) {
+            return Err(Reply::Refused(Refusal::Delayed));
         }
         let changes = call.changes.len();
         if self.taken.len() >= DESK_CALLS || self.changes + changes > DESK_CHANGES {

@@ -20,6 +20,9 @@ pub const RETRY: Duration = Duration::from_secs(1);
 /// And after this, if whoever was asked says that he is not the owner.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A call that an owner delays goes again after this: see [`Refusal::Delayed`].
+pub const DELAY: Duration = Duration::from_millis(500);
+
 /// A caller is told after this that nobody knows what became of the call.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -72,6 +75,8 @@ pub struct Lane<T> {
     /// The number of the last call sent.
     last: u64,
     waiting: VecDeque<Waiting<T>>,
+    /// Calls that were not logged and go again at these times, ascending. They hold up no others.
+    delayed: VecDeque<(Duration, Waiting<T>)>,
     sent: BTreeMap<u64, Sent<T>>,
     /// Calls without an answer, by the message that they went with.
     messages: BTreeMap<u64, usize>,
@@ -85,6 +90,7 @@ impl<T> Default for Lane<T> {
         Self {
             last: 0,
             waiting: VecDeque::new(),
+            delayed: VecDeque::new(),
             sent: BTreeMap::new(),
             messages: BTreeMap::new(),
             message: 0,
@@ -102,7 +108,7 @@ impl<T> Lane<T> {
 
     /// Calls that have no outcome yet.
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.sent.len()
+        self.waiting.len() + self.delayed.len() + self.sent.len()
     }
 
     /// Whether there are none.
@@ -129,6 +135,11 @@ impl<T> Lane<T> {
     /// ten milliseconds while calls have no outcome.
     pub fn poll(&mut self, owner: Option<NodeId>, by: WriterId, now: Duration) -> Vec<(NodeId, Vec<Call>)> {
         self.expire(now);
+        // In front of younger ones, in their order.
+        let due = self.delayed.iter().take_while(|(due, _)| *due <= now).count();
+        for (_, waiting) in self.delayed.drain(..due).rev() {
+            self.waiting.push_front(waiting);
+        }
         let Some(owner) = owner else { return Vec::new() };
         let mut out = Vec::new();
         let mut again = Vec::new();
@@ -215,6 +226,11 @@ impl<T> Lane<T> {
             let first = self.waiting.pop_front();
             self.done.extend(first.map(|first| (first.token, Err(Failure::NoOwner))));
         }
+        while self.delayed.front().is_some_and(|(_, first)| first.until <= now) {
+            let first = self.delayed.pop_front();
+            let failure = Failure::Refused(Refusal::Delayed);
+            self.done.extend(first.map(|(_, first)| (first.token, Err(failure.clone()))));
+        }
         let over: Vec<u64> = self
             .sent
             .iter()
@@ -247,6 +263,18 @@ impl<T> Lane<T> {
                 // If this answers the only try, nothing was logged, as no message comes twice.
                 (sent.tries, sent.at) = (0, now);
             }
+            Reply::Refused(Refusal::Delayed) if !sent.is_open => {
+                // It was not logged, and never will be under this number.
+                if let Some(waiting) = self.take(id.number) {
+                    self.delayed.push_back((now + DELAY, waiting));
+                }
+            }
+            Reply::Refused(Refusal::Delayed) => {
+                // An earlier owner may have logged it: it keeps its number, and others do not wait for its answer.
+                (sent.tries, sent.at) = (0, now + DELAY - PAUSE);
+                let message = std::mem::take(&mut sent.message);
+                self.answered_in(message);
+            }
             Reply::Refused(refusal) if !sent.is_open => {
                 self.end(id.number, Err(Failure::Refused(refusal)));
             }
@@ -257,13 +285,18 @@ impl<T> Lane<T> {
 
     fn take(&mut self, number: u64) -> Option<Waiting<T>> {
         let sent = self.sent.remove(&number)?;
-        if let Some(left) = self.messages.get_mut(&sent.message) {
+        self.answered_in(sent.message);
+        Some(sent.waiting)
+    }
+
+    /// A call of this message has an answer.
+    fn answered_in(&mut self, message: u64) {
+        if let Some(left) = self.messages.get_mut(&message) {
             *left -= 1;
             if *left == 0 {
-                self.messages.remove(&sent.message);
+                self.messages.remove(&message);
             }
         }
-        Some(sent.waiting)
     }
 
     fn end(&mut self, number: u64, outcome: Result<Verdict, Failure>) {
@@ -341,6 +374,46 @@ mod tests {
         assert!(lane.take_done().is_empty(), "the first may have logged it");
         lane.poll(Some(SECOND), ME, DEADLINE);
         assert_eq!(lane.take_done(), [(2, Err(Failure::Unknown))]);
+    }
+
+    #[test]
+    fn a_delayed_call_goes_again_and_holds_up_no_other() {
+        let mut lane = lane(0);
+        let delayed = |number| refused(number, Refusal::Delayed);
+        for number in 1..=5 {
+            lane.submit(Vec::new(), number as u32, at(0));
+            assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(0))), [(FIRST, vec![number])]);
+            lane.answered(FIRST, delayed(number), at(0));
+        }
+        assert!(lane.take_done().is_empty() && lane.len() == 5);
+        assert!(lane.poll(Some(FIRST), ME, at(499)).is_empty());
+        let again = lane.poll(Some(FIRST), ME, at(500));
+        assert_eq!(
+            numbers(&again),
+            [(FIRST, vec![6, 7, 8, 9, 10])],
+            "nobody logged them under the first numbers"
+        );
+        lane.answered(FIRST, judged(ME, 7), at(501));
+        assert!(matches!(lane.take_done()[..], [(2, Ok(_))]));
+        // The next owner delays them: the first may have logged them, so they keep their numbers.
+        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(502))), [(SECOND, vec![6, 8, 9, 10])]);
+        for number in [6, 8, 9, 10] {
+            lane.answered(SECOND, delayed(number), at(503));
+        }
+        lane.submit(Vec::new(), 6, at(504));
+        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(504))), [(SECOND, vec![11])]);
+        assert!(lane.poll(Some(SECOND), ME, at(1_002)).is_empty());
+        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(1_003))), [(SECOND, vec![6, 8, 9, 10])]);
+    }
+
+    /// Who waited in vain hears that nothing was changed.
+    #[test]
+    fn a_call_that_is_delayed_to_the_end_was_not_executed() {
+        let mut lane = lane(1);
+        lane.poll(Some(FIRST), ME, at(0));
+        lane.answered(FIRST, refused(1, Refusal::Delayed), DEADLINE - at(1));
+        lane.poll(Some(FIRST), ME, DEADLINE);
+        assert_eq!(lane.take_done(), [(0, Err(Failure::Refused(Refusal::Delayed)))]);
     }
 
     #[test]

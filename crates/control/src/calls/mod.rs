@@ -16,7 +16,7 @@ mod lane;
 
 pub use codec::{decode_answers, decode_request, encode_answers, encode_request};
 pub use desk::{DESK_CALLS, DESK_CHANGES, Desk};
-pub use lane::{CALL_CHANGES, DEADLINE, Failure, Lane, MESSAGE_CHANGES, RETRY};
+pub use lane::{CALL_CHANGES, DEADLINE, DELAY, Failure, Lane, MESSAGE_CHANGES, RETRY};
 
 use crate::partition::Verdict;
 use crate::record::CallId;
@@ -58,6 +58,10 @@ pub enum Refusal {
     /// The engine did not take the batch, and will not.
     #[error("the log did not take the changes: {0}")]
     Log(String),
+    /// A node that was removed may still forward a key of the call for another flow. Whoever calls asks again until its lease has
+    /// expired: see [`crate::lease`].
+    #[error("a node that was removed may still forward one of the keys for another flow; try again soon")]
+    Delayed,
     /// A member of the cluster cannot read logged calls.
     #[error("a node runs older software that cannot read the change: upgrade all nodes first")]
     Version,

@@ -66,6 +66,9 @@ pub struct Target {
     /// [`Report::again`] of the report that this answers; `None` from nodes that speak a version below 3. A node that has begun
     /// anew since then ignores the target: its positions may be of entries that the log has lost.
     pub again: Option<u32>,
+    /// The last bits that the owner knows of: those that may not go out yet included. From nodes that speak a version below 3 the
+    /// same as `gpt`.
+    pub newest: Position,
 }
 
 /// The bits of a partition: whoever is at this position and has others has gone astray.
@@ -202,6 +205,8 @@ pub struct Report {
     pub sweep: Sweep,
     /// How full the node's FIB is, of all partitions; unlimited from nodes that speak version 2.
     pub room: FibRoom,
+    /// The node's FIB holds no key that entries up to here took away, by what owners told it in this life.
+    pub let_go: Position,
 }
 
 impl Report {
@@ -220,6 +225,7 @@ impl Report {
             gpt_part: Part::default(),
             sweep: Sweep::default(),
             room: FibRoom::UNLIMITED,
+            let_go: start,
         }
     }
 }

@@ -17,6 +17,7 @@ mod message;
 mod node;
 mod owner;
 mod parts;
+mod rebinding;
 mod recent;
 mod replica;
 mod room;

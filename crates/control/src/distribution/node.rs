@@ -147,6 +147,7 @@ impl Node {
             whole: report.whole.max(before.whole),
             gpt: report.gpt.max(before.gpt),
             wholes: report.wholes.max(before.wholes),
+            let_go: report.let_go.max(before.let_go),
             fib_part: newer(report.wholes, before.wholes, report.fib_part, before.fib_part),
             gpt_part: newer(report.gpt, before.gpt, report.gpt_part, before.gpt_part),
             sweep: std::cmp::max_by_key(before.sweep, report.sweep, |sweep| sweep.number),

@@ -3,10 +3,12 @@
 use super::images::{Bits, FibImage, fib_entries};
 use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
 use super::node::{Node, Saying, Sending};
+use super::rebinding::Rebinding;
 use super::recent::{NodeUpdate, Recent, Way, bytes_of_delta};
 use super::transfer::Limits;
 use crate::engine::Entry as LogEntry;
 use crate::partition::{Effects, EntryError, Judged, Outcome, Partition, Void};
+use crate::record::Change;
 use crate::version::Version;
 use scalebricks_tables::fib::{FibDigest, FibOp};
 use scalebricks_types::{Delta, NodeId, Position};
@@ -74,6 +76,9 @@ pub struct Owner {
     whole: Whole,
     /// Where the log was found to end when some node, or this owner, was further.
     rewound_to: Option<Position>,
+    rebinding: Rebinding,
+    /// Where the log was when the partition was loaded.
+    loaded_to: Position,
 }
 
 impl Owner {
@@ -83,7 +88,7 @@ impl Owner {
     }
 
     /// The same with messages of other sizes.
-    pub const fn with_limits(partition: Partition, limits: Limits) -> Self {
+    pub fn with_limits(partition: Partition, limits: Limits) -> Self {
         let shaped = partition.position();
         Self {
             partition,
@@ -97,7 +102,15 @@ impl Owner {
             next_digest: Duration::ZERO,
             whole: Whole(None),
             rewound_to: None,
+            rebinding: Rebinding::default(),
+            loaded_to: Position(0),
         }
+    }
+
+    /// The log was here when the partition was loaded. To be called before nodes join: one of which nothing is known may forward what
+    /// entries up to here took away.
+    pub const fn loaded_to(&mut self, last: Position) {
+        self.loaded_to = last;
     }
 
     /// The partition.
@@ -117,15 +130,39 @@ impl Owner {
 
     /// A node is alive, in this life: nothing counts as settled without it, and what it said in lives before is forgotten.
     pub fn joined(&mut self, node: NodeId, life: u64) {
-        let known = self.nodes.entry(node).or_default();
-        if known.life < life {
-            *known = Node::new(life);
+        match self.nodes.get(&node).map(|known| known.life) {
+            Some(known) if known >= life => return,
+            Some(_) => self.left(node),
+            None => {}
         }
+        self.nodes.insert(node, Node::new(life));
+        let position = self.partition.position().max(self.loaded_to);
+        self.rebinding.joined(node, position);
     }
 
     /// A node is dead, or paused for so long that it counts as dead: nothing waits for it.
+    ///
+    /// It may forward by the tables that it has until its lease expires: see [`Owner::must_wait`].
     pub fn left(&mut self, node: NodeId) {
-        self.nodes.remove(&node);
+        let report = self.nodes.remove(&node).and_then(|known| known.report);
+        let let_go = report.map_or(Position(0), |report| report.let_go);
+        self.rebinding.removed(node, let_go);
+    }
+
+    /// Time passes. `wait`: how long a node that was removed may forward by the tables that it has, see
+    /// [`LeaseTimes::rebind_after`](crate::lease::LeaseTimes::rebind_after).
+    pub fn pass(&mut self, now: Duration, wait: Duration) {
+        let let_go = |(node, known): (&NodeId, &Node)| {
+            (*node, known.report.map_or(Position(0), |report| report.let_go))
+        };
+        self.rebinding.pass(now, wait, self.nodes.iter().map(let_go), &self.partition);
+    }
+
+    /// Whether a change has to wait: it gives a key to another flow than a removed node may forward the key for.
+    ///
+    /// Cost: two map accesses while a node is removed.
+    pub fn must_wait(&self, change: &Change) -> bool {
+        self.rebinding.waits(&self.partition, change)
     }
 
     /// New keys of this partition that a node's FIB takes, besides those that the log has; `None`: as many as there are, as far as
@@ -142,7 +179,8 @@ impl Owner {
     /// [`EntryError`]; nothing is then changed.
     pub fn entry(&mut self, entry: &LogEntry) -> Result<Applied, EntryError> {
         let shape = self.partition.params();
-        let Effects { outcome, gpt, fib, voids, calls } = self.partition.apply(entry)?;
+        let Effects { outcome, gpt, fib, ended, voids, calls } = self.partition.apply(entry)?;
+        self.rebinding.ended(entry.position, &ended);
         for (node, update) in &fib {
             if let Some(known) = self.nodes.get_mut(node) {
                 let sets = update.ops.iter().filter(|op| matches!(op, FibOp::Set(..)));
@@ -236,8 +274,8 @@ impl Owner {
                 let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
                 let again = Some(report.again);
-                let target =
-                    Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes, again };
+                let (fib, newest) = (fib_target, self.partition.gpt_position());
+                let target = Target { partition, life, settled, fib, gpt, room, keys, shapes, again, newest };
                 out.push((number, Message::Target(target)));
                 node.settled = Saying { upto: self.settled, at: now };
             }
@@ -315,7 +353,8 @@ impl Owner {
             None => Position(0),
         };
         let all = self.nodes.values().map(of).min().unwrap_or_default();
-        self.settled = self.settled.max(all);
+        let before = self.rebinding.held().map(|held| Position(held.0.saturating_sub(1)));
+        self.settled = self.settled.max(before.map_or(all, |before| all.min(before)));
     }
 }
 

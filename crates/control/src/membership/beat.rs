@@ -13,6 +13,9 @@ pub struct HearingReport {
     pub hears: NodeSet,
     /// Whether the sender can do its work, and if not, why.
     pub fitness: Fitness,
+    /// Nodes to which the sender grants their leases: members that are alive in that view, in the life in which the sender hears
+    /// them. See [`crate::lease`].
+    pub grants: NodeSet,
 }
 
 /// A heartbeat.
@@ -28,16 +31,17 @@ pub struct Beat {
 const LIFE_BYTES: usize = 8;
 
 /// Bytes of a heartbeat with a report.
-const REPORT_BYTES: usize = LIFE_BYTES + 8 + 32 + 1;
+const REPORT_BYTES: usize = LIFE_BYTES + 8 + 32 + 1 + 32;
 
 impl Beat {
-    /// The heartbeat as bytes: life `u64`; with a report also epoch `u64`, the set of nodes heard as four `u64` (bit n of word w
-    /// is node 64w + n), [`Fitness::bits`] `u8`. Integers are little-endian.
+    /// The heartbeat as bytes: life `u64`; with a report also epoch `u64`, the sets of nodes heard and of grants as four `u64` each
+    /// (bit n of word w is node 64w + n), [`Fitness::bits`] `u8`. Integers are little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.life.to_le_bytes().to_vec();
         if let Some(report) = self.report {
             out.extend_from_slice(&report.epoch.to_le_bytes());
-            out.extend(report.hears.words().iter().flat_map(|word| word.to_le_bytes()));
+            let sets = [report.hears, report.grants];
+            out.extend(sets.iter().flat_map(|set| set.words()).flat_map(u64::to_le_bytes));
             out.push(report.fitness.bits());
         }
         out
@@ -55,10 +59,11 @@ impl Beat {
         }
         let (words, tail) = rest.as_chunks::<8>();
         match (words, tail) {
-            (&[epoch, a, b, c, d], &[fitness]) => {
-                let hears = NodeSet::from_words([a, b, c, d].map(u64::from_le_bytes));
+            (&[epoch, a, b, c, d, e, f, g, h], &[fitness]) => {
+                let [hears, grants] = [[a, b, c, d], [e, f, g, h]]
+                    .map(|words| NodeSet::from_words(words.map(u64::from_le_bytes)));
                 let (epoch, fitness) = (u64::from_le_bytes(epoch), Fitness::from_bits(fitness));
-                let report = HearingReport { epoch, hears, fitness };
+                let report = HearingReport { epoch, hears, fitness, grants };
                 Ok(Self { life, report: Some(report) })
             }
             _ if bytes.len() < REPORT_BYTES => Err(DecodeError::Truncated(0)),
@@ -78,11 +83,12 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_beat_survives_its_bytes(life: u64, epoch: u64, fitness: u8, nodes: Vec<u8>) {
+        fn a_beat_survives_its_bytes(life: u64, epoch: u64, fitness: u8, nodes: Vec<u8>, granted: Vec<u8>) {
             let hears: NodeSet = nodes.iter().copied().map(NodeId::new).collect();
             prop_assert!((0..=255).all(|node| hears.contains(NodeId::new(node)) == nodes.contains(&node)));
             let fitness = Fitness::from_bits(fitness);
-            let beat = Beat { life, report: Some(HearingReport { epoch, hears, fitness }) };
+            let grants = granted.iter().copied().map(NodeId::new).collect();
+            let beat = Beat { life, report: Some(HearingReport { epoch, hears, fitness, grants }) };
             prop_assert_eq!(Beat::decode(&beat.encode()), Ok(beat));
             let old = Beat { life, report: None };
             prop_assert_eq!(old.encode(), life.to_le_bytes());
@@ -90,7 +96,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_beat_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn any_bytes_are_a_beat_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let is_beat = [LIFE_BYTES, REPORT_BYTES].contains(&bytes.len());
             prop_assert_eq!(Beat::decode(&bytes).is_ok(), is_beat);
         }
@@ -99,10 +105,12 @@ mod tests {
     #[test]
     fn the_encoding_does_not_change() {
         let hears = [NodeId::new(1), NodeId::new(64), NodeId::new(255)].into_iter().collect();
-        let report = HearingReport { epoch: 3, hears, fitness: Fitness::FIT.with(Unfitness::Fabric) };
-        let beat = Beat { life: 2, report: Some(report) };
-        let mut bytes = [0; 49];
-        (bytes[0], bytes[8], bytes[48]) = (2, 3, 4);
+        let grants = [NodeId::new(8), NodeId::new(200)].into_iter().collect();
+        let fitness = Fitness::FIT.with(Unfitness::Fabric);
+        let beat = Beat { life: 2, report: Some(HearingReport { epoch: 3, hears, fitness, grants }) };
+        let mut bytes = [0; 81];
+        (bytes[0], bytes[8], bytes[80]) = (2, 3, 4);
+        (bytes[49], bytes[73]) = (1, 1);
         (bytes[16], bytes[24], bytes[47]) = (2, 1, 0x80);
         assert_eq!(beat.encode(), bytes);
     }

@@ -1,7 +1,7 @@
 //! What follows from an entry of the log.
 
 use super::verdict::Judged;
-use crate::record::Session;
+use crate::record::{FlowId, Session};
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, FlowKey, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -101,6 +101,15 @@ pub struct FibUpdate {
     pub ops: Vec<FibOp>,
 }
 
+/// A key is not of a flow any more: it is of another, or gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The key.
+    pub key: FlowKey,
+    /// The flow that it was of.
+    pub flow: FlowId,
+}
+
 /// What follows from one entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effects {
@@ -110,6 +119,8 @@ pub struct Effects {
     pub gpt: Option<Delta>,
     /// What changes for FIBs, by node, ascending.
     pub fib: Vec<(NodeId, FibUpdate)>,
+    /// Keys that are not of the flow any more that they were of before the entry.
+    pub ended: Vec<Ended>,
     /// Changes that did nothing, by their number in the entry. Those of a call that is void as a whole are not among them.
     pub voids: Vec<(u32, Void)>,
     /// The verdicts of the entry's calls: of those that were judged before, the verdict that they got then.

@@ -14,7 +14,7 @@ mod table;
 mod verdict;
 mod windows;
 
-pub use effects::{Effects, FibUpdate, Outcome, Void};
+pub use effects::{Effects, Ended, FibUpdate, Outcome, Void};
 pub use requests::MAX_REQUESTERS;
 pub use snapshot::SnapshotError;
 pub use verdict::{Judged, VOIDS_TOLD, Verdict};
@@ -335,15 +335,19 @@ impl Partition {
             }
         }
         // A key that several changes of the entry touched has one outcome, told where the key came first.
-        let mut by_node = ByNode::default();
+        let (mut by_node, mut ended) = (ByNode::default(), Vec::new());
         for (first, newest) in plan.outcomes() {
             by_node.tell(first.key, first.before, newest.after);
+            let flow = first.before.map(|before| before.flow());
+            if let Some(flow) = flow.filter(|flow| newest.after.is_none_or(|after| after.flow() != *flow)) {
+                ended.push(Ended { key: first.key, flow });
+            }
         }
         let fib = by_node.updates(self.id, self.position, &mut self.fib_positions);
         if let Some(closures) = plan.closures {
             self.closures = closures;
         }
-        Effects { outcome: Outcome::Done, gpt, fib, ..Effects::default() }
+        Effects { outcome: Outcome::Done, gpt, fib, ended, ..Effects::default() }
     }
 }
 

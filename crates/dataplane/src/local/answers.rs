@@ -32,7 +32,9 @@ impl Local {
         if !is_wanted || !self.is_answered(port, ip.dst) {
             return Taken::No;
         }
-        if frame.dst.is_multicast() {
+        if !self.lease.may_forward(self.now) {
+            self.stats.dropped_no_lease += 1;
+        } else if frame.dst.is_multicast() {
             self.stats.dropped_link_broadcast += 1; // RFC 1122 §3.3.6
         } else if ip.is_ipv4() && !ipv4_header_checksum_ok(packet.bytes()) {
             self.stats.dropped_checksum += 1;

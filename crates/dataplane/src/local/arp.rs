@@ -100,7 +100,7 @@ impl Local {
             self.stats.dropped_no_own_address += 1;
             return;
         };
-        let own = if self.claimed.own.is_some() { own } else { Ipv4Addr::UNSPECIFIED };
+        let own = if self.claims_own() { own } else { Ipv4Addr::UNSPECIFIED };
         if self.send_request(port, mac.unwrap_or(MacAddr::BROADCAST), own, address, out) {
             self.stats.arp_requests_out += 1;
         }

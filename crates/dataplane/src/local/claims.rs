@@ -18,6 +18,9 @@ const ANNOUNCE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_se
 /// `DEFEND_INTERVAL`).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Announcements of a node without a lease are looked at again after this.
+const POSTPONED: Duration = Duration::from_millis(50);
+
 /// What a node answers for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
@@ -97,6 +100,13 @@ impl Claimed {
     /// Announces an address no more.
     fn hush(&mut self, port: OutputPort, address: IpAddr) {
         self.announcements.retain(|other| (other.port, other.address) != (port, address));
+    }
+
+    /// Announces nothing for a while.
+    fn postpone(&mut self, now: Duration) {
+        for announcement in &mut self.announcements {
+            announcement.due = announcement.due.max(now.saturating_add(POSTPONED));
+        }
     }
 
     /// The next address that is to be announced now, taken as done.
@@ -201,11 +211,20 @@ impl Local {
 
     /// Whether the node tells who asks that this address is its own.
     pub(super) fn is_claimed(&self, port: OutputPort, address: IpAddr) -> bool {
-        self.claimed.own.is_some() && self.link(port).is_own(address) || self.claimed.holds(port, address)
+        self.lease.may_claim(self.now)
+            && (self.claims_own() && self.link(port).is_own(address) || self.claimed.holds(port, address))
+    }
+
+    /// Whether the node speaks as the owner of its addresses.
+    pub(super) fn claims_own(&self) -> bool {
+        self.claimed.own.is_some() && self.lease.may_claim(self.now)
     }
 
     /// Says which addresses are the node's, of those whose time has come.
     pub(super) fn announce(&mut self, out: &mut Outbox) {
+        if !self.lease.may_claim(self.now) {
+            return self.claimed.postpone(self.now);
+        }
         while !out.is_full()
             && let Some((port, address)) = self.claimed.next_announcement(self.now)
         {

@@ -42,6 +42,7 @@ pub use stats::LocalStats;
 
 use crate::adjacency::{Adjacencies, NextHop};
 use crate::fabric_mac::OutputPort;
+use crate::lease::Lease;
 use crate::reason::DropReason;
 use claims::Claimed;
 use layout::Layout;
@@ -92,6 +93,7 @@ pub struct Local {
     generation: u64,
     next_snapshot: Duration,
     claimed: Claimed,
+    lease: Arc<Lease>,
     now: Duration,
     limiters: Limiters,
     stats: LocalStats,
@@ -148,6 +150,7 @@ impl Local {
             generation: 0,
             next_snapshot: now,
             claimed: Claimed::nothing(),
+            lease: Arc::new(Lease::unlimited()),
             now,
             limiters: Limiters::new(&limits),
             stats: LocalStats::default(),
@@ -155,6 +158,13 @@ impl Local {
         made.claim(&Claims::default(), now);
         made.next_snapshot = now; // nobody has seen one yet
         made
+    }
+
+    /// Looks at this lease from now on. While it does not let the node claim addresses, the node neither answers for its addresses nor
+    /// announces them. While it does not let the node forward, no IP packet leaves: neither what was held, nor answers to echo requests
+    /// and to GTP-U signalling, as peers would take the path for alive.
+    pub fn set_lease(&mut self, lease: Arc<Lease>) {
+        self.lease = lease;
     }
 
     /// The newest snapshot of next hops.
@@ -342,6 +352,10 @@ impl Local {
             return;
         };
         let port = link.port;
+        if !self.lease.may_forward(self.now) {
+            self.stats.dropped_no_lease += frames.len() as u64;
+            return;
+        }
         for frame in frames {
             if self.push_to(port, mac, frame, out) {
                 self.stats.held_sent += 1;

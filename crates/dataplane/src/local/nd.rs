@@ -161,7 +161,7 @@ impl Local {
             self.stats.dropped_no_own_address += 1;
             return;
         };
-        let own = if self.claimed.own.is_some() { own } else { nd::link_local(link.mac) };
+        let own = if self.claims_own() { own } else { nd::link_local(link.mac) };
         let group = nd::solicited_node(address);
         let (to, dst) = mac.map_or((nd::multicast_mac(group), group), |mac| (mac, address));
         let packet = Solicitation::packet(own, dst, address, link.mac);

@@ -141,6 +141,8 @@ counters! {
     dropped_held_forgotten,
     /// A frame that found the outbox full.
     dropped_outbox_full,
+    /// Packets and answers of a node whose lease had expired.
+    dropped_no_lease,
 }
 
 impl LocalStats {

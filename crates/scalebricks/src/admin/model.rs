@@ -17,8 +17,8 @@ pub use flow::{
     PinnedFlow,
 };
 pub use stats::{
-    ControlStats, FlowSums, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters, Stats,
-    WorkerStats,
+    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, NodeCounters, PeerView, PoolView,
+    PortCounters, Stats, WorkerStats, suspended_for,
 };
 pub use status::{
     FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView, Status, TableRole,

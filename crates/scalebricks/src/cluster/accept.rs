@@ -4,6 +4,7 @@ use super::calling::Submission;
 use super::event::Event;
 use super::plane::ControlPlane;
 use scalebricks_control::calls::{CALL_CHANGES, Failure, Refusal};
+use scalebricks_control::membership::Suspension;
 use scalebricks_control::partition::{Outcome, Verdict, Void};
 use scalebricks_control::record::Change;
 use scalebricks_control::version::Version;
@@ -23,6 +24,9 @@ pub enum RefusedChanges {
     /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
     #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
     NotOpen(NodeId),
+    /// The node is alive, and cannot do its work.
+    #[error("{0} takes no flows ({1}): pin the flow to another, or try again later")]
+    Suspended(NodeId, Suspension),
     /// The table cannot name the node yet.
     #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
     NotNamed(NodeId),
@@ -44,6 +48,9 @@ pub enum RefusedChanges {
     /// More than one call may bring.
     #[error("{0} changes of one partition in one call, {CALL_CHANGES} are allowed: split them")]
     TooMany(usize),
+    /// A node that was removed may still forward a key for another flow. Told when that lasted for as long as callers wait.
+    #[error("partition {}: a node that was removed may still forward one of the keys for another flow; try again soon", .0.0)]
+    Delayed(PartitionId),
     /// The engine did not take the changes.
     #[error("the log did not take the changes: {0}")]
     Engine(String),
@@ -160,6 +167,9 @@ impl ControlPlane {
                 if placed.placement.is_drained(node) {
                     return Err(RefusedChanges::Drained(node));
                 }
+                if let Some(suspension) = view.suspension(node) {
+                    return Err(RefusedChanges::Suspended(node, suspension));
+                }
                 session.epoch = view.pins_in(node).ok_or(RefusedChanges::NotOpen(node))?;
                 if !shape.can_name(node) {
                     return Err(RefusedChanges::NotNamed(node));
@@ -257,6 +267,7 @@ fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChange
         Refusal::NoRoom => RefusedChanges::NoRoom(partition, keys),
         Refusal::NodeFull(node) => RefusedChanges::NodeFull(node),
         Refusal::Log(why) => RefusedChanges::Engine(why),
+        Refusal::Delayed => RefusedChanges::Delayed(partition),
         Refusal::Version => RefusedChanges::Upgrade(Version::RESHAPES),
     }
 }

@@ -4,6 +4,7 @@ use super::counters::{Arrived, Carrying, flow_count};
 use super::event::Event;
 use super::follow::{Following, confirm};
 use super::inbox::{Beats, Inbox};
+use super::leasing::Leasing;
 use super::placement::Placed;
 use super::plane::{Link, PlaneConfig, Shared};
 use super::pulses::Pulses;
@@ -27,10 +28,11 @@ use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 /// Events handled before the agent is asked what is to be done.
 const TOGETHER: usize = 512;
@@ -122,6 +124,7 @@ impl<T: Tables> Actor<T> {
             // once.
             tokio::task::yield_now().await;
             tokio::select! {
+                biased; // the same run for the same input
                 _ = &mut stop => return,
                 count = events.recv_many(&mut together, TOGETHER) => if count == 0 { return },
                 () = tokio::time::sleep(TICK) => {}
@@ -157,7 +160,11 @@ impl<T: Tables> Actor<T> {
     fn happened(&mut self, event: Event, now: Duration) {
         match event {
             Event::Pulsed(node) => self.agent.pulsed(node, now),
-            Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
+            Event::Viewed(revision, view) => {
+                let before = self.agent.membership().view().clone();
+                self.agent.viewed(revision, view, now);
+                self.tell_suspensions(&before);
+            }
             Event::Shaped(revision, shape) => self.agent.shaped(revision, shape),
             Event::Reshaped(partition) => self.agent.reshaped(partition),
             Event::Came(from, bytes) => self.came(from, &bytes, now),
@@ -197,6 +204,7 @@ impl<T: Tables> Actor<T> {
                 self.tallies.insert(self.asked, answer);
                 self.link.send(node, Envelope::Tally(self.asked, flow).encode(self.agent.spoken()));
             }
+            Event::RebindAfter(wait) => self.agent.set_rebind_after(wait),
             Event::Carry(tables) => {
                 let (node, link, shared) =
                     (self.config.node, Arc::clone(&self.link), Arc::clone(&self.shared));
@@ -226,8 +234,10 @@ impl<T: Tables> Actor<T> {
                 self.agent.packet(from, packet, now);
             }
             Ok(Envelope::Question(number, key)) => {
-                // Who is not the owner says nothing: the one who asks asks again.
-                if let Ok(found) = self.look_up(&key) {
+                // Who is not the owner says nothing: the one who asks asks again. Nor does an owner without a lease, as another may
+                // own the partition by now.
+                let has_lease = self.shared.lease.get().is_none_or(Leasing::is_held);
+                if let Some(found) = self.look_up(&key).ok().filter(|_| has_lease) {
                     self.link.send(from, Envelope::Answer(number, found).encode(self.agent.spoken()));
                 }
             }
@@ -335,9 +345,9 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// What a key leads to, if this node owns its partition and has loaded it.
+    /// What a key leads to, if this node owns its partition and has read the log that was there when it was loaded.
     fn look_up(&self, key: &FlowKey) -> Result<Option<Session>, NotHere> {
-        let partition = self.agent.partition(self.shared.partition_of(key)).ok_or(NotHere)?;
+        let partition = self.agent.open_partition(self.shared.partition_of(key)).ok_or(NotHere)?;
         // The epoch is the log's own: whoever pins the key anew names another.
         Ok(partition.session(key).map(|(session, _)| Session::new(session.node, session.value)))
     }
@@ -449,7 +459,10 @@ impl<T: Tables> Actor<T> {
         if let Some(shape) = self.agent.shape().filter(|shape| shape != &**self.shared.shape.load()) {
             self.shared.shape.store(Arc::new(shape));
         }
-        self.shared.has_caught_up.store(self.agent.has_caught_up(), Ordering::Relaxed);
+        let (life, has_caught_up) = (self.agent.membership().life(), self.agent.has_caught_up());
+        self.shared.has_caught_up.store(has_caught_up, Ordering::Relaxed);
+        self.shared.caught_up_in.store(if has_caught_up { life } else { 0 }, Ordering::Relaxed);
+        self.shared.life.store(life, Ordering::Relaxed);
         if **self.shared.agent.load() != self.agent.stats() {
             self.shared.agent.store(Arc::new(self.agent.stats()));
         }

@@ -13,8 +13,9 @@ use scalebricks_control::record::Change;
 use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionId};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Submissions that wait for a partition's lane, at most; who comes then is turned away.
 pub(super) const WAITING: usize = 8_192;
@@ -63,6 +64,7 @@ impl Calling {
         let start = Instant::now();
         loop {
             tokio::select! {
+                biased; // the same run for the same input
                 submission = self.submissions.recv(), if lane.unsent() < UNSENT => {
                     let Some(Submission { changes, answer }) = submission else { return };
                     lane.submit(changes, answer, start.elapsed());

@@ -20,8 +20,9 @@ use scalebricks_dataplane::FlowCount;
 use scalebricks_dataplane::pinned::Locator;
 use scalebricks_types::{NodeId, Teid};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Time between two looks for flows that have left.
 const EXPIRY: Duration = Duration::from_millis(20);
@@ -106,6 +107,7 @@ impl Carrying {
         let mut together = Vec::with_capacity(ARRIVED);
         loop {
             tokio::select! {
+                biased; // the same run for the same input
                 count = arrived.recv_many(&mut together, ARRIVED) => if count == 0 { return },
                 () = tokio::time::sleep(EXPIRY) => {}
             }

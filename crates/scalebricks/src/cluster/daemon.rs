@@ -1,6 +1,7 @@
 //! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
 
 use super::inbox::Inbox;
+use super::leasing::Leasing;
 use super::mesh::{ClusterKey, Event, Events, Mesh, MeshConfig, MeshError, MeshLimits, MeshStats};
 use super::mesh_link::MeshLink;
 use super::plane::{ControlPlane, Link, PlaneConfig};
@@ -162,6 +163,8 @@ pub struct Setting<'a> {
     pub seed: HashSeed,
     /// The key file.
     pub key: &'a Path,
+    /// The node's lease.
+    pub leasing: Leasing,
 }
 
 /// The control plane of a node. Dropping it stops it.
@@ -185,7 +188,8 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError`].
     pub fn start(setting: &Setting<'_>, tables: SharedTables) -> Result<Self, DaemonError> {
-        let Setting { control, node, params, seed, key } = *setting;
+        let &Setting { control, node, params, seed, key, ref leasing } = setting;
+        let leasing = leasing.clone();
         let config = PlaneConfig {
             node,
             partitions: control.partitions,
@@ -231,7 +235,7 @@ impl Daemon {
                     let _waits = told.send(Ok(()));
                     let lives = async {
                         let engine = open(&engine, &name).await;
-                        live(config, engine, mesh, events, &plane, tables).await;
+                        live(config, engine, mesh, events, &plane, tables, Some(leasing)).await;
                     };
                     tokio::select! {
                         _ = stopped => {}
@@ -370,6 +374,7 @@ pub async fn live(
     mut events: Events,
     plane: &OnceLock<ControlPlane>,
     tables: SharedTables,
+    leasing: Option<Leasing>,
 ) {
     let to_others = MeshLink::start(&mesh);
     let mut way_in = None;
@@ -387,6 +392,9 @@ pub async fn live(
     };
     tracing::info!("the control plane has begun");
     started.carry_counters(tables).await;
+    if let Some(leasing) = leasing {
+        started.keep_lease(leasing).await;
+    }
     let _once = plane.set(started);
     let Some(inbox) = way_in else { return };
     while let Some(event) = events.next().await {
@@ -413,8 +421,8 @@ pub async fn live(
 /// Something came that is no message.
 fn sign(inbox: &Inbox, event: Event) {
     match event {
-        Event::Beat { from, payload } => match Beat::decode(&payload) {
-            Ok(beat) => inbox.beat(from, beat),
+        Event::Beat { from, payload, sent_after } => match Beat::decode(&payload) {
+            Ok(beat) => inbox.beat_sent_after(from, beat, sent_after.into()),
             Err(error) => tracing::debug!(from = from.get(), %error, "cannot decode heartbeat"),
         },
         Event::Connected { peer } => tracing::info!(peer = peer.get(), "connected"),

@@ -12,6 +12,7 @@ use scalebricks_control::record::{Call, CallId, Session};
 use scalebricks_control::shape::Shape;
 use scalebricks_dataplane::FlowCount;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Something happened.
@@ -50,6 +51,8 @@ pub(super) enum Event {
     Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
     /// What has a flow counted at this node?
     Tally(NodeId, Teid, oneshot::Sender<Option<FlowCount>>),
+    /// Wait so long, when a node was removed, before keys that it may still forward go to other flows.
+    RebindAfter(Duration),
     /// Counters of flows are to move with them, from and to these tables.
     Carry(SharedTables),
     /// Where are the tables, in a partition?

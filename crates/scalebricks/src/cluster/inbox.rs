@@ -1,12 +1,12 @@
 //! What comes from other nodes, on its way to the actor.
 
 use super::event::Event;
-use scalebricks_control::membership::{Beat, HEARING, NodeSet};
+use scalebricks_control::membership::{Beat, Fitness, HEARING, HearingReport, NodeSet};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// What comes from other nodes.
 #[derive(Clone)]
@@ -17,18 +17,50 @@ pub struct Inbox {
 
 /// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
 #[derive(Debug, Default)]
-pub(super) struct Beats(Mutex<Received>);
+pub struct Beats(Mutex<Received>);
 
 #[derive(Debug, Default)]
 struct Received {
     new: BTreeMap<NodeId, Beat>,
-    /// When the newest of each node came.
-    at: BTreeMap<NodeId, Instant>,
+    heard: BTreeMap<NodeId, Heard>,
+    /// How fit this node is, for its own beats.
+    fitness: Fitness,
+}
+
+/// The newest beat of a node.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    beat: Beat,
+    /// Since when it has beaten in this life.
+    since: Instant,
+    /// When the newest came, and when it was sent at the earliest.
+    at: Instant,
+    sent_after: Instant,
+}
+
+/// What another node last said of whom it grants a lease.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Granted {
+    pub(super) by: NodeId,
+    /// `None` from a node that speaks an older version.
+    pub(super) report: Option<HearingReport>,
+    /// When it said so at the earliest.
+    pub(super) since: Instant,
 }
 
 impl Beats {
     fn received(&self) -> MutexGuard<'_, Received> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
+    }
+
+    /// How fit this node is, from now on.
+    pub(super) fn set_fitness(&self, fitness: Fitness) {
+        self.received().fitness = fitness;
+    }
+
+    /// How fit this node is.
+    pub(super) fn fitness(&self) -> Fitness {
+        self.received().fitness
     }
 
     /// Those that came since the last call.
@@ -38,17 +70,52 @@ impl Beats {
 
     /// Nodes that were heard within [`HEARING`].
     pub(super) fn hears(&self, now: Instant) -> NodeSet {
+        self.heard(now, |_| true)
+    }
+
+    /// Of those, the ones that have been in the same life since `then`.
+    pub(super) fn hears_since(&self, then: Instant, now: Instant) -> NodeSet {
+        self.heard(now, |heard| heard.since <= then)
+    }
+
+    fn heard(&self, now: Instant, is_wanted: impl Fn(&Heard) -> bool) -> NodeSet {
         let received = self.received();
-        received.at.iter().filter(|(_, at)| now < **at + HEARING).map(|(node, _)| *node).collect()
+        let heard = received.heard.iter().filter(|(_, heard)| now < heard.at + HEARING && is_wanted(heard));
+        heard.map(|(node, _)| *node).collect()
+    }
+
+    /// What each node that was heard within [`HEARING`] last said of grants.
+    pub(super) fn granted(&self, now: Instant) -> Vec<Granted> {
+        let received = self.received();
+        let heard = received.heard.iter().filter(|(_, heard)| now < heard.at + HEARING);
+        let granted = |(by, heard): (&NodeId, &Heard)| Granted {
+            by: *by,
+            report: heard.beat.report,
+            since: heard.sent_after,
+        };
+        heard.map(granted).collect()
     }
 }
 
 impl Inbox {
+    /// The heartbeats that came, for who reports them while the actor is busy.
+    pub const fn beats(&self) -> &Arc<Beats> {
+        &self.beats
+    }
+
     /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
     pub fn beat(&self, from: NodeId, beat: Beat) {
+        self.beat_sent_after(from, beat, Instant::now());
+    }
+
+    /// The same, of a beat that may be as old as this.
+    pub fn beat_sent_after(&self, from: NodeId, beat: Beat, sent_after: Instant) {
+        let at = Instant::now();
         let mut received = self.beats.received();
         received.new.insert(from, beat);
-        received.at.insert(from, Instant::now());
+        let known = received.heard.get(&from).filter(|known| known.beat.life == beat.life);
+        let since = known.map_or(at, |known| known.since);
+        received.heard.insert(from, Heard { beat, since, at, sent_after });
     }
 
     /// Another node sent this. Waits for room; false: nobody is there any more.

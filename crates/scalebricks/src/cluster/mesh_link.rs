@@ -7,7 +7,8 @@ use super::plane::Link;
 use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Time between two log lines about messages that were not sent. All of them are counted.
 const TELL_EVERY: Duration = Duration::from_secs(10);

@@ -21,6 +21,7 @@
 //! | `calling` | changes on their way to the owner of their partition |
 //! | `snapshots` | snapshots, stored for the agent |
 //! | `write` | calls at the owner, batched into the partition's log |
+//! | [`leasing`] | until when the node may act on what it knows |
 //! | `identity` | the number under which the process writes and calls |
 //! | `view` | the record of membership |
 //! | `shape` | the record of the table's shape |
@@ -39,7 +40,7 @@
 
 mod accept;
 mod actor;
-mod beating;
+pub mod beating;
 mod calling;
 pub mod counters;
 pub mod daemon;
@@ -47,6 +48,7 @@ mod event;
 mod follow;
 mod identity;
 pub mod inbox;
+pub mod leasing;
 pub mod local;
 pub mod mesh;
 mod mesh_link;

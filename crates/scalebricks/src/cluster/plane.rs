@@ -7,6 +7,7 @@ use super::daemon::SharedTables;
 use super::event::Event;
 use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
+use super::leasing::Leasing;
 use super::placement::{self, Placed};
 use super::relaying::Relaying;
 use super::repins::Repins;
@@ -27,8 +28,8 @@ use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -68,6 +69,7 @@ pub trait Link: Send + Sync {
 
 /// What the actor tells, and what all may use.
 pub(super) struct Shared {
+    pub(super) node: NodeId,
     /// This process.
     pub(super) process: ProcessId,
     pub(super) partitions: PartitionCount,
@@ -86,8 +88,14 @@ pub(super) struct Shared {
     pub(super) placed: ArcSwap<Placed>,
     pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
-    /// [`Fitness::bits`] of this node.
-    fitness: AtomicU8,
+    /// The life that the node is in; 0 before the actor has begun.
+    pub(super) life: AtomicU64,
+    /// The life in which its tables hold all they are to hold; 0 in none.
+    pub(super) caught_up_in: AtomicU64,
+    /// What came from other nodes last, and how fit this one is.
+    pub(super) beats: Arc<Beats>,
+    /// Its lease, if one is kept.
+    pub(super) lease: OnceLock<Leasing>,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
@@ -104,7 +112,7 @@ impl Shared {
 
     /// How fit this node is.
     pub(super) fn fitness(&self) -> Fitness {
-        Fitness::from_bits(self.fitness.load(Ordering::Relaxed))
+        self.beats.fitness()
     }
 
     /// The record of membership is now this one. An older one than known is passed over.
@@ -173,6 +181,7 @@ impl ControlPlane {
             calls.push((partition, submitted, answered));
         }
         let shared = Arc::new(Shared {
+            node: config.node,
             process: ProcessId(writer.0),
             partitions: config.partitions,
             hasher: config.hasher,
@@ -186,7 +195,10 @@ impl ControlPlane {
             placed: ArcSwap::from_pointee(placed),
             repins: Repins::default(),
             has_caught_up: AtomicBool::new(false),
-            fitness: AtomicU8::new(Fitness::FIT.bits()),
+            life: AtomicU64::new(0),
+            caught_up_in: AtomicU64::new(0),
+            beats: Arc::clone(&way_in.beats),
+            lease: OnceLock::new(),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
@@ -242,9 +254,9 @@ impl ControlPlane {
     }
 
     /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
-    /// thread; costs one store.
+    /// thread.
     pub fn set_fitness(&self, fitness: Fitness) {
-        self.shared.fitness.store(fitness.bits(), Ordering::Relaxed);
+        self.shared.beats.set_fitness(fitness);
     }
 
     /// What [`ControlPlane::set_fitness`] was told last; fit before.
@@ -274,6 +286,16 @@ impl ControlPlane {
     /// What has become of the counters of flows that left this node.
     pub fn moved_counters(&self) -> MovedCounters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a key exists, as the owner of its partition has it: told to `answer`, on a thread of the control plane, within two
+    /// seconds. `None`: no owner said so in time.
+    pub fn ask_whether_exists(&self, key: FlowKey, answer: impl FnOnce(Option<bool>) + Send + 'static) {
+        let plane = self.clone();
+        self.runtime.spawn(async move {
+            let found = plane.session(&key).await;
+            answer(found.ok().map(|session| session.is_some()));
+        });
     }
 
     /// What a key leads to, as the owner of its partition has it.

@@ -9,6 +9,7 @@ use scalebricks_types::{FlowKey, KeyHasher, PartitionId, Position};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::RuntimeFlavor;
 
 /// Bytes of a log read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -138,10 +139,14 @@ fn apply(mut rib: Partition, entries: &[Entry]) -> Result<(Partition, Vec<FlowKe
     Ok((rib, touched))
 }
 
-/// Work that takes long, beside the runtime's own threads.
+/// Work that takes long, beside the runtime's own threads; on a runtime of one thread in place, so that a simulation is the same each
+/// time.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RibError> {
+    if tokio::runtime::Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Ok(work());
+    }
     tokio::task::spawn_blocking(work).await.map_err(|_| RibError::Stopping)
 }
 

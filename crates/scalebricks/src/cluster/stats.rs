@@ -35,6 +35,8 @@ pub struct PlaneStats {
     pub shed: u64,
     /// Calls that this node, as the owner of their partitions, did not log.
     pub calls_refused: u64,
+    /// Times that a call had to wait, as a node that was removed might still forward one of its keys for another flow.
+    pub calls_delayed: u64,
 }
 
 impl ControlPlane {
@@ -52,6 +54,7 @@ impl ControlPlane {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
         } = **agent.load();
         let [entries, voids, malformed, reloads] =
             [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
@@ -70,6 +73,7 @@ impl ControlPlane {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
         }
     }
 }

@@ -11,8 +11,9 @@ use scalebricks_control::engine::{AppendError, Batch, BatchId, Engine};
 use scalebricks_control::record::{Call, CallId, Change, encode, encode_calls};
 use scalebricks_types::PartitionId;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Messages with calls that wait for a partition's log, at most.
 pub(super) const WAITING: usize = 8_192;

@@ -63,7 +63,8 @@ impl Ground {
             | DropReason::NoRoute
             | DropReason::Unresolved
             | DropReason::LinkDown
-            | DropReason::SlowPathFull => false,
+            | DropReason::SlowPathFull
+            | DropReason::NoLease => false,
         }
     }
 

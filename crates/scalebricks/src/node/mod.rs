@@ -8,6 +8,7 @@
 //! | [`worker`] | a thread that turns a node |
 //! | `preflight` | what a start would refuse |
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
+//! | [`errors`] | whether it may tell peers that a flow does not exist |
 //! | [`fabric`] | probing the fabric |
 //! | [`health`] | what the node knows about its own fitness |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
@@ -16,6 +17,7 @@
 //! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
 
 pub mod config;
+pub mod errors;
 pub mod fabric;
 pub mod flow_columns;
 pub mod flow_lines;

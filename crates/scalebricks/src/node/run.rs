@@ -8,6 +8,7 @@
 
 use super::NodeError;
 use super::config::Role;
+use super::errors::Errors;
 use super::fabric::{self, Refresher};
 use super::flow_columns::FlowParser;
 use super::health;
@@ -22,12 +23,15 @@ use super::worker::{Told, Worker};
 use crate::admin::flows::{ControlledFlows, Flows};
 use crate::admin::model::{NodeState, PoolView, PortCounters, PortView};
 use crate::admin::server::AdminServer;
+use crate::cluster::leasing::Leasing;
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::Local;
 use scalebricks_dataplane::tap::Taps;
-use scalebricks_dataplane::{Identifications, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
+use scalebricks_dataplane::{
+    Identifications, Lease, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
+};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
@@ -50,6 +54,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
     let workers = file.workers.count();
+    let lease = Arc::new(if file.control.is_some() { Lease::none() } else { Lease::unlimited() });
     let fabric = fabric::health(file);
     let tables = match configuration.control() {
         None => {
@@ -60,7 +65,11 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
             tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
             Source::List(Mutex::new(tables))
         }
-        Some(control) => Source::Control(Box::new(control_plane(&configuration, &control)?)),
+        Some(control) => {
+            let (times, lease) = (control.lease, Arc::clone(&lease));
+            let leasing = Leasing { times, lease, fabric: fabric.clone(), start: started.into() };
+            Source::Control(Box::new(control_plane(&configuration, &control, leasing)?))
+        }
     };
     drop(flows);
 
@@ -71,7 +80,8 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let local = local_config(&configuration, macs);
     local.check().map_err(|error| NodeError::Local(error.to_string()))?;
     let local = Local::new(local, started.elapsed());
-    let slow_path = Arc::new(SlowPath::new(local));
+    let owners = tables.owners();
+    let slow_path = Arc::new(SlowPath::with_errors(local, Errors::new(lease, owners)));
     let sizes = tables.sizes();
     let node = node_config(&configuration, macs, &slow_path);
     let told: Vec<(Option<u16>, Arc<Told>)> =
@@ -98,26 +108,15 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let refresher = Refresher::begin(&running).map_err(NodeError::Thread)?;
     let workers = start_workers(&running, eal, ports, &node, pool)?;
     let health = health::watch::Watch::begin(&running).map_err(NodeError::Thread)?;
-    running.set_state(NodeState::Ready);
-    tracing::info!(
-        node = file.id.get(),
-        architecture = %file.architecture,
-        flows = sizes.flows,
-        flows_here = sizes.flows_here,
-        admin = %file.admin.display(),
-        elapsed_ms = elapsed_ms(started),
-        "ready"
-    );
     let began = Instant::now();
+    if let Source::Control(_) = &running.tables {
+        tracing::info!("ports are open; waits for the cluster's flows");
+    }
     let is_ready =
-        service::ready(&mut signals, "waits for the cluster's flows", || running.tables.is_complete());
-    if is_ready && let Source::Control(_) = &running.tables {
-        let sizes = running.tables.sizes();
-        tracing::info!(
-            flows_here = sizes.flows_here,
-            elapsed_ms = elapsed_ms(began),
-            "caught up with the cluster"
-        );
+        service::ready(&mut signals, "waits for the cluster's flows", || running.may_become_ready());
+    if is_ready {
+        running.set_state(NodeState::Ready);
+        tell_ready(&running, began);
     }
     service::wait(&mut signals, || reload(&running, console));
     running.set_state(NodeState::Draining);
@@ -129,6 +128,27 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     drop((admin, takeover, refresher));
     tracing::info!(uptime_s = started.elapsed().as_secs(), "stopped");
     Ok(status::SUCCESS)
+}
+
+/// Says that the node is ready; `began`: when its ports were open.
+fn tell_ready(running: &Running, began: Instant) {
+    let (file, sizes) = (&running.configuration.node, running.tables.sizes());
+    if let Source::Control(_) = &running.tables {
+        tracing::info!(
+            flows_here = sizes.flows_here,
+            elapsed_ms = elapsed_ms(began),
+            "caught up with the cluster"
+        );
+    }
+    tracing::info!(
+        node = file.id.get(),
+        architecture = %file.architecture,
+        flows = sizes.flows,
+        flows_here = sizes.flows_here,
+        admin = %file.admin.display(),
+        elapsed_ms = elapsed_ms(running.started),
+        "ready"
+    );
 }
 
 fn elapsed_ms(since: Instant) -> u64 {
@@ -183,6 +203,7 @@ fn start_workers(
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.watch_drops(Box::new(running.taps.drops()));
         turned.set_down_links(Arc::clone(&running.down));
+        turned.set_lease(Arc::clone(running.slow_path.lease()));
         if let Some(health) = &running.fabric {
             turned.set_fabric_health(Arc::clone(health));
         }

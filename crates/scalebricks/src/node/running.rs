@@ -126,6 +126,11 @@ impl Running {
         }
     }
 
+    /// Whether its tables hold all they are to hold, and it has a lease that lets it claim its addresses.
+    pub fn may_become_ready(&self) -> bool {
+        self.tables.is_complete() && self.slow_path.lease().may_claim(self.started.elapsed())
+    }
+
     /// What it does from now on.
     pub fn set_state(&self, state: NodeState) {
         self.state.store(state as u8, Ordering::Relaxed);
@@ -150,16 +155,19 @@ impl Running {
 
     /// Why the node is not ready, if it is not: what it does not do yet or any more, then why it is unfit.
     pub fn reasons(&self) -> Vec<ReasonView> {
-        let state = match self.state() {
-            NodeState::Loading => Some(("loading", "its tables are being made")),
-            NodeState::Draining => Some(("draining", "it was asked to stop")),
-            NodeState::Ready if !self.tables.is_complete() => {
-                Some(("not_caught_up", "its tables do not hold all flows of this life yet"))
-            }
-            NodeState::Ready => None,
-        };
-        let state = state.map(|(reason, meaning)| ReasonView::new(reason, meaning));
-        state.into_iter().chain(self.health.reasons(self.started.elapsed())).collect()
+        let (state, now) = (self.state(), self.started.elapsed());
+        let is_complete = self.tables.is_complete();
+        let has_lease = self.slow_path.lease().may_claim(now);
+        let is_loading = state == NodeState::Loading && is_complete && has_lease;
+        let known = [
+            (is_loading, "loading", "its tables and ports are being made"),
+            (state == NodeState::Draining, "draining", "it was asked to stop"),
+            (!is_complete, "not_caught_up", "its tables do not hold all flows of this life yet"),
+            (!has_lease, "no_lease", "it has no contact to the engine, nor to half of the members"),
+        ];
+        let known = known.into_iter().filter(|(holds, ..)| *holds);
+        let known = known.map(|(_, reason, meaning)| ReasonView::new(reason, meaning));
+        known.chain(self.health.reasons(now)).collect()
     }
 
     fn ports(&self) -> Vec<PortView> {

@@ -1,8 +1,9 @@
 //! Between workers and what the node says for itself: packets that are for no flow, answers, next hops.
 
+use super::errors::Errors;
 use arc_swap::{ArcSwap, Guard};
 use scalebricks_dataplane::local::{Claims, FrameKind, Held, Local, Neighbour, Outbox, Silence, Taken};
-use scalebricks_dataplane::{Adjacencies, DropReason, Node, OutputPort, Punt, Why};
+use scalebricks_dataplane::{Adjacencies, DropReason, Lease, Node, OutputPort, Punt, Why};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ const ANSWERS: usize = 512;
 #[derive(Debug)]
 pub struct SlowPath {
     local: Mutex<Local>,
+    errors: Arc<Errors>,
     adjacencies: ArcSwap<Adjacencies>,
     /// When timers are due, in nanoseconds.
     deadline_ns: AtomicU64,
@@ -26,9 +28,16 @@ pub struct SlowPath {
 }
 
 impl SlowPath {
-    /// Around a machine.
+    /// Around a machine, of a node whose tables come from a file.
     pub fn new(local: Local) -> Self {
+        Self::with_errors(local, Errors::new(Arc::new(Lease::unlimited()), None))
+    }
+
+    /// Around a machine, of a node that tells of errors as these decide, and claims addresses by their lease.
+    pub fn with_errors(mut local: Local, errors: Arc<Errors>) -> Self {
+        local.set_lease(Arc::clone(errors.lease()));
         Self {
+            errors,
             adjacencies: ArcSwap::new(local.adjacencies()),
             local: Mutex::new(local),
             deadline_ns: AtomicU64::new(0),
@@ -53,8 +62,16 @@ impl SlowPath {
         self.adjacencies.load()
     }
 
-    /// When timers are due.
+    /// The node's lease.
+    pub fn lease(&self) -> &Arc<Lease> {
+        self.errors.lease()
+    }
+
+    /// When timers are due, or packets that waited for an answer.
     pub fn deadline(&self) -> Duration {
+        if self.errors.has_ready() {
+            return Duration::ZERO;
+        }
         Duration::from_nanos(self.deadline_ns.load(Ordering::Relaxed))
     }
 
@@ -70,6 +87,11 @@ impl SlowPath {
         let mut out = Outbox::new(ANSWERS);
         let mut local = self.local();
         let generation = local.generation();
+        if due {
+            for (link, frame) in self.errors.take_ready(now) {
+                tell_error(&mut local, link, &frame, now, &mut out);
+            }
+        }
         for punt in punts.drain(..) {
             match punt.why {
                 Why::NoFlow(_) => {
@@ -83,10 +105,10 @@ impl SlowPath {
                         node.drop_frame(punt.packet.data(), reason);
                     }
                 }
-                Why::UnknownFlow => {
-                    match punt.link {
-                        OutputPort::BaseStation => local.unknown_tunnel(punt.packet.data(), now, &mut out),
-                        OutputPort::Internet => local.unknown_user(punt.packet.data(), now, &mut out),
+                Why::UnknownFlow(key) => {
+                    let frame = punt.packet.data();
+                    if self.errors.is_due(&key, punt.link, frame, now) {
+                        tell_error(&mut local, punt.link, frame, now, &mut out);
                     }
                     node.drop_punt(punt);
                 }
@@ -161,11 +183,20 @@ impl SlowPath {
             self.local().stats().iter().map(|(name, count)| (name.to_owned(), count)).collect();
         stats.insert("no_buffer".to_owned(), self.no_buffer.load(Ordering::Relaxed));
         stats.insert("link_down".to_owned(), self.link_down.load(Ordering::Relaxed));
+        stats.extend(self.errors.stats());
         stats
     }
 
     /// The stations on the outside links that it knows of.
     pub fn neighbours(&self) -> Vec<Neighbour> {
         self.local().neighbours().collect()
+    }
+}
+
+/// Tells the sender of a packet that its flow does not exist.
+fn tell_error(local: &mut Local, link: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) {
+    match link {
+        OutputPort::BaseStation => local.unknown_tunnel(frame, now, out),
+        OutputPort::Internet => local.unknown_user(frame, now, out),
     }
 }

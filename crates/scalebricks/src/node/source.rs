@@ -2,11 +2,13 @@
 
 use super::NodeError;
 use super::config::ControlFile;
+use super::errors::{Owners, OwnersByPlane};
 use super::load::Configuration;
-use crate::admin::model::ControlStats;
+use crate::admin::model::{ControlStats, LeaseView, MemberFitness};
 use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
+use crate::cluster::leasing::Leasing;
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::node::NodeTables;
 use scalebricks_dataplane::pinned::{PinnedTables, Turns};
@@ -27,14 +29,18 @@ pub enum Source {
 ///
 /// # Errors
 /// [`NodeError::Control`].
-pub fn control_plane(configuration: &Configuration, control: &ControlFile) -> Result<Daemon, NodeError> {
+pub fn control_plane(
+    configuration: &Configuration,
+    control: &ControlFile,
+    leasing: Leasing,
+) -> Result<Daemon, NodeError> {
     let file = &configuration.node;
     let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
     let keys_here = 2 * control.flows as usize / file.size.get();
     let hasher = KeyHasher::new(file.seed);
     let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here)
         .with_max_keys(control.fib_keys);
-    let setting = Setting { control, node: file.id, params, seed: file.seed, key: &control.key };
+    let setting = Setting { control, node: file.id, params, seed: file.seed, key: &control.key, leasing };
     Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }
 
@@ -103,7 +109,23 @@ impl Source {
     pub fn control_stats(&self) -> Option<ControlStats> {
         match self {
             Self::List(_) => None,
-            Self::Control(daemon) => Some((daemon.plane()?.stats(), daemon.mesh_stats()).into()),
+            Self::Control(daemon) => {
+                let plane = daemon.plane()?;
+                let lease = plane.lease().map(|(state, left)| LeaseView {
+                    state: state.name().to_owned(),
+                    forwards_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+                });
+                let members = MemberFitness::of(&plane.view());
+                Some(ControlStats { lease, members, ..(plane.stats(), daemon.mesh_stats()).into() })
+            }
+        }
+    }
+
+    /// Who knows whether flows exist that are not in the tables, unless the tables have all flows.
+    pub fn owners(&self) -> Option<Box<dyn Owners>> {
+        match self {
+            Self::List(_) => None,
+            Self::Control(daemon) => Some(Box::new(OwnersByPlane(daemon.later()))),
         }
     }
 

@@ -10,12 +10,13 @@
 use etherparse::PacketBuilder;
 use scalebricks::daemon::workers::Control;
 use scalebricks::node::config::Idle;
+use scalebricks::node::errors::Errors;
 use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, Identifications, Layout, LiveTables, Node, NodeConfig, NodePorts,
-    NodeStats, OutputPort, OutsideMacs, Policy,
+    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig,
+    NodePorts, NodeStats, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -83,14 +84,16 @@ pub struct Rig {
 impl Still {
     /// A node with these flows, whose base-station link holds so many frames.
     pub fn new(flows: &[FlowSpec], buffers: usize, ran_capacity: usize) -> Self {
-        Self::with_ports(flows, buffers, ran_capacity, |ports| ports)
+        let errors = Errors::new(Arc::new(Lease::unlimited()), None);
+        Self::with_ports(flows, buffers, ran_capacity, errors, |ports| ports)
     }
 
-    /// The same, with something done to its ports before.
+    /// The same, which tells of errors as these decide, with something done to its ports before.
     pub fn with_ports(
         flows: &[FlowSpec],
         buffers: usize,
         ran_capacity: usize,
+        errors: Arc<Errors>,
         change: impl FnOnce(NodePorts<Packet>) -> NodePorts<Packet>,
     ) -> Self {
         let size = ClusterSize::new(2).unwrap();
@@ -118,7 +121,8 @@ impl Still {
             limits: LocalLimits::default(),
         };
         config.check().unwrap();
-        let slow_path = Arc::new(SlowPath::new(Local::new(config, start.elapsed())));
+        let local = Local::new(config, start.elapsed());
+        let slow_path = Arc::new(SlowPath::with_errors(local, errors));
         let node_config = NodeConfig {
             id,
             size,
@@ -139,7 +143,8 @@ impl Still {
             fabric: Box::new(near_fabric),
         });
         let node_pool = Pool::new(buffers, 4_000).unwrap();
-        let node = Node::new(node_config, tables.node_tables(0), ports, Box::new(node_pool.clone()));
+        let mut node = Node::new(node_config, tables.node_tables(0), ports, Box::new(node_pool.clone()));
+        node.set_lease(Arc::clone(slow_path.lease()));
         let worker = Worker {
             node,
             buffers: Box::new(node_pool.clone()),
@@ -157,9 +162,14 @@ impl Still {
 impl Rig {
     /// A running node with these flows.
     pub fn new(flows: &[FlowSpec], buffers: usize) -> Self {
+        Self::with_errors(flows, buffers, Errors::new(Arc::new(Lease::unlimited()), None))
+    }
+
+    /// The same, which tells of errors as these decide.
+    pub fn with_errors(flows: &[FlowSpec], buffers: usize, errors: Arc<Errors>) -> Self {
         // The base-station link holds all that may be under way: nothing is refused there.
         let Still { internet, ran, fabric, node_pool, tables, mut worker } =
-            Still::new(flows, buffers, 16_384);
+            Still::with_ports(flows, buffers, 16_384, errors, |ports| ports);
         let (told, slow_path) = (Arc::clone(&worker.told), Arc::clone(&worker.slow_path));
         let control = Arc::<Control>::default();
         let running = Arc::clone(&control);

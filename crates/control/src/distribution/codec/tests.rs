@@ -55,6 +55,7 @@ fn message() -> impl Strategy<Value = Message> {
                 keys,
                 shapes,
                 again: Some(shapes / 2),
+                newest: Position(gpt ^ keys),
             })
         }),
     ]
@@ -94,7 +95,7 @@ proptest! {
         let second = Report { again, ..first };
         let room = FibRoom { used: a, capacity: b, shed: c };
         let sweep = Sweep { number, at: Position(at), digest: FibDigest::from_u64(digest) };
-        let third = Report { wholes, fib_part: part([a, b, c]), gpt_part: part([d, e, f]), sweep, room, ..second };
+        let third = Report { wholes, fib_part: part([a, b, c]), gpt_part: part([d, e, f]), sweep, room, let_go: Position(f), ..second };
         for (version, said) in [(Version::FIRST, first), (Version::RESHAPES, second), (Version::PIECES, third)] {
             let bytes = third.encode(version);
             prop_assert_eq!(Report::len(&bytes), Some(bytes.len()));
@@ -119,6 +120,7 @@ fn the_first_version_leaves_out_what_it_cannot_say() {
         keys: 8,
         shapes: 9,
         again: Some(2),
+        newest: gpt,
     };
     let old = Message::Target(target).encode(Version::FIRST);
     assert_eq!(old.len(), 4 + 2 + 5 * 8);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::admin::model::{
-    ControlStats, FlowSums, FlowsView, MovedCountersView, NeighbourView, PortRole, PortView, ReasonView,
-    TableRole, TableView, WorkerStats, WorkerView,
+    ControlStats, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView, PortRole, PortView,
+    ReasonView, TableRole, TableView, WorkerStats, WorkerView,
 };
 use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
 use crate::cluster::stats::PlaneStats;
@@ -26,6 +26,7 @@ fn plane() -> PlaneStats {
         shedding: 12,
         shed: 13,
         calls_refused: 14,
+        calls_delayed: 15,
     }
 }
 
@@ -110,7 +111,13 @@ fn node() -> (Status, Stats) {
             duplicate_parcels: 4,
             ..MovedCountersView::default()
         }),
-        control: Some(ControlStats::from((plane(), Some(mesh())))),
+        control: Some(ControlStats {
+            members: vec![
+                MemberFitness { node: 0, suspended_for: Vec::new() },
+                MemberFitness { node: 1, suspended_for: vec!["ran_link".to_owned()] },
+            ],
+            ..ControlStats::from((plane(), Some(mesh())))
+        }),
         ..Stats::default()
     };
     (status, stats)
@@ -191,6 +198,9 @@ fn a_strict_reader_understands_all_of_it() {
         ("scalebricks_worker_busy_seconds_total{worker=\"0\"}", 1.5),
         ("scalebricks_slow_path_events_total{event=\"arp_reply_sent\"}", 9.0),
         ("scalebricks_neighbours{port=\"internet\",state=\"reachable\"}", 2.0),
+        ("scalebricks_control_member_fit{member=\"0\"}", 1.0),
+        ("scalebricks_control_member_fit{member=\"1\"}", 0.0),
+        ("scalebricks_control_member_suspended{member=\"1\",reason=\"ran_link\"}", 1.0),
         ("scalebricks_ended_flows_total", 2.0),
         ("scalebricks_ended_flow_packets_total{direction=\"upstream\"}", 5.0),
         ("scalebricks_ended_flow_bytes_total{direction=\"downstream\"}", 700.0),
@@ -201,7 +211,7 @@ fn a_strict_reader_understands_all_of_it() {
     }
     assert_eq!(series[r#"scalebricks_node_fit{reason="ran_link"}"#], 0.0);
     assert_eq!(series[r#"scalebricks_node_fit{reason="worker"}"#], 1.0);
-    assert_eq!(families.len(), 57);
+    assert_eq!(families.len(), 59);
 }
 
 #[test]

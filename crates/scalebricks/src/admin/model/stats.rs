@@ -4,7 +4,9 @@ use super::{PortRole, WorkerView};
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::mesh::{MeshStats, PeerStats};
 use crate::cluster::stats::PlaneStats;
+use scalebricks_control::membership::{Suspension, View};
 use scalebricks_dataplane::{DropReason, FlowCount, NodeStats};
+use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -132,10 +134,53 @@ pub struct ControlStats {
     /// Calls that this node, as the owner of their partitions, did not log.
     #[serde(default)]
     pub calls_refused: u64,
+    /// Times that a call had to wait at this node, as the owner of its partition: a node that was removed might still forward one of
+    /// its keys for another flow.
+    #[serde(default)]
+    pub calls_delayed: u64,
+    /// The node's lease.
+    #[serde(default)]
+    pub lease: Option<LeaseView>,
+    /// Members that are alive.
+    #[serde(default)]
+    pub members: Vec<MemberFitness>,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
     pub strangers: BTreeMap<String, u64>,
+}
+
+/// How long the node acts on what it knows without contact to the log and to half of the other members.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseView {
+    /// `held`; `claims_lapsed`: the node forwards, and claims no address; `expired`: it forwards nothing.
+    pub state: String,
+    /// Milliseconds for which the node forwards if nothing renews the lease.
+    pub forwards_ms: u64,
+}
+
+/// Whether a member that is alive can do its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemberFitness {
+    /// The node.
+    pub node: u16,
+    /// Why it takes no flows, and others answer for its addresses; empty if it can do its work.
+    pub suspended_for: Vec<String>,
+}
+
+/// The names of the reasons why a member takes no flows though it is alive.
+pub fn suspended_for(view: &View, node: NodeId) -> Vec<String> {
+    let names = view.suspension(node).into_iter().flat_map(Suspension::names);
+    names.map(str::to_owned).collect()
+}
+
+impl MemberFitness {
+    /// What a view says of all that are alive.
+    pub fn of(view: &View) -> Vec<Self> {
+        let member =
+            |node: NodeId| Self { node: u16::from(node.get()), suspended_for: suspended_for(view, node) };
+        view.alive().map(member).collect()
+    }
 }
 
 /// How another node is reached.
@@ -169,6 +214,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
         } = plane;
         let mut stats = Self {
             entries,
@@ -185,6 +231,7 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
             shedding,
             shed,
             calls_refused,
+            calls_delayed,
             ..Self::default()
         };
         if let Some(MeshStats { peers, strangers }) = mesh {

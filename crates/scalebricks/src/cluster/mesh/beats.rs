@@ -87,11 +87,12 @@ impl Shared {
         let is_unproven = verdict == Verdict::Unproven;
         // Who comes back is told at once what it needs to believe us, and to be believed.
         let answers = verdict == Verdict::Fresh { is_new: true } || (is_unproven && link.may_greet(now));
+        let sent_after = link.sent_after();
         drop(links);
         match verdict {
             Verdict::Fresh { .. } if head.kind == Kind::Beat => {
                 self.count(head.sender, PeerCount::BeatsReceived, 1);
-                if self.inbox.beat(head.sender, payload) {
+                if self.inbox.beat(head.sender, payload, sent_after) {
                     self.count(head.sender, PeerCount::BeatsReplaced, 1);
                 }
             }

@@ -6,6 +6,7 @@ use scalebricks_types::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// Something came.
@@ -17,6 +18,8 @@ pub enum Event {
         from: NodeId,
         /// What it says.
         payload: Vec<u8>,
+        /// When it was sent at the earliest.
+        sent_after: Instant,
     },
     /// A peer sent a message.
     Message {
@@ -95,7 +98,7 @@ struct Lane {
     /// The number of the connection that is up, and of the one that was told to be.
     up: Option<u64>,
     told: Option<u64>,
-    beat: Option<Vec<u8>>,
+    beat: Option<(Vec<u8>, Instant)>,
     messages: VecDeque<Vec<u8>>,
     bytes: usize,
     room: Arc<Notify>,
@@ -115,8 +118,8 @@ impl Inbox {
     }
 
     /// Takes a beat; whether it replaced one.
-    pub(super) fn beat(&self, from: NodeId, payload: &[u8]) -> bool {
-        self.change(from, |lane| lane.beat.replace(payload.to_vec()).is_some()).unwrap_or(false)
+    pub(super) fn beat(&self, from: NodeId, payload: &[u8], sent_after: Instant) -> bool {
+        self.change(from, |lane| lane.beat.replace((payload.to_vec(), sent_after)).is_some()).unwrap_or(false)
     }
 
     /// The connection to this peer with this number is up, or none is.
@@ -171,8 +174,8 @@ impl State {
             }
         }
         for (from, lane) in &mut self.lanes {
-            if let Some(payload) = lane.beat.take() {
-                return Some(Event::Beat { from: *from, payload });
+            if let Some((payload, sent_after)) = lane.beat.take() {
+                return Some(Event::Beat { from: *from, payload, sent_after });
             }
         }
         None
@@ -212,11 +215,15 @@ mod tests {
     #[tokio::test]
     async fn the_newest_beat_wins_and_every_change_is_told() {
         let (inbox, mut events) = inbox(10, 100);
-        assert!(!inbox.beat(A, b"1"));
-        assert!(inbox.beat(A, b"2"));
+        let now = Instant::now();
+        assert!(!inbox.beat(A, b"1", now));
+        assert!(inbox.beat(A, b"2", now));
         inbox.connection(B, Some(1));
         assert_eq!(events.next().await, Some(Event::Connected { peer: B }));
-        assert_eq!(events.next().await, Some(Event::Beat { from: A, payload: b"2".to_vec() }));
+        assert_eq!(
+            events.next().await,
+            Some(Event::Beat { from: A, payload: b"2".to_vec(), sent_after: now })
+        );
         inbox.connection(B, None);
         inbox.connection(B, Some(2));
         assert_eq!(events.next().await, Some(Event::Disconnected { peer: B }));

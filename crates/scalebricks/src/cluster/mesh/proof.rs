@@ -104,6 +104,12 @@ impl Link {
         Verdict::Fresh { is_new: known.is_none() }
     }
 
+    /// When the newest datagram that was believed can have been sent at the earliest: when the ticket was made that has proven its
+    /// session. At most [`LEASE`] ago then.
+    pub(super) const fn sent_after(&self) -> Instant {
+        self.proven
+    }
+
     /// Whether to answer a datagram that proved nothing: not more often than every 10 ms.
     pub(super) fn may_greet(&mut self, now: Instant) -> bool {
         let may = self.greeted.is_none_or(|last| now >= last + GREETING);

@@ -27,8 +27,9 @@ use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Between two looks how far the tables are.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

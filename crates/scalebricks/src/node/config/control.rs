@@ -3,6 +3,7 @@
 use super::engine::{EngineAt, EngineSection, engine};
 use super::takeover::{self, TakeoverFile};
 use super::{AdminTcp, Port, Problems, sections};
+use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::pinned::MAX_KEYS;
 use scalebricks_engine::remote::Endpoint;
@@ -10,10 +11,17 @@ use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::Spanned;
 
 /// Default of `control.partitions`.
 const PARTITIONS: u32 = 64;
+
+/// The least of `control.lease.claim_ms`: two reads of the view.
+const LEAST_LEASE: Duration = Duration::from_millis(2_000);
+
+/// The most of `control.lease.forward_ms`: callers wait for 30 s, and a change that owners delay must be over by then.
+const LONGEST_LEASE: Duration = Duration::from_millis(20_000);
 
 /// What a node is told of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +42,8 @@ pub struct ControlFile {
     pub version: Version,
     /// Keys that this node's FIB holds, at most: two a flow.
     pub fib_keys: usize,
+    /// How long the node acts without contact to the log and to half of the other members: the same at all nodes.
+    pub lease: LeaseTimes,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,
     /// The other nodes' addresses, if one is to answer for those of another that died.
@@ -132,6 +142,7 @@ pub(super) fn control(
             problems.add(peer.node.span(), "control.peer.node", format!("{node} is there twice"));
         }
     }
+    let lease = lease(section.lease.as_ref(), problems);
     let takeover = ports.and_then(|ports| takeover::takeover(&section, ports, problems));
     Some(ControlFile {
         engine: engine?,
@@ -142,9 +153,43 @@ pub(super) fn control(
         partitions: count?,
         version: version?,
         fib_keys: usize::try_from(fib_keys).unwrap_or(MAX_KEYS),
+        lease,
         peers,
         takeover,
     })
+}
+
+/// How long a lease lasts.
+fn lease(section: Option<&sections::Lease>, problems: &mut Problems<'_>) -> LeaseTimes {
+    let default = LeaseTimes::default();
+    let given = |time: Option<&Spanned<u64>>, default| {
+        time.map_or(default, |time| Duration::from_millis(*time.get_ref()))
+    };
+    let claim = section.and_then(|section| section.claim_ms.as_ref());
+    let forward = section.and_then(|section| section.forward_ms.as_ref());
+    let times = LeaseTimes { claim: given(claim, default.claim), forward: given(forward, default.forward) };
+    if let Some(given) = claim.filter(|_| times.claim < LEAST_LEASE) {
+        let what = format!("the view is read every second to renew the lease: {} at least", ms(LEAST_LEASE));
+        problems.add(given.span(), "control.lease.claim_ms", what);
+    }
+    if let Some(given) = forward.filter(|_| times.forward > LONGEST_LEASE) {
+        let what =
+            format!("changes may wait for longer, and their callers do not: {} at most", ms(LONGEST_LEASE));
+        problems.add(given.span(), "control.lease.forward_ms", what);
+    }
+    if let Some(given) = forward.or(claim).filter(|_| times.forward < times.claim) {
+        let what = format!(
+            "a node that claims its addresses forwards: claim_ms is {}, forward_ms {}",
+            ms(times.claim),
+            ms(times.forward)
+        );
+        problems.add(given.span(), "control.lease", what);
+    }
+    times
+}
+
+const fn ms(time: Duration) -> u128 {
+    time.as_millis()
 }
 
 fn is_unicast(address: IpAddr) -> bool {

@@ -162,8 +162,16 @@ pub(super) struct Control {
     pub version: Option<Spanned<u16>>,
     pub fib_keys: Option<Spanned<u64>>,
     pub takeover: Option<Spanned<bool>>,
+    pub lease: Option<Lease>,
     #[serde(default)]
     pub peer: Vec<Peer>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lease {
+    pub claim_ms: Option<Spanned<u64>>,
+    pub forward_ms: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]

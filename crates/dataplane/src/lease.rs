@@ -1,0 +1,75 @@
+//! Until when a node may act, as its workers see it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The deadlines of a node's lease, in the time of [`Node::turn`](crate::Node::turn). Whoever renews the lease moves them; workers
+/// compare them with the time themselves. So a lease expires also while whoever renews it is stuck, and for a process that was
+/// stopped and goes on.
+///
+/// Cost: a relaxed load and a comparison a look.
+#[derive(Debug)]
+pub struct Lease {
+    claim_until_ns: AtomicU64,
+    forward_until_ns: AtomicU64,
+}
+
+impl Lease {
+    /// A lease that was never renewed: the node may do nothing.
+    pub const fn none() -> Self {
+        Self { claim_until_ns: AtomicU64::new(0), forward_until_ns: AtomicU64::new(0) }
+    }
+
+    /// A lease without end, for a node whose tables come from a file.
+    pub const fn unlimited() -> Self {
+        Self { claim_until_ns: AtomicU64::new(u64::MAX), forward_until_ns: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Moves the deadlines.
+    pub fn set(&self, claim_until: Duration, forward_until: Duration) {
+        self.claim_until_ns.store(nanoseconds(claim_until), Ordering::Relaxed);
+        self.forward_until_ns.store(nanoseconds(forward_until), Ordering::Relaxed);
+    }
+
+    /// Whether the node may claim addresses and report errors to peers.
+    #[inline]
+    pub fn may_claim(&self, now: Duration) -> bool {
+        nanoseconds(now) < self.claim_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may forward packets.
+    #[inline]
+    pub fn may_forward(&self, now: Duration) -> bool {
+        nanoseconds(now) < self.forward_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// The time before which the node may claim addresses, and that before which it may forward.
+    pub fn deadlines(&self) -> (Duration, Duration) {
+        let load = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
+        (load(&self.claim_until_ns), load(&self.forward_until_ns))
+    }
+}
+
+/// Below `u64::MAX`, which is the end of a lease without end.
+#[inline]
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_at_its_deadlines() {
+        let at = Duration::from_millis;
+        let lease = Lease::none();
+        assert!(!lease.may_claim(at(0)) && !lease.may_forward(at(0)));
+        lease.set(at(3), at(10));
+        assert!(lease.may_claim(at(2)) && !lease.may_claim(at(3)));
+        assert!(lease.may_forward(at(9)) && !lease.may_forward(at(10)));
+        assert_eq!(lease.deadlines(), (at(3), at(10)));
+        let unlimited = Lease::unlimited();
+        assert!(unlimited.may_claim(Duration::MAX) && unlimited.may_forward(Duration::MAX));
+    }
+}

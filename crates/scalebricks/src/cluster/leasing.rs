@@ -1,0 +1,183 @@
+//! The lease of a node: renewed beside the actor, so that it holds while that is busy, and expires while it is stuck for long.
+//! See [`scalebricks_control::lease`].
+
+use super::event::Event;
+use super::inbox::Granted;
+use super::plane::{ControlPlane, Shared};
+use super::view;
+use scalebricks_control::engine::Engine;
+use scalebricks_control::lease::{self, Deadlines, LeaseState, LeaseTimes, READ_EVERY};
+use scalebricks_control::membership::View;
+use scalebricks_dataplane::fabric_health::HEARING;
+use scalebricks_dataplane::{FabricHealth, Lease};
+use scalebricks_types::NodeId;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Time between two looks at what came.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a node's lease is made of.
+#[derive(Debug, Clone)]
+pub struct Leasing {
+    /// How long it lasts.
+    pub times: LeaseTimes,
+    /// Its deadlines, as the workers see them.
+    pub lease: Arc<Lease>,
+    /// The workers' own probes, which carry grants as heartbeats do.
+    pub fabric: Option<Arc<FabricHealth>>,
+    /// The moment from which the workers' time is counted.
+    pub start: Instant,
+}
+
+impl ControlPlane {
+    /// Keeps this lease from now on, for as long as the plane is there. Once; later calls do nothing.
+    pub async fn keep_lease(&self, leasing: Leasing) {
+        if self.shared.lease.set(leasing.clone()).is_err() {
+            return;
+        }
+        let _stops = self.events.send(Event::RebindAfter(leasing.times.rebind_after())).await;
+        let (tell, reads) = mpsc::channel(1);
+        let reading = Reading {
+            engine: Arc::clone(&self.reading.engine),
+            shared: Arc::downgrade(&self.shared),
+            start: leasing.start,
+            tell,
+        };
+        self.runtime.spawn(reading.run());
+        let keeping = Keeping {
+            me: self.shared.node,
+            machine: lease::Lease::new(self.shared.node, leasing.times),
+            leasing,
+            shared: Arc::downgrade(&self.shared),
+            reads,
+            told: LeaseState::Expired,
+        };
+        self.runtime.spawn(keeping.run());
+    }
+
+    /// How the node's lease stands, and how long it still lets the node forward. `None` if no lease is kept.
+    pub fn lease(&self) -> Option<(LeaseState, Duration)> {
+        let leasing = self.shared.lease.get()?;
+        let now = leasing.start.elapsed();
+        let deadlines = leasing.deadlines();
+        Some((deadlines.state(now), deadlines.forward_until.saturating_sub(now)))
+    }
+}
+
+impl Leasing {
+    fn deadlines(&self) -> Deadlines {
+        let (claim_until, forward_until) = self.lease.deadlines();
+        Deadlines { claim_until, forward_until }
+    }
+
+    /// Whether the node may speak for what it owns.
+    pub(super) fn is_held(&self) -> bool {
+        self.lease.may_claim(self.start.elapsed())
+    }
+}
+
+/// Reads the view from the engine, again and again.
+struct Reading {
+    engine: Arc<dyn Engine>,
+    shared: Weak<Shared>,
+    start: Instant,
+    /// Views, with when each was asked for.
+    tell: mpsc::Sender<(View, Duration)>,
+}
+
+impl Reading {
+    async fn run(self) {
+        while let Some(partitions) = self.shared.upgrade().map(|shared| shared.partitions) {
+            let asked = self.start.elapsed();
+            match tokio::time::timeout(READ_EVERY, view::read(&*self.engine, partitions)).await {
+                Ok(Ok((_, view))) => {
+                    if self.tell.send((view, asked)).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "cannot read the view to renew the lease"),
+                Err(_) => {
+                    tracing::debug!("cannot read the view to renew the lease: the engine does not answer")
+                }
+            }
+            let next = asked + READ_EVERY;
+            tokio::time::sleep(next.saturating_sub(self.start.elapsed())).await;
+        }
+    }
+}
+
+/// Renews the lease by what came, and moves its deadlines.
+struct Keeping {
+    me: NodeId,
+    machine: lease::Lease,
+    leasing: Leasing,
+    shared: Weak<Shared>,
+    reads: mpsc::Receiver<(View, Duration)>,
+    told: LeaseState,
+}
+
+impl Keeping {
+    async fn run(mut self) {
+        while let Some(shared) = self.shared.upgrade() {
+            self.look(&shared);
+            drop(shared);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn look(&mut self, shared: &Shared) {
+        let now = self.leasing.start.elapsed();
+        let life = shared.life.load(Ordering::Relaxed);
+        let has_caught_up = life > 0 && shared.caught_up_in.load(Ordering::Relaxed) == life;
+        let view = shared.view.load();
+        // It may have expired since the last look.
+        let _noted = self.machine.deadlines(has_caught_up, now);
+        self.machine.viewed(&view, life);
+        if let Some(fabric) = &self.leasing.fabric {
+            let members = view.members().filter(|(_, member)| member.is_alive);
+            fabric.set_identity(life, view.epoch(), members.map(|(node, member)| (node, member.life)));
+            for (by, at) in fabric.grants_to_me(now) {
+                // It quotes something that this node said no longer before, in this life.
+                self.machine.granted(by, view.epoch(), at.saturating_sub(HEARING));
+            }
+        }
+        for Granted { by, report, since } in shared.beats.granted(Instant::now().into()) {
+            let since = since.saturating_duration_since(self.leasing.start.into());
+            match report {
+                Some(report) if report.grants.contains(self.me) => {
+                    self.machine.granted(by, report.epoch, since);
+                }
+                Some(_) => {}
+                // Older software grants nothing, and takes nothing away.
+                None => self.machine.granted(by, view.epoch(), since),
+            }
+        }
+        while let Ok((view, asked)) = self.reads.try_recv() {
+            let _is_renewed = self.machine.read(&view, asked);
+        }
+        let deadlines = self.machine.deadlines(has_caught_up, now);
+        self.leasing.lease.set(deadlines.claim_until, deadlines.forward_until);
+        self.tell(deadlines.state(now));
+    }
+
+    /// Logs how the lease stands, when that changes.
+    fn tell(&mut self, state: LeaseState) {
+        if state == self.told {
+            return;
+        }
+        match state {
+            LeaseState::Held => tracing::info!("the node has its lease"),
+            LeaseState::ClaimsLapsed => tracing::warn!(
+                "no contact with the log and half of the other members: the node claims no address now"
+            ),
+            LeaseState::Expired => tracing::error!(
+                "no contact with the log and half of the other members: the lease has expired, the node forwards nothing"
+            ),
+        }
+        self.told = state;
+    }
+}
