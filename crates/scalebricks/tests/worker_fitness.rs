@@ -6,12 +6,9 @@ mod worker;
 
 use proptest::prelude::*;
 use scalebricks::daemon::workers::{Control, guarded};
-use scalebricks::node::errors::Errors;
 use scalebricks::node::health::{Health, Look};
 use scalebricks_control::membership::Unfitness;
-use scalebricks_dataplane::{
-    DownLinks, DropReason, DropWatcher, Lease, NodePorts, NodeStats, OutputPort, PortRole,
-};
+use scalebricks_dataplane::{DownLinks, DropReason, DropWatcher, NodePorts, NodeStats, OutputPort, PortRole};
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort};
 use scalebricks_wire::MacAddr;
 use std::process::Command;
@@ -26,10 +23,6 @@ use worker::{
 
 /// Says in which process a test is.
 const CHILD: &str = "SCALEBRICKS_TEST_CHILD";
-
-fn errors() -> Arc<Errors> {
-    Errors::new(Arc::new(Lease::unlimited()), None)
-}
 
 /// A port that panics when it is asked for packets.
 struct Panics;
@@ -50,10 +43,8 @@ impl TxPort<Packet> for Panics {
 fn a_worker_that_panics_ends_its_process_with_a_failure_and_says_why() {
     if std::env::var_os(CHILD).is_some() {
         tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-        let mut still = Still::with_ports(&[], 64, 64, errors(), |ports| NodePorts {
-            internet: Box::new(Panics),
-            ..ports
-        });
+        let mut still =
+            Still::with_ports(&[], 64, 64, |ports| NodePorts { internet: Box::new(Panics), ..ports });
         std::thread::spawn(move || guarded("worker-3", || still.worker.run(&Control::default())));
         // All other threads of the process are well.
         std::thread::sleep(Duration::from_secs(60));
@@ -91,7 +82,7 @@ impl TxPort<Packet> for Sticks {
 fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
     let (release, stuck) = mpsc::channel();
     let mut good = Still::new(&[], 64, 64);
-    let mut bad = Still::with_ports(&[], 64, 64, errors(), |ports| NodePorts {
+    let mut bad = Still::with_ports(&[], 64, 64, |ports| NodePorts {
         internet: Box::new(Sticks(Mutex::new(stuck))),
         ..ports
     });

@@ -1,6 +1,6 @@
 //! A node's part in deciding who is alive.
 //!
-//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`.
+//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`. Who is suspended is in `unfit.rs`.
 
 use super::beat::{Beat, HearingReport};
 use super::fitness::Fitness;
@@ -204,7 +204,8 @@ impl Membership {
         let mut hears: NodeSet = self.hearing.set(now);
         hears.insert(self.me);
         let grants = self.witnesses(now).collect();
-        let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
+        let report =
+            HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
         let is_understood = self.view.spoken() >= Version::WITNESSES;
         Beat { life: self.life, report: is_understood.then_some(report) }
     }

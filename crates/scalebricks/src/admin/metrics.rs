@@ -290,6 +290,11 @@ impl Snapshot {
             (vec![("port", port.to_owned()), ("state", state.to_owned())], count.into())
         });
         self.gauge("neighbours", "Next hops on the outside links.", neighbours);
+        let ways = ["direct", "relayed", "none"].map(|way| {
+            let count = status.fabric.iter().filter(|peer| peer.way() == way).count() as u64;
+            (label("way", way), count.into())
+        });
+        self.gauge("fabric_peers", "Other nodes, by the way frames take to them over the fabric.", ways);
     }
 }
 

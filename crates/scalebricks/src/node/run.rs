@@ -29,9 +29,7 @@ use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::Local;
 use scalebricks_dataplane::tap::Taps;
-use scalebricks_dataplane::{
-    Identifications, Lease, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
-};
+use scalebricks_dataplane::{Identifications, Lease, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
@@ -202,8 +200,8 @@ fn start_workers(
         let (core, told) = running.workers[at].clone();
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.watch_drops(Box::new(running.taps.drops()));
-        turned.set_down_links(Arc::clone(&running.down));
         turned.set_lease(Arc::clone(running.slow_path.lease()));
+        turned.set_down_links(Arc::clone(&running.down));
         if let Some(health) = &running.fabric {
             turned.set_fabric_health(Arc::clone(health));
         }

@@ -8,9 +8,11 @@ use super::source::Source;
 use super::worker::{Load, Told};
 use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use crate::admin::model::{
-    CaptureRequest, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView, PortCounters, PortRole,
-    PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
+    CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
+    PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
+    WorkerStats, WorkerView,
 };
+use scalebricks_dataplane::fabric_health::PeerView;
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{
@@ -155,19 +157,19 @@ impl Running {
 
     /// Why the node is not ready, if it is not: what it does not do yet or any more, then why it is unfit.
     pub fn reasons(&self) -> Vec<ReasonView> {
-        let (state, now) = (self.state(), self.started.elapsed());
-        let is_complete = self.tables.is_complete();
-        let has_lease = self.slow_path.lease().may_claim(now);
-        let is_loading = state == NodeState::Loading && is_complete && has_lease;
-        let known = [
-            (is_loading, "loading", "its tables and ports are being made"),
-            (state == NodeState::Draining, "draining", "it was asked to stop"),
-            (!is_complete, "not_caught_up", "its tables do not hold all flows of this life yet"),
-            (!has_lease, "no_lease", "it has no contact to the engine, nor to half of the members"),
-        ];
-        let known = known.into_iter().filter(|(holds, ..)| *holds);
-        let known = known.map(|(_, reason, meaning)| ReasonView::new(reason, meaning));
-        known.chain(self.health.reasons(now)).collect()
+        let state = match self.state() {
+            NodeState::Draining => Some(("draining", "it was asked to stop")),
+            _ if !self.tables.is_complete() => {
+                Some(("not_caught_up", "its tables do not hold all flows of this life yet"))
+            }
+            _ if !self.may_become_ready() => {
+                Some(("no_lease", "it has contact neither with the log nor with half of the other members"))
+            }
+            NodeState::Loading => Some(("loading", "its tables are being made")),
+            NodeState::Ready => None,
+        };
+        let state = state.map(|(reason, meaning)| ReasonView::new(reason, meaning));
+        state.into_iter().chain(self.health.reasons(self.started.elapsed())).collect()
     }
 
     fn ports(&self) -> Vec<PortView> {
@@ -214,6 +216,19 @@ impl Running {
             turns,
             mean_batch_fill: packets as f64 / busy_turns.max(1) as f64,
         }
+    }
+
+    fn fabric_peers(&self) -> Vec<FabricPeerView> {
+        let probing = self.fabric.as_ref().filter(|_| self.configuration.node.probe_every.is_some());
+        let view = |peer: PeerView| FabricPeerView {
+            node: peer.node.get().into(),
+            is_heard: peer.is_heard,
+            is_reached: peer.is_reached,
+            round_trip_us: peer.round_trip.map(|time| time.as_secs_f64() * 1e6),
+            via: peer.via.map(|via| via.get().into()),
+        };
+        let peers = probing.map(|health| health.view(self.started.elapsed()));
+        peers.unwrap_or_default().into_iter().map(view).collect()
     }
 
     fn neighbours(&self) -> Vec<NeighbourView> {
@@ -265,6 +280,7 @@ impl Inspect for Running {
             tables: self.tables_view(sizes),
             ports: self.ports(),
             neighbours: self.neighbours(),
+            fabric: self.fabric_peers(),
             workers: (0..self.workers.len()).map(|at| self.worker(at)).collect(),
         }
     }
@@ -279,6 +295,9 @@ impl Inspect for Running {
         }
         let mut slow_path = self.slow_path.stats();
         slow_path.extend(self.hardware.dropped());
+        if let Some(fabric) = &self.fabric {
+            slow_path.insert("probes_overrun".to_owned(), fabric.overrun());
+        }
         Stats {
             uptime_s: self.started.elapsed().as_secs_f64(),
             total: NodeCounters::from(&total),

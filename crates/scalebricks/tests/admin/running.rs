@@ -3,8 +3,9 @@
 use scalebricks::admin::client::{Client, Target};
 use scalebricks::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use scalebricks::admin::model::{
-    CaptureRequest, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView, PortCounters, PortRole,
-    PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
+    CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
+    PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
+    WorkerStats, WorkerView,
 };
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
@@ -143,6 +144,13 @@ impl Inspect for Window {
                 mac: Some(MACS.router.to_string()),
                 state: "reachable".to_owned(),
                 age_s: Some(2.5),
+            }],
+            fabric: vec![FabricPeerView {
+                node: 0,
+                is_heard: true,
+                is_reached: false,
+                round_trip_us: Some(250.0),
+                via: Some(2),
             }],
             workers: vec![self.worker()],
         }

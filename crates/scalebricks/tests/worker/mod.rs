@@ -15,8 +15,8 @@ use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig,
-    NodePorts, NodeStats, OutputPort, OutsideMacs, Policy,
+    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig, NodePorts,
+    NodeStats, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -84,17 +84,26 @@ pub struct Rig {
 impl Still {
     /// A node with these flows, whose base-station link holds so many frames.
     pub fn new(flows: &[FlowSpec], buffers: usize, ran_capacity: usize) -> Self {
-        let errors = Errors::new(Arc::new(Lease::unlimited()), None);
-        Self::with_ports(flows, buffers, ran_capacity, errors, |ports| ports)
+        Self::with_ports(flows, buffers, ran_capacity, |ports| ports)
     }
 
-    /// The same, which tells of errors as these decide, with something done to its ports before.
+    /// The same, with something done to its ports before.
     pub fn with_ports(
         flows: &[FlowSpec],
         buffers: usize,
         ran_capacity: usize,
-        errors: Arc<Errors>,
         change: impl FnOnce(NodePorts<Packet>) -> NodePorts<Packet>,
+    ) -> Self {
+        Self::with_errors(flows, buffers, ran_capacity, change, Rig::complete())
+    }
+
+    /// The same, which tells of errors as these decide.
+    fn with_errors(
+        flows: &[FlowSpec],
+        buffers: usize,
+        ran_capacity: usize,
+        change: impl FnOnce(NodePorts<Packet>) -> NodePorts<Packet>,
+        errors: Arc<Errors>,
     ) -> Self {
         let size = ClusterSize::new(2).unwrap();
         let id = NodeId::new(0);
@@ -162,14 +171,19 @@ impl Still {
 impl Rig {
     /// A running node with these flows.
     pub fn new(flows: &[FlowSpec], buffers: usize) -> Self {
-        Self::with_errors(flows, buffers, Errors::new(Arc::new(Lease::unlimited()), None))
+        Self::with_errors(flows, buffers, Self::complete())
     }
 
-    /// The same, which tells of errors as these decide.
+    /// Of a node whose tables hold all flows.
+    fn complete() -> Arc<Errors> {
+        Errors::new(Arc::new(Lease::unlimited()), None)
+    }
+
+    /// A running node which tells of errors as these decide.
     pub fn with_errors(flows: &[FlowSpec], buffers: usize, errors: Arc<Errors>) -> Self {
         // The base-station link holds all that may be under way: nothing is refused there.
         let Still { internet, ran, fabric, node_pool, tables, mut worker } =
-            Still::with_ports(flows, buffers, 16_384, errors, |ports| ports);
+            Still::with_errors(flows, buffers, 16_384, |ports| ports, errors);
         let (told, slow_path) = (Arc::clone(&worker.told), Arc::clone(&worker.slow_path));
         let control = Arc::<Control>::default();
         let running = Arc::clone(&control);

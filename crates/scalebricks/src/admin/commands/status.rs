@@ -1,7 +1,7 @@
 //! A status in words.
 
 use super::{list, right, table, trimmed};
-use crate::admin::model::{NeighbourView, PortView, ReasonView, Status, WorkerView};
+use crate::admin::model::{FabricPeerView, NeighbourView, PortView, ReasonView, Status, WorkerView};
 use scalebricks_console::quantity::{bytes, count};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ pub(super) fn render(status: &Status) -> String {
     }
     if !status.neighbours.is_empty() {
         parts.push(neighbours(&status.neighbours));
+    }
+    if !status.fabric.is_empty() {
+        parts.push(fabric(&status.fabric));
     }
     if !status.workers.is_empty() {
         parts.push(workers(status.workers.iter()));
@@ -66,6 +69,18 @@ fn neighbours(neighbours: &[NeighbourView]) -> String {
         let mac = neighbour.mac.as_deref().unwrap_or("unknown");
         let address = neighbour.address.to_string();
         table.add_row(vec![&address, neighbour.port.name(), mac, &neighbour.state, &age]);
+    }
+    trimmed(&table)
+}
+
+fn fabric(peers: &[FabricPeerView]) -> String {
+    let mut table = table(&["fabric", "heard", "reached", "round trip", "way"]);
+    let yes_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    for peer in peers {
+        let round_trip = peer.round_trip_us.map_or_else(|| "unknown".to_owned(), |us| format!("{us:.0} us"));
+        let way = peer.via.map_or_else(|| peer.way().to_owned(), |via| format!("over node {via}"));
+        let node = format!("node {}", peer.node);
+        table.add_row(vec![node, yes_no(peer.is_heard), yes_no(peer.is_reached), round_trip, way]);
     }
     trimmed(&table)
 }

@@ -34,6 +34,9 @@ pub struct Status {
     pub ports: Vec<PortView>,
     /// Next hops on its outside links.
     pub neighbours: Vec<NeighbourView>,
+    /// The other nodes, as its probes find them over the fabric; empty if it sends none.
+    #[serde(default)]
+    pub fabric: Vec<FabricPeerView>,
     /// The threads that forward.
     pub workers: Vec<WorkerView>,
 }
@@ -212,6 +215,32 @@ pub struct NeighbourView {
     pub state: String,
     /// Seconds since it was last heard of.
     pub age_s: Option<f64>,
+}
+
+/// Another node, as probes find it over the fabric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FabricPeerView {
+    /// Its number.
+    pub node: u16,
+    /// Whether its probes arrive.
+    pub is_heard: bool,
+    /// Whether it answers probes.
+    pub is_reached: bool,
+    /// Time from a probe to its echo, the work of both nodes' workers included; none before the first echo.
+    pub round_trip_us: Option<f64>,
+    /// The node over which frames for it go, if not directly.
+    pub via: Option<u16>,
+}
+
+impl FabricPeerView {
+    /// The way to it: `direct`, `relayed` over another node, or `none`.
+    pub const fn way(&self) -> &'static str {
+        match (self.via, self.is_reached) {
+            (Some(_), _) => "relayed",
+            (None, true) => "direct",
+            (None, false) => "none",
+        }
+    }
 }
 
 /// A thread that forwards, and how busy it is.
