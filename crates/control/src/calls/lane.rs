@@ -269,6 +269,12 @@ impl<T> Lane<T> {
                     self.delayed.push_back((now + DELAY, waiting));
                 }
             }
+            Reply::Refused(Refusal::Delayed) => {
+                // An earlier owner may have logged it: it keeps its number, and others do not wait for its answer.
+                (sent.tries, sent.at) = (0, now + DELAY - PAUSE);
+                let message = std::mem::take(&mut sent.message);
+                self.answered_in(message);
+            }
             Reply::Refused(refusal) if !sent.is_open => {
                 self.end(id.number, Err(Failure::Refused(refusal)));
             }
@@ -279,13 +285,18 @@ impl<T> Lane<T> {
 
     fn take(&mut self, number: u64) -> Option<Waiting<T>> {
         let sent = self.sent.remove(&number)?;
-        if let Some(left) = self.messages.get_mut(&sent.message) {
+        self.answered_in(sent.message);
+        Some(sent.waiting)
+    }
+
+    /// A call of this message has an answer.
+    fn answered_in(&mut self, message: u64) {
+        if let Some(left) = self.messages.get_mut(&message) {
             *left -= 1;
             if *left == 0 {
-                self.messages.remove(&sent.message);
+                self.messages.remove(&message);
             }
         }
-        Some(sent.waiting)
     }
 
     fn end(&mut self, number: u64, outcome: Result<Verdict, Failure>) {
@@ -363,6 +374,46 @@ mod tests {
         assert!(lane.take_done().is_empty(), "the first may have logged it");
         lane.poll(Some(SECOND), ME, DEADLINE);
         assert_eq!(lane.take_done(), [(2, Err(Failure::Unknown))]);
+    }
+
+    #[test]
+    fn a_delayed_call_goes_again_and_holds_up_no_other() {
+        let mut lane = lane(0);
+        let delayed = |number| refused(number, Refusal::Delayed);
+        for number in 1..=5 {
+            lane.submit(Vec::new(), number as u32, at(0));
+            assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(0))), [(FIRST, vec![number])]);
+            lane.answered(FIRST, delayed(number), at(0));
+        }
+        assert!(lane.take_done().is_empty() && lane.len() == 5);
+        assert!(lane.poll(Some(FIRST), ME, at(499)).is_empty());
+        let again = lane.poll(Some(FIRST), ME, at(500));
+        assert_eq!(
+            numbers(&again),
+            [(FIRST, vec![6, 7, 8, 9, 10])],
+            "nobody logged them under the first numbers"
+        );
+        lane.answered(FIRST, judged(ME, 7), at(501));
+        assert!(matches!(lane.take_done()[..], [(2, Ok(_))]));
+        // The next owner delays them: the first may have logged them, so they keep their numbers.
+        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(502))), [(SECOND, vec![6, 8, 9, 10])]);
+        for number in [6, 8, 9, 10] {
+            lane.answered(SECOND, delayed(number), at(503));
+        }
+        lane.submit(Vec::new(), 6, at(504));
+        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(504))), [(SECOND, vec![11])]);
+        assert!(lane.poll(Some(SECOND), ME, at(1_002)).is_empty());
+        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(1_003))), [(SECOND, vec![6, 8, 9, 10])]);
+    }
+
+    /// Who waited in vain hears that nothing was changed.
+    #[test]
+    fn a_call_that_is_delayed_to_the_end_was_not_executed() {
+        let mut lane = lane(1);
+        lane.poll(Some(FIRST), ME, at(0));
+        lane.answered(FIRST, refused(1, Refusal::Delayed), DEADLINE - at(1));
+        lane.poll(Some(FIRST), ME, DEADLINE);
+        assert_eq!(lane.take_done(), [(0, Err(Failure::Refused(Refusal::Delayed)))]);
     }
 
     #[test]

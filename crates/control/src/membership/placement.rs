@@ -176,9 +176,14 @@ mod tests {
         assert_eq!(heirs(&placement, 3, &dead), None, "drained ones do not pass flows round");
         let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker));
         let suspended = dead.with_suspended(node(3), unfit);
-        assert_eq!(heirs(&placement, 3, &suspended), Some(vec![0, 2]), "drained ones rather than an unfit one");
+        assert_eq!(
+            heirs(&placement, 3, &suspended),
+            Some(vec![0, 2]),
+            "drained ones rather than an unfit one"
+        );
         assert_eq!(heirs(&placement, 1, &suspended), Some(vec![0, 2]));
-        let all_unfit = [0, 2].iter().fold(suspended, |view, number| view.with_suspended(node(*number), unfit));
+        let all_unfit =
+            [0, 2].iter().fold(suspended, |view, number| view.with_suspended(node(*number), unfit));
         assert_eq!(heirs(&placement, 3, &all_unfit), None, "unfit ones do not pass flows round");
         assert_eq!(heirs(&placement, 1, &all_unfit), Some(vec![0, 2, 3]), "unfit ones rather than nobody");
         placement.set_drained(node(3), false);

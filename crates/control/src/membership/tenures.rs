@@ -180,7 +180,11 @@ mod tests {
         assert_eq!(back.pins_in(node(2)), Some(Epoch::of_view(back.epoch())));
         assert_eq!(back.closures(), closed.closures(), "a return closes nothing");
         let again = settled(&back.without(node(2)), &nothing, 0).unwrap();
-        assert_eq!(newest(&again), (node(2), vec![0, 1, 3]), "a second death moves its flows as the first did");
+        assert_eq!(
+            newest(&again),
+            (node(2), vec![0, 1, 3]),
+            "a second death moves its flows as the first did"
+        );
         let placed = Placed { placement: &nothing, revision: None };
         assert_eq!(died.with_tenures(placed, |_| false), None, "nobody can be an heir yet");
     }

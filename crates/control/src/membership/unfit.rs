@@ -23,7 +23,9 @@ impl Unfitness {
     pub const fn confirm(self) -> Duration {
         match self {
             Self::Worker => Duration::from_millis(300),
-            Self::FabricLink | Self::Fabric | Self::InternetLink | Self::RanLink => Duration::from_millis(600),
+            Self::FabricLink | Self::Fabric | Self::InternetLink | Self::RanLink => {
+                Duration::from_millis(600)
+            }
             // Each node finds out by questions of its own.
             Self::InternetNextHop | Self::RanNextHop => Duration::from_millis(800),
         }
@@ -100,9 +102,7 @@ impl Membership {
         for node in members {
             let reasons = self.reasons_against(node, &view, now);
             let known = self.view().suspension(node);
-            let is_known = |reason: Unfitness| {
-                matches!(known, Some(Suspension::Unfit(known)) if !known.is_fit_in(reason.respect()))
-            };
+            let is_known = |reason: Unfitness| matches!(known, Some(Suspension::Unfit(known)) if !known.is_fit_in(reason.respect()));
             if reasons.reasons().any(|reason| !is_known(reason)) {
                 is_unfit |= node == me;
                 view = view.with_suspended(node, Suspension::Unfit(reasons));
@@ -141,7 +141,9 @@ impl Membership {
         let mut worse = BTreeMap::new();
         for node in self.view().alive() {
             let Some((_, fitness)) = self.said(node, now) else { continue };
-            for reason in fitness.reasons().filter(|reason| self.do_better(node, *reason, self.view(), None, now)) {
+            for reason in
+                fitness.reasons().filter(|reason| self.do_better(node, *reason, self.view(), None, now))
+            {
                 worse.insert((node, reason), before.get(&(node, reason)).copied().unwrap_or(now));
             }
         }
@@ -181,7 +183,8 @@ impl Membership {
     ) -> bool {
         let others = || view.alive().filter(|node| *node != than);
         let is_better = |node: &NodeId| {
-            let said = self.said(*node, now).filter(|(at, _)| no_earlier.is_none_or(|earliest| *at >= earliest));
+            let said =
+                self.said(*node, now).filter(|(at, _)| no_earlier.is_none_or(|earliest| *at >= earliest));
             said.is_some_and(|(_, fitness)| reason.is_better(fitness))
         };
         let better = others().filter(|node| view.is_able(*node)).filter(is_better).count();
@@ -219,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_node_without_a_link_is_worse_off_than_one_that_does_not_reach_it() {
-        let [link, unreached] = [Unfitness::FabricLink, Unfitness::Fabric].map(|reason| Fitness::FIT.with(reason));
+        let [link, unreached] =
+            [Unfitness::FabricLink, Unfitness::Fabric].map(|reason| Fitness::FIT.with(reason));
         assert!(Unfitness::FabricLink.is_better(unreached) && !Unfitness::FabricLink.is_better(link));
         assert!(!Unfitness::Fabric.is_better(link) && !Unfitness::Fabric.is_better(unreached));
         for reason in Unfitness::ALL {

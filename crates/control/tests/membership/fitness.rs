@@ -269,7 +269,11 @@ fn random(seed: u64) {
     world.run(seconds(65));
     let still = world.now;
     world.run(seconds(120));
-    assert!(world.changes.iter().all(|change| change.at < still || !change.joined.is_empty()), "{:?}", world.changes);
+    assert!(
+        world.changes.iter().all(|change| change.at < still || !change.joined.is_empty()),
+        "{:?}",
+        world.changes
+    );
     world.heal();
     for number in 0..nodes {
         world.set_fitness(number, FIT);
@@ -290,7 +294,8 @@ impl World {
             return;
         }
         let suspended = self.suspended();
-        for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| !suspended.contains(number)) {
+        for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| !suspended.contains(number))
+        {
             for respect in all_respects().filter(|respect| !node.fitness.is_fit_in(*respect)) {
                 let fit = |other: &usize| self.nodes[*other].fitness.is_fit_in(respect);
                 let others = (0..self.size()).filter(|other| *other != number && !suspended.contains(other));
@@ -320,6 +325,11 @@ fn who_is_suspended_does_not_count_as_one_who_takes_over() {
         world.set_fitness(0, RAN);
         world.set_fitness(1, FIT.with(Unfitness::InternetLink));
         world.run(seconds(60));
-        assert_eq!((world.suspended().len(), world.changes.len()), (1, 1), "seed {seed}: {:?}", world.changes);
+        assert_eq!(
+            (world.suspended().len(), world.changes.len()),
+            (1, 1),
+            "seed {seed}: {:?}",
+            world.changes
+        );
     }
 }

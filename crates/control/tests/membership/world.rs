@@ -293,8 +293,9 @@ impl World {
             let (after, still) = (self.alive(), self.able());
             let without =
                 |a: &[usize], b: &[usize]| a.iter().filter(|node| !b.contains(node)).copied().collect();
-            let suspended =
-                after.iter().filter(|node| !still.contains(node) && (able.contains(node) || !before.contains(node)));
+            let suspended = after
+                .iter()
+                .filter(|node| !still.contains(node) && (able.contains(node) || !before.contains(node)));
             let lifted = still.iter().filter(|node| !able.contains(node) && before.contains(node));
             let change = Change {
                 at: now,

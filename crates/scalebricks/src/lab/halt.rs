@@ -61,7 +61,9 @@ mod tests {
                 (end, thread::Builder::new().name("held-still".to_owned()).spawn(wait).unwrap())
             })
             .collect();
-        held.iter().for_each(|_| tells.recv().unwrap());
+        for _ in &held {
+            tells.recv().unwrap();
+        }
         let own = i32::try_from(process::id()).unwrap();
         let found = threads_of(own, "held-still");
         assert!(found.len() == 2 && !found.contains(&own), "{found:?}");

@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_time_of_sending_of_a_ping_that_is_lost_is_known_by_its_neighbours() {
-        for is_lost in [|_| false, |number| (41..=80).contains(&number), |number| number < 9 || number > 150]
+        for is_lost in
+            [|_| false, |number| (41..=80).contains(&number), |number| !(9..=150).contains(&number)]
         {
             let answers = told(is_lost);
             let sent = answers.sent_at();

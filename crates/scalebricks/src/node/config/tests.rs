@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::secret::SecretAt;
+use scalebricks_control::lease::LeaseTimes;
 
 const GOOD: &str = r#"
 [cluster]
@@ -110,12 +111,18 @@ via = ["192.0.2.3", "192.0.2.4"]
     assert_eq!(routes, [("0.0.0.0".to_owned(), 0, 1), ("198.51.100.0".to_owned(), 24, 2)]);
     let plain = NodeFile::parse(GOOD).unwrap();
     assert_eq!((plain.workers.count(), plain.workers.idle), (1, Idle::Sleep { us: 50 }));
+    let probe_every = |more: &str| NodeFile::parse(&format!("{GOOD}{more}")).unwrap().probe_every;
+    assert_eq!(probe_every(""), Some(Duration::from_millis(100)));
+    assert_eq!(probe_every("[fabric]\nprobe_ms = 20"), Some(Duration::from_millis(20)));
+    assert_eq!(probe_every("[fabric]\nprobe_ms = 0"), None);
     assert_eq!(plain.admin, std::path::Path::new("/run/scalebricks/node2.sock"));
 }
 
 #[test]
 fn what_cannot_run_is_named() {
     for (more, expected) in [
+        ("[fabric]\nprobe_ms = 19", "fabric.probe_ms: 19 is not 0, or 20 to 150"),
+        ("[fabric]\nprobe_ms = 151", "fabric.probe_ms: 151 is not 0, or 20 to 150"),
         ("[worker]\nsleep_us = 0", "worker.sleep_us: 0 is not 1 to 100000"),
         ("[worker]\ncores = [1, 1]", "worker.cores: a core is there twice; a worker each"),
         (
@@ -199,6 +206,10 @@ fn flows_may_come_from_the_control_plane() {
     assert_eq!(control.engine, EngineAt::Process("unix:/run/x/engine.sock".parse().unwrap()));
     assert_eq!((control.name.as_str(), control.flows, control.partitions.get()), ("berlin", 1_000_000, 64));
     assert_eq!(control.peers[&NodeId::new(0)], "10.254.0.10:7400".parse().unwrap());
+    assert_eq!(control.lease, LeaseTimes::default());
+    let lease = "flows = 9\nlease = { claim_ms = 2000, forward_ms = 20000 }";
+    let lease = controlled("flows = 1_000_000", lease).unwrap().control.unwrap().lease;
+    assert_eq!((lease.claim.as_millis(), lease.forward.as_millis()), (2_000, 20_000));
     let control = controlled("unix:/run/x/engine.sock", "directory:log").unwrap().control.unwrap();
     let engine = control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file));
     assert_eq!(engine, EngineAt::Directory("/etc/x/log".into()));
@@ -307,6 +318,18 @@ fn problems_of_the_control_plane_are_named() {
             "control.version: this software knows versions 1 to 3",
         ),
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
+        ("flows = 1_000_000", "flows = 9\nlease = { claim_ms = 1999 }", "control.lease.claim_ms: "),
+        ("flows = 1_000_000", "flows = 9\nlease = { forward_ms = 20001 }", "control.lease.forward_ms: "),
+        (
+            "flows = 1_000_000",
+            "flows = 9\nlease = { forward_ms = 2500 }",
+            "claim_ms is 3000, forward_ms 2500",
+        ),
+        (
+            "flows = 1_000_000",
+            "flows = 9\nlease = { claim_ms = 11000 }",
+            "claim_ms is 11000, forward_ms 10000",
+        ),
         ("node = 0", "node = 2", "2 is not another node of the cluster"),
         ("node = 0", "node = 4", "4 is not another node of the cluster"),
     ] {
