@@ -56,17 +56,6 @@ fn one_control_link_cut_among_four() {
     seeds::settle(&mut world);
 }
 
-/// A process is stopped for longer than its lease. What waited in its ports meanwhile does not leave.
-#[test]
-fn a_node_that_was_frozen_forwards_nothing_by_an_expired_lease() {
-    let mut world = together(3, 4);
-    world.run(seconds(5));
-    world.hindered[2].frozen = world.now + seconds(20);
-    world.run(seconds(30));
-    assert_eq!(world.judge.counts.foreign, 0);
-    seeds::settle(&mut world);
-}
-
 /// As many seeds as `SIM_SEEDS` says, from `SIM_FIRST` on.
 #[test]
 fn any_seed() {
