@@ -48,6 +48,7 @@ fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 
 sim: ## simulate the control plane with SEEDS seeds a kind of cluster (500)
 	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test distribution --test cluster --test courier
+	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks --test simulation any_seed
 
 soak: ## every test SOAK_RUNS times (20), each time with other seeds
 	@scripts/test.sh soak

@@ -186,11 +186,9 @@ impl World {
                 self.held(&flight.key),
             )
         };
-        if is_steady
-            && self.truth.is_deleted(&flight.key, flight.floor)
-            && teid.is_none_or(|teid| self.truth.ever(&flight.key, teid))
-        {
-            // No key any more: it goes wherever it was at any time, until all have dropped it.
+        // A key that was deleted goes wherever it was at any time, until all nodes have dropped it.
+        let is_deleted = window.contains(&None) || self.truth.is_deleted(&flight.key, flight.floor);
+        if is_steady && is_deleted && teid.is_none_or(|teid| self.truth.ever(&flight.key, teid)) {
             self.judge.counts.late_drops += 1;
             return;
         }
@@ -205,6 +203,9 @@ impl World {
                 self.judge.counts.older += 1;
             } else {
                 assert!(self.judge.forgives_strangers, "another flow: {}", told());
+                if crate::world::is_told() {
+                    println!("another flow: {}; {}", told(), self.standing());
+                }
                 self.judge.counts.foreign += 1;
             }
         }
@@ -215,6 +216,15 @@ impl World {
         let processes = self.processes.iter().enumerate();
         let held = processes.filter_map(|(node, process)| Some((node, process.as_ref()?.tables.lock())));
         held.map(|(node, tables)| (node, tables.named(&[*key]), tables.value(key))).collect()
+    }
+
+    /// How nodes stand: whether the view has them alive, whether they take themselves for members, and whether they have leases.
+    fn standing(&self) -> String {
+        let of = |node: usize| {
+            let lease = self.processes[node].as_ref().map(crate::process::Process::has_lease);
+            (node, self.view.member(id(node)).map(|member| member.is_alive), self.is_member(node), lease)
+        };
+        format!("alive, member, lease: {:?}", (0..self.size()).map(of).collect::<Vec<_>>())
     }
 
     /// Forgets packets that were lost.

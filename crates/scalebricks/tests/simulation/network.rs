@@ -16,8 +16,8 @@ const BROKEN: Duration = seconds(2);
 struct Way {
     works: bool,
     rng: SmallRng,
-    /// Heartbeats under way, and when they arrive.
-    beats: Vec<(Duration, Vec<u8>)>,
+    /// Heartbeats under way: when each was sent and arrives.
+    beats: Vec<(Duration, Duration, Vec<u8>)>,
     /// Messages in their order: when each was sent and arrives.
     messages: VecDeque<(Duration, Duration, Vec<u8>)>,
 }
@@ -83,7 +83,7 @@ impl Network {
             let way = self.way(from, to);
             let (is_lost, delay) = (way.rng.random_bool(loss), ms(way.rng.random_range(0..=delay)));
             if way.works && !is_lost {
-                way.beats.push((now + delay, beat.encode()));
+                way.beats.push((now, now + delay, beat.encode()));
             }
         }
     }
@@ -97,15 +97,15 @@ impl Network {
         }
     }
 
-    /// Heartbeats that have arrived at a node, each with its sender.
-    pub fn take_beats(&mut self, to: usize, now: Duration) -> Vec<(usize, Beat)> {
+    /// Heartbeats that have arrived at a node, each with its sender and when it was sent.
+    pub fn take_beats(&mut self, to: usize, now: Duration) -> Vec<(usize, Beat, Duration)> {
         let mut taken = Vec::new();
         for from in 0..self.nodes {
             let way = self.way(from, to);
-            way.beats.retain(|(at, bytes)| {
+            way.beats.retain(|(sent, at, bytes)| {
                 let is_due = *at <= now;
                 if is_due {
-                    taken.push((from, Beat::decode(bytes).unwrap()));
+                    taken.push((from, Beat::decode(bytes).unwrap(), *sent));
                 }
                 !is_due
             });

@@ -1,17 +1,19 @@
 //! One node's process: its control plane on a runtime of its own, whose clock the world turns, and its forwarding.
 
 use crate::engine::SimEngine;
-use crate::hub::{Hub, ms};
+use crate::hub::{Hub, ms, seconds};
 use crate::network::SimLink;
 use scalebricks::cluster::beating::{Beating, LOOK_EVERY};
 use scalebricks::cluster::daemon::SharedTables;
 use scalebricks::cluster::inbox::Inbox;
+use scalebricks::cluster::leasing::Leasing;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
-use scalebricks_control::membership::{Beat, View};
+use scalebricks_control::lease::LeaseTimes;
+use scalebricks_control::membership::{Beat, Fitness, Unfitness, View};
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, Identifications, Node, NodeConfig, NodePorts, OutsideMacs,
+    Adjacencies, Architecture, BaseStation, FabricHealth, Identifications, Lease, Node, NodeConfig, NodePorts, OutsideMacs,
     PinnedTables, Policy, Turns,
 };
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
@@ -38,6 +40,14 @@ pub const STATION_MAC: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
 
 /// The longest time that a packet takes from one node to another, as nodes are told.
 pub const GRACE: Duration = ms(50);
+
+/// Time between two probes of the fabric, and between two looks at what they say.
+const PROBE_EVERY: Duration = ms(100);
+const REFRESH_EVERY: Duration = ms(20);
+
+/// What a heartbeat is answered by, which proves that it is fresh, may be older than it by so much; one that is older itself is
+/// refused.
+const FRESH: Duration = seconds(2);
 
 /// Between two tries to start.
 const PATIENCE: Duration = ms(500);
@@ -108,6 +118,9 @@ pub struct Process {
     pub tables: SharedTables,
     pub forwarding: Node<Packet>,
     turns: Turns,
+    lease: Arc<Lease>,
+    fabric_health: Arc<FabricHealth>,
+    next_refresh: Duration,
     pub internet: MemoryPort<Packet>,
     pub base_station: MemoryPort<Packet>,
     pub fabric: MemoryPort<Packet>,
@@ -142,7 +155,11 @@ impl Process {
             base_station: Box::new(near_base_station),
             fabric: Box::new(near_fabric),
         };
-        let forwarding = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
+        let mut forwarding = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
+        let lease = Arc::new(Lease::none());
+        let fabric_health = Arc::new(FabricHealth::new(id(node), size, SEED, Some(PROBE_EVERY)));
+        forwarding.set_lease(Arc::clone(&lease));
+        forwarding.set_fabric_health(Arc::clone(&fabric_health));
         let turns = tables.turns(0).unwrap();
         let tables = SharedTables::new(tables);
         let runtime =
@@ -161,6 +178,9 @@ impl Process {
             tables,
             forwarding,
             turns,
+            lease,
+            fabric_health,
+            next_refresh: Duration::ZERO,
             internet,
             base_station,
             fabric,
@@ -189,6 +209,12 @@ impl Process {
         let (begun, beating, tables) =
             (Arc::clone(&self.begun), Arc::clone(&self.beating), self.tables.clone());
         let (hub, node, process) = (self.hub.clone(), self.node, self.number);
+        let leasing = Leasing {
+            times: LeaseTimes::default(),
+            lease: Arc::clone(&self.lease),
+            fabric: Some(Arc::clone(&self.fabric_health)),
+            start: self.began,
+        };
         self.runtime.spawn(async move {
             let plane = loop {
                 let engine = Arc::<SimEngine>::clone(&engine);
@@ -206,6 +232,7 @@ impl Process {
                 tokio::time::sleep(PATIENCE).await;
             };
             plane.carry_counters(tables).await;
+            plane.keep_lease(leasing).await;
             let _once = begun.plane.set(plane);
             while let Some((from, bytes)) = came.recv().await {
                 if let Some(inbox) = begun.inbox.get()
@@ -242,7 +269,10 @@ impl Process {
         drop(shared);
         if let Some(inbox) = self.begun.inbox.get() {
             let _context = self.runtime.enter();
-            beats.into_iter().for_each(|(from, beat)| inbox.beat(id(from), beat));
+            for (from, beat, sent) in beats.into_iter().filter(|(.., sent)| now < *sent + FRESH) {
+                let sent_after = Instant::now().checked_sub((now - sent) * 11 / 10);
+                inbox.beat_sent_after(id(from), beat, sent_after.unwrap_or(self.began));
+            }
             messages.into_iter().for_each(|message| drop(self.messages.send(message)));
         }
     }
@@ -280,6 +310,27 @@ impl Process {
         let overdue = self.beating.overdue(Instant::now());
         drop(context);
         overdue.into_iter().for_each(|beat| self.link().send_beat(&beat));
+    }
+
+    /// What looks after the fabric, beside the worker and the control plane.
+    pub fn look_after_fabric(&mut self) {
+        let now = self.now();
+        if now >= self.next_refresh {
+            self.next_refresh = now + REFRESH_EVERY;
+            let _routes = self.fabric_health.refresh(now);
+        }
+    }
+
+    /// Whether the node's lease lets it forward.
+    pub fn has_lease(&self) -> bool {
+        self.lease.may_forward(self.now())
+    }
+
+    /// Says that the worker makes progress, or that it makes none.
+    pub fn set_worker_progress(&self, makes_progress: bool) {
+        if let Some(plane) = self.plane() {
+            plane.set_fitness(if makes_progress { Fitness::FIT } else { Fitness::FIT.with(Unfitness::Worker) });
+        }
     }
 
     /// A turn of its worker.

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// A step of the world. Nodes run one after the other in it.
 pub const STEP: Duration = ms(10);
 
+/// A worker that makes no progress for so long makes its node unfit.
+const STUCK: Duration = ms(500);
+
 /// What a node's process is prevented from, and until when.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hindered {
@@ -47,6 +50,8 @@ pub struct World {
     began: Vec<Duration>,
     pub hindered: Vec<Hindered>,
     started: u64,
+    /// When each node's worker turned last.
+    stuck_since: Vec<Duration>,
     pub fabric: Fabric,
     pub truth: Truth,
     pub controllers: Controllers,
@@ -83,6 +88,7 @@ impl World {
             began: vec![Duration::ZERO; nodes],
             hindered: vec![Hindered::default(); nodes],
             started: 0,
+            stuck_since: vec![Duration::ZERO; nodes],
             fabric: Fabric::new(seed, nodes),
             truth: Truth::new(plan.params),
             controllers: Controllers::new(),
@@ -107,6 +113,7 @@ impl World {
         self.started += 1;
         let process = Process::start(&self.hub, node, self.started, &self.plan, &self.pool);
         (self.processes[node], self.began[node]) = (Some(process), self.now);
+        self.stuck_since[node] = self.now;
     }
 
     /// A process ends at once.
@@ -192,10 +199,16 @@ impl World {
             }
         }
         for node in 0..self.size() {
-            if !self.forwards(node) {
+            let (forwards, is_frozen) = (self.forwards(node), self.now < self.hindered[node].frozen);
+            let Some(process) = &mut self.processes[node] else { continue };
+            if !is_frozen {
+                process.look_after_fabric();
+                process.set_worker_progress(forwards || self.now < self.stuck_since[node] + STUCK);
+            }
+            if !forwards {
                 continue;
             }
-            let Some(process) = &mut self.processes[node] else { continue };
+            self.stuck_since[node] = self.now;
             process.forward();
             while let Some(packet) = process.fabric.receive() {
                 self.fabric.carry(node, packet, self.now);
