@@ -15,8 +15,12 @@ use std::time::Duration;
 
 const DOWN: OutputPort = OutputPort::BaseStation;
 const UP: OutputPort = OutputPort::Internet;
-const ARCHITECTURES: [Architecture; 4] =
-    [Architecture::ScaleBricks, Architecture::HashPartition, Architecture::FullDuplication, Architecture::Vlb];
+const ARCHITECTURES: [Architecture; 4] = [
+    Architecture::ScaleBricks,
+    Architecture::HashPartition,
+    Architecture::FullDuplication,
+    Architecture::Vlb,
+];
 
 /// Whoever has no lease drops what comes from outside; what a node with a lease sends on to it ends there as well.
 #[test]
@@ -81,8 +85,7 @@ fn without_a_lease_a_node_neither_answers_for_its_addresses_nor_announces_them()
     // It gets a lease: what it has not announced yet it announces then.
     lease.set(lab.now + Duration::from_secs(60), lab.now + Duration::from_secs(60));
     let sent = lab.pass(Duration::from_millis(200));
-    let announces =
-        |frame: &[u8]| read_arp(frame).is_some_and(|arp| arp.sender_ipv4 == arp.target_ipv4);
+    let announces = |frame: &[u8]| read_arp(frame).is_some_and(|arp| arp.sender_ipv4 == arp.target_ipv4);
     assert!(sent.iter().any(|(_, frame)| speaks_for(frame) && announces(frame)));
     assert_eq!(lab.receive(INTERNET, &asked), Taken::Yes);
     assert!(lab.sent().iter().any(|(_, frame)| speaks_for(frame)));

@@ -110,7 +110,11 @@ fn a_node_whose_exact_table_lacks_a_flow_says_so_itself() {
         bench.cluster.nodes_mut().iter_mut().for_each(scalebricks_dataplane::Node::keep_punts);
         let punts = punted(&mut bench, UP, &unknown);
         let [(_, punt)] = &punts[..] else { panic!("{architecture}: {punts:?}") };
-        assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow(FlowKey::teid(Teid::new(77)))), "{architecture}");
+        assert_eq!(
+            (punt.link, punt.why),
+            (DOWN, Why::UnknownFlow(FlowKey::teid(Teid::new(77)))),
+            "{architecture}"
+        );
     }
 }
 

@@ -611,7 +611,10 @@ impl Cluster {
             let (lease, start) = (Arc::new(Lease::none()), Instant::now());
             node.plane.keep_lease(Leasing { times: TIMES, lease, fabric: None, start }).await;
         }
-        self.wait("all have leases", |cluster| (0..3).all(|number| cluster.lease(number) == LeaseState::Held)).await;
+        self.wait("all have leases", |cluster| {
+            (0..3).all(|number| cluster.lease(number) == LeaseState::Held)
+        })
+        .await;
     }
 
     fn lease(&self, number: usize) -> LeaseState {
@@ -647,7 +650,8 @@ fn a_key_of_a_node_that_died_goes_to_another_flow_when_its_lease_is_over() {
     run(async {
         let mut cluster = Cluster::new(3).await;
         cluster.keep_leases().await;
-        let of_flow = |number, at, flow: u64| Change::Upsert(key(number), Session::new(node(at), [flow << 32, 1]));
+        let of_flow =
+            |number, at, flow: u64| Change::Upsert(key(number), Session::new(node(at), [flow << 32, 1]));
         let pinned = cluster.plane(0).accept(vec![of_flow(0, 2, 1)]).await.unwrap();
         cluster.settle(&[(0, pinned)]).await;
         cluster.nodes.kill(node(2));

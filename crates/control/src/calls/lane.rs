@@ -388,7 +388,11 @@ mod tests {
         assert!(lane.take_done().is_empty() && lane.len() == 5);
         assert!(lane.poll(Some(FIRST), ME, at(499)).is_empty());
         let again = lane.poll(Some(FIRST), ME, at(500));
-        assert_eq!(numbers(&again), [(FIRST, vec![6, 7, 8, 9, 10])], "nobody logged them under the first numbers");
+        assert_eq!(
+            numbers(&again),
+            [(FIRST, vec![6, 7, 8, 9, 10])],
+            "nobody logged them under the first numbers"
+        );
         lane.answered(FIRST, judged(ME, 7), at(501));
         assert!(matches!(lane.take_done()[..], [(2, Ok(_))]));
         // The next owner delays them: the first may have logged them, so they keep their numbers.

@@ -177,5 +177,4 @@ impl Rebinding {
         let is_unknown = self.forgotten > let_go && now.is_none_or(|(session, _)| session.flow() != flow);
         is_of_another || was_of_another || is_unknown
     }
-
 }

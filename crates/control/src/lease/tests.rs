@@ -74,9 +74,11 @@ impl Twin {
                 })
             };
             // Counted only when somebody says something under this view.
-            if !self.grants.iter().any(|(by, epoch, _, known)| {
-                *known == moment && *epoch >= joined && others.contains(by)
-            }) {
+            if !self
+                .grants
+                .iter()
+                .any(|(by, epoch, _, known)| *known == moment && *epoch >= joined && others.contains(by))
+            {
                 continue;
             }
             for (_, _, since, _) in grants() {

@@ -204,8 +204,7 @@ impl Membership {
         let mut hears: NodeSet = self.hearing.set(now);
         hears.insert(self.me);
         let grants = self.witnesses(now).collect();
-        let report =
-            HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
+        let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
         let is_understood = self.view.spoken() >= Version::WITNESSES;
         Beat { life: self.life, report: is_understood.then_some(report) }
     }

@@ -74,7 +74,8 @@ mod tests {
         let (events, _came) = tokio::sync::mpsc::channel(1);
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
         let (beating, start, node) = (Beating::default(), Instant::now(), NodeId::new(7));
-        let report = HearingReport { hears: [node].into_iter().collect(), epoch: 5, ..HearingReport::default() };
+        let report =
+            HearingReport { hears: [node].into_iter().collect(), epoch: 5, ..HearingReport::default() };
         beating.asked(Beat { life: 1, report: Some(report) }, &inbox.beats, start);
         let overdue = beating.overdue(start + OVERDUE).unwrap().report.unwrap();
         assert!(!overdue.hears.contains(node) && overdue.epoch == 5);

@@ -100,7 +100,9 @@ impl Reading {
                     }
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "cannot read the view to renew the lease"),
-                Err(_) => tracing::debug!("cannot read the view to renew the lease: the engine does not answer"),
+                Err(_) => {
+                    tracing::debug!("cannot read the view to renew the lease: the engine does not answer")
+                }
             }
             let next = asked + READ_EVERY;
             tokio::time::sleep(next.saturating_sub(self.start.elapsed())).await;

@@ -28,7 +28,9 @@ use crate::daemon::workers::Workers;
 use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::Local;
 use scalebricks_dataplane::tap::Taps;
-use scalebricks_dataplane::{Identifications, Lease, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy};
+use scalebricks_dataplane::{
+    Identifications, Lease, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
+};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;

@@ -15,8 +15,8 @@ use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig, NodePorts,
-    NodeStats, OutputPort, OutsideMacs, Policy,
+    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig,
+    NodePorts, NodeStats, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;

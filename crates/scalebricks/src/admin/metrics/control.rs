@@ -32,7 +32,8 @@ impl Snapshot {
         self.counter("control_keys_shed", help, one(stats.shed));
         let help = "Calls that the node, as the owner of their partitions, did not log.";
         self.counter("control_refused_calls", help, one(stats.calls_refused));
-        let help = "Times that a call waited at the owner, as a removed node might still forward one of its keys.";
+        let help =
+            "Times that a call waited at the owner, as a removed node might still forward one of its keys.";
         self.counter("control_delayed_calls", help, one(stats.calls_delayed));
         let lease = stats.lease.iter().map(|lease| (Labels::new(), (lease.forwards_ms / 1_000).into()));
         let help = "Seconds for which the node forwards if nothing renews its lease.";

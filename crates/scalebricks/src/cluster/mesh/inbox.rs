@@ -220,7 +220,10 @@ mod tests {
         assert!(inbox.beat(A, b"2", now));
         inbox.connection(B, Some(1));
         assert_eq!(events.next().await, Some(Event::Connected { peer: B }));
-        assert_eq!(events.next().await, Some(Event::Beat { from: A, payload: b"2".to_vec(), sent_after: now }));
+        assert_eq!(
+            events.next().await,
+            Some(Event::Beat { from: A, payload: b"2".to_vec(), sent_after: now })
+        );
         inbox.connection(B, None);
         inbox.connection(B, Some(2));
         assert_eq!(events.next().await, Some(Event::Disconnected { peer: B }));

@@ -173,7 +173,8 @@ fn lease(section: Option<&sections::Lease>, problems: &mut Problems<'_>) -> Leas
         problems.add(given.span(), "control.lease.claim_ms", what);
     }
     if let Some(given) = forward.filter(|_| times.forward > LONGEST_LEASE) {
-        let what = format!("changes may wait for longer, and their callers do not: {} at most", ms(LONGEST_LEASE));
+        let what =
+            format!("changes may wait for longer, and their callers do not: {} at most", ms(LONGEST_LEASE));
         problems.add(given.span(), "control.lease.forward_ms", what);
     }
     if let Some(given) = forward.or(claim).filter(|_| times.forward < times.claim) {

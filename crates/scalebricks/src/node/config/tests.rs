@@ -320,8 +320,16 @@ fn problems_of_the_control_plane_are_named() {
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
         ("flows = 1_000_000", "flows = 9\nlease = { claim_ms = 1999 }", "control.lease.claim_ms: "),
         ("flows = 1_000_000", "flows = 9\nlease = { forward_ms = 20001 }", "control.lease.forward_ms: "),
-        ("flows = 1_000_000", "flows = 9\nlease = { forward_ms = 2500 }", "claim_ms is 3000, forward_ms 2500"),
-        ("flows = 1_000_000", "flows = 9\nlease = { claim_ms = 11000 }", "claim_ms is 11000, forward_ms 10000"),
+        (
+            "flows = 1_000_000",
+            "flows = 9\nlease = { forward_ms = 2500 }",
+            "claim_ms is 3000, forward_ms 2500",
+        ),
+        (
+            "flows = 1_000_000",
+            "flows = 9\nlease = { claim_ms = 11000 }",
+            "claim_ms is 11000, forward_ms 10000",
+        ),
         ("node = 0", "node = 2", "2 is not another node of the cluster"),
         ("node = 0", "node = 4", "4 is not another node of the cluster"),
     ] {
