@@ -160,7 +160,7 @@ fn a_node_that_knows_nothing_sends_no_error() {
     let (rig, asked) = unknown(true, Some(false), &lapsed);
     assert_eq!((asked, errors_sent(&rig)), (0, 0));
     assert!(rig.slow_path.stats()["errors_withheld_no_lease"] > 0);
-    let (rig, asked) = unknown(true, Some(false), &Arc::new(Lease::none()));
+    let (mut rig, asked) = unknown(true, Some(false), &Arc::new(Lease::none()));
     assert_eq!((asked, errors_sent(&rig)), (0, 0));
     assert!(rig.stop().dropped.get(DropReason::NoLease) > 0);
 }

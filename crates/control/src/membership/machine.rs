@@ -1,6 +1,6 @@
 //! A node's part in deciding who is alive.
 //!
-//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`.
+//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`. Who is suspended is in `unfit.rs`.
 
 use super::beat::{Beat, HearingReport};
 use super::fitness::Fitness;

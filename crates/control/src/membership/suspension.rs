@@ -91,15 +91,8 @@ impl Suspensions {
 
     /// The number of suspended nodes (2 octets) and each with its suspension (1 and 1), ascending; then lapses in the same way.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
-        let suspended = self.suspended.iter().map(|(node, suspension)| (*node, suspension.octet()));
-        let lapses = self.lapses.iter().map(|(node, lapses)| (*node, *lapses));
-        for (len, pairs) in [
-            (self.suspended.len(), &mut suspended.into_iter() as &mut dyn Iterator<Item = (NodeId, u8)>),
-            (self.lapses.len(), &mut lapses.into_iter()),
-        ] {
-            out.extend_from_slice(&(len as u16).to_le_bytes()); // at most 256
-            out.extend(pairs.flat_map(|(node, octet)| [node.get(), octet]));
-        }
+        put_pairs(out, self.suspended.iter().map(|(node, suspension)| (*node, suspension.octet())));
+        put_pairs(out, self.lapses.iter().map(|(node, lapses)| (*node, *lapses)));
     }
 
     /// Reads what [`Suspensions::put`] wrote.
@@ -127,7 +120,13 @@ impl Suspensions {
     }
 }
 
-/// A number (2 octets) of nodes with an octet each, ascending.
+/// A number (2 octets) of nodes with an octet each.
+fn put_pairs(out: &mut Vec<u8>, pairs: impl ExactSizeIterator<Item = (NodeId, u8)>) {
+    out.extend_from_slice(&(pairs.len() as u16).to_le_bytes()); // at most 256
+    out.extend(pairs.flat_map(|(node, octet)| [node.get(), octet]));
+}
+
+/// Reads what [`put_pairs`] wrote, ascending.
 fn take_pairs(reader: &mut Reader<'_>) -> Result<Vec<(NodeId, u8)>, DecodeError> {
     let count = usize::from(u16::from_le_bytes(reader.take()?));
     if count > 1 << 8 {

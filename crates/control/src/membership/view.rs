@@ -173,7 +173,7 @@ impl View {
     }
 
     /// The view as bytes: version `u16`, epoch, members (number, life, alive, version), owners (number or 256), words little-endian.
-    /// Version 2 has the tenures behind these. It is written from the first closure on, which software that knows no tenures never
+    /// Version 2 has the tenures behind these. It is written from the first closure, suspension or lapse on, which software that knows no tenures never
     /// sees: no tenure is closed while such software is a member.
     pub fn encode(&self) -> Vec<u8> {
         let version = if self.tenures == Tenures::default() { WITHOUT_TENURES } else { WITH_TENURES };

@@ -139,5 +139,9 @@ impl World {
         {
             assert_eq!(self.keys_of(drained), 0, "{drained} is drained");
         }
+        let Some((_, view)) = &self.record else { return };
+        for suspended in view.alive().filter(|node| !view.is_able(*node)) {
+            assert_eq!(self.keys_of(suspended), 0, "{suspended} is suspended");
+        }
     }
 }

@@ -21,8 +21,8 @@ pub use stats::{
     PortCounters, Stats, WorkerStats, suspended_for,
 };
 pub use status::{
-    FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status,
-    TableRole, TableView, WorkerView,
+    FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView,
+    Status, TableRole, TableView, WorkerView,
 };
 pub use trace::{
     Dropped, FlowView, Hint, KeyView, Output, OutputKind, Step, Trace, TracePacket, TraceRequest,

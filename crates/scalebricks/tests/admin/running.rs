@@ -4,8 +4,8 @@ use scalebricks::admin::client::{Client, Target};
 use scalebricks::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use scalebricks::admin::model::{
     CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
-    PortCounters, PortRole, PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats,
-    WorkerView,
+    PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
+    WorkerStats, WorkerView,
 };
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
@@ -69,6 +69,7 @@ pub struct Window {
     tables: TableSet,
     taps: Taps,
     state: Mutex<NodeState>,
+    reasons: Mutex<Vec<ReasonView>>,
     stats: Mutex<NodeStats>,
     started: Instant,
 }
@@ -76,6 +77,11 @@ pub struct Window {
 impl Window {
     pub fn set_state(&self, state: NodeState) {
         *self.state.lock().unwrap() = state;
+    }
+
+    /// What makes the node unfit from now on.
+    pub fn set_reasons(&self, reasons: Vec<ReasonView>) {
+        *self.reasons.lock().unwrap() = reasons;
     }
 
     pub fn captures(&self) -> usize {
@@ -110,6 +116,7 @@ impl Inspect for Window {
             architecture: self.config.architecture.name().to_owned(),
             key: self.config.policy.key_profile.name().to_owned(),
             state: *self.state.lock().unwrap(),
+            reasons: self.reasons(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             flows: FlowsView {
                 in_cluster: u64::from(FLOWS),
@@ -187,7 +194,11 @@ impl Inspect for Window {
     }
 
     fn is_ready(&self) -> bool {
-        *self.state.lock().unwrap() == NodeState::Ready
+        *self.state.lock().unwrap() == NodeState::Ready && self.reasons().is_empty()
+    }
+
+    fn reasons(&self) -> Vec<ReasonView> {
+        self.reasons.lock().unwrap().clone()
     }
 }
 
@@ -269,6 +280,7 @@ impl Running {
             config,
             tables,
             taps,
+            reasons: Mutex::default(),
             state: Mutex::new(NodeState::Ready),
             stats: Mutex::default(),
             started: Instant::now(),

@@ -1,7 +1,7 @@
 //! A status in words.
 
 use super::{list, right, table, trimmed};
-use crate::admin::model::{FabricPeerView, NeighbourView, PortView, Status, WorkerView};
+use crate::admin::model::{FabricPeerView, NeighbourView, PortView, ReasonView, Status, WorkerView};
 use scalebricks_console::quantity::{bytes, count};
 use std::time::Duration;
 
@@ -15,9 +15,12 @@ pub(super) fn render(status: &Status) -> String {
     let mut rows = vec![
         ("node", format!("{node} of {nodes}, {architecture}, key {key}, version {}", status.version)),
         ("state", format!("{state}, up {}", time(status.uptime_s))),
+    ];
+    rows.extend(status.reasons.iter().map(|reason| ("not ready", why(reason))));
+    rows.extend([
         ("flows", format!("{} in the cluster, {} here", count(flows.in_cluster), count(flows.here))),
         ("flow file", format!("{}, {generation}", flows.file)),
-    ];
+    ]);
     for view in tables {
         let keys = view.keys.map_or_else(String::new, |keys| format!(", {} keys", count(keys)));
         rows.push((view.table.name(), format!("{}{keys}", bytes(view.table_bytes))));
@@ -36,6 +39,13 @@ pub(super) fn render(status: &Status) -> String {
         parts.push(workers(status.workers.iter()));
     }
     parts.join("\n\n")
+}
+
+/// `internet_link: the internet link is down, for 3.2 s`.
+fn why(reason: &ReasonView) -> String {
+    let detail = if reason.detail.is_empty() { &reason.meaning } else { &reason.detail };
+    let since = reason.since_s.map_or_else(String::new, |since| format!(", for {}", time(since)));
+    format!("{}: {detail}{since}", reason.reason)
 }
 
 fn ports(ports: &[PortView]) -> String {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::admin::model::{
-    ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView,
-    PortRole, PortView, TableRole, TableView, WorkerStats, WorkerView,
+    ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView, PortRole,
+    PortView, ReasonView,
+    TableRole, TableView, WorkerStats, WorkerView,
 };
 use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
 use crate::cluster::stats::PlaneStats;
@@ -63,6 +64,7 @@ fn node() -> (Status, Stats) {
         architecture: "scalebricks".to_owned(),
         key: "flow5".to_owned(),
         state: NodeState::Ready,
+        reasons: vec![ReasonView::new("ran_link", "the link towards the base stations is down")],
         uptime_s: 12.5,
         flows: FlowsView {
             in_cluster: 100,
@@ -222,7 +224,9 @@ fn a_strict_reader_understands_all_of_it() {
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 61);
+    assert_eq!(series[r#"scalebricks_node_fit{reason="ran_link"}"#], 0.0);
+    assert_eq!(series[r#"scalebricks_node_fit{reason="worker"}"#], 1.0);
+    assert_eq!(families.len(), 62);
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub struct Status {
     pub key: String,
     /// Loading, ready or draining.
     pub state: NodeState,
+    /// Why the node is not ready; none if it is.
+    #[serde(default)]
+    pub reasons: Vec<ReasonView>,
     /// Seconds since the node started.
     pub uptime_s: f64,
     /// The flows it knows.
@@ -260,12 +263,36 @@ pub struct WorkerView {
 }
 
 /// The answer of a health check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Loading, ready or draining.
     pub state: NodeState,
     /// Whether packets are forwarded.
     pub is_ready: bool,
+    /// Why not, in an answer of `/readyz`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonView>,
+}
+
+/// Why a node is not ready.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReasonView {
+    /// Its name: `loading`, `not_caught_up`, `draining`, or why the node is unfit: `worker`, `fabric_link`, `fabric`,
+    /// `internet_link`, `internet_next_hop`, `ran_link`, `ran_next_hop`. There may be more.
+    pub reason: String,
+    /// What it means.
+    pub meaning: String,
+    /// Seconds since it was first seen; none if nobody counts them.
+    pub since_s: Option<f64>,
+    /// What exactly is seen, as `no answer from 192.0.2.1 on the internet link for 1.4 s`; may be empty.
+    pub detail: String,
+}
+
+impl ReasonView {
+    /// One of which there is no more to say.
+    pub fn new(reason: &str, meaning: &str) -> Self {
+        Self { reason: reason.to_owned(), meaning: meaning.to_owned(), ..Self::default() }
+    }
 }
 
 /// Why a request was not answered.
