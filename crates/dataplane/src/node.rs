@@ -356,6 +356,8 @@ impl<P: PacketBuf> Node<P> {
     /// itself do not leave by a port that is down, and are no packets dropped: `false`.
     pub fn send_frame(&mut self, port: OutputPort, packet: P, kind: FrameKind) -> bool {
         match kind {
+            // It was held when there was a lease.
+            FrameKind::Packet if !self.may_forward => self.drop_packet(packet, DropReason::NoLease),
             FrameKind::Packet => {
                 *self.stats.sent_by(port) += 1;
                 self.send_outside(port, packet);

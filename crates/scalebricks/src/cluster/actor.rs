@@ -73,6 +73,7 @@ pub(super) struct Actor<T> {
     /// To who carries counters.
     counts: Option<mpsc::Sender<Arrived>>,
     next_tidy: Duration,
+    next_word_of_delays: Duration,
     verifications: Verifications,
     /// What the agent knows of what the controller says of nodes.
     placed: Arc<Placed>,
@@ -110,6 +111,7 @@ impl<T: Tables> Actor<T> {
             waiters: Waiters::default(),
             counts: None,
             next_tidy: TIDY,
+            next_word_of_delays: Duration::ZERO,
             verifications,
             placed: Arc::default(),
             repins: Vec::new(),
@@ -463,8 +465,16 @@ impl<T: Tables> Actor<T> {
         self.shared.has_caught_up.store(has_caught_up, Ordering::Relaxed);
         self.shared.caught_up_in.store(if has_caught_up { life } else { 0 }, Ordering::Relaxed);
         self.shared.life.store(life, Ordering::Relaxed);
-        if **self.shared.agent.load() != self.agent.stats() {
-            self.shared.agent.store(Arc::new(self.agent.stats()));
+        let (before, stats) = (self.shared.agent.load_full(), self.agent.stats());
+        if *before != stats {
+            if stats.calls_delayed > before.calls_delayed && now >= self.next_word_of_delays {
+                self.next_word_of_delays = now + TIDY;
+                tracing::info!(
+                    calls = stats.calls_delayed,
+                    "changes wait: a node that was removed may still forward their keys for other flows"
+                );
+            }
+            self.shared.agent.store(Arc::new(stats));
         }
         if now >= self.next_tidy {
             self.next_tidy = now + TIDY;

@@ -277,7 +277,7 @@ pub struct Health {
 /// Why a node is not ready.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReasonView {
-    /// Its name: `loading`, `not_caught_up`, `draining`, or why the node is unfit: `worker`, `fabric_link`, `fabric`,
+    /// Its name: `loading`, `draining`, `not_caught_up`, `no_lease`, or why the node is unfit: `worker`, `fabric_link`, `fabric`,
     /// `internet_link`, `internet_next_hop`, `ran_link`, `ran_next_hop`. There may be more.
     pub reason: String,
     /// What it means.
