@@ -1,8 +1,7 @@
 use super::*;
 use crate::admin::model::{
-    ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView, PortRole,
-    PortView, ReasonView,
-    TableRole, TableView, WorkerStats, WorkerView,
+    ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView,
+    PortRole, PortView, ReasonView, TableRole, TableView, WorkerStats, WorkerView,
 };
 use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
 use crate::cluster::stats::PlaneStats;
