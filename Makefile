@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test check bench figures figures-gateway figures-concise fuzz sim soak miri clean
+.PHONY: help demo lab outages lab-down test check bench figures figures-gateway figures-concise fuzz sim soak miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ demo: ## a four-node cluster beside the three architectures it replaces (ARGS="-
 
 lab: ## a cluster over real interfaces on this machine, checked from all sides; needs root (ARGS="--arch all", ARGS=--help)
 	@scripts/lab.sh run $(ARGS)
+
+outages: ## what breaks in the lab under load, and who feels it: docs/outages.md and docs/outages.json; needs root (ARGS=NAME,...)
+	@scripts/lab.sh outages --json docs/outages.json --page docs/outages.md $(ARGS)
 
 lab-down: ## remove whatever a lab left
 	@scripts/lab.sh down $(ARGS)

@@ -53,6 +53,12 @@ seeds() {
         bytes icmp "${mac}0800$icmp"
         bytes arp "${mac}080600010800060400010200000000010a0000010000000000000a000002"
         ;;
+    fabric_probe)
+        zeros=$(printf '0%.0s' {1..280})
+        bytes probe "0001010100$zeros"
+        bytes echo "0001020100$zeros"
+        bytes untagged "0101010100$zeros"
+        ;;
     wire_gtpu)
         bytes gpdu "$gtpu"
         bytes echo 3202000600000000010200000e00

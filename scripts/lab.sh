@@ -2,6 +2,7 @@
 # The lab: a cluster over real interfaces on this machine (docs/lab.md). Builds the program with DPDK first.
 #
 #   scripts/lab.sh run [OPTION...]     builds the lab, checks everything, removes it
+#   scripts/lab.sh outages [NAME,...]  breaks things under load, one after the other (docs/outages.md)
 #   scripts/lab.sh up | test | down    leaves it standing; checks it; removes it
 #
 # As an ordinary user it asks sudo for the rights that namespaces need. SCALEBRICKS names a program other than the one

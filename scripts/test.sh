@@ -169,13 +169,15 @@ stage_lab() {
     local options=(--quick) run=(timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh run)
     if may_install; then options+=(--install); fi
     # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart. There the
-    # flows come from the control plane: a node that dies leaves them to others.
+    # flows come from the control plane. Of the outages those that each stand for a promise: docs/outages.md has all.
+    local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
     # What is checked here are packets, not rates: the program that the tests of the switch run will do, and is there.
     # shellcheck disable=SC2086 # a list of options
     cargo test $WITH_DPDK --test switch --no-run || return
     local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
-        logged lab-faults "${run[@]}" "${options[@]}" --control --faults
+        logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
+        logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages"
 }
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use scalebricks_dataplane::OutputPort;
-use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Outbox, Route};
+use scalebricks_dataplane::local::{FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route};
 use scalebricks_wire::arp::Arp;
 use scalebricks_wire::ethernet::ETHERTYPE_ARP;
 use scalebricks_wire::{
@@ -105,8 +105,15 @@ fn check(port: OutputPort, frame: &[u8]) {
     }
 }
 
+/// Gives a packet to be held. Whether it was lost at once.
+fn hold(local: &mut Local, port: OutputPort, to: IpAddr, frame: &[u8], now: Duration, out: &mut Outbox) -> bool {
+    matches!(local.hold(port, to, frame, FrameKind::Packet, now, out), Held::Dropped(_))
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let mut now = Duration::from_secs(1);
+    // Packets that were given to be held, and those that left again.
+    let (mut given, mut gone) = (0_usize, 0_usize);
     let (mut local, mut out) = (Local::new(config(), now), Outbox::new(64));
     local.poll(now, &mut out);
     let mut rest = bytes;
@@ -130,23 +137,29 @@ fuzz_target!(|bytes: &[u8]| {
                 let host = frame.first().copied().unwrap_or(0);
                 let frame = [&[0; 12][..], &HELD, &frame].concat();
                 let [a, b, c, _] = OWN[port as usize].octets();
-                local.hold(port, [a, b, c, host].into(), &frame, now, &mut out);
+                given += 1;
+                gone += usize::from(hold(&mut local, port, [a, b, c, host].into(), &frame, now, &mut out));
             }
             3 => {
                 let mut address = OWN6.octets();
                 address[15] = frame.first().copied().unwrap_or(0);
                 let frame = [&[0; 12][..], &HELD, &frame].concat();
-                local.hold(port, Ipv6Addr::from(address).into(), &frame, now, &mut out);
+                given += 1;
+                gone += usize::from(hold(&mut local, port, Ipv6Addr::from(address).into(), &frame, now, &mut out));
             }
             4 => local.poll(now, &mut out),
             _ => {
                 let _ = local.receive(port, &frame, now, &mut out);
             }
         }
-        for (port, frame) in out.drain() {
+        gone += out.drain_lost().count();
+        for (port, frame, kind) in out.drain() {
             check(port, &frame);
+            gone += usize::from(kind == FrameKind::Packet);
         }
         let taken = local.occupancy();
+        // Answers of the node itself may be held beside.
+        assert!(gone <= given && given <= gone + taken.held_frames);
         assert!(taken.learnt <= 4 && taken.held_frames <= 6 && taken.held_bytes <= 4_000);
         assert_eq!(local.neighbours().count(), 4 + taken.learnt);
     }

@@ -257,7 +257,8 @@ impl Report {
 }
 
 /// The commit of the sources this was built from, asked when it runs: a build script would have to run at each commit.
-fn commit() -> String {
+/// `unknown` outside a checkout.
+pub fn commit() -> String {
     let asked = Command::new("git")
         .args([
             "-C",

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 1 | sessions, repins; updates, targets, reports |
 //! | 2 | records that reshape a table; digests, keys and shape in targets, `again` in reports |
-//! | 3 | batches of calls with verdicts, calls to owners and their answers, FIB room in reports; rewinds: a log that ends before what nodes have; pins that name an epoch, closures of tenures in logs and in the view; FIBs and bits in pieces, and digests of FIBs in reports; heartbeats that report which nodes the sender hears, relayed messages |
+//! | 3 | batches of calls with verdicts, calls to owners and their answers, FIB room in reports; rewinds: a log that ends before what nodes have; pins that name an epoch, closures of tenures in logs and in the view; FIBs and bits in pieces, and digests of FIBs in reports; heartbeats that report which nodes the sender hears, and how fit it is, relayed messages; suspended members and lapses in the view |
 
 use std::fmt;
 

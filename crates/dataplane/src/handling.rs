@@ -9,6 +9,7 @@ use crate::batch::{LANES, Work};
 use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowState;
+use crate::local::FrameKind;
 use crate::node::Node;
 use crate::plain;
 use crate::policy::DoesNotFit;
@@ -98,8 +99,7 @@ impl<P: PacketBuf> Node<P> {
         }
         match self.put_into_tunnel(work, flow, address, next_hop.mac()) {
             Some((packet, Fits::Link)) => {
-                self.stats.base_station_out += 1;
-                self.send_via(OutputPort::BaseStation, packet, next_hop);
+                self.send_via(OutputPort::BaseStation, packet, next_hop, FrameKind::Packet);
             }
             Some((packet, Fits::InPieces)) => self.send_fragmented(packet, next_hop),
             None => {}
@@ -167,6 +167,7 @@ impl<P: PacketBuf> Node<P> {
             return self.decapsulate_slowly(packet, parsed, hash, flow);
         };
         if let Some(packet) = self.take_out(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
+            self.stats.internet_out += 1;
             self.send_outside(OutputPort::Internet, packet);
         }
     }
@@ -195,7 +196,7 @@ impl<P: PacketBuf> Node<P> {
         }
         let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
         if let Some(packet) = self.take_out(packet, parsed, flow, ethertype, next_hop.mac()) {
-            self.send_via(OutputPort::Internet, packet, next_hop);
+            self.send_via(OutputPort::Internet, packet, next_hop, FrameKind::Packet);
         }
     }
 
@@ -216,7 +217,6 @@ impl<P: PacketBuf> Node<P> {
         let header = ethernet::header(mac, self.config.macs.internet, ethertype);
         packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&header);
         self.tables.counters.count(flow.index, true, parsed.user_len);
-        self.stats.internet_out += 1;
         Some(packet)
     }
 }

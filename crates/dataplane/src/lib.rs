@@ -14,6 +14,7 @@
 //! | [`node`], `ingress`, `handling`, [`oversize`], [`identification`] | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
+//! | [`down_links`] | ports whose links are known to be down |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`worker`] | nodes on threads |
@@ -31,6 +32,7 @@ mod batch;
 pub mod capacity;
 mod classify;
 pub mod cluster;
+pub mod down_links;
 pub mod fabric_health;
 pub mod fabric_mac;
 pub mod flat;
@@ -62,6 +64,7 @@ pub use adjacency::{Adjacencies, NextHop};
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use capacity::{Capacity, capacity, capacity_by_formula};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
+pub use down_links::DownLinks;
 pub use fabric_health::FabricHealth;
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};

@@ -14,16 +14,19 @@ use crate::adjacency::{Adjacencies, NextHop};
 use crate::architecture::Architecture;
 use crate::batch::{LANES, Stage};
 use crate::classify::Classifier;
+use crate::down_links::DownLinks;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
 use crate::handling::OUTER_TTL;
 use crate::identification::Identifications;
 use crate::lease::Lease;
+use crate::local::FrameKind;
 use crate::own::OwnAddresses;
 use crate::policy::Policy;
 use crate::probing::Prober;
 use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
+use crate::role::PortRole;
 use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
 use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, TxPort};
 use scalebricks_tables::{Fib, GptReader};
@@ -126,6 +129,23 @@ fn bursts(most: usize, mut receive: impl FnMut() -> usize) -> usize {
     all
 }
 
+/// Frames in line for an outside port.
+struct Line<P> {
+    burst: Burst<P>,
+    /// A bit for each place in the burst: the frame there does not stand for a packet that was counted as sent
+    /// ([`FrameKind::Other`]).
+    others: u32,
+}
+
+/// Each place in a burst has its bit.
+const _: () = assert!(BURST <= u32::BITS as usize);
+
+impl<P> Default for Line<P> {
+    fn default() -> Self {
+        Self { burst: Burst::new(), others: 0 }
+    }
+}
+
 /// One gateway node.
 pub struct Node<P: PacketBuf> {
     pub(crate) config: NodeConfig,
@@ -150,8 +170,10 @@ pub struct Node<P: PacketBuf> {
     pub(crate) looking_up: Stage<P>,
     /// Wait for the FIB.
     pub(crate) handling: Stage<P>,
-    internet_out: Burst<P>,
-    base_station_out: Burst<P>,
+    internet_out: Line<P>,
+    base_station_out: Line<P>,
+    /// The ports that are known to be down.
+    down: Arc<DownLinks>,
     fabric_out: Burst<P>,
     fabric_queue: VecDeque<P>,
     /// What all outer headers have in common.
@@ -205,8 +227,9 @@ impl<P: PacketBuf> Node<P> {
             steering: Stage::default(),
             looking_up: Stage::default(),
             handling: Stage::default(),
-            internet_out: Burst::new(),
-            base_station_out: Burst::new(),
+            internet_out: Line::default(),
+            base_station_out: Line::default(),
+            down: Arc::default(),
             fabric_out: Burst::new(),
             fabric_queue: VecDeque::new(),
             outer,
@@ -324,45 +347,94 @@ impl<P: PacketBuf> Node<P> {
         self.adjacencies = adjacencies;
     }
 
-    /// Sends a frame that somebody else made.
-    pub fn send_frame(&mut self, port: OutputPort, packet: P) {
-        self.send_outside(port, packet);
-        self.flush_outside(port);
+    /// Drops frames for ports that are down from now on, as [`DropReason::LinkDown`]. Workers of one node share the flags.
+    pub fn set_down_links(&mut self, down: Arc<DownLinks>) {
+        self.down = down;
     }
 
-    /// Sends a packet to its next hop, whose [`NextHop::mac`] is in its Ethernet header.
-    pub(crate) fn send_via(&mut self, port: OutputPort, packet: P, next_hop: NextHop) {
-        match next_hop {
-            NextHop::Via(_) => self.send_outside(port, packet),
-            NextHop::Ask(address) => self.punt(packet, port, Why::Unresolved(address)),
-            NextHop::NoRoute => self.drop_packet(packet, DropReason::NoRoute),
+    /// Sends a finished frame that the slow path held or made. A [packet](FrameKind::Packet) counts as sent. Messages of the node
+    /// itself do not leave by a port that is down, and are no packets dropped: `false`.
+    pub fn send_frame(&mut self, port: OutputPort, packet: P, kind: FrameKind) -> bool {
+        match kind {
+            // It was held when there was a lease.
+            FrameKind::Packet if !self.may_forward => self.drop_packet(packet, DropReason::NoLease),
+            FrameKind::Packet => {
+                *self.stats.sent_by(port) += 1;
+                self.send_outside(port, packet);
+            }
+            FrameKind::Other if self.down.is_down(port.into()) => return false,
+            FrameKind::Other => self.send_other(port, packet),
+        }
+        self.flush_outside(port);
+        true
+    }
+
+    /// Counts a packet that the slow path held, and lost, as dropped.
+    pub fn drop_frame(&mut self, frame: &[u8], reason: DropReason) {
+        self.drops.drop_bytes(frame, reason);
+    }
+
+    /// Sends a frame to its next hop, whose [`NextHop::mac`] is in its Ethernet header. A packet counts as sent if it is.
+    pub(crate) fn send_via(&mut self, port: OutputPort, packet: P, next_hop: NextHop, kind: FrameKind) {
+        match (next_hop, kind) {
+            (NextHop::Via(_), FrameKind::Packet) => {
+                *self.stats.sent_by(port) += 1;
+                self.send_outside(port, packet);
+            }
+            (NextHop::Via(_), FrameKind::Other) => self.send_other(port, packet),
+            (NextHop::Ask(next_hop), kind) => self.punt(packet, port, Why::Unresolved { next_hop, kind }),
+            (NextHop::NoRoute, _) => self.drop_packet(packet, DropReason::NoRoute),
         }
     }
 
-    /// Puts a packet whose Ethernet header is written in line for an outside port.
+    /// Puts a packet, counted as sent, whose Ethernet header is written in line for an outside port.
     #[inline(always)]
     pub(crate) fn send_outside(&mut self, port: OutputPort, packet: P) {
-        let burst = match port {
-            OutputPort::Internet => &mut self.internet_out,
-            OutputPort::BaseStation => &mut self.base_station_out,
-        };
+        let burst = &mut self.line(port).burst;
         burst.push(packet);
         if burst.is_full() {
             self.flush_outside(port);
         }
     }
 
+    /// The same for a frame that was not counted as a packet sent.
+    fn send_other(&mut self, port: OutputPort, packet: P) {
+        let line = self.line(port);
+        line.others |= 1 << line.burst.len(); // not full: a full one is flushed at once
+        self.send_outside(port, packet);
+    }
+
+    #[inline(always)]
+    const fn line(&mut self, port: OutputPort) -> &mut Line<P> {
+        match port {
+            OutputPort::Internet => &mut self.internet_out,
+            OutputPort::BaseStation => &mut self.base_station_out,
+        }
+    }
+
+    /// Sends what is in line. What the port refuses, or the link does not carry, was not sent after all.
     fn flush_outside(&mut self, port: OutputPort) {
-        let (burst, link) = match port {
+        let (line, link) = match port {
             OutputPort::Internet => (&mut self.internet_out, &mut self.ports.internet),
             OutputPort::BaseStation => (&mut self.base_station_out, &mut self.ports.base_station),
         };
-        if burst.is_empty() {
+        if line.burst.is_empty() {
             return;
         }
-        link.tx_burst(burst);
-        for refused in burst.drain(..) {
-            self.drops.drop(&refused, DropReason::PortFull);
+        let in_line = line.burst.len();
+        let reason = if self.down.is_down(port.into()) {
+            DropReason::LinkDown
+        } else {
+            link.tx_burst(&mut line.burst);
+            DropReason::PortFull
+        };
+        let sent = in_line - line.burst.len(); // the first ones
+        let others = std::mem::take(&mut line.others);
+        for (place, refused) in (sent..).zip(line.burst.drain(..)) {
+            if others & 1 << place == 0 {
+                *self.stats.sent_by(port) -= 1;
+            }
+            self.drops.drop(&refused, reason);
         }
     }
 
@@ -388,6 +460,13 @@ impl<P: PacketBuf> Node<P> {
 
     /// Sends what waits for the fabric, oldest first; what it refuses goes on waiting, up to [`FABRIC_QUEUE`].
     fn flush_fabric(&mut self) -> usize {
+        if self.down.is_down(PortRole::Fabric) {
+            // They would wait for a link that carries nothing, and keep the node from its own flows meanwhile.
+            for packet in self.fabric_queue.drain(..).chain(self.fabric_out.drain(..)) {
+                self.drops.drop(&packet, DropReason::LinkDown);
+            }
+            return 0;
+        }
         let mut from_queue = 0;
         while let Some(packet) = self.fabric_queue.pop_front() {
             let mut one: Burst<P> = std::iter::once(packet).collect();

@@ -3,6 +3,7 @@
 use crate::adjacency::NextHop;
 use crate::classify::Parsed;
 use crate::fabric_mac::OutputPort;
+use crate::local::FrameKind;
 use crate::node::Node;
 use crate::policy::DoesNotFit;
 use crate::reason::DropReason;
@@ -26,17 +27,18 @@ impl<P: PacketBuf> Node<P> {
         self.config.policy.does_not_fit(user, mtu)
     }
 
-    /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
+    /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none. The packet is sent or dropped with its
+    /// first fragment.
     pub(crate) fn send_fragmented(&mut self, packet: P, next_hop: NextHop) {
         let mtu = usize::from(self.config.policy.base_station_mtu);
         let Some(pieces) = self.cut(&packet, mtu) else {
             return self.drop_packet(packet, DropReason::NoBuffer);
         };
-        self.stats.base_station_out += 1;
         self.stats.packets_fragmented += 1;
         self.stats.fragments_made += pieces.len() as u64;
-        for piece in pieces {
-            self.send_via(OutputPort::BaseStation, piece, next_hop);
+        let kinds = std::iter::once(FrameKind::Packet).chain(std::iter::repeat(FrameKind::Other));
+        for (piece, kind) in pieces.into_iter().zip(kinds) {
+            self.send_via(OutputPort::BaseStation, piece, next_hop, kind);
         }
     }
 
@@ -63,7 +65,7 @@ impl<P: PacketBuf> Node<P> {
     pub(crate) fn refuse_too_big(&mut self, packet: P, parsed: &Parsed, mtu: u16) {
         if let Some((answer, next_hop)) = self.too_big_answer(&packet, parsed, mtu) {
             self.stats.icmp_sent += 1;
-            self.send_via(OutputPort::Internet, answer, next_hop);
+            self.send_via(OutputPort::Internet, answer, next_hop, FrameKind::Other);
         }
         self.drop_packet(packet, DropReason::FragmentationNeeded);
     }

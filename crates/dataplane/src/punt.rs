@@ -4,6 +4,7 @@
 //! or gives them back to be dropped for the reason they had. Nodes without a slow path drop them at once.
 
 use crate::fabric_mac::OutputPort;
+use crate::local::FrameKind;
 use crate::node::Node;
 use crate::reason::DropReason;
 use scalebricks_io::PacketBuf;
@@ -18,8 +19,13 @@ pub const PUNTS: usize = 64;
 pub enum Why {
     /// It came from outside and belongs to no flow.
     NoFlow(DropReason),
-    /// It is finished but for the address of this next hop.
-    Unresolved(IpAddr),
+    /// It is finished but for the MAC address of its next hop.
+    Unresolved {
+        /// The next hop.
+        next_hop: IpAddr,
+        /// Whether the frame stands for a packet.
+        kind: FrameKind,
+    },
     /// Its flow, with this key, is unknown, and it is for this node to say so.
     UnknownFlow(FlowKey),
 }
@@ -29,7 +35,7 @@ impl Why {
     pub const fn reason(self) -> DropReason {
         match self {
             Self::NoFlow(reason) => reason,
-            Self::Unresolved(_) => DropReason::Unresolved,
+            Self::Unresolved { .. } => DropReason::Unresolved,
             Self::UnknownFlow(_) => DropReason::UnknownFlow,
         }
     }

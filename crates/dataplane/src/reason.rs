@@ -135,10 +135,12 @@ reasons! {
     NoBuffer = "no_buffer",
     /// No route leads to its destination.
     NoRoute = "no_route",
-    /// Its next hop's address on the link is not known.
+    /// Its next hop's address on the link is not known: it was held for it in vain, or dropped at once.
     Unresolved = "unresolved",
     /// More packets for the node itself than it deals with in a turn.
     SlowPathFull = "slow_path_full",
+    /// The outgoing port's link is down.
+    LinkDown = "link_down",
     /// The outgoing port took no more packets.
     PortFull = "port_full",
     /// The fabric was congested beyond the node's queue.

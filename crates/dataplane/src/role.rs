@@ -1,5 +1,6 @@
 //! What a node's ports lead to.
 
+use crate::fabric_mac::OutputPort;
 use std::fmt;
 
 /// What a port leads to.
@@ -23,6 +24,16 @@ impl PortRole {
             Self::Internet => "internet",
             Self::BaseStation => "base-station",
             Self::Fabric => "fabric",
+        }
+    }
+}
+
+impl From<OutputPort> for PortRole {
+    #[inline(always)]
+    fn from(port: OutputPort) -> Self {
+        match port {
+            OutputPort::Internet => Self::Internet,
+            OutputPort::BaseStation => Self::BaseStation,
         }
     }
 }

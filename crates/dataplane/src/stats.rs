@@ -1,10 +1,15 @@
 //! What a node counts.
 
+use crate::fabric_mac::OutputPort;
 use crate::reason::{DropCounts, DropReason};
 use scalebricks_io::{PacketBuf, Tag};
 use std::fmt;
 
 /// A node's counters. One worker owns them.
+///
+/// Every packet that comes in is sent by a port, dropped, taken by the slow path as a message to the node itself, or waits: for the
+/// fabric, or in the slow path for its next hop. So `in = out + dropped + taken + waiting`, summed over all workers, where each sum
+/// is over all ports. Beside that, `dropped` counts messages of the node itself and further fragments of a packet that a port refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeStats {
     /// Packets received from the Internet port.
@@ -13,7 +18,7 @@ pub struct NodeStats {
     pub base_station_in: u64,
     /// Frames received from the fabric.
     pub fabric_in: u64,
-    /// Packets sent to the Internet, answers the node made itself apart.
+    /// Packets sent to the Internet, answers the node made itself apart. What the port refuses does not count.
     pub internet_out: u64,
     /// Packets sent to base stations; a fragmented one counts once.
     pub base_station_out: u64,
@@ -37,6 +42,17 @@ pub struct NodeStats {
     pub probes_unsent: u64,
     /// Dropped, by reason.
     pub dropped: DropCounts,
+}
+
+impl NodeStats {
+    /// The packets sent by an outside port.
+    #[inline(always)]
+    pub(crate) const fn sent_by(&mut self, port: OutputPort) -> &mut u64 {
+        match port {
+            OutputPort::Internet => &mut self.internet_out,
+            OutputPort::BaseStation => &mut self.base_station_out,
+        }
+    }
 }
 
 impl std::ops::AddAssign<&Self> for NodeStats {
@@ -113,12 +129,21 @@ impl DropLog {
 
     /// Counts a drop.
     pub(crate) fn drop<P: PacketBuf>(&mut self, packet: &P, reason: DropReason) {
+        self.note(packet.data(), packet.tag(), reason);
+    }
+
+    /// Counts a drop of a frame that is in no packet buffer any more.
+    pub(crate) fn drop_bytes(&mut self, frame: &[u8], reason: DropReason) {
+        self.note(frame, Tag::default(), reason);
+    }
+
+    fn note(&mut self, frame: &[u8], tag: Tag, reason: DropReason) {
         self.counts.count(reason);
         if let Some(list) = &mut self.list {
-            list.push(Dropped { tag: packet.tag(), reason });
+            list.push(Dropped { tag, reason });
         }
         if let Some(watcher) = &mut self.watcher {
-            watcher.dropped(packet.data(), reason);
+            watcher.dropped(frame, reason);
         }
     }
 

@@ -102,7 +102,7 @@ fn without_a_lease_a_node_sends_neither_echo_replies_nor_frames_that_it_held() {
     let lease = Arc::new(Lease::none());
     lab.local.set_lease(Arc::clone(&lease));
     let held = [&[0; 12][..], &[8, 0], &[0x45; 40]].concat();
-    lab.hold(INTERNET, ROUTERS[0], &held);
+    let _held = lab.hold(INTERNET, ROUTERS[0], &held);
     let answers = lab.sent();
     lab.answer_all(&answers);
     assert!(lab.sent().iter().all(|(_, frame)| frame[12..14] != [8, 0]));

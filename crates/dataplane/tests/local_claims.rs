@@ -129,7 +129,7 @@ fn a_stand_in_announces_at_once_after_one_second_and_after_three_and_answers() {
 fn packets_to_its_addresses_are_for_the_node_itself() {
     let mut lab = Lab::resolved();
     claim(&mut lab, &claims(false));
-    lab.pass(SECOND * 5);
+    lab.settle();
     // A GTP-U echo request of a base station, answered by the address it was sent to.
     let request = udp(RAN_ROUTER, 2_152, OTHER_RAN, 2_152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 9, 0, 0]);
     let frame = lab.one_answer(RAN, &request);
@@ -138,7 +138,7 @@ fn packets_to_its_addresses_are_for_the_node_itself() {
     assert_eq!(frame[43], 2, "an echo response");
     // Nobody looks for who the node itself stands in for.
     let before = lab.local.stats();
-    lab.hold(INTERNET, OTHER, &[0; 60]);
+    let _held = lab.hold(INTERNET, OTHER, &[0; 60]);
     assert_eq!(lab.sent(), []);
     assert_eq!(lab.local.stats().dropped_no_route, before.dropped_no_route + 1);
 }

@@ -6,7 +6,7 @@ mod lab;
 use etherparse::ArpOperation;
 use lab::*;
 use proptest::prelude::*;
-use scalebricks_dataplane::local::{LocalConfig, LocalLimits, NeighbourState, Outbox, Rate};
+use scalebricks_dataplane::local::{FrameKind, Held, LocalConfig, LocalLimits, NeighbourState, Outbox, Rate};
 use scalebricks_dataplane::{NextHop, OutputPort};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -147,7 +147,26 @@ fn port_of(is_ran: bool) -> OutputPort {
     if is_ran { RAN } else { INTERNET }
 }
 
-fn take(lab: &mut Lab, step: Step, asked: &Sent) {
+/// Packets that were given to be held, and those that were sent or lost since.
+#[derive(Default)]
+struct Books {
+    given: usize,
+    gone: usize,
+}
+
+impl Books {
+    /// Takes what leaves the outbox. Every packet is there once.
+    fn close(&mut self, lab: &mut Lab) -> Sent {
+        self.gone += lab.out.drain_lost().count();
+        let sent: Vec<_> = lab.out.drain().collect();
+        self.gone += sent.iter().filter(|(_, _, kind)| *kind == FrameKind::Packet).count();
+        // Answers of the node itself may be held beside.
+        assert!(self.gone <= self.given && self.given <= self.gone + lab.local.occupancy().held_frames);
+        sent.into_iter().map(|(port, frame, _)| (port, frame)).collect()
+    }
+}
+
+fn take(lab: &mut Lab, step: Step, asked: &Sent, books: &mut Books) {
     match step {
         Step::Receive(is_ran, frame) => {
             let _ = lab.receive(port_of(is_ran), &frame);
@@ -164,7 +183,8 @@ fn take(lab: &mut Lab, step: Step, asked: &Sent) {
         Step::Hold(is_ran, is_v6, address, len) => {
             let frame = [&[0; 12][..], &HELD, &vec![7; len]].concat();
             let next_hop = if is_v6 { IpAddr::V6(v6(address)) } else { IpAddr::V4(v4(address)) };
-            lab.hold(port_of(is_ran), next_hop, &frame);
+            books.given += 1;
+            books.gone += usize::from(lab.hold(port_of(is_ran), next_hop, &frame) != Held::Taken);
         }
         Step::UnknownTunnel(frame) => lab.local.unknown_tunnel(&frame, lab.now, &mut lab.out),
         Step::UnknownUser(frame) => lab.local.unknown_user(&frame, lab.now, &mut lab.out),
@@ -245,10 +265,10 @@ proptest! {
     fn whatever_comes(steps in prop::collection::vec(step(), 1..120)) {
         let mut lab = Lab::new(LocalConfig { limits: LIMITS, ..config() });
         lab.out = Outbox::new(10_000);
-        let mut asked = Sent::new();
+        let (mut asked, mut books) = (Sent::new(), Books::default());
         for step in steps {
-            take(&mut lab, step, &asked);
-            let sent = lab.sent();
+            take(&mut lab, step, &asked, &mut books);
+            let sent = books.close(&mut lab);
             for (port, frame) in &sent {
                 check_frame(*port, frame);
             }

@@ -4,8 +4,8 @@ mod lab;
 
 use etherparse::ArpOperation;
 use lab::*;
-use scalebricks_dataplane::local::{NeighbourState, Taken};
-use scalebricks_dataplane::{BaseStationId, NextHop};
+use scalebricks_dataplane::local::{Held, NeighbourState, Taken};
+use scalebricks_dataplane::{BaseStationId, DropReason, NextHop};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn the_snapshot_knows_what_answered() {
 #[test]
 fn a_router_less_is_a_way_less() {
     let mut lab = Lab::resolved();
-    // Router 2 falls silent: it is probed, asked for, given up.
+    // Router 2 falls silent: it is found out, asked for, given up.
     let (from, until) = (lab.now, lab.now + SECOND * 60);
     let mut lost_at = None;
     while lab.now < until {
@@ -103,7 +103,7 @@ fn a_router_less_is_a_way_less() {
         assert!((0..64).all(|hash| matches!(all.internet([8, 8, 8, 8].into(), hash), NextHop::Via(_))));
     }
     let lost_at = lost_at.unwrap().saturating_sub(from);
-    assert!((SECOND * 19..SECOND * 42).contains(&lost_at), "{lost_at:?}");
+    assert!((SECOND * 9 / 10..SECOND * 2).contains(&lost_at), "{lost_at:?}");
     assert_eq!(lab.neighbour(ROUTERS[1]).unwrap().state, NeighbourState::Missing);
     assert_eq!(lab.local.stats().neighbours_lost, 1);
 }
@@ -132,7 +132,8 @@ fn a_missing_peer_costs_little_and_is_found_when_it_comes_back() {
     assert_eq!(lab.local.adjacencies().ran(STATIONS[1].into(), 0), via(RAN_ROUTER));
     let probe = lab.pass(SECOND);
     let probe: Sent = probe.into_iter().filter(|(_, frame)| frame[..6] == mac_of(RAN_ROUTER)).collect();
-    assert_eq!(asked_for(&probe), [IpAddr::from(RAN_ROUTER)]);
+    let asked = asked_for(&probe);
+    assert!(!asked.is_empty() && asked.iter().all(|address| *address == IpAddr::from(RAN_ROUTER)));
     lab.answer_all(&probe);
     assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Reachable);
 }
@@ -144,7 +145,7 @@ fn what_waits_is_sent_when_the_answer_comes() {
     let near6: Ipv6Addr = "2001:db8:1::77".parse().unwrap();
     for (next_hop, ethertype) in [(IpAddr::from(near), [8, 0]), (near6.into(), [0x86, 0xdd])] {
         let frame = |n: u8| [&[0; 6][..], &INTERNET_MAC, &ethertype, &[n; 50]].concat();
-        (0..20).for_each(|n| lab.hold(INTERNET, next_hop, &frame(n)));
+        assert!((0..20).all(|n| lab.hold(INTERNET, next_hop, &frame(n)) == Held::Taken));
         let question = lab.sent();
         assert_eq!(asked_for(&question), [next_hop], "asked once");
         lab.answer_all(&question);
@@ -152,7 +153,7 @@ fn what_waits_is_sent_when_the_answer_comes() {
         let want: Sent =
             (4..20).map(|n| (INTERNET, [&mac_of(next_hop)[..], &frame(n)[6..]].concat())).collect();
         assert_eq!(sent, want, "the newest 16, in order");
-        lab.hold(INTERNET, next_hop, &frame(99));
+        assert_eq!(lab.hold(INTERNET, next_hop, &frame(99)), Held::Taken);
         assert_eq!(lab.sent()[0].1[..6], mac_of(next_hop), "known by now");
         lab.pass(SECOND / 50);
         assert_eq!(lab.local.adjacencies().internet(next_hop, 3), via(next_hop));
@@ -169,17 +170,20 @@ fn what_waits_is_sent_when_the_answer_comes() {
 fn what_waits_for_nobody_is_dropped_by_name() {
     let mut lab = Lab::resolved();
     let near = Ipv4Addr::new(198, 51, 100, 78);
-    lab.hold(INTERNET, near, &[0; 60]);
+    assert_eq!(lab.hold(INTERNET, near, &[7; 60]), Held::Taken);
     let sent = lab.pass(SECOND * 5);
     assert_eq!(asked_for(&sent).iter().filter(|to| **to == IpAddr::from(near)).count(), 3);
     assert_eq!(lab.neighbour(near), None, "nobody wants to know it any longer");
     assert_eq!(lab.local.stats().dropped_held_unanswered, 1);
-    lab.hold(INTERNET, Ipv4Addr::new(8, 8, 8, 8), &[0; 60]);
-    lab.hold(INTERNET, OWN, &[0; 60]);
-    lab.hold(INTERNET, Ipv4Addr::new(198, 51, 100, 255), &[0; 60]);
-    lab.hold(RAN, near, &[0; 60]);
+    let lost: Vec<_> = lab.out.drain_lost().collect();
+    assert_eq!(lost, [(vec![7; 60], DropReason::Unresolved)]);
+    let nowhere = Held::Dropped(DropReason::NoRoute);
+    assert_eq!(lab.hold(INTERNET, Ipv4Addr::new(8, 8, 8, 8), &[0; 60]), nowhere);
+    assert_eq!(lab.hold(INTERNET, OWN, &[0; 60]), nowhere);
+    assert_eq!(lab.hold(INTERNET, Ipv4Addr::new(198, 51, 100, 255), &[0; 60]), nowhere);
+    assert_eq!(lab.hold(RAN, near, &[0; 60]), nowhere);
     assert_eq!(lab.local.stats().dropped_no_route, 4);
-    lab.hold(INTERNET, near, &[0; 13]);
+    assert_eq!(lab.hold(INTERNET, near, &[0; 13]), Held::Dropped(DropReason::Truncated));
     assert_eq!(lab.local.stats().dropped_malformed, 1);
     assert_eq!(lab.sent(), []);
 }
@@ -191,7 +195,7 @@ fn a_missing_base_station_with_traffic_is_asked_once_a_second() {
     let before = lab.local.stats();
     let mut questions = 0;
     for _ in 0..1_000 {
-        lab.hold(RAN, STATIONS[0], &[0; 60]);
+        assert_eq!(lab.hold(RAN, STATIONS[0], &[0; 60]), Held::Dropped(DropReason::Unresolved));
         questions += lab.pass(SECOND / 100).len();
     }
     let stats = lab.local.stats();
@@ -240,14 +244,15 @@ fn a_router_that_moves_is_followed_and_asked_whether_it_did() {
 #[test]
 fn a_flood_of_lies_costs_a_question_a_second() {
     let mut lab = Lab::resolved();
-    let before = lab.local.stats().arp_requests_out;
+    let mut asked = 0;
     for n in 0..1_000_u32 {
         let [_, _, a, b] = n.to_be_bytes();
         let mac = [0x0a, 0xbb, 0, 0, a, b];
         let lie = arp(ArpOperation::REQUEST, mac, ROUTERS[0], [0; 6], ROUTERS[0], [0xff; 6]);
         assert_eq!(lab.receive(INTERNET, &lie), Taken::Yes);
-        lab.pass(SECOND / 100);
+        let sent = lab.pass(SECOND / 100);
+        asked += asked_for(&sent).iter().filter(|address| **address == IpAddr::from(ROUTERS[0])).count();
     }
-    let asked = lab.local.stats().arp_requests_out - before;
-    assert!(asked < 20, "{asked}");
+    // Beside the checks of next hops, one every 300 ms.
+    assert!(asked < 20 + 34, "{asked}");
 }

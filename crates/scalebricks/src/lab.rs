@@ -11,7 +11,9 @@
 //! | [`traffic`] | `ping`, `curl`, `iperf3` |
 //! | [`rounds`], [`counters`], [`capture`], [`crossings`] | what is checked |
 //! | [`faults`], [`frames`] | what is broken, and what must go on |
-//! | [`outages`], [`probes`] | nodes and log that are away, and what becomes of pings meanwhile |
+//! | [`outages`] | nodes, links, workers and the log that fail under load, and for how long that is felt |
+//! | [`probes`], [`streams`], [`transfers`] | the loads meanwhile: pings, paced UDP, TCP |
+//! | [`relay`], [`halt`] | what cuts a node off from the log, and what holds a worker still |
 //! | [`report`] | the results |
 //! | [`exec`], [`tools`] | running the system's programs, and having them |
 
@@ -23,6 +25,7 @@ pub mod crossings;
 pub mod exec;
 pub mod faults;
 pub mod frames;
+pub mod halt;
 pub mod http;
 pub mod log;
 pub mod network;
@@ -30,12 +33,15 @@ pub mod nodes;
 pub mod outages;
 pub mod plan;
 pub mod probes;
+pub mod relay;
 pub mod report;
 pub mod rounds;
 pub mod session;
 pub mod state;
+pub mod streams;
 pub mod tools;
 pub mod traffic;
+pub mod transfers;
 
 use args::LabCommand;
 use scalebricks_console::{Console, Interrupt, Interrupted, OutputError, status};
@@ -169,12 +175,16 @@ impl LabError {
 pub fn run(command: &LabCommand, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
     match command {
         LabCommand::Run(args) => rounds::run(args, console, interrupt),
+        LabCommand::Outages(args) => outages::run(args, console, interrupt),
         LabCommand::Up(args) => session::up(args, console, interrupt),
         LabCommand::Test(args) => rounds::test(args, console, interrupt),
         LabCommand::Down(args) => session::down(args, console),
         LabCommand::BaseStation(args) => base_station::run(args, console, interrupt),
         LabCommand::Frames(args) => frames::run(args, console, interrupt),
         LabCommand::FileServer => http::run(console, interrupt),
+        LabCommand::Streams(args) => streams::run(args, console, interrupt),
+        LabCommand::Relay(args) => relay::run(args, console, interrupt),
+        LabCommand::Halt(args) => halt::run(args, console, interrupt),
         LabCommand::Reaper(args) => session::reap(args),
     }
 }

@@ -7,9 +7,10 @@ use scalebricks::cluster::ControlPlane;
 use scalebricks::cluster::leasing::Leasing;
 use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
 use scalebricks::cluster::plane::{Accepted, RefusedChanges, Why};
+use scalebricks::cluster::repins::RepinCause;
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::lease::{LeaseState, LeaseTimes};
-use scalebricks_control::membership::Placement;
+use scalebricks_control::membership::{Fitness, Placement, Suspension, Unfitness};
 use scalebricks_control::partition::{MAX_REQUESTERS, Void};
 use scalebricks_control::record::{Call, CallId, Change, Heirs, Repin, Session, encode_calls};
 use scalebricks_control::version::Version;
@@ -165,6 +166,40 @@ fn what_cannot_be_is_refused() {
         let heirs = Heirs::new([node(1)]).unwrap();
         let repin = Repin { from: node(0), upto: Position(u64::MAX), heirs };
         assert_eq!(plane.accept(vec![Change::Repin(repin)]).await, Err(RefusedChanges::NoKey));
+    });
+}
+
+/// It is alive all the time, and takes flows again when it is fit.
+#[test]
+fn an_unfit_node_s_flows_go_to_others_and_its_addresses_to_one() {
+    run(async {
+        let cluster = Cluster::new(4).await;
+        let mut flows = 0;
+        for at in 0..4 {
+            let changes = (0..50).flat_map(|flow| pins(flows + flow, at)).collect();
+            flows += 50;
+            cluster.settle(&[(at, cluster.plane(at).accept(changes).await.unwrap())]).await;
+        }
+        let unfit = Fitness::FIT.with(Unfitness::Worker).with(Unfitness::RanLink);
+        cluster.plane(2).set_fitness(unfit);
+        let is_suspended = |cluster: &Cluster| {
+            let views: Vec<_> = (0..4).map(|at| cluster.plane(at).view()).collect();
+            views.iter().all(|view| {
+                view.suspension(node(2)) == Some(Suspension::Unfit(unfit))
+                    && !view.answers_for_itself(node(2))
+            })
+        };
+        cluster.wait("all know that it is unfit, and why", is_suspended).await;
+        let heirs = one_node_each(&cluster, 0, flows, &[2]).await;
+        assert!([0, 1, 3].iter().all(|heir| heirs.contains(heir)), "{heirs:?}");
+        assert_eq!(cluster.plane(0).view().alive().count(), 4);
+        let refused = cluster.plane(1).accept(pins(flows, 2)).await.unwrap_err();
+        assert_eq!(refused, RefusedChanges::Suspended(node(2), Suspension::Unfit(unfit)));
+        cluster.wait("it is told of", |cluster| !cluster.plane(1).repins().is_empty()).await;
+        assert!(cluster.plane(1).repins().iter().all(|notice| notice.cause == RepinCause::Unfit));
+        cluster.plane(2).set_fitness(Fitness::FIT);
+        cluster.wait("it takes flows again", |cluster| cluster.plane(1).view().is_open(node(2))).await;
+        cluster.settle(&[(1, cluster.plane(1).accept(pins(flows, 2)).await.unwrap())]).await;
     });
 }
 

@@ -27,7 +27,6 @@ mod tenures;
 
 pub use crate::distribution::Applied;
 pub use keeping::{REPLAY, SNAPSHOT_AGE};
-pub use ownership::REST;
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
 
@@ -160,7 +159,6 @@ impl<T: Tables> Agent<T> {
         grace: Duration,
         now: Duration,
     ) -> Self {
-        let tenures = KnownTenures::new(&view);
         let membership = Membership::new(me, view, revision, now);
         let replica = Replica::new(tables, partitions, grace, membership.life());
         Self {
@@ -172,7 +170,7 @@ impl<T: Tables> Agent<T> {
             touched: BTreeSet::new(),
             next_sweep: now,
             early: Early::default(),
-            tenures,
+            tenures: KnownTenures::default(),
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
@@ -259,7 +257,6 @@ impl<T: Tables> Agent<T> {
             self.next_report = now;
         }
         self.next_sweep = now;
-        self.tenures.viewed(self.membership.view(), now);
         self.replica.live(self.membership.life());
         let is_in = self.membership.is_in();
         let view = self.membership.view();
@@ -408,7 +405,7 @@ impl<T: Tables> Agent<T> {
                 membership::Action::Pulse => Action::Pulse,
                 membership::Action::Listen(listens) => Action::Listen(listens),
                 membership::Action::Propose(revision, view) => {
-                    let view = self.with_tenures(&view, now).unwrap_or(view);
+                    let view = self.with_tenures(&view).unwrap_or(view);
                     Action::Propose(revision, view)
                 }
             });

@@ -11,8 +11,8 @@ use scalebricks_types::{NodeId, Position};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A node that came back and died once more gives its keys to others no sooner than this after it did so before.
-pub const REST: Duration = Duration::from_secs(30);
+/// A change of shape that did nothing is asked for again after this.
+const RESHAPE_AGAIN: Duration = Duration::from_secs(30);
 
 /// Keys that were pinned to a dead node after its others had been given away wait for so long, as do those of a drained node:
 /// whoever drains it has given most of them away already.
@@ -194,7 +194,7 @@ impl Ownership {
         // What was in vain is asked for again, but not all the time.
         let is_due = self
             .reshaping
-            .is_none_or(|last| last.number != number || last.is_in_log && now >= last.at + REST);
+            .is_none_or(|last| last.number != number || last.is_in_log && now >= last.at + RESHAPE_AGAIN);
         if is_due {
             self.reshaping = Some(Reshaping { number, at: now, is_in_log: false });
         }
@@ -219,8 +219,8 @@ impl Ownership {
         };
         // Whoever drains a node appends its closure, too, at once.
         let since = *self.lacks_since.get_or_insert(now);
-        let is_alive = |closure: &Closure| view.member(closure.node).is_some_and(|member| member.is_alive);
-        if now < since + AGAIN && lacking.iter().all(is_alive) {
+        let may_wait = |closure: &Closure| view.is_able(closure.node);
+        if now < since + AGAIN && lacking.iter().all(may_wait) {
             return Vec::new();
         }
         let is_due = self
@@ -253,8 +253,8 @@ impl Ownership {
                 known.life = member.life;
             }
             let is_due = self.repinned.get(&node).is_none_or(|last| {
-                let rest = if last.life == member.life { AGAIN } else { REST };
-                last.is_in_log && now >= last.at + rest
+                // Another life's keys are given away at once.
+                last.is_in_log && (last.life != member.life || now >= last.at + AGAIN)
             });
             if is_due && let Some(heirs) = placement.heirs(node, view, |heir| partition.is_node(heir)) {
                 self.repinned.insert(node, Repinned { life: member.life, at: now, is_in_log: false });

@@ -60,6 +60,7 @@ mod tests {
             keys: 7,
             shapes: 8,
             again: None,
+            newest: Position(5),
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]

@@ -1,56 +1,22 @@
 //! A node's part in agreeing on tenures: which nodes take flows, and who takes whose.
 
-use super::ownership::REST;
 use super::{Action, Agent};
 use crate::distribution::Tables;
 use crate::engine::Revision;
 use crate::membership::{Placed, Placement, View};
-use crate::record::Epoch;
-use scalebricks_types::{NodeId, PartitionId};
-use std::collections::BTreeMap;
+use scalebricks_types::PartitionId;
 use std::time::Duration;
 
 /// How long a proposal may take before it is made again.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a node knows of tenures beside the view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KnownTenures {
     pub(super) placement: Placement,
     placed: Option<Revision>,
-    /// The newest closure that was seen.
-    seen: Epoch,
-    /// When nodes that died had their tenures closed.
-    deaths: BTreeMap<NodeId, Duration>,
     /// The last proposal that only tenures were the reason for: of which epoch, and when.
     proposed: Option<(u64, Duration)>,
-}
-
-impl KnownTenures {
-    pub(super) fn new(view: &View) -> Self {
-        Self {
-            placement: Placement::default(),
-            placed: None,
-            seen: view.closures().newest(),
-            deaths: BTreeMap::new(),
-            proposed: None,
-        }
-    }
-
-    /// Notes whose tenures were closed because they died.
-    pub(super) fn viewed(&mut self, view: &View, now: Duration) {
-        for closure in view.closures().iter().rev().take_while(|closure| closure.epoch > self.seen) {
-            if view.member(closure.node).is_some_and(|member| !member.is_alive) {
-                self.deaths.insert(closure.node, now);
-            }
-        }
-        self.seen = self.seen.max(view.closures().newest());
-    }
-
-    /// Whether a node died again so soon that its flows stay for now: few came to it since, and it may come back at once.
-    fn rests(&self, node: NodeId, now: Duration) -> bool {
-        self.deaths.get(&node).is_some_and(|at| now < *at + REST)
-    }
 }
 
 impl<T: Tables> Agent<T> {
@@ -62,14 +28,14 @@ impl<T: Tables> Agent<T> {
     }
 
     /// The view that follows this one so that tenures are as they are to be.
-    pub(super) fn with_tenures(&self, view: &View, now: Duration) -> Option<View> {
+    pub(super) fn with_tenures(&self, view: &View) -> Option<View> {
         let shape = self.shape()?;
         let placed = Placed { placement: &self.tenures.placement, revision: self.tenures.placed };
-        view.with_tenures(placed, |node| self.tenures.rests(node, now), |node| shape.can_name(node))
+        view.with_tenures(placed, |node| shape.can_name(node))
     }
 
-    /// Proposes that tenures are opened and closed where lives do not change: of drained nodes, and of dead ones that were left their
-    /// flows. The owner of the first partition does so; if two believe that they are, the record knows one winner.
+    /// Proposes that tenures are opened and closed where lives do not change: of drained nodes, and of others for whose
+    /// flows there was no heir before. The owner of the first partition does so; if two believe that they are, the record knows one winner.
     pub(super) fn settle_tenures(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let view = self.membership.view();
         let (epoch, is_mine) = (view.epoch(), view.owner(PartitionId(0)) == Some(self.me));
@@ -79,7 +45,7 @@ impl<T: Tables> Agent<T> {
         if !is_mine || !is_due || proposes || !self.membership.is_in() {
             return;
         }
-        if let Some(next) = self.with_tenures(view, now) {
+        if let Some(next) = self.with_tenures(view) {
             self.tenures.proposed = Some((epoch, now));
             actions.push(Action::Propose(self.membership.revision(), next));
         }

@@ -7,7 +7,7 @@
 //! | 1 | FIB update | partition (2), position (8), previous (8), number of changes (4), each: 1, key and value (16), or 2 and key |
 //! | 2 | whole FIB | partition (2), position (8), number of entries (4), each: key and value (16) |
 //! | 3 | GPT deltas | their number (4), each: its length (4) and the delta |
-//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4); since version 3 again (4), 2^32 - 1 for none |
+//! | 4 | target | partition (2), life, settled, FIB and GPT positions, room (8 each); since version 2 keys (8), shapes (4); since version 3 again (4), 2^32 - 1 for none, and the newest bits (8) |
 //! | 5 | report | partition (2), life, FIB, whole and GPT positions (8 each); since version 2 again (4); since version 3 wholes (4), what it has of a FIB and of a delta (24 each), sweep: number (4), position, digest (8 each); keys in the FIB, its capacity, keys shed (8 each) |
 //! | 6 | digest, since version 2 | partition (2), GPT position (8), digest (4) |
 //! | 7 | FIB piece, since version 3 | partition (2), position, keys, first (8 each), wrong (4), number of entries (4), each: key and value (16) |
@@ -119,7 +119,18 @@ impl Message {
                 }
                 out
             }
-            Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes, again }) => {
+            Self::Target(Target {
+                partition,
+                life,
+                settled,
+                fib,
+                gpt,
+                room,
+                keys,
+                shapes,
+                again,
+                newest,
+            }) => {
                 let mut out = start(kind::TARGET, version);
                 put_partition(&mut out, *partition);
                 put_words(&mut out, &[*life, settled.0, fib.0, gpt.0, *room]);
@@ -129,6 +140,7 @@ impl Message {
                 }
                 if version >= Version::REWINDS {
                     out.extend_from_slice(&again.unwrap_or(u32::MAX).to_le_bytes());
+                    put_words(&mut out, &[newest.0]);
                 }
                 out
             }
@@ -212,10 +224,15 @@ impl Message {
                 } else {
                     (0, 0)
                 };
-                let again =
-                    if version >= Version::REWINDS { u32::from_le_bytes(reader.take()?) } else { u32::MAX };
+                let (again, newest) = if version >= Version::REWINDS {
+                    let again = u32::from_le_bytes(reader.take()?);
+                    let [newest] = positions(reader)?;
+                    (again, newest)
+                } else {
+                    (u32::MAX, gpt)
+                };
                 let again = Some(again).filter(|again| *again != u32::MAX);
-                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes, again })
+                Self::Target(Target { partition, life, settled, fib, gpt, room, keys, shapes, again, newest })
             }
             kind::DIGEST if version >= Version::RESHAPES => {
                 let partition = partition(reader)?;

@@ -66,6 +66,9 @@ pub struct Target {
     /// [`Report::again`] of the report that this answers; `None` from nodes that speak a version below 3. A node that has begun
     /// anew since then ignores the target: its positions may be of entries that the log has lost.
     pub again: Option<u32>,
+    /// The last bits that the owner knows of: those that may not go out yet included. From nodes that speak a version below 3 the
+    /// same as `gpt`.
+    pub newest: Position,
 }
 
 /// The bits of a partition: whoever is at this position and has others has gone astray.

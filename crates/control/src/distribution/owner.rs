@@ -274,8 +274,8 @@ impl Owner {
                 let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
                 let again = Some(report.again);
-                let target =
-                    Target { partition, life, settled, fib: fib_target, gpt, room, keys, shapes, again };
+                let (fib, newest) = (fib_target, self.partition.gpt_position());
+                let target = Target { partition, life, settled, fib, gpt, room, keys, shapes, again, newest };
                 out.push((number, Message::Target(target)));
                 node.settled = Saying { upto: self.settled, at: now };
             }

@@ -109,6 +109,9 @@ struct Share {
     sweep: Sweep,
     /// Where it is to be, as it was last told in this life.
     target: Option<Target>,
+    /// The newest bits that there were when this node was first told of them in this life: it has not caught up before it has them.
+    /// The bits of a target alone may be older, while other nodes lack keys that newer ones name.
+    goal: Option<Position>,
     /// Whether it was there once in this life. While updates come, it always has a few before it.
     has_caught_up: bool,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
@@ -242,7 +245,9 @@ impl<T: Tables> Replica<T> {
     pub fn live(&mut self, life: u64) {
         if self.life != life {
             self.life = life;
-            self.shares.iter_mut().for_each(|share| (share.target, share.has_caught_up) = (None, false));
+            self.shares.iter_mut().for_each(|share| {
+                (share.target, share.goal, share.has_caught_up) = (None, None, false);
+            });
         }
     }
 
@@ -284,7 +289,8 @@ impl<T: Tables> Replica<T> {
         if let Some(share) = message.partition().and_then(|at| self.shares.get_mut(usize::from(at.0))) {
             // Bits older than a whole FIB may name this node for keys that have left before it.
             let is_there = |target: Target| {
-                share.fib >= target.fib && share.gpt >= target.gpt && target.settled >= share.whole
+                let goal = share.goal.unwrap_or_default().max(target.gpt);
+                share.fib >= target.fib && share.gpt >= goal && target.settled >= share.whole
             };
             share.has_caught_up = share.has_caught_up || share.target.is_some_and(is_there);
         }
@@ -566,6 +572,7 @@ impl<T: Tables> Replica<T> {
         }
         if target.life == life {
             // Another owner may not have come so far.
+            share.goal.get_or_insert(target.newest);
             let before = share.target.unwrap_or(*target);
             share.target = Some(Target {
                 settled: target.settled.max(before.settled),

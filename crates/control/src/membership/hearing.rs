@@ -90,7 +90,12 @@ impl Hearing {
 
     /// The newest report of a node.
     pub(super) fn report(&self, of: NodeId) -> Option<&HearingReport> {
-        self.heard.get(&of)?.reports.back().map(|(_, report)| report)
+        self.newest(of).map(|(_, report)| report)
+    }
+
+    /// The newest report of a node, and when it was received.
+    pub(super) fn newest(&self, of: NodeId) -> Option<(Duration, &HearingReport)> {
+        self.heard.get(&of)?.reports.back().map(|(at, report)| (*at, report))
     }
 
     /// Whether a witness confirms that it does not hear a node: all its reports of at least this time say so. A witness that sends

@@ -1,12 +1,13 @@
 //! A node's part in deciding who is alive.
 //!
-//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`.
+//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`. Who is suspended is in `unfit.rs`.
 
 use super::beat::{Beat, HearingReport};
 use super::fitness::Fitness;
 use super::hearing::Hearing;
 use super::pulses::{PULSE, PULSELESS, Pulses};
 use super::returning::Returning;
+use super::unfit::Fit;
 use super::view::View;
 use super::{BEAT, CONFIRM, CONTEST, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSPICION};
 use crate::engine::Revision;
@@ -39,7 +40,7 @@ pub struct Membership {
     revision: Option<Revision>,
     hearing: Hearing,
     pulses: Pulses,
-    fitness: Fitness,
+    pub(super) fit: Fit,
     last_poll: Duration,
     next_beat: Duration,
     last_beat: Duration,
@@ -64,7 +65,7 @@ impl Membership {
             revision,
             hearing: Hearing::default(),
             pulses: Pulses::new(me),
-            fitness: Fitness::FIT,
+            fit: Fit::default(),
             last_poll: now,
             next_beat: now,
             last_beat: Duration::ZERO,
@@ -75,6 +76,7 @@ impl Membership {
             returning: Returning::default(),
         };
         machine.give_everybody_time(now);
+        machine.fit.viewed(&machine.view, now);
         machine
     }
 
@@ -83,6 +85,11 @@ impl Membership {
     pub(crate) const fn holding_to(mut self, version: Version) -> Self {
         self.knows = version;
         self
+    }
+
+    /// The node.
+    pub(super) const fn me(&self) -> NodeId {
+        self.me
     }
 
     /// The view as this node knows it.
@@ -107,7 +114,7 @@ impl Membership {
 
     /// How fit this node is, to be sent with its heartbeats.
     pub const fn set_fitness(&mut self, fitness: Fitness) {
-        self.fitness = fitness;
+        self.fit.now = fitness;
     }
 
     /// The newest report of another node; `None` before the first.
@@ -133,6 +140,7 @@ impl Membership {
             self.life = life.max(self.life) + 1;
         }
         (self.view, self.revision, self.proposed) = (view, Some(revision), None);
+        self.fit.viewed(&self.view, now);
         if self.is_in() {
             self.returning.joined(now);
         } else if was_in {
@@ -160,12 +168,15 @@ impl Membership {
         // A node that did nothing for so long was stopped itself, and has heard nobody for that reason.
         if now >= self.last_poll + PAUSE {
             self.give_everybody_time(now);
+            self.fit.paused();
         }
         self.last_poll = now;
         let mut actions = Vec::new();
-        let refutes = self.refutes && now >= self.last_beat + REFUTE_EVERY;
+        let is_news = self.refutes || self.fit.now != self.fit.told;
+        let refutes = is_news && now >= self.last_beat + REFUTE_EVERY;
         if now >= self.next_beat || refutes {
             (self.next_beat, self.last_beat, self.refutes) = (now + BEAT, now, false);
+            self.fit.told = self.fit.now;
             actions.push(Action::Beat(self.beat(now)));
         }
         if now >= self.next_pulse {
@@ -193,7 +204,7 @@ impl Membership {
         let mut hears: NodeSet = self.hearing.set(now);
         hears.insert(self.me);
         let grants = self.witnesses(now).collect();
-        let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fitness, grants };
+        let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
         let is_understood = self.view.spoken() >= Version::WITNESSES;
         Beat { life: self.life, report: is_understood.then_some(report) }
     }
@@ -206,6 +217,13 @@ impl Membership {
 
     fn is_silent(&self, node: NodeId, life: u64, within: Duration, now: Duration) -> bool {
         self.hearing.is_silent(node, life, within, now)
+    }
+
+    /// The newest report of a member that this node hears, and when it was received.
+    pub(super) fn witness_report(&self, node: NodeId, now: Duration) -> Option<(Duration, &HearingReport)> {
+        let member = self.view.member(node)?;
+        let is_heard = self.hearing.hears(node, member.life, HEARING, now);
+        self.hearing.newest(node).filter(|_| is_heard)
     }
 
     /// The other members that this node hears: those whose reports count.
@@ -229,19 +247,22 @@ impl Membership {
                 .filter(|(node, life)| self.is_gone(*node, *life, now))
                 .map(|(node, _)| node)
                 .collect();
-            return (!gone.is_empty())
-                .then(|| gone.iter().fold(self.view.clone(), |view, node| view.without(*node)));
+            let next = gone.iter().fold(self.view.clone(), |view, node| view.without(*node));
+            let next = self.with_suspensions(next, now);
+            return (next.epoch() != self.view.epoch()).then(|| self.forgiving(next, now));
         }
+        let is_new = !self.returning.has_been_in();
         let joins = if self.view.member(self.me).is_some_and(|member| member.is_alive) {
             // The view has an earlier process under this number. The first view that a process knows may be replaced at once;
             // a process that was replaced itself waits until its successor is removed.
-            !self.returning.has_been_in()
+            is_new
         } else {
             let (members, mutual) = (self.others().count(), self.mutual(now).count());
             let all_gone = self.others().all(|(node, _)| self.pulses.is_missing(node, now));
             self.returning.may_join(members, mutual, now) || all_gone
         };
-        joins.then(|| self.view.with(self.me, self.life, self.knows))
+        let joined = || self.joined(self.view.with(self.me, self.life, self.knows), is_new, now);
+        joins.then(|| self.forgiving(joined(), now))
     }
 
     /// Whether a member is to be removed: this node does not hear it, and

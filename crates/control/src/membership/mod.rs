@@ -7,6 +7,8 @@
 //! node that was removed wrongly joins again.
 //!
 //! Why these rules, and why they cannot cycle: `docs/adr/0028-membership-by-witnesses.md`.
+//!
+//! A member that others hear and that cannot do its work is *suspended*: `docs/adr/0030-unfit-members-are-suspended.md`.
 
 mod beat;
 mod fitness;
@@ -15,7 +17,9 @@ mod machine;
 mod placement;
 mod pulses;
 mod returning;
+mod suspension;
 mod tenures;
+mod unfit;
 mod view;
 
 pub use beat::{Beat, HearingReport};
@@ -23,9 +27,11 @@ pub use fitness::{Fitness, Respect, Unfitness};
 pub use machine::{Action, Membership};
 pub use placement::{Placement, PlacementError, Standby};
 pub use pulses::{PULSE, PULSELESS};
-pub use returning::{CALM, HALF_HEARD};
+pub use returning::{CALM, HALF_HEARD, LONGEST_HOLD};
 pub use scalebricks_types::NodeSet;
+pub use suspension::Suspension;
 pub use tenures::Placed;
+pub use unfit::{FIT_HOLD, RESTARTS};
 pub use view::{Member, View, ViewError};
 
 use std::time::Duration;

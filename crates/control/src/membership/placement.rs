@@ -79,19 +79,21 @@ impl Placement {
         };
     }
 
-    /// Who takes a node's flows, of those alive that `can_be` heirs. Drained nodes take none while there are others; of a node that is alive
-    /// itself they never do, as it would only be the other way round next. `None` if nobody is there.
+    /// Who takes a node's flows, of those alive that `can_be` heirs: the standby, or all that are neither suspended nor drained. If there is no
+    /// such node, a drained one takes flows of dead and suspended nodes, and a suspended one those of the dead. Flows of a node
+    /// that is only drained stay where they are, as it would be the other way round next. `None` if nobody is there.
     pub fn heirs(&self, node: NodeId, view: &View, can_be: impl Fn(NodeId) -> bool) -> Option<Heirs> {
         let alive = || view.alive().filter(|other| *other != node && can_be(*other));
-        let willing = || alive().filter(|other| !self.is_drained(*other));
+        let able = || alive().filter(|other| view.is_able(*other));
+        let willing = || able().filter(|other| !self.is_drained(*other));
         if let Standby::One(one) = self.standby(node)
             && willing().any(|other| other == one)
         {
             return Heirs::new([one]).ok();
         }
-        let is_alive = view.member(node).is_some_and(|member| member.is_alive);
-        let last_resort = || Heirs::new(alive()).ok().filter(|_| !is_alive);
-        Heirs::new(willing()).ok().or_else(last_resort)
+        let drained = || Heirs::new(able()).ok().filter(|_| !view.is_able(node));
+        let suspended = || Heirs::new(alive()).ok().filter(|_| !view.is_alive(node));
+        Heirs::new(willing()).ok().or_else(drained).or_else(suspended)
     }
 
     /// The record as bytes: version `u16`, the number of drained nodes and each, the number of standbys and each pair, words
@@ -142,6 +144,7 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::membership::{Fitness, Suspension, Unfitness};
     use crate::version::Version;
     use proptest::prelude::*;
     use scalebricks_types::PartitionCount;
@@ -171,8 +174,21 @@ mod tests {
         placement.set_drained(node(2), true);
         assert_eq!(heirs(&placement, 1, &dead), Some(vec![0, 2, 3]), "drained ones rather than nobody");
         assert_eq!(heirs(&placement, 3, &dead), None, "drained ones do not pass flows round");
+        let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker));
+        let suspended = dead.with_suspended(node(3), unfit);
+        assert_eq!(
+            heirs(&placement, 3, &suspended),
+            Some(vec![0, 2]),
+            "drained ones rather than an unfit one"
+        );
+        assert_eq!(heirs(&placement, 1, &suspended), Some(vec![0, 2]));
+        let all_unfit =
+            [0, 2].iter().fold(suspended, |view, number| view.with_suspended(node(*number), unfit));
+        assert_eq!(heirs(&placement, 3, &all_unfit), None, "unfit ones do not pass flows round");
+        assert_eq!(heirs(&placement, 1, &all_unfit), Some(vec![0, 2, 3]), "unfit ones rather than nobody");
         placement.set_drained(node(3), false);
         assert_eq!(heirs(&placement, 1, &dead), Some(vec![3]));
+        assert_eq!(heirs(&placement, 1, &dead.with_suspended(node(3), unfit)), Some(vec![0, 2]));
         placement.set_standby(node(1), Standby::All);
         assert_eq!(placement.standby(node(1)), Standby::All);
     }

@@ -12,8 +12,8 @@ pub const HALF_HEARD: Duration = Duration::from_secs(60);
 /// removal must not bring a node back.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// The longest wait of a node that most members hear.
-const LONGEST_HOLD: Duration = Duration::from_secs(60);
+/// The longest wait of a node that most members hear, and of one that is fit again.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 /// Doublings of [`HALF_HEARD`] at the most: a wait of 64 minutes.
 const DOUBLINGS: u32 = 6;

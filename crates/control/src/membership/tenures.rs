@@ -1,9 +1,11 @@
 //! Which nodes take flows, and who takes the flows of those that do not: agreed in the view.
 //!
 //! A node's tenure is *closed* by the compare-and-set that declares it dead, or that follows the record which says that it is
-//! drained. The same change names its heirs. A node that is alive and not drained has an open tenure.
+//! drained. The same change names its heirs. So does the change that suspends a member. A node that is alive and neither drained nor
+//! suspended has an open tenure.
 
 use super::placement::Placement;
+use super::suspension::Suspensions;
 use super::view::View;
 use crate::engine::Revision;
 use crate::record::codec::{Reader, put_words};
@@ -17,17 +19,21 @@ use std::collections::BTreeSet;
 pub(super) struct Tenures {
     /// Nodes whose tenure is closed and that take no flows.
     closed: BTreeSet<NodeId>,
+    /// Who is suspended, and who was of late.
+    pub(super) suspensions: Suspensions,
     closures: Closures,
     /// The newest revision of the placement that tenures were closed or opened by.
     placed: u64,
 }
 
 impl Tenures {
-    /// The placement's revision (8 octets), the number of closed nodes (2) and each (1), ascending, and the closures.
+    /// The placement's revision (8 octets), the number of closed nodes (2) and each (1), ascending, what it says of
+    /// suspended nodes, and the closures.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         put_words(out, &[self.placed]);
         out.extend_from_slice(&(self.closed.len() as u16).to_le_bytes()); // at most 256
         out.extend(self.closed.iter().map(|node| node.get()));
+        self.suspensions.put(out);
         self.closures.put(out);
     }
 
@@ -47,11 +53,12 @@ impl Tenures {
             }
             closed.insert(node);
         }
+        let suspensions = Suspensions::take(reader)?;
         let closures = Closures::take(reader)?;
         if closures.newest() > Epoch::of_view(epoch) {
             return Err(reader.malformed("a closure is newer than the view"));
         }
-        Ok(Self { closed, closures, placed })
+        Ok(Self { closed, suspensions, closures, placed })
     }
 }
 
@@ -65,9 +72,9 @@ pub struct Placed<'a> {
 }
 
 impl View {
-    /// Whether a node takes flows: it is a member, alive, and its tenure is open.
+    /// Whether a node takes flows: it is a member, alive, not suspended, and its tenure is open.
     pub fn is_open(&self, node: NodeId) -> bool {
-        self.member(node).is_some_and(|member| member.is_alive) && !self.tenures.closed.contains(&node)
+        self.is_able(node) && !self.tenures.closed.contains(&node)
     }
 
     /// The closures of tenures, the newest at the end.
@@ -88,39 +95,34 @@ impl View {
         }
     }
 
-    /// The next view, in which the tenures are as lives and the placement have them: of nodes that are dead or drained closed,
-    /// with their heirs, and of all others open. `None` if they are so already, and while a member does not know of tenures.
+    /// The next view, in which the tenures are as lives, suspensions and the placement have them: of nodes that are dead, suspended or
+    /// drained closed, with their heirs, and of all others open. `None` if they are so already, and while a member does not know of
+    /// tenures.
     ///
-    /// `rests` says which dead nodes are to keep their flows for now, `can_be` which nodes the table can name. A node for which there is no
-    /// heir keeps its flows. A placement that is older than one that was acted on before changes nothing.
+    /// `can_be` says which nodes the table can name. A node for which there is no heir keeps its flows. A placement that is older than one that was acted on before changes nothing.
     #[must_use]
-    pub fn with_tenures(
-        &self,
-        placed: Placed<'_>,
-        rests: impl Fn(NodeId) -> bool,
-        can_be: impl Fn(NodeId) -> bool,
-    ) -> Option<Self> {
+    pub fn with_tenures(&self, placed: Placed<'_>, can_be: impl Fn(NodeId) -> bool) -> Option<Self> {
         let revision = placed.revision.map_or(0, |revision| revision.0);
         if self.spoken() < Version::TENURES || revision < self.tenures.placed {
             return None;
         }
         let mut tenures = self.tenures.clone();
         let mut ends = Vec::new();
-        for (node, member) in self.members() {
-            let is_drained = placed.placement.is_drained(node);
-            if member.is_alive && !is_drained {
+        for (node, _) in self.members() {
+            if self.is_able(node) && !placed.placement.is_drained(node) {
                 tenures.closed.remove(&node);
-            } else if !tenures.closed.contains(&node) && (member.is_alive || !rests(node)) {
+            } else if !tenures.closed.contains(&node) {
                 ends.push(node);
             }
         }
         let epoch = self.epoch.saturating_add(1);
         for node in ends {
             let Some(heirs) = placed.placement.heirs(node, self, &can_be) else { continue };
-            // A drained node is an heir where nobody else is left.
-            heirs.nodes().iter().for_each(|heir| {
+            // A drained or suspended node is an heir where nobody else is left.
+            for heir in heirs.nodes() {
                 tenures.closed.remove(heir);
-            });
+                tenures.suspensions.lift(*heir);
+            }
             if tenures.closures.add(Closure { node, epoch: Epoch::of_view(epoch), heirs }) {
                 tenures.closed.insert(node);
             }
@@ -154,7 +156,7 @@ mod tests {
 
     fn settled(view: &View, placement: &Placement, revision: u64) -> Option<View> {
         let placed = Placed { placement, revision: Some(Revision(revision)) };
-        view.with_tenures(placed, |_| false, |_| true)
+        view.with_tenures(placed, |_| true)
     }
 
     fn newest(view: &View) -> (NodeId, Vec<u8>) {
@@ -177,9 +179,14 @@ mod tests {
         let back = settled(&back, &nothing, 0).unwrap();
         assert_eq!(back.pins_in(node(2)), Some(Epoch::of_view(back.epoch())));
         assert_eq!(back.closures(), closed.closures(), "a return closes nothing");
-        let rests = Placed { placement: &nothing, revision: None };
-        assert_eq!(back.without(node(2)).with_tenures(rests, |_| true, |_| true), None);
-        assert_eq!(died.with_tenures(rests, |_| false, |_| false), None, "nobody can be an heir yet");
+        let again = settled(&back.without(node(2)), &nothing, 0).unwrap();
+        assert_eq!(
+            newest(&again),
+            (node(2), vec![0, 1, 3]),
+            "a second death moves its flows as the first did"
+        );
+        let placed = Placed { placement: &nothing, revision: None };
+        assert_eq!(died.with_tenures(placed, |_| false), None, "nobody can be an heir yet");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::tenures::Tenures;
 use crate::record::DecodeError;
 use crate::record::codec::{Reader, put_words};
-use crate::rendezvous;
 use crate::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::collections::BTreeMap;
@@ -79,6 +78,11 @@ impl View {
         self.members.iter().filter(|(_, member)| member.is_alive).map(|(node, _)| *node)
     }
 
+    /// Whether a node is a member and alive.
+    pub fn is_alive(&self, node: NodeId) -> bool {
+        self.member(node).is_some_and(|member| member.is_alive)
+    }
+
     /// Who owns a partition.
     pub fn owner(&self, partition: PartitionId) -> Option<NodeId> {
         self.owners.get(usize::from(partition.0)).copied().flatten()
@@ -93,17 +97,6 @@ impl View {
     /// What all understand who are alive, or may come back as they were: whoever is dead and was not forgotten.
     pub fn spoken(&self) -> Version {
         self.members.values().map(|member| member.knows).min().unwrap_or(Version::FIRST)
-    }
-
-    /// Who stands in for a node that died: answers for its addresses. All who know this view name the same, one of the living;
-    /// of several dead each may have another, and nobody else's changes when one more dies or comes back, but for what that one
-    /// has. `None` for a node that lives or was never there, and if nobody lives.
-    ///
-    /// The living node with the highest hash of both numbers: rendezvous hashing (Thaler and Ravishankar, 1998).
-    pub fn stand_in(&self, node: NodeId) -> Option<NodeId> {
-        let is_dead = self.member(node).is_some_and(|member| !member.is_alive);
-        let weight = |living: &NodeId| rendezvous::weight(u64::from(node.get()), *living);
-        self.alive().filter(|_| is_dead).max_by_key(weight)
     }
 
     /// The next view, without a node that does not come back as it was: what it knew counts no longer. If it comes back, it is a
@@ -132,7 +125,10 @@ impl View {
     fn changed(&self, node: NodeId, member: Member) -> Self {
         let mut next = self.clone();
         next.epoch += 1;
-        next.members.insert(node, member);
+        let before = next.members.insert(node, member);
+        if before.is_some_and(|before| before.is_alive && (before.life != member.life || !member.is_alive)) {
+            next.end_life(node);
+        }
         next.spread();
         next
     }
@@ -177,7 +173,7 @@ impl View {
     }
 
     /// The view as bytes: version `u16`, epoch, members (number, life, alive, version), owners (number or 256), words little-endian.
-    /// Version 2 has the tenures behind these. It is written from the first closure on, which software that knows no tenures never
+    /// Version 2 has the tenures behind these. It is written from the first closure, suspension or lapse on, which software that knows no tenures never
     /// sees: no tenure is closed while such software is a member.
     pub fn encode(&self) -> Vec<u8> {
         let version = if self.tenures == Tenures::default() { WITHOUT_TENURES } else { WITH_TENURES };
@@ -222,9 +218,12 @@ impl View {
             let owner = u16::from_le_bytes(reader.take()?);
             owners.push(u8::try_from(owner).ok().map(NodeId::new));
         }
-        let tenures =
+        let tenures: Tenures =
             if version == WITH_TENURES { Tenures::take(&mut reader, epoch)? } else { Tenures::default() };
-        if version == WITH_TENURES && tenures == Tenures::default() {
+        let is_alive = |node: &NodeId| members.get(node).is_some_and(|member: &Member| member.is_alive);
+        if let Some(node) = tenures.suspensions.nodes().find(|node| !is_alive(node)) {
+            Err(ViewError(format!("{node} is suspended, and is not a living member")))
+        } else if version == WITH_TENURES && tenures == Tenures::default() {
             Err(ViewError("it says that it has tenures, and has none".to_owned()))
         } else if reader.rest().is_empty() {
             Ok(Self { epoch, members, owners, tenures })

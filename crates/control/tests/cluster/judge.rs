@@ -113,7 +113,7 @@ impl World {
     fn tenures_are_settled(&self) -> bool {
         let Some((_, view)) = &self.record else { return false };
         let placed = Placed { placement: &self.placement.1, revision: Some(self.placement.0) };
-        let is_agreed = view.with_tenures(placed, |_| false, |node| self.shape().can_name(node)).is_none();
+        let is_agreed = view.with_tenures(placed, |node| self.shape().can_name(node)).is_none();
         let has = |log: &Log| {
             view.closures()
                 .iter()
@@ -138,6 +138,10 @@ impl World {
             self.placement.1.drained().filter(|node| self.members().contains(&usize::from(node.get())))
         {
             assert_eq!(self.keys_of(drained), 0, "{drained} is drained");
+        }
+        let Some((_, view)) = &self.record else { return };
+        for suspended in view.alive().filter(|node| !view.is_able(*node)) {
+            assert_eq!(self.keys_of(suspended), 0, "{suspended} is suspended");
         }
     }
 }

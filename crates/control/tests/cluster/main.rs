@@ -13,6 +13,7 @@ mod callers;
 mod common;
 mod driver;
 mod judge;
+mod unfit;
 mod world;
 
 use common::node;

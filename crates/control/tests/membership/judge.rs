@@ -1,7 +1,7 @@
 //! What is demanded of a world.
 
-use crate::world::{Change, NOTICED, World};
-use scalebricks_control::membership::PULSELESS;
+use crate::world::{Change, NOTICED, World, id};
+use scalebricks_control::membership::{HEARING, PULSELESS, Suspension};
 use std::time::Duration;
 
 impl World {
@@ -30,6 +30,36 @@ impl World {
         }
     }
 
+    /// A node is suspended only if it is unfit, others are not, and somebody is left.
+    pub fn judge_suspensions(&self, change: &Change) {
+        let Some((_, view)) = &self.record else { return };
+        for &suspended in &change.suspended {
+            let Some(suspension) = view.suspension(id(suspended)) else { continue };
+            assert!(!self.able().is_empty(), "{:?}: nobody is left without {suspended}", self.now);
+            let Suspension::Unfit(reasons) = suspension else { continue };
+            // It may have been fit since its last report, and others may be unfit since theirs.
+            let lately = |number: usize| self.now < self.nodes[number].fitness_since + HEARING * 2;
+            let node = &self.nodes[suspended];
+            let others = self.alive().into_iter().filter(|other| *other != suspended);
+            let others: Vec<usize> = others.collect();
+            for reason in reasons.reasons() {
+                assert!(node.fitness.has(reason) || lately(suspended), "{:?}: {suspended} is fit", self.now);
+                let better = others
+                    .iter()
+                    .filter(|other| lately(**other) || reason.is_better(self.nodes[**other].fitness))
+                    .count();
+                assert!(better * 2 >= others.len(), "{:?}: {suspended} is no worse than others", self.now);
+            }
+        }
+    }
+
+    /// How often a node was suspended, and how often that was lifted, since a time.
+    pub fn suspensions(&self, node: usize, since: Duration) -> (usize, usize) {
+        let changes = || self.changes.iter().filter(|change| change.at >= since);
+        let suspended = changes().filter(|change| change.suspended.contains(&node)).count();
+        (suspended, changes().filter(|change| change.lifted.contains(&node)).count())
+    }
+
     /// How often a node was removed, and how often it returned, since a time.
     pub fn count(&self, node: usize, since: Duration) -> (usize, usize) {
         let changes = || self.changes.iter().filter(|change| change.at >= since);
@@ -42,6 +72,8 @@ impl World {
         for node in 0..self.size() {
             let (removed, returned) = self.count(node, since);
             assert!(removed <= 1 && returned <= 1, "node {node} since {since:?}: {:#?}", self.changes);
+            let (suspended, lifted) = self.suspensions(node, since);
+            assert!(suspended <= 1 && lifted <= 1, "node {node} since {since:?}: {:#?}", self.changes);
         }
     }
 

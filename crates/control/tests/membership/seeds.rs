@@ -10,7 +10,7 @@ use std::time::Duration;
 const PHASE: u64 = 10;
 
 /// Between two changes of the cut: whoever waits for a minute has come in, or not.
-fn disturb(world: &mut World) {
+pub fn disturb(world: &mut World) {
     let nodes: Vec<usize> = (0..world.size()).collect();
     let picked: Vec<usize> = nodes.choose_multiple(&mut world.rng, 2).copied().collect();
     let (a, b) = (picked[0], picked[1]);

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::engine::Revision;
-use scalebricks_control::membership::{Action, Beat, Membership, View};
+use scalebricks_control::membership::{Action, Beat, Fitness, Membership, View};
 use scalebricks_types::{NodeId, PartitionCount};
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ pub struct Node {
     /// Whether it reaches the engine, and since when that is so.
     pub has_engine: bool,
     pub engine_since: Duration,
+    /// How fit it is, and since when.
+    pub fitness: Fitness,
+    pub fitness_since: Duration,
     listens: bool,
     /// What waits in its socket while it is frozen.
     socket: Vec<(usize, Beat)>,
@@ -47,6 +50,8 @@ pub struct Change {
     pub at: Duration,
     pub removed: Vec<usize>,
     pub joined: Vec<usize>,
+    pub suspended: Vec<usize>,
+    pub lifted: Vec<usize>,
 }
 
 pub struct World {
@@ -77,6 +82,8 @@ impl World {
                 steady_since: Duration::ZERO,
                 has_engine: true,
                 engine_since: Duration::ZERO,
+                fitness: Fitness::FIT,
+                fitness_since: Duration::ZERO,
                 listens: false,
                 socket: Vec::new(),
             })
@@ -170,6 +177,15 @@ impl World {
         }
     }
 
+    /// How fit a node is from now on, as its watch finds.
+    pub fn set_fitness(&mut self, number: usize, fitness: Fitness) {
+        let now = self.now;
+        let node = &mut self.nodes[number];
+        if node.fitness != fitness {
+            (node.fitness, node.fitness_since) = (fitness, now);
+        }
+    }
+
     pub fn heal(&mut self) {
         for a in 0..self.size() {
             (0..self.size()).for_each(|b| self.set_link(a, b, true));
@@ -210,7 +226,9 @@ impl World {
             self.read_socket(number);
         }
         let is_read = self.nodes[number].has_engine && self.rng.random_bool(0.5);
+        let fitness = self.nodes[number].fitness;
         let machine = self.nodes[number].machine.as_mut().unwrap();
+        machine.set_fitness(fitness);
         if let Some((revision, view)) = &self.record
             && is_read
             && machine.view().epoch() != view.epoch()
@@ -270,14 +288,24 @@ impl World {
             if !self.nodes[number].has_engine || current != expected {
                 continue;
             }
-            let before = self.alive();
+            let (before, able) = (self.alive(), self.able());
             self.record = Some((Revision(expected.map_or(1, |revision| revision.0 + 1)), view));
-            let after = self.alive();
+            let (after, still) = (self.alive(), self.able());
             let without =
                 |a: &[usize], b: &[usize]| a.iter().filter(|node| !b.contains(node)).copied().collect();
-            let change =
-                Change { at: now, removed: without(&before, &after), joined: without(&after, &before) };
+            let suspended = after
+                .iter()
+                .filter(|node| !still.contains(node) && (able.contains(node) || !before.contains(node)));
+            let lifted = still.iter().filter(|node| !able.contains(node) && before.contains(node));
+            let change = Change {
+                at: now,
+                removed: without(&before, &after),
+                joined: without(&after, &before),
+                suspended: suspended.copied().collect(),
+                lifted: lifted.copied().collect(),
+            };
             self.judge(&before, &change);
+            self.judge_suspensions(&change);
             self.changes.push(change);
         }
     }
@@ -285,6 +313,19 @@ impl World {
     pub fn alive(&self) -> Vec<usize> {
         let view = self.record.as_ref().map(|(_, view)| view);
         view.into_iter().flat_map(View::alive).map(|node| usize::from(node.get())).collect()
+    }
+
+    /// Members that are alive and not suspended.
+    pub fn able(&self) -> Vec<usize> {
+        let Some((_, view)) = &self.record else { return Vec::new() };
+        let able = view.alive().filter(|node| view.is_able(*node));
+        able.map(|node| usize::from(node.get())).collect()
+    }
+
+    /// Members that are alive and suspended.
+    pub fn suspended(&self) -> Vec<usize> {
+        let able = self.able();
+        self.alive().into_iter().filter(|node| !able.contains(node)).collect()
     }
 
     pub fn machine(&self, number: usize) -> &Membership {

@@ -37,7 +37,7 @@ pub const PROBE_BYTES: usize = TAGGED + 8;
 pub const FRAME_BYTES: usize = ethernet::HEADER_LEN + PROBE_BYTES;
 
 /// Octets under the tag.
-const TAGGED: usize = 144;
+pub const TAGGED: usize = 144;
 
 /// Whether a probe asks or answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,51 @@ pub struct Probe {
     pub grants: NodeSet,
 }
 
+impl Probe {
+    /// The octets under the tag.
+    pub fn encode(&self) -> [u8; TAGGED] {
+        let mut out = [0; TAGGED];
+        let kind = match self.kind {
+            Kind::Probe => 1,
+            Kind::Echo => 2,
+        };
+        let head = u64::from_le_bytes([VERSION, kind, self.from.get(), self.to.get(), 0, 0, 0, 0]);
+        let numbers = [head, self.life, self.epoch, self.stamp, self.answers, self.answers_life];
+        let sets = [self.hears, self.reaches, self.grants].map(|set| set.words());
+        let words = numbers.iter().chain(sets.iter().flatten());
+        for (place, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        out
+    }
+
+    /// The probe in octets whose tag is right; `None` for another version, an unknown kind, or octets that are to be 0 and are not.
+    pub fn decode(tagged: &[u8; TAGGED]) -> Option<Self> {
+        let words = tagged.as_chunks::<8>().0;
+        let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+        let set = |at: usize| NodeSet::from_words([word(at), word(at + 1), word(at + 2), word(at + 3)]);
+        let [VERSION, kind, from, to, 0, 0, 0, 0] = word(0).to_le_bytes() else { return None };
+        let kind = match kind {
+            1 => Kind::Probe,
+            2 => Kind::Echo,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            from: NodeId::new(from),
+            to: NodeId::new(to),
+            life: word(1),
+            epoch: word(2),
+            stamp: word(3),
+            answers: word(4),
+            answers_life: word(5),
+            hears: set(6),
+            reaches: set(10),
+            grants: set(14),
+        })
+    }
+}
+
 /// Writes and verifies tags.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeKey(KeyHasher);
@@ -90,18 +135,8 @@ impl ProbeKey {
     /// The probe as it stands behind the Ethernet header. Cost: about 20 `SipHash` rounds.
     pub fn encode(&self, probe: &Probe) -> [u8; PROBE_BYTES] {
         let mut out = [0; PROBE_BYTES];
-        let kind = match probe.kind {
-            Kind::Probe => 1,
-            Kind::Echo => 2,
-        };
-        let head = u64::from_le_bytes([VERSION, kind, probe.from.get(), probe.to.get(), 0, 0, 0, 0]);
-        let numbers = [head, probe.life, probe.epoch, probe.stamp, probe.answers, probe.answers_life];
-        let sets = [probe.hears, probe.reaches, probe.grants].map(|set| set.words());
-        let words = numbers.iter().chain(sets.iter().flatten());
-        for (place, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-            *place = word.to_le_bytes();
-        }
         let (tagged, tag) = out.split_at_mut(TAGGED);
+        tagged.copy_from_slice(&probe.encode());
         tag.copy_from_slice(&self.0.hash_bytes(tagged).get().to_le_bytes());
         out
     }
@@ -114,28 +149,7 @@ impl ProbeKey {
         if self.0.hash_bytes(tagged).get().to_le_bytes() != tag {
             return None;
         }
-        let (words, []) = tagged.as_chunks::<8>() else { return None };
-        let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
-        let set = |at: usize| NodeSet::from_words([word(at), word(at + 1), word(at + 2), word(at + 3)]);
-        let [VERSION, kind, from, to, 0, 0, 0, 0] = word(0).to_le_bytes() else { return None };
-        let kind = match kind {
-            1 => Kind::Probe,
-            2 => Kind::Echo,
-            _ => return None,
-        };
-        Some(Probe {
-            kind,
-            from: NodeId::new(from),
-            to: NodeId::new(to),
-            life: word(1),
-            epoch: word(2),
-            stamp: word(3),
-            answers: word(4),
-            answers_life: word(5),
-            hears: set(6),
-            reaches: set(10),
-            grants: set(14),
-        })
+        Probe::decode(tagged.first_chunk()?)
     }
 
     /// The whole frame; `source` is the sender's own address on the fabric.

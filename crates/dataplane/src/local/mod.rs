@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`config`] | links, routes, limits |
 //! | `neighbour`, `neighbours` | who is on the links: asked, believed for a while, asked again |
+//! | `monitor` | whether any next hop of a link still answers |
 //! | `arp`, `nd` | the questions and answers of IPv4 and IPv6 |
 //! | `claims` | which addresses the node answers for: its own, and those of nodes that died |
 //! | `answers` | ICMP echo and GTP-U path management for the node's own addresses |
@@ -23,6 +24,7 @@ mod claims;
 pub mod config;
 mod layout;
 mod link;
+mod monitor;
 mod nd;
 mod neighbour;
 mod neighbours;
@@ -33,17 +35,19 @@ mod unknown;
 
 pub use claims::{Claims, StandIn};
 pub use config::{Interface, LocalConfig, LocalConfigError, LocalLimits, Rate, Route};
+pub use monitor::Silence;
 pub use neighbour::{Neighbour, NeighbourState};
-pub use outbox::Outbox;
+pub use outbox::{FrameKind, Held, Outbox};
 pub use stats::LocalStats;
 
 use crate::adjacency::{Adjacencies, NextHop};
 use crate::fabric_mac::OutputPort;
 use crate::lease::Lease;
+use crate::reason::DropReason;
 use claims::Claimed;
 use layout::Layout;
 use link::Link;
-use neighbours::{Hold, Key, Neighbours, Question};
+use neighbours::{Fate, Hold, Key, Neighbours, Question, Waiting};
 use rate::{Bucket, PeerBuckets};
 use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use scalebricks_wire::{MacAddr, parse_frame};
@@ -135,9 +139,7 @@ impl Local {
         let layout = Layout::new(&config.routes, &config.base_stations, &links);
         let limits = config.limits;
         let mut neighbours = Neighbours::new(limits);
-        for wanted in layout.wanted() {
-            neighbours.pin(wanted, now);
-        }
+        neighbours.pin(&layout.wanted(), now);
         let mut made = Self {
             adjacencies: Arc::new(layout.snapshot(&neighbours)),
             links,
@@ -208,30 +210,44 @@ impl Local {
     }
 
     /// Takes a finished frame whose next hop is not resolved; its destination MAC address is to be filled in. Holds
-    /// it, asks, and sends it when the answer comes; drops it by name if none comes.
+    /// it, asks, and sends it when the answer comes. If none comes, it is [lost](Outbox::drain_lost).
     pub fn hold(
         &mut self,
         port: OutputPort,
         next_hop: IpAddr,
         frame: &[u8],
+        kind: FrameKind,
         now: Duration,
         out: &mut Outbox,
-    ) {
+    ) -> Held {
         self.now = now;
-        self.send_to(port, next_hop, frame, out);
+        let held = self.send_to(port, next_hop, frame, kind, out);
         self.publish();
+        held
     }
 
     /// Does what is due: announces own addresses, asks for neighbours and gives them up, makes a new snapshot.
     pub fn poll(&mut self, now: Duration, out: &mut Outbox) {
         self.now = now;
         self.announce(out);
+        // First, for who does not answer them has its turn now.
+        if !out.is_full() {
+            for question in self.neighbours.checks(now, &mut self.stats) {
+                self.ask(question, out);
+            }
+        }
         while !out.is_full()
             && let Some(question) = self.neighbours.next_question(now, &mut self.stats)
         {
             self.ask(question, out);
         }
+        self.neighbours.bury(out);
         self.publish();
+    }
+
+    /// Whether the next hops of an outside link are silent. A link none of whose next hops ever answered is not.
+    pub const fn silence(&self, port: OutputPort) -> Option<&Silence> {
+        self.neighbours.silence(port)
     }
 
     /// When [`Local::poll`] has something to do; in the past if it has now.
@@ -281,7 +297,9 @@ impl Local {
         let frame = [&ethernet::header(next_hop.mac(), link.mac, ethertype), packet].concat();
         match next_hop {
             NextHop::Via(_) => self.push(port, frame, out),
-            NextHop::Ask(neighbour) => self.send_to(port, neighbour, &frame, out),
+            NextHop::Ask(neighbour) => {
+                self.send_to(port, neighbour, &frame, FrameKind::Other, out) == Held::Taken
+            }
             NextHop::NoRoute => {
                 self.stats.dropped_no_route += 1;
                 false
@@ -289,11 +307,18 @@ impl Local {
         }
     }
 
-    /// Sends a frame to a neighbour, or holds it; `false` if the neighbour cannot be.
-    fn send_to(&mut self, port: OutputPort, neighbour: IpAddr, frame: &[u8], out: &mut Outbox) -> bool {
+    /// Sends a frame to a neighbour, or holds it.
+    fn send_to(
+        &mut self,
+        port: OutputPort,
+        neighbour: IpAddr,
+        frame: &[u8],
+        kind: FrameKind,
+        out: &mut Outbox,
+    ) -> Held {
         if frame.len() < ethernet::HEADER_LEN {
             self.stats.dropped_malformed += 1;
-            return false;
+            return Held::Dropped(DropReason::Truncated);
         }
         let (link, key) = (self.link(port), (port as u8, neighbour));
         let is_on_link = match neighbour {
@@ -303,21 +328,26 @@ impl Local {
         let is_own = self.claimed.holds(port, neighbour);
         if !is_on_link || is_own || !config::is_host(neighbour) || !self.layout.may_be_neighbour(key) {
             self.stats.dropped_no_route += 1;
-            return false;
+            return Held::Dropped(DropReason::NoRoute);
         }
-        match self.neighbours.hold(key, frame, self.now, &mut self.stats) {
-            Hold::Send(mac) => {
+        let Hold { fate, asks } = self.neighbours.hold(key, frame, kind, self.now, &mut self.stats);
+        if asks {
+            self.ask(Question { key, mac: None }, out);
+        }
+        self.neighbours.bury(out);
+        match fate {
+            Fate::Send(mac) => {
                 self.stats.sent_at_once += 1;
-                self.push_to(port, mac, frame.to_vec(), out);
+                self.push_to(port, mac, (frame.to_vec(), kind), out);
+                Held::Taken
             }
-            Hold::Ask => self.ask(Question { key, mac: None }, out),
-            Hold::Done => {}
+            Fate::Waits => Held::Taken,
+            Fate::Lost => Held::Dropped(DropReason::Unresolved),
         }
-        true
     }
 
     /// Sends frames that were held for a neighbour.
-    fn send_held(&mut self, key: Key, frames: VecDeque<Vec<u8>>, out: &mut Outbox) {
+    fn send_held(&mut self, key: Key, frames: VecDeque<Waiting>, out: &mut Outbox) {
         let (Some(mac), Some(link)) = (self.neighbours.mac(&key), self.links.get(usize::from(key.0))) else {
             return;
         };
@@ -333,12 +363,20 @@ impl Local {
         }
     }
 
-    fn push_to(&mut self, port: OutputPort, mac: MacAddr, mut frame: Vec<u8>, out: &mut Outbox) -> bool {
-        ethernet::set_destination(&mut frame, mac) && self.push(port, frame, out)
+    fn push_to(&mut self, port: OutputPort, mac: MacAddr, frame: Waiting, out: &mut Outbox) -> bool {
+        let (mut frame, kind) = frame;
+        if out.is_full() {
+            self.stats.dropped_outbox_full += 1;
+            out.lose(frame, kind, DropReason::SlowPathFull);
+            return false;
+        }
+        // What is held has an Ethernet header.
+        ethernet::set_destination(&mut frame, mac) && out.push(port, frame, kind)
     }
 
+    /// Sends a message of the node itself.
     fn push(&mut self, port: OutputPort, frame: Vec<u8>, out: &mut Outbox) -> bool {
-        let fits = out.push(port, frame);
+        let fits = out.push(port, frame, FrameKind::Other);
         self.stats.dropped_outbox_full += u64::from(!fits);
         fits
     }

@@ -11,6 +11,7 @@
 //! These are the states of RFC 4861 §7.3.2, for ARP too, without DELAY: nothing is learnt from the packets that pass,
 //! so nothing is waited for. In Reachable, Stale and Probe the MAC address is used.
 
+use super::neighbours::Waiting;
 use scalebricks_wire::MacAddr;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -108,7 +109,12 @@ pub(super) struct Entry {
     /// When a packet last had to be held for it.
     pub(super) wanted: Duration,
     /// Frames that wait for it, oldest first.
-    pub(super) held: VecDeque<Vec<u8>>,
+    pub(super) held: VecDeque<Waiting>,
+    /// The MAC address it had last.
+    pub(super) last_mac: Option<MacAddr>,
+    /// When the [monitor](super::monitor) last asked it alone, and how often it did since it last answered.
+    pub(super) checked: Option<Duration>,
+    pub(super) unanswered: u8,
     asked: u8,
     last_ask: Option<Duration>,
     backoff: Duration,
@@ -124,6 +130,9 @@ impl Entry {
             due: now,
             wanted: now,
             held: VecDeque::new(),
+            last_mac: None,
+            checked: None,
+            unanswered: 0,
             asked: 0,
             last_ask: None,
             backoff: ASK_INTERVAL,
@@ -199,6 +208,8 @@ impl Entry {
         if said == Said::Answer && self.is_awaiting(now) && (is_same || self.mac.is_none()) {
             self.state = NeighbourState::Reachable;
             self.mac = Some(mac);
+            self.last_mac = Some(mac);
+            self.unanswered = 0;
             self.since = now;
             self.due = now.saturating_add(lifetime);
             return if is_same { Learnt::Confirmed } else { Learnt::Address { moved: false } };
@@ -212,6 +223,7 @@ impl Entry {
             (Said::Hint, _) if moved => {}
             _ => {
                 self.mac = Some(mac);
+                self.last_mac = Some(mac);
                 self.doubt(now);
                 return Learnt::Address { moved };
             }
@@ -219,16 +231,36 @@ impl Entry {
         Learnt::Nothing
     }
 
+    /// Whether it answered at this moment.
+    pub(super) fn answered_at(&self, now: Duration) -> bool {
+        self.state == NeighbourState::Reachable && self.since == now
+    }
+
+    /// The monitor asks it alone.
+    pub(super) const fn check(&mut self, now: Duration) {
+        self.checked = Some(now);
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+
+    /// It stopped answering: its MAC address is not used any longer, and all are asked for it, no more than once a second.
+    pub(super) fn lose(&mut self, now: Duration) {
+        self.doubt(now);
+        self.state = NeighbourState::Incomplete;
+        self.mac = None;
+        self.asked = 0;
+    }
+
     /// To be probed soon; whatever is said, no more than once a second.
-    fn doubt(&mut self, now: Duration) {
+    pub(super) fn doubt(&mut self, now: Duration) {
         self.state = NeighbourState::Stale;
         self.due = self.last_ask.map_or(now, |at| at.saturating_add(ASK_INTERVAL).max(now));
     }
 
     fn is_awaiting(&self, now: Duration) -> bool {
         use NeighbourState::{Incomplete, Missing, Probe};
-        let asked_lately = self.last_ask.is_some_and(|at| at.saturating_add(ANSWER_WINDOW) >= now);
-        matches!(self.state, Incomplete | Probe | Missing) && asked_lately
+        let is_recent = |at: Option<Duration>| at.is_some_and(|at| at.saturating_add(ANSWER_WINDOW) >= now);
+        let is_asked = matches!(self.state, Incomplete | Probe | Missing) && is_recent(self.last_ask);
+        is_asked || is_recent(self.checked)
     }
 }
 

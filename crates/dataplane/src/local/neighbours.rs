@@ -2,9 +2,13 @@
 
 use super::Occupancy;
 use super::config::LocalLimits;
+use super::monitor::{Monitor, Silence};
 use super::neighbour::{Entry, Learnt, NeighbourState, REACHABLE, Said, Turn};
+use super::outbox::{FrameKind, Outbox};
 use super::rate::Bucket;
 use super::stats::LocalStats;
+use crate::fabric_mac::OutputPort;
+use crate::reason::DropReason;
 use scalebricks_wire::MacAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -13,15 +17,26 @@ use std::time::Duration;
 /// A neighbour: the number of its link, its address.
 pub(super) type Key = (u8, IpAddr);
 
+/// A frame that waits for a neighbour, with its destination to be filled in.
+pub(super) type Waiting = (Vec<u8>, FrameKind);
+
 /// What became of a frame that needs a neighbour's MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum Fate {
     /// The address is known: send it.
     Send(MacAddr),
-    /// It waits, or is dropped and counted.
-    Done,
-    /// As [`Hold::Done`], and the neighbour is to be asked for.
-    Ask,
+    /// It waits.
+    Waits,
+    /// It is counted, and dropped.
+    Lost,
+}
+
+/// The same, and what is to be done beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) fate: Fate,
+    /// Whether the neighbour is to be asked for.
+    pub(super) asks: bool,
 }
 
 /// Whom to ask: the neighbour alone at its MAC address, or all.
@@ -34,12 +49,16 @@ pub(super) struct Question {
 /// The neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    entries: BTreeMap<Key, Entry>,
+    pub(super) entries: BTreeMap<Key, Entry>,
     /// When whose turn is; those that are wanted always apart, for they wait for tokens of their own.
-    turns: [BTreeSet<(Duration, Key)>; 2],
+    pub(super) turns: [BTreeSet<(Duration, Key)>; 2],
     learnt: usize,
     held_frames: usize,
     held_bytes: usize,
+    /// Frames that were held and will not be sent, until somebody takes them.
+    dead: Vec<Waiting>,
+    /// By [`OutputPort`].
+    pub(super) monitors: [Monitor; 2],
     limits: LocalLimits,
     asks: Bucket,
     demand_asks: Bucket,
@@ -56,6 +75,8 @@ impl Neighbours {
             learnt: 0,
             held_frames: 0,
             held_bytes: 0,
+            dead: Vec::new(),
+            monitors: Default::default(),
             limits,
             asks: Bucket::new(limits.asks),
             demand_asks: Bucket::new(limits.demand_asks),
@@ -64,10 +85,28 @@ impl Neighbours {
         }
     }
 
-    /// Wants this neighbour always.
-    pub(super) fn pin(&mut self, key: Key, now: Duration) {
-        if !self.entries.contains_key(&key) {
-            self.insert(key, Entry::new(true, now));
+    /// Wants these neighbours always, and watches whether they are there.
+    pub(super) fn pin(&mut self, keys: &BTreeSet<Key>, now: Duration) {
+        for key in keys {
+            if !self.entries.contains_key(key) {
+                self.insert(*key, Entry::new(true, now));
+            }
+        }
+        self.monitors = OutputPort::ALL.map(|port| {
+            let on_link = keys.iter().filter(|(link, _)| *link == port as u8);
+            Monitor::new(on_link.map(|(_, address)| *address).collect(), now)
+        });
+    }
+
+    /// Whether the next hops of a link are silent.
+    pub(super) const fn silence(&self, port: OutputPort) -> Option<&Silence> {
+        self.monitors[port as usize].silence()
+    }
+
+    /// Gives the packets among the frames that will not be sent to whoever counts them.
+    pub(super) fn bury(&mut self, out: &mut Outbox) {
+        for (frame, kind) in self.dead.drain(..) {
+            out.lose(frame, kind, DropReason::Unresolved);
         }
     }
 
@@ -82,14 +121,22 @@ impl Neighbours {
     }
 
     /// Holds a frame for a neighbour, unless its MAC address is known.
-    pub(super) fn hold(&mut self, key: Key, frame: &[u8], now: Duration, stats: &mut LocalStats) -> Hold {
+    pub(super) fn hold(
+        &mut self,
+        key: Key,
+        frame: &[u8],
+        kind: FrameKind,
+        now: Duration,
+        stats: &mut LocalStats,
+    ) -> Hold {
+        const LOST: Hold = Hold { fate: Fate::Lost, asks: false };
         if !self.entries.contains_key(&key) && !self.learn(key, now, stats) {
-            return Hold::Done;
+            return LOST;
         }
-        let Some(entry) = self.entries.get_mut(&key) else { return Hold::Done };
+        let Some(entry) = self.entries.get_mut(&key) else { return LOST };
         entry.wanted = now;
         if let Some(mac) = entry.mac {
-            return Hold::Send(mac);
+            return Hold { fate: Fate::Send(mac), asks: false };
         }
         let asks = entry.is_worth_asking(now) && self.demand_asks.take(now);
         if asks {
@@ -97,12 +144,13 @@ impl Neighbours {
             entry.ask_now(now);
             reschedule(&mut self.turns, key, entry, before);
         }
-        if entry.state == NeighbourState::Missing {
+        let is_kept = if entry.state == NeighbourState::Missing {
             stats.dropped_missing += 1;
+            false
         } else {
-            self.keep(key, frame, stats);
-        }
-        if asks { Hold::Ask } else { Hold::Done }
+            self.keep(key, frame, kind, stats)
+        };
+        Hold { fate: if is_kept { Fate::Waits } else { Fate::Lost }, asks }
     }
 
     /// Makes room for a neighbour that a packet goes to, if it may be asked for.
@@ -122,24 +170,27 @@ impl Neighbours {
         true
     }
 
-    fn keep(&mut self, key: Key, frame: &[u8], stats: &mut LocalStats) {
-        let Some(entry) = self.entries.get_mut(&key) else { return };
+    /// Whether there is room for a frame, in which it is put.
+    fn keep(&mut self, key: Key, frame: &[u8], kind: FrameKind, stats: &mut LocalStats) -> bool {
+        let Some(entry) = self.entries.get_mut(&key) else { return false };
         while entry.held.len() >= self.limits.held_a_neighbour.max(1)
             && let Some(oldest) = entry.held.pop_front()
         {
             self.held_frames -= 1;
-            self.held_bytes -= oldest.len();
+            self.held_bytes -= oldest.0.len();
+            self.dead.push(oldest);
             stats.dropped_held_replaced += 1;
         }
         let bytes = self.held_bytes.saturating_add(frame.len());
         if self.held_frames >= self.limits.held_frames || bytes > self.limits.held_bytes {
             stats.dropped_held_full += 1;
-            return;
+            return false;
         }
-        entry.held.push_back(frame.to_vec());
+        entry.held.push_back((frame.to_vec(), kind));
         self.held_frames += 1;
         self.held_bytes = bytes;
         stats.held += 1;
+        true
     }
 
     /// Takes in what was said of a neighbour's MAC address. Returns the frames that waited for it.
@@ -150,7 +201,7 @@ impl Neighbours {
         said: Said,
         now: Duration,
         stats: &mut LocalStats,
-    ) -> VecDeque<Vec<u8>> {
+    ) -> VecDeque<Waiting> {
         let lifetime = self.lifetime();
         let Some(entry) = self.entries.get_mut(&key) else {
             // Everybody's requests and announcements are heard; only answers are suspicious.
@@ -160,6 +211,9 @@ impl Neighbours {
         let before = entry.due;
         let learnt = entry.hear(mac, said, lifetime, now);
         reschedule(&mut self.turns, key, entry, before);
+        if entry.is_pinned && said == Said::Answer && entry.answered_at(now) {
+            self.monitors[usize::from(key.0 & 1)].heard(now);
+        }
         match learnt {
             Learnt::Address { moved } => {
                 self.is_changed = true;
@@ -189,8 +243,8 @@ impl Neighbours {
                     None
                 }
                 Turn::GiveUp => {
-                    let lost = if is_pinned { self.release(key).len() as u64 } else { self.remove(key) };
-                    stats.dropped_held_unanswered += lost;
+                    stats.dropped_held_unanswered +=
+                        if is_pinned { self.kill(key) } else { self.remove(key) };
                     continue;
                 }
             };
@@ -213,7 +267,8 @@ impl Neighbours {
     pub(super) fn next_deadline(&self) -> Duration {
         let first = |set: &BTreeSet<(Duration, Key)>| set.first().map_or(Duration::MAX, |(due, _)| *due);
         let [learnt, pinned] = &self.turns;
-        first(learnt).min(first(pinned).max(self.asks.next()))
+        let checks = self.monitors.iter().map(Monitor::due).min().unwrap_or(Duration::MAX);
+        first(learnt).min(first(pinned).max(self.asks.next())).min(checks)
     }
 
     /// How long an answer is believed: [`REACHABLE`], a quarter more or less.
@@ -230,9 +285,17 @@ impl Neighbours {
         self.entries.insert(key, entry);
     }
 
+    /// Gives up the frames that wait for a neighbour; returns how many they are.
+    fn kill(&mut self, key: Key) -> u64 {
+        let waiting = self.release(key);
+        let count = waiting.len() as u64;
+        self.dead.extend(waiting);
+        count
+    }
+
     /// Forgets a neighbour; returns how many frames waited for it.
     fn remove(&mut self, key: Key) -> u64 {
-        let waiting = self.release(key).len() as u64;
+        let waiting = self.kill(key);
         if let Some(entry) = self.entries.remove(&key) {
             self.turns[usize::from(entry.is_pinned)].remove(&(entry.due, key));
             self.learnt -= usize::from(!entry.is_pinned);
@@ -241,11 +304,11 @@ impl Neighbours {
         waiting
     }
 
-    fn release(&mut self, key: Key) -> VecDeque<Vec<u8>> {
+    fn release(&mut self, key: Key) -> VecDeque<Waiting> {
         let held =
             self.entries.get_mut(&key).map(|entry| std::mem::take(&mut entry.held)).unwrap_or_default();
         self.held_frames -= held.len();
-        self.held_bytes -= held.iter().map(Vec::len).sum::<usize>();
+        self.held_bytes -= held.iter().map(|(frame, _)| frame.len()).sum::<usize>();
         held
     }
 
@@ -255,7 +318,12 @@ impl Neighbours {
     }
 }
 
-fn reschedule(turns: &mut [BTreeSet<(Duration, Key)>; 2], key: Key, entry: &Entry, before: Duration) {
+pub(super) fn reschedule(
+    turns: &mut [BTreeSet<(Duration, Key)>; 2],
+    key: Key,
+    entry: &Entry,
+    before: Duration,
+) {
     if before != entry.due {
         let turns = &mut turns[usize::from(entry.is_pinned)];
         turns.remove(&(before, key));

@@ -94,6 +94,10 @@ counters! {
     addresses_taken_over,
     /// Those that it left to others again.
     addresses_let_go,
+    /// Questions to next hops alone whether they are still there.
+    next_hops_checked,
+    /// Times that all next hops of a link fell silent.
+    links_silent,
     /// Neighbours that stopped answering.
     neighbours_lost,
     /// Neighbours whose MAC address changed.

@@ -117,6 +117,25 @@ fn another_node_in_between_takes_over_when_one_fails() {
 }
 
 #[test]
+fn a_node_in_between_sends_directly_even_when_it_goes_round_itself() {
+    let mut rig = settled(Architecture::ScaleBricks, 5);
+    rig.cut(&both(0, 1));
+    rig.pass(DETECTED);
+    let (_, _, between) = rig.detours()[0];
+    rig.cut(&both(between, 1));
+    // For a moment it knows that its own way is broken, and node 0 does not.
+    for _ in 0..10 {
+        let outcome = rig.all_flows();
+        assert_eq!(
+            outcome.left.values().filter(|(_, hops)| *hops > 2).count(),
+            0,
+            "over a second node in between"
+        );
+    }
+    rig.all_arrive();
+}
+
+#[test]
 fn a_pair_that_fails_again_and_again_stays_gone_round() {
     let mut rig = settled(Architecture::ScaleBricks, 4);
     rig.cut(&both(0, 1));
@@ -149,11 +168,17 @@ fn a_lost_probe_changes_nothing() {
 #[test]
 fn a_node_that_was_stopped_does_not_take_its_own_silence_for_others() {
     let mut rig = settled(Architecture::ScaleBricks, 4);
-    rig.now += Duration::from_secs(20);
+    // One answers later than the others. That is no reason to go round it.
+    rig.slow = Some(1);
+    rig.pass(Duration::from_secs(2));
+    rig.stopped = Some(0);
+    rig.pass(Duration::from_secs(20));
+    rig.stopped = None;
     for _ in 0..200 {
         rig.turn(&mut Outcome::default());
         assert_eq!(rig.detours(), []);
     }
+    assert_eq!(rig.reaches(0).len(), 3);
 }
 
 #[test]

@@ -76,6 +76,10 @@ pub struct Rig {
     pub architecture: Architecture,
     pub now: Duration,
     pub turns: u32,
+    /// Its process is stopped.
+    pub stopped: Option<usize>,
+    /// It turns every 200 ms only.
+    pub slow: Option<usize>,
     pub next_id: u64,
 }
 
@@ -136,6 +140,8 @@ pub fn rig(architecture: Architecture, nodes: usize) -> Rig {
         architecture,
         now: Duration::from_secs(3),
         turns: 0,
+        stopped: None,
+        slow: None,
         next_id: 0,
     };
     for (id, port) in size.nodes().zip(switch.power_on(1_024)) {
@@ -177,8 +183,14 @@ impl Rig {
         self.now += TURN;
         self.turns += 1;
         for (at, (node, health)) in self.nodes.iter_mut().zip(&self.healths).enumerate() {
+            if self.stopped == Some(at) {
+                continue;
+            }
             if (self.turns + at as u32).is_multiple_of(REFRESH) {
                 health.refresh(self.now);
+            }
+            if self.slow == Some(at) && !self.turns.is_multiple_of(40) {
+                continue;
             }
             node.turn(self.now);
             outcome.dropped.extend(node.take_drops().iter().map(|drop| drop.reason));

@@ -12,7 +12,7 @@ use etherparse::{
 };
 use scalebricks_dataplane::OutputPort;
 use scalebricks_dataplane::local::{
-    Interface, Local, LocalConfig, LocalLimits, Neighbour, Outbox, Route, Taken,
+    FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Neighbour, Outbox, Route, Taken,
 };
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -118,8 +118,9 @@ impl Lab {
         self.local.receive(port, frame, self.now, &mut self.out)
     }
 
-    pub fn hold(&mut self, port: OutputPort, next_hop: impl Into<IpAddr>, frame: &[u8]) {
-        self.local.hold(port, next_hop.into(), frame, self.now, &mut self.out);
+    /// Gives the machine a packet to be held.
+    pub fn hold(&mut self, port: OutputPort, next_hop: impl Into<IpAddr>, frame: &[u8]) -> Held {
+        self.local.hold(port, next_hop.into(), frame, FrameKind::Packet, self.now, &mut self.out)
     }
 
     pub fn poll(&mut self) -> Sent {
@@ -145,7 +146,7 @@ impl Lab {
     }
 
     pub fn sent(&mut self) -> Sent {
-        self.out.drain().collect()
+        self.out.drain().map(|(port, frame, _)| (port, frame)).collect()
     }
 
     pub fn neighbour(&self, address: impl Into<IpAddr>) -> Option<Neighbour> {

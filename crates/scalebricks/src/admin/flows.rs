@@ -120,9 +120,10 @@ impl From<RefusedChanges> for FlowsError {
     fn from(refused: RefusedChanges) -> Self {
         let what = refused.to_string();
         match refused {
-            RefusedChanges::NodeNotAlive(_) | RefusedChanges::Drained(_) | RefusedChanges::NoKey => {
-                Self::Conflict(what)
-            }
+            RefusedChanges::NodeNotAlive(_)
+            | RefusedChanges::Drained(_)
+            | RefusedChanges::Suspended(..)
+            | RefusedChanges::NoKey => Self::Conflict(what),
             RefusedChanges::TooMany(_) => Self::TooMany(what),
             RefusedChanges::NodeFull(_) => Self::Full(what),
             RefusedChanges::Busy

@@ -1,6 +1,6 @@
 //! What the admin server asks of a running node.
 
-use super::model::{CaptureRequest, Stats, Status, Trace, TraceRequest};
+use super::model::{CaptureRequest, ReasonView, Stats, Status, Trace, TraceRequest};
 use scalebricks_dataplane::tap::Capture;
 
 /// What a running node says about itself. Called from the server's one thread: an answer must not take long, and
@@ -24,8 +24,13 @@ pub trait Inspect: Send + Sync + 'static {
     /// [`CaptureError`].
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError>;
 
-    /// Whether packets are forwarded: false while flows are loaded, and once the node drains.
+    /// Whether packets are forwarded: false while flows are loaded, while the node is unfit, and once it drains.
     fn is_ready(&self) -> bool;
+
+    /// Why not.
+    fn reasons(&self) -> Vec<ReasonView> {
+        Vec::new()
+    }
 }
 
 /// The frames of a running capture.

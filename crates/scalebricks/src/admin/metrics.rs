@@ -12,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
+use scalebricks_control::membership::Unfitness;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -130,6 +131,10 @@ impl Snapshot {
             .map(|state| (label("state", state.name()), Value::Whole(u64::from(state == status.state))));
         self.gauge("state", "1 for the state the node is in, 0 for the others.", states);
         self.gauge("ready", "Whether the node forwards packets.", one(u64::from(is_ready)));
+        let is_fit = |reason: &Unfitness| status.reasons.iter().all(|of| of.reason != reason.name());
+        let fit = Unfitness::ALL
+            .map(|reason| (label("reason", reason.name()), Value::Whole(u64::from(is_fit(&reason)))));
+        self.gauge("node_fit", "0 for each reason why the node is unfit, 1 for the others.", fit);
     }
 
     fn tables(&mut self, status: &Status) {
@@ -285,6 +290,11 @@ impl Snapshot {
             (vec![("port", port.to_owned()), ("state", state.to_owned())], count.into())
         });
         self.gauge("neighbours", "Next hops on the outside links.", neighbours);
+        let ways = ["direct", "relayed", "none"].map(|way| {
+            let count = status.fabric.iter().filter(|peer| peer.way() == way).count() as u64;
+            (label("way", way), count.into())
+        });
+        self.gauge("fabric_peers", "Other nodes, by the way frames take to them over the fabric.", ways);
     }
 }
 

@@ -17,12 +17,12 @@ pub use flow::{
     PinnedFlow,
 };
 pub use stats::{
-    ControlStats, FlowSums, LeaseView, MovedCountersView, NodeCounters, PeerView, PoolView, PortCounters,
-    Stats, WorkerStats,
+    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, NodeCounters, PeerView, PoolView,
+    PortCounters, Stats, WorkerStats, suspended_for,
 };
 pub use status::{
-    FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, Status, TableRole, TableView,
-    WorkerView,
+    FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView,
+    Status, TableRole, TableView, WorkerView,
 };
 pub use trace::{
     Dropped, FlowView, Hint, KeyView, Output, OutputKind, Step, Trace, TracePacket, TraceRequest,

@@ -4,6 +4,7 @@ use super::calling::Submission;
 use super::event::Event;
 use super::plane::ControlPlane;
 use scalebricks_control::calls::{CALL_CHANGES, Failure, Refusal};
+use scalebricks_control::membership::Suspension;
 use scalebricks_control::partition::{Outcome, Verdict, Void};
 use scalebricks_control::record::Change;
 use scalebricks_control::version::Version;
@@ -23,6 +24,9 @@ pub enum RefusedChanges {
     /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
     #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
     NotOpen(NodeId),
+    /// The node is alive, and cannot do its work.
+    #[error("{0} takes no flows ({1}): pin the flow to another, or try again later")]
+    Suspended(NodeId, Suspension),
     /// The table cannot name the node yet.
     #[error("the table has too few value bits for {0}, and is being given more; try again soon")]
     NotNamed(NodeId),
@@ -162,6 +166,9 @@ impl ControlPlane {
                 }
                 if placed.placement.is_drained(node) {
                     return Err(RefusedChanges::Drained(node));
+                }
+                if let Some(suspension) = view.suspension(node) {
+                    return Err(RefusedChanges::Suspended(node, suspension));
                 }
                 session.epoch = view.pins_in(node).ok_or(RefusedChanges::NotOpen(node))?;
                 if !shape.can_name(node) {

@@ -162,7 +162,11 @@ impl<T: Tables> Actor<T> {
     fn happened(&mut self, event: Event, now: Duration) {
         match event {
             Event::Pulsed(node) => self.agent.pulsed(node, now),
-            Event::Viewed(revision, view) => self.agent.viewed(revision, view, now),
+            Event::Viewed(revision, view) => {
+                let before = self.agent.membership().view().clone();
+                self.agent.viewed(revision, view, now);
+                self.tell_suspensions(&before);
+            }
             Event::Shaped(revision, shape) => self.agent.shaped(revision, shape),
             Event::Reshaped(partition) => self.agent.reshaped(partition),
             Event::Came(from, bytes) => self.came(from, &bytes, now),

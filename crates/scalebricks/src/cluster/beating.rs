@@ -2,7 +2,7 @@
 //!
 //! Beats are asked for by the one task that owns the agent. A death of a node with many flows keeps that task busy for longer than
 //! the others wait for a beat; so whoever has asked of late goes on beating beside it, for a while: a process that only
-//! is slow is not given up, one that stands still is. These beats report whom the process hears meanwhile.
+//! is slow is not given up, one that stands still is. These beats report whom the process hears meanwhile, and how fit it is.
 
 use super::inbox::Beats;
 use scalebricks_control::membership::{Beat, HearingReport};
@@ -52,9 +52,10 @@ impl Beating {
             let hears = request.received.hears(now);
             // Whoever is in another life since then may not be the one that the view has.
             let same = request.received.hears_since(request.asked, now);
+            let fitness = request.received.fitness();
             let report = request.beat.report.map(|report| {
                 let grants = report.grants.intersection(&same);
-                HearingReport { hears, grants, ..report }
+                HearingReport { hears, fitness, grants, ..report }
             });
             Beat { report, ..request.beat }
         })
@@ -64,11 +65,12 @@ impl Beating {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scalebricks_control::membership::{Fitness, Unfitness};
     use scalebricks_types::NodeId;
 
     /// A node that is busy reports whom it hears now, not whom it heard when it was asked.
     #[test]
-    fn who_is_busy_reports_whom_it_hears() {
+    fn who_is_busy_reports_whom_it_hears_and_how_fit_it_is() {
         let (events, _came) = tokio::sync::mpsc::channel(1);
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
         let (beating, start, node) = (Beating::default(), Instant::now(), NodeId::new(7));
@@ -78,7 +80,10 @@ mod tests {
         let overdue = beating.overdue(start + OVERDUE).unwrap().report.unwrap();
         assert!(!overdue.hears.contains(node) && overdue.epoch == 5);
         inbox.beat(node, Beat { life: 1, report: None });
-        assert!(beating.overdue(start + OVERDUE * 2).unwrap().report.unwrap().hears.contains(node));
+        let unfit = Fitness::FIT.with(Unfitness::RanLink);
+        inbox.beats.set_fitness(unfit);
+        let overdue = beating.overdue(start + OVERDUE * 2).unwrap().report.unwrap();
+        assert!(overdue.hears.contains(node) && overdue.fitness == unfit);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What comes from other nodes, on its way to the actor.
 
 use super::event::Event;
-use scalebricks_control::membership::{Beat, HEARING, HearingReport, NodeSet};
+use scalebricks_control::membership::{Beat, Fitness, HEARING, HearingReport, NodeSet};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,8 @@ pub struct Beats(Mutex<Received>);
 struct Received {
     new: BTreeMap<NodeId, Beat>,
     heard: BTreeMap<NodeId, Heard>,
+    /// How fit this node is, for its own beats.
+    fitness: Fitness,
 }
 
 /// The newest beat of a node.
@@ -49,6 +51,16 @@ pub(super) struct Granted {
 impl Beats {
     fn received(&self) -> MutexGuard<'_, Received> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
+    }
+
+    /// How fit this node is, from now on.
+    pub(super) fn set_fitness(&self, fitness: Fitness) {
+        self.received().fitness = fitness;
+    }
+
+    /// How fit this node is.
+    pub(super) fn fitness(&self) -> Fitness {
+        self.received().fitness
     }
 
     /// Those that came since the last call.

@@ -145,8 +145,8 @@ impl Keeping {
                 self.machine.granted(by, view.epoch(), at.saturating_sub(HEARING));
             }
         }
-        for Granted { by, report, since } in shared.beats.granted(Instant::now()) {
-            let since = since.saturating_duration_since(self.leasing.start);
+        for Granted { by, report, since } in shared.beats.granted(Instant::now().into()) {
+            let since = since.saturating_duration_since(self.leasing.start.into());
             match report {
                 Some(report) if report.grants.contains(self.me) => {
                     self.machine.granted(by, report.epoch, since);

@@ -28,7 +28,7 @@ use scalebricks_dataplane::FlowCount;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -92,12 +92,10 @@ pub(super) struct Shared {
     pub(super) life: AtomicU64,
     /// The life in which its tables hold all they are to hold; 0 in none.
     pub(super) caught_up_in: AtomicU64,
-    /// What came from other nodes last.
+    /// What came from other nodes last, and how fit this one is.
     pub(super) beats: Arc<Beats>,
     /// Its lease, if one is kept.
     pub(super) lease: OnceLock<Leasing>,
-    /// [`Fitness::bits`] of this node.
-    fitness: AtomicU8,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
@@ -114,7 +112,7 @@ impl Shared {
 
     /// How fit this node is.
     pub(super) fn fitness(&self) -> Fitness {
-        Fitness::from_bits(self.fitness.load(Ordering::Relaxed))
+        self.beats.fitness()
     }
 
     /// The record of membership is now this one. An older one than known is passed over.
@@ -201,7 +199,6 @@ impl ControlPlane {
             caught_up_in: AtomicU64::new(0),
             beats: Arc::clone(&way_in.beats),
             lease: OnceLock::new(),
-            fitness: AtomicU8::new(Fitness::FIT.bits()),
             malformed: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             voids: AtomicU64::new(0),
@@ -257,9 +254,9 @@ impl ControlPlane {
     }
 
     /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
-    /// thread; costs one store.
+    /// thread.
     pub fn set_fitness(&self, fitness: Fitness) {
-        self.shared.fitness.store(fitness.bits(), Ordering::Relaxed);
+        self.shared.beats.set_fitness(fitness);
     }
 
     /// What [`ControlPlane::set_fitness`] was told last; fit before.

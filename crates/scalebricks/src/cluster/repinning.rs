@@ -5,6 +5,7 @@ use super::event::Event;
 use super::repins::{RepinCause, RepinNotice};
 use super::wire::Envelope;
 use scalebricks_control::distribution::Tables;
+use scalebricks_control::membership::View;
 use scalebricks_control::record::{Change, Closure, Heirs, Repin};
 use scalebricks_types::{NodeId, PartitionId};
 
@@ -28,8 +29,12 @@ impl<T: Tables> Actor<T> {
     /// What is to be told of a repin: with others of the same node and heirs, at once.
     fn note_repin(&mut self, partition: PartitionId, from: NodeId, heirs: &Heirs) {
         let member = self.agent.membership().view().member(from);
-        let is_alive = member.is_some_and(|member| member.is_alive);
-        let cause = if is_alive { RepinCause::Drained } else { RepinCause::Died };
+        let view = self.agent.membership().view();
+        let cause = match (view.is_alive(from), view.suspension(from)) {
+            (false, _) => RepinCause::Died,
+            (true, Some(_)) => RepinCause::Unfit,
+            (true, None) => RepinCause::Drained,
+        };
         let notice = RepinNotice {
             partitions: 1,
             keys: self.agent.partition(partition).map(|rib| rib.keys_of(from) as u64),
@@ -41,6 +46,19 @@ impl<T: Tables> Actor<T> {
             known.merge(notice);
         } else {
             self.repins.push(notice);
+        }
+    }
+
+    /// Tells the log which members cannot do their work, and which can again, between two views.
+    pub(super) fn tell_suspensions(&self, before: &View) {
+        let view = self.agent.membership().view();
+        for node in view.alive().filter(|node| view.suspension(*node) != before.suspension(*node)) {
+            match view.suspension(node) {
+                Some(reasons) => {
+                    tracing::warn!(node = node.get(), %reasons, "a member cannot do its work: others take its flows and addresses");
+                }
+                None => tracing::info!(node = node.get(), "a member can do its work again"),
+            }
         }
     }
 

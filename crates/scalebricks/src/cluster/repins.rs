@@ -22,6 +22,8 @@ pub enum RepinCause {
     Died,
     /// It is drained.
     Drained,
+    /// It is alive, and cannot do its work.
+    Unfit,
 }
 
 impl RepinCause {
@@ -30,6 +32,7 @@ impl RepinCause {
         match self {
             Self::Died => "died",
             Self::Drained => "drained",
+            Self::Unfit => "unfit",
         }
     }
 }

@@ -120,7 +120,7 @@ pub(super) async fn settle_tenures(
         let (revision, view) = read(engine, partitions).await?;
         let Placed { placement, revision: placed } = placed;
         let placed = membership::Placed { placement, revision: *placed };
-        let next = view.with_tenures(placed, |_| true, |heir| shape.can_name(heir));
+        let next = view.with_tenures(placed, |heir| shape.can_name(heir));
         let Some(next) = next else { return Ok(None) };
         match engine.swap(KEY, revision, Some(next.encode().into())).await {
             Ok(revision) => return Ok(Some((revision, next))),

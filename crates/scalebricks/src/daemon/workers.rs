@@ -1,8 +1,11 @@
 //! The threads that move packets.
 
 use crate::node::config::Idle;
+use scalebricks_console::status;
 #[cfg(feature = "dpdk")]
 pub(crate) use start::Workers;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -60,9 +63,34 @@ impl Pause {
     }
 }
 
+/// How long the end of the process may take once a thread panicked.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Runs what the process cannot go on without, on a thread of this name. Should it panic, the log says so, and the process ends at once
+/// with the status of a failure: nothing is drained, for who panicked may hold what others wait for. The other nodes see it die, and
+/// the service manager starts it again.
+pub fn guarded<T>(thread: &str, run: impl FnOnce() -> T) -> T {
+    // Nothing of it is used afterwards.
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        tracing::error!(thread, "a thread panicked, the process ends: {}", words(&*panic));
+        // Exit handlers of libraries may wait for threads that go on.
+        let _overdue = std::thread::Builder::new().spawn(|| {
+            std::thread::sleep(LAST_WORDS);
+            std::process::abort();
+        });
+        std::process::exit(status::FAILURE.into())
+    })
+}
+
+/// What a panic says.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let owned = || panic.downcast_ref::<String>().map(String::as_str);
+    panic.downcast_ref::<&str>().copied().or_else(owned).unwrap_or("no words")
+}
+
 #[cfg(feature = "dpdk")]
 mod start {
-    use super::Control;
+    use super::{Control, guarded};
     use rustix::thread::{CpuSet, sched_setaffinity};
     use scalebricks_dpdk::Eal;
     use std::io;
@@ -82,13 +110,15 @@ mod start {
             Self { eal, control: Arc::default(), threads: Vec::new() }
         }
 
-        /// Starts one more, on a core if it has one.
+        /// Starts one more, on a core if it has one. Should it panic, the [process ends](guarded).
         pub(crate) fn start(
             &mut self,
             core: Option<u16>,
             run: impl FnOnce(&Control) + Send + 'static,
         ) -> io::Result<()> {
             let (eal, control) = (self.eal, Arc::clone(&self.control));
+            let name = format!("worker-{}", self.threads.len());
+            let thread = name.clone();
             let run = move || {
                 // Known to DPDK, a thread has packets of the pool at hand.
                 let registered = eal.register_thread();
@@ -100,17 +130,18 @@ mod start {
                 {
                     tracing::warn!(core, %error, "a worker is not bound to its core");
                 }
-                run(&control);
+                guarded(&thread, || run(&control));
             };
-            let name = format!("worker-{}", self.threads.len());
             self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
             Ok(())
         }
 
-        /// Asks all to stop, and waits until they have. Those that ended by themselves, by a panic.
-        pub(crate) fn stop(self) -> usize {
+        /// Asks all to stop, and waits until they have.
+        pub(crate) fn stop(self) {
             self.control.stop();
-            self.threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count()
+            for thread in self.threads {
+                let _panicked = thread.join(); // then the process ends already
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The command line of `scalebricks lab`.
 
 use super::plan::{Driver, MAX_FLOWS, Plan};
+use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
 use scalebricks_console::quantity;
@@ -34,8 +35,10 @@ Examples:
       Short runs, over packet sockets only.
   scalebricks lab run --faults
       Then takes links down and up, kills a node, throws damaged frames.
-  scalebricks lab run --quick --control --flows 1M --faults
-      A million flows over the control plane; then nodes and the log fail, and it is told how long that is felt.
+  scalebricks lab outages --page docs/outages.md
+      Nodes, links, workers and the log fail one after the other, under three loads; how long that is felt.
+  scalebricks lab outages control-pair,node-killed
+      Two of these outages.
   scalebricks lab up
       Leaves it standing: ip netns exec sb-ue ping -I 10.45.0.1 192.0.2.1
   scalebricks lab test
@@ -52,6 +55,8 @@ Exit status:
 pub enum LabCommand {
     /// Build it, check everything, remove it
     Run(RunArgs),
+    /// Build it with a control plane, break things under load, and tell how long that was felt
+    Outages(OutagesArgs),
     /// Build it and leave it standing
     Up(UpArgs),
     /// Check the one that stands
@@ -67,6 +72,15 @@ pub enum LabCommand {
     /// Throws damaged frames
     #[command(hide = true)]
     Frames(FramesArgs),
+    /// One end of the paced streams
+    #[command(hide = true)]
+    Streams(StreamsArgs),
+    /// Between a node and the log
+    #[command(hide = true)]
+    Relay(RelayArgs),
+    /// Holds the threads of a process still that have a name
+    #[command(hide = true)]
+    Halt(HaltArgs),
     /// Removes a lab whose owner is gone
     #[command(hide = true)]
     Reaper(NameArgs),
@@ -77,10 +91,17 @@ impl LabCommand {
     pub const fn is_quiet(&self) -> bool {
         match self {
             Self::Run(args) => args.shape.quiet,
+            Self::Outages(args) => args.shape.quiet,
             Self::Up(args) => args.shape.quiet,
             Self::Test(args) => args.quiet,
             Self::Down(_) => false,
-            Self::BaseStation(_) | Self::FileServer | Self::Frames(_) | Self::Reaper(_) => true,
+            Self::BaseStation(_)
+            | Self::FileServer
+            | Self::Frames(_)
+            | Self::Streams(_)
+            | Self::Relay(_)
+            | Self::Halt(_)
+            | Self::Reaper(_) => true,
         }
     }
 }
@@ -120,13 +141,13 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
-    /// Three NATS servers keep the log, each beside a node and dying with it: this program, nats-server 2.15 or newer
-    /// (`scripts/nats.sh path` names one)
-    #[arg(long, value_name = "PROGRAM", requires = "control")]
+    /// Three NATS servers keep the log: this program, nats-server 2.15 or newer (`scripts/nats.sh path` names one). Flows come from
+    /// the control plane then
+    #[arg(long, value_name = "PROGRAM")]
     pub nats: Option<PathBuf>,
 
-    /// Flows beside those of the phones, which no phone uses; they are handed to the control plane
-    #[arg(long, value_name = "N", default_value = "0", requires = "control", value_parser = parse_flows)]
+    /// Flows beside those of the phones, which no phone uses; flows come from the control plane then
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_flows)]
     pub flows: u32,
 
     /// Install programs that are missing, with apt-get
@@ -150,7 +171,7 @@ impl ShapeArgs {
             ues_per_node: self.phones,
             driver: self.driver,
             architecture,
-            is_controlled: self.control,
+            is_controlled: self.control || self.nats.is_some() || self.flows > 0,
             gpt: self.gpt,
             nats: self.nats.clone(),
             flows: self.flows,
@@ -193,7 +214,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', default_value = "scalebricks")]
     pub arch: Vec<ArchChoice>,
 
-    /// Break things afterwards: links, a node, frames; and see whether all is well again
+    /// Break things afterwards: links, a node unless flows come from the control plane, frames; and see whether all is well again
     #[arg(long)]
     pub faults: bool,
 
@@ -209,6 +230,31 @@ impl RunArgs {
             |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
         Architecture::ALL.into_iter().filter(wanted).collect()
     }
+}
+
+/// Outages, one after the other.
+#[derive(Debug, Args)]
+pub struct OutagesArgs {
+    /// What it consists of; flows come from the control plane
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+
+    /// Those with these names, in the order of docs/outages.md; all if none is named. `isolation` is a node's death beside the same
+    /// with hash partition
+    #[arg(value_name = "NAME", value_delimiter = ',')]
+    pub names: Vec<String>,
+
+    /// Where the results go as JSON
+    #[arg(long, value_name = "FILE", default_value = "out/outages.json")]
+    pub json: PathBuf,
+
+    /// A page whose tables are written anew: docs/outages.md
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+
+    /// Where logs are kept if an outage is felt more than it may be
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
 }
 
 /// A lab that stands afterwards.
@@ -269,6 +315,46 @@ pub struct FramesArgs {
     /// What everything random is drawn from
     #[arg(long)]
     pub seed: u64,
+}
+
+/// One end of the paced streams.
+#[derive(Debug, Args)]
+pub struct StreamsArgs {
+    /// Which end
+    #[arg(long, value_enum)]
+    pub end: StreamEnd,
+
+    /// Nodes in the cluster
+    #[arg(long)]
+    pub nodes: usize,
+
+    /// Phones
+    #[arg(long)]
+    pub phones: u16,
+}
+
+/// A relay.
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// Socket that is listened at
+    #[arg(long)]
+    pub listen: PathBuf,
+
+    /// Socket that everything goes to
+    #[arg(long)]
+    pub to: PathBuf,
+}
+
+/// Threads that are held still.
+#[derive(Debug, Args)]
+pub struct HaltArgs {
+    /// The process
+    #[arg(long)]
+    pub process: i32,
+
+    /// The threads' name
+    #[arg(long)]
+    pub thread: String,
 }
 
 fn parse_file(text: &str) -> Result<u64, quantity::QuantityError> {

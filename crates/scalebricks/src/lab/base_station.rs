@@ -9,7 +9,7 @@ pub mod tunnels;
 
 use super::LabError;
 use super::args::BaseStationArgs;
-use super::plan::{GATEWAY, STATION, TUN};
+use super::plan::{GATEWAY, Plan, SOURCE_PORTS_PER_NODE, STATION, TUN, Ue};
 use counters::{Counters, Counts};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use scalebricks::node::flows::Reading;
@@ -25,10 +25,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tun_rs::{DeviceBuilder, SyncDevice};
-use tunnels::{Arrived, Tunnels};
-
-/// Source ports that flows are spread over, so that the outer packets' hash differs (TS 29.281 §4.4.2.0).
-const PATHS: usize = 64;
+use tunnels::{Arrived, Sent, Tunnels};
 
 /// Octets of the longest message.
 const LONGEST: usize = 65_535;
@@ -38,6 +35,7 @@ const SOCKET_BUFFER: usize = 8 << 20;
 
 /// What the base station's threads share.
 struct Station {
+    size: ClusterSize,
     tunnels: Tunnels,
     counters: Counters,
     tun: SyncDevice,
@@ -63,13 +61,14 @@ pub fn run(args: &BaseStationArgs, console: &Console, interrupt: &Interrupt) -> 
     let started =
         |error: io::Error| LabError::Setup { what: format!("cannot open the base station: {error}") };
     let socket = bind(gtpu::PORT).map_err(started)?;
-    let senders = (0..PATHS).map(|_| bind(0)).collect::<io::Result<Vec<_>>>().map_err(started)?;
+    let ports = size.nodes().flat_map(Plan::source_ports);
+    let senders = ports.map(bind).collect::<io::Result<Vec<_>>>().map_err(started)?;
     let tun = DeviceBuilder::new().name(TUN).build_sync().map_err(started)?;
     // An older process may have left the name behind.
     drop(fs::remove_file(&args.control));
     let control = UnixListener::bind(&args.control).map_err(at(&args.control))?;
-    let station =
-        Arc::new(Station { tunnels: Tunnels::new(&flows), counters: Counters::default(), tun, socket });
+    let (tunnels, counters) = (Tunnels::new(&flows), Counters::default());
+    let station = Arc::new(Station { size, tunnels, counters, tun, socket });
     // The threads end with the process: each waits in a system call.
     for work in [Work::Up(senders), Work::Down, Work::Control(control)] {
         let station = Arc::clone(&station);
@@ -123,7 +122,10 @@ impl Station {
                     continue;
                 }
             };
-            let sender = &senders[sent.path as usize % senders.len()];
+            let Some(sender) = senders.get(self.sender(sent)) else {
+                self.counters.system_errors.add(1);
+                continue;
+            };
             match sender.send_to(&out[..sent.len], (GATEWAY, gtpu::PORT)) {
                 Ok(_) => {
                     self.counters.upstream.add(1);
@@ -132,6 +134,13 @@ impl Station {
                 Err(_) => self.counters.system_errors.add(1),
             }
         }
+    }
+
+    /// The socket for a packet: one of those of its phone's entry, so that a rule about source ports says where it enters.
+    fn sender(&self, sent: Sent) -> usize {
+        let entry = Ue::of_uplink(sent.teid.get(), self.size).map_or(0, |ue| ue.entry(self.size).get());
+        let path = (sent.path % u64::from(SOURCE_PORTS_PER_NODE)) as u16;
+        usize::from(u16::from(entry) * SOURCE_PORTS_PER_NODE + path)
     }
 
     fn down(&self) {

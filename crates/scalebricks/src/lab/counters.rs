@@ -132,6 +132,12 @@ impl Observer<'_> {
         stats.map(NodeCounts::from).map_err(told)
     }
 
+    /// The counters of the nodes that answer, as they are now.
+    pub fn now(&self) -> BTreeMap<NodeId, NodeCounts> {
+        let nodes = self.plan.size.nodes();
+        nodes.filter_map(|node| Some((node, self.node(node).ok()?))).collect()
+    }
+
     /// The counters of all nodes, once they stand still.
     ///
     /// # Errors

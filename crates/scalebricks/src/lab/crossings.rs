@@ -4,7 +4,7 @@
 use super::capture::{Gtpu, Seen};
 use super::plan::{Family, GATEWAY, Link, Plan, STATION, Ue};
 use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::fabric_mac::{FabricMac, OutputPort};
+use scalebricks_dataplane::fabric_mac::{FabricMac, OutputPort, Phase};
 use scalebricks_types::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -68,7 +68,11 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
             from.or_else(|| ues.get(&dst).map(|(ue, family)| (*ue, *family, Direction::Down)))
         });
         let Some((ue, family, direction)) = known else {
-            if frame.link == Link::Fabric {
+            if is_probe(frame) {
+                if let Err(wrong) = not_flooded(frame) {
+                    findings.add(format!("frame {}: {wrong}", frame.number));
+                }
+            } else if frame.link == Link::Fabric {
                 findings.add(format!("frame {}: no phone's packet on the fabric", frame.number));
             }
             continue;
@@ -91,6 +95,21 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
         findings.add("no packet of a phone was captured".to_owned());
     }
     findings
+}
+
+/// Whether nodes probe each other by it.
+fn is_probe(frame: &Seen) -> bool {
+    let to = FabricMac::decode(frame.dst).filter(|_| frame.link == Link::Fabric);
+    to.is_some_and(|to| to.phase == Phase::Probe)
+}
+
+/// A frame on the fabric is at the node that sent it, or at the one that it is for.
+fn not_flooded(frame: &Seen) -> Result<(), String> {
+    let ends = [frame.dst, frame.src].map(FabricMac::decode);
+    if ends.iter().flatten().any(|end| end.node == frame.node) {
+        return Ok(());
+    }
+    Err(format!("the switch flooded {} to node {}", frame.dst, frame.node.get()))
 }
 
 /// Counts a frame where it belongs.
@@ -123,9 +142,7 @@ fn place(
             if to.port != expected {
                 return Err("the fabric address tells the wrong port".to_owned());
             }
-            if to.node != frame.node && from.node != frame.node {
-                return Err(format!("the switch flooded {} to node {}", frame.dst, frame.node.get()));
-            }
+            not_flooded(frame)?;
             // It is seen at both ends; the receiver's counts.
             if to.node == frame.node {
                 *passage.crossed.entry((from.node, to.node)).or_default() += 1;

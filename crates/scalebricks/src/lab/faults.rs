@@ -6,7 +6,6 @@ use super::counters::Observer;
 use super::exec::Cmd;
 use super::frames;
 use super::network::Entry;
-use super::outages;
 use super::plan::{Family, Link, Plan, Ue};
 use super::report::{Ingress, Report, Round};
 use super::session::Lab;
@@ -50,9 +49,8 @@ pub fn run(
             report.add(round.at(&format!("{} link down and up", link.at_node()), None, node.get(), verdict));
         }
     }
-    if lab.plan.is_controlled {
-        outages::run(lab, round, report, console, interrupt)?;
-    } else {
+    // What becomes of a node's flows where others can take them is another matter: `scalebricks lab outages`.
+    if !lab.plan.is_controlled {
         console.note("killing a node");
         let (without, with) = missing(lab, interrupt)?;
         report.add(round.of_all("the others, while a node is missing", without));
@@ -141,7 +139,7 @@ fn missing(lab: &mut Lab<'_>, interrupt: &Interrupt) -> Result<(Verdict, Verdict
     let Some(node) = lab.plan.size.nodes().last() else {
         return Err(LabError::Setup { what: "no node".to_owned() });
     };
-    if let Some(process) = lab.nodes.pop() {
+    if let Some(process) = lab.nodes.remove(&node) {
         process.kill_at_once();
     }
     let mut without = Verdict { passed: true, says: String::new() };
@@ -159,7 +157,7 @@ fn missing(lab: &mut Lab<'_>, interrupt: &Interrupt) -> Result<(Verdict, Verdict
         without.says = format!("no ping lost between {} nodes", others.len());
     }
     let process = lab.processes().node(node)?;
-    lab.nodes.push(process);
+    lab.nodes.insert(node, process);
     lab.network().enter(Entry::One(other(lab, node)))?;
     let with = recovery(lab, interrupt, Plan::ue_of(node))?;
     Ok((without, with))

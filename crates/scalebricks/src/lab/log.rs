@@ -1,38 +1,44 @@
-//! Who keeps the log: a process of this machine, or three NATS servers, each beside a node, with which it lives and dies.
+//! Who keeps the log: a process of this machine, or three NATS servers, each in a namespace of its own.
 
 use super::LabError;
 use super::exec::Cmd;
+use super::network::{ControlEnd, Network};
 use super::nodes::{Process, Processes};
 use super::plan::Plan;
 use super::state;
 use rustix::process::Signal;
 use scalebricks_types::NodeId;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-/// Servers that keep the log.
-const SERVERS: usize = 3;
-
-/// Where they listen, for nodes and for each other.
+/// Where servers listen, for nodes and for each other.
 const PORTS: (u16, u16) = (4222, 6222);
 
 /// What a server says when it listens.
 const LISTENS: &str = "Server is ready";
 
-/// One that keeps the log.
-#[derive(Debug)]
-struct Keeper {
-    /// With which node it lives and dies.
-    beside: Option<NodeId>,
-    process: Process,
-}
-
 /// All that keep the log and run.
 #[derive(Debug, Default)]
-pub struct Log(Vec<Keeper>);
+pub struct Log {
+    /// By number; a process of this machine has 0.
+    keepers: BTreeMap<u8, Process>,
+    /// Between each node and a process of this machine.
+    relays: BTreeMap<NodeId, Process>,
+}
+
+/// How a node is cut off from the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogCut {
+    /// Nobody answers.
+    Silent,
+    /// Nobody is there. With NATS servers this is the same: they are behind a network.
+    Refused,
+}
 
 impl Log {
     /// Whether nobody keeps it.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.keepers.is_empty()
     }
 
     /// Starts all that do not run.
@@ -40,42 +46,93 @@ impl Log {
     /// # Errors
     /// [`LabError`] if one is not ready in time.
     pub fn start(&mut self, processes: Processes<'_>) -> Result<(), LabError> {
-        if processes.plan.nats.is_none() {
-            self.0.push(Keeper { beside: None, process: processes.engine()? });
-            return Ok(());
+        if processes.plan.nats.is_some() {
+            return processes.plan.servers().try_for_each(|server| self.start_server(processes, server));
         }
-        processes.plan.servers().try_for_each(|node| self.start_beside(processes, node))
+        if self.keepers.is_empty() {
+            self.keepers.insert(0, processes.engine()?);
+        }
+        for node in processes.plan.size.nodes() {
+            self.start_relay(processes, node)?;
+        }
+        Ok(())
     }
 
-    /// Starts the one that lives with a node, if there is one.
+    /// Starts a server, unless it runs.
     ///
     /// # Errors
     /// The same.
-    pub fn start_beside(&mut self, processes: Processes<'_>, node: NodeId) -> Result<(), LabError> {
-        if processes.plan.servers().any(|server| server == node) {
-            self.0.push(Keeper { beside: Some(node), process: processes.server(node)? });
+    pub fn start_server(&mut self, processes: Processes<'_>, server: u8) -> Result<(), LabError> {
+        if let Entry::Vacant(place) = self.keepers.entry(server) {
+            place.insert(processes.server(server)?);
+        }
+        Ok(())
+    }
+
+    fn start_relay(&mut self, processes: Processes<'_>, node: NodeId) -> Result<(), LabError> {
+        if let Entry::Vacant(place) = self.relays.entry(node) {
+            place.insert(processes.relay(node)?);
         }
         Ok(())
     }
 
     /// Kills all, as a crash would.
     pub fn kill(&mut self) {
-        self.0.drain(..).for_each(|keeper| keeper.process.kill_at_once());
+        while let Some((_, keeper)) = self.keepers.pop_first() {
+            keeper.kill_at_once();
+        }
     }
 
-    /// Kills the one that lives with a node.
-    pub fn kill_beside(&mut self, node: NodeId) {
-        let dies = |keeper: &mut Keeper| keeper.beside == Some(node);
-        self.0.extract_if(.., dies).for_each(|keeper| keeper.process.kill_at_once());
+    /// Kills a server.
+    pub fn kill_server(&mut self, server: u8) {
+        if let Some(keeper) = self.keepers.remove(&server) {
+            keeper.kill_at_once();
+        }
     }
 
-    /// Sends a signal to all, or to the one that lives with a node.
+    /// Sends a signal to all.
     ///
     /// # Errors
     /// [`LabError::Died`].
-    pub fn signal(&self, beside: Option<NodeId>, signal: Signal) -> Result<(), LabError> {
-        let meant = |keeper: &&Keeper| beside.is_none() || keeper.beside == beside;
-        self.0.iter().filter(meant).try_for_each(|keeper| keeper.process.signal(signal))
+    pub fn signal(&self, signal: Signal) -> Result<(), LabError> {
+        self.keepers.values().try_for_each(|keeper| keeper.signal(signal))
+    }
+
+    /// Cuts a node off from the log.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn cut(&mut self, network: Network<'_>, node: NodeId, how: LogCut) -> Result<(), LabError> {
+        for server in network.plan.servers() {
+            network.set_control_pair(ControlEnd::Node(node), ControlEnd::Log(server), false)?;
+        }
+        match how {
+            LogCut::Silent => self.relays.get(&node).map_or(Ok(()), |relay| relay.signal(Signal::STOP)),
+            LogCut::Refused => {
+                self.relays.remove(&node).into_iter().for_each(Process::kill_at_once);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets a node reach the log again.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn heal(
+        &mut self,
+        network: Network<'_>,
+        processes: Processes<'_>,
+        node: NodeId,
+    ) -> Result<(), LabError> {
+        for server in network.plan.servers() {
+            network.set_control_pair(ControlEnd::Node(node), ControlEnd::Log(server), true)?;
+        }
+        if network.plan.nats.is_some() {
+            return Ok(());
+        }
+        self.start_relay(processes, node)?;
+        self.relays.get(&node).map_or(Ok(()), |relay| relay.signal(Signal::CONT))
     }
 
     /// Asserts that none has ended on its own.
@@ -83,20 +140,14 @@ impl Log {
     /// # Errors
     /// [`LabError::Died`].
     pub fn check(&mut self) -> Result<(), LabError> {
-        self.0.iter_mut().try_for_each(|keeper| keeper.process.ended())
+        self.keepers.values_mut().chain(self.relays.values_mut()).try_for_each(Process::ended)
     }
 }
 
 impl Plan {
-    /// The nodes beside which a NATS server runs: the last three.
-    pub fn servers(&self) -> impl Iterator<Item = NodeId> + use<> {
-        let count = if self.nats.is_some() { SERVERS } else { 0 };
-        self.size.nodes().skip(self.size.get().saturating_sub(count)).filter(move |_| count > 0)
-    }
-
     /// Where nodes find the log, if NATS servers keep it.
     pub fn servers_url(&self) -> Option<String> {
-        let url = |node| format!("nats://{}:{}", Self::control_address(node), PORTS.0);
+        let url = |server| format!("nats://{}:{}", Self::log_address(server), PORTS.0);
         let urls: Vec<String> = self.servers().map(url).collect();
         (!urls.is_empty()).then(|| urls.join(","))
     }
@@ -108,13 +159,13 @@ impl Processes<'_> {
     /// # Errors
     /// [`LabError::File`].
     pub fn configure_servers(&self) -> Result<(), LabError> {
-        let route = |node| format!("nats://{}:{}", Plan::control_address(node), PORTS.1);
+        let route = |server| format!("nats://{}:{}", Plan::log_address(server), PORTS.1);
         let routes: Vec<String> = self.plan.servers().map(route).collect();
-        for node in self.plan.servers() {
-            let (number, address) = (node.get(), Plan::control_address(node));
-            let store = self.directory.join(format!("nats{number}"));
+        for server in self.plan.servers() {
+            let address = Plan::log_address(server);
+            let store = self.directory.join(format!("nats{server}"));
             let text = format!(
-                "server_name: s{number}\nlisten: \"{address}:{}\"\nmax_payload: 2MB\n\
+                "server_name: s{server}\nlisten: \"{address}:{}\"\nmax_payload: 2MB\n\
                  jetstream {{ store_dir: \"{}\", sync_interval: always }}\n\
                  cluster {{ name: lab, listen: \"{address}:{}\", routes: [ {} ] }}\n",
                 PORTS.0,
@@ -122,17 +173,17 @@ impl Processes<'_> {
                 PORTS.1,
                 routes.join(", ")
             );
-            state::write(&self.directory.join(format!("nats{number}.conf")), text.as_bytes())?;
+            state::write(&self.directory.join(format!("nats{server}.conf")), text.as_bytes())?;
         }
         Ok(())
     }
 
-    fn server(&self, node: NodeId) -> Result<Process, LabError> {
-        let name = format!("nats{}", node.get());
+    fn server(&self, server: u8) -> Result<Process, LabError> {
+        let name = format!("nats{server}");
         let program = self.plan.nats.iter().map(|path| path.to_string_lossy());
         let config = self.directory.join(format!("{name}.conf"));
         let command = program.fold(Cmd::new(""), Cmd::arg);
-        let command = command.arg("-c").arg(config.to_string_lossy()).inside(&self.plan.node(node));
+        let command = command.arg("-c").arg(config.to_string_lossy()).inside(&self.plan.log_server(server));
         self.start(&name, &command)?.await_word(LISTENS, self.interrupt)
     }
 }

@@ -1,13 +1,15 @@
 //! The lab's network: namespaces, cables, bridges. Built from a plan, checked, routed, removed.
 
+mod cuts;
+mod entries;
+
+pub use cuts::ControlEnd;
+pub use entries::Entry;
+
 use super::LabError;
 use super::exec::Cmd;
-use super::plan::{
-    CONTROL, CONTROL_BRIDGE, Family, GATEWAY_ROUTE, HOST_V4, HOST_V6, INTERNET_MTU, Link, Plan, STATION, TUN,
-    TUNNEL_MTU,
-};
+use super::plan::{HOST_V4, HOST_V6, INTERNET_MTU, Link, Plan, STATION, TUN, TUNNEL_MTU};
 use scalebricks_console::Interrupt;
-use scalebricks_types::NodeId;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -32,15 +34,6 @@ const MUST_BE_OFF: [&str; 11] = [
 
 /// Packets that wait in the TUN while the base station has no core.
 const TUN_QUEUE: u32 = 10_000;
-
-/// Where packets enter the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
-    /// At one node.
-    One(NodeId),
-    /// At all of these, by the kernel's hash of addresses and ports.
-    All,
-}
 
 /// Builds and changes the network.
 #[derive(Debug, Clone, Copy)]
@@ -91,25 +84,6 @@ impl Network<'_> {
             self.control()?;
         }
         self.addresses()
-    }
-
-    /// The network over which nodes speak of the cluster: the kernel's, beside those of the packets.
-    fn control(&self) -> Result<(), LabError> {
-        let switch = self.plan.switch();
-        self.ip(&switch, &format!("link add name {CONTROL_BRIDGE} type bridge stp_state 0"))?;
-        self.ip(&switch, &format!("link set {CONTROL_BRIDGE} up"))?;
-        for node in self.plan.size.nodes() {
-            let (namespace, port) = (self.plan.node(node), control_port(node));
-            Cmd::new(&format!(
-                "ip link add name {CONTROL} netns {namespace} type veth peer name {port} netns {switch}"
-            ))
-            .run(self.interrupt)?;
-            self.ip(&switch, &format!("link set {port} addrgenmode none master {CONTROL_BRIDGE} up"))?;
-            let address = Plan::control_address(node);
-            self.ip(&namespace, &format!("addr add {address}/24 dev {CONTROL}"))?;
-            self.ip(&namespace, &format!("link set {CONTROL} up"))?;
-        }
-        Ok(())
     }
 
     fn namespace(&self, namespace: &str) -> Result<(), LabError> {
@@ -241,48 +215,6 @@ impl Network<'_> {
         self.ip(&ue, &format!("-6 route add default dev {TUN}"))
     }
 
-    /// Lets packets of both directions enter elsewhere from now on.
-    ///
-    /// # Errors
-    /// What a command said.
-    pub fn enter(&self, entry: Entry) -> Result<(), LabError> {
-        let nodes: Vec<NodeId> = match entry {
-            Entry::One(node) => vec![node],
-            Entry::All => self.plan.size.nodes().collect(),
-        };
-        let hops = |device: &str, address: &dyn Fn(NodeId) -> String| {
-            nodes.iter().fold(String::new(), |mut text, node| {
-                let _ = write!(text, " nexthop via {} dev {device}", address(*node));
-                text
-            })
-        };
-        for family in Family::ALL {
-            let hops = hops("inet0", &|node| Plan::internet_address(node, family).to_string());
-            let option = family.option();
-            self.ip(&self.plan.inet(), &format!("{option} route replace {}{hops}", family.ues()))?;
-        }
-        let hops = hops("ran0", &|node| Plan::ran_address(node).to_string());
-        self.ip(&self.plan.ran(), &format!("route replace {GATEWAY_ROUTE}{hops}"))
-    }
-
-    /// Takes the bridge's end of a node's cable down, or up.
-    ///
-    /// # Errors
-    /// What a command said.
-    pub fn set_port(&self, link: Link, node: NodeId, is_up: bool) -> Result<(), LabError> {
-        let state = if is_up { "up" } else { "down" };
-        self.ip(&self.plan.switch(), &format!("link set {} {state}", link.port(node)))
-    }
-
-    /// Takes the control network's end of a node's cable down, or up.
-    ///
-    /// # Errors
-    /// What a command said.
-    pub fn set_control_port(&self, node: NodeId, is_up: bool) -> Result<(), LabError> {
-        let state = if is_up { "up" } else { "down" };
-        self.ip(&self.plan.switch(), &format!("link set {} {state}", control_port(node)))
-    }
-
     /// The MAC address that the host of an outside link has for a neighbour; `None` if it has none, or there is no such host.
     ///
     /// # Errors
@@ -346,11 +278,6 @@ impl Network<'_> {
     fn ip(&self, namespace: &str, line: &str) -> Result<(), LabError> {
         Cmd::new(&format!("ip -n {namespace} {line}")).run(self.interrupt).map(drop)
     }
-}
-
-/// The control bridge's port for a node.
-fn control_port(node: NodeId) -> String {
-    format!("c-n{}", node.get())
 }
 
 /// The first offload that is on, in what `ethtool -k` says.

@@ -4,13 +4,15 @@ use super::LabError;
 use super::exec::{self, Cmd};
 use super::plan::Plan;
 use super::state;
+use super::streams::StreamEnd;
 use rustix::process::{Pid, Signal, kill_process};
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,7 +73,7 @@ impl Processes<'_> {
         }
         for node in self.plan.size.nodes() {
             let admin = self.socket(node);
-            let engine = self.engine_socket();
+            let engine = self.relay_socket(node);
             let text = self.plan.node_toml(node, &admin.to_string_lossy(), &engine.to_string_lossy());
             state::write(&self.directory.join(format!("node{}.toml", node.get())), text.as_bytes())?;
         }
@@ -86,6 +88,46 @@ impl Processes<'_> {
     /// The engine's socket.
     fn engine_socket(&self) -> PathBuf {
         self.directory.join("engine.sock")
+    }
+
+    /// Where a node finds the log, if a process of this machine keeps it.
+    fn relay_socket(&self, node: NodeId) -> PathBuf {
+        self.directory.join(format!("engine{}.sock", node.get()))
+    }
+
+    /// Starts what is between a node and the process that keeps the log.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn relay(&self, node: NodeId) -> Result<Process, LabError> {
+        let (listen, to) = (self.relay_socket(node), self.engine_socket());
+        let line = format!("lab relay --listen {} --to {}", listen.display(), to.display());
+        let name = format!("relay{}", node.get());
+        self.own(&name, &line, &self.plan.switch())?.await_word("ready", self.interrupt)
+    }
+
+    /// Starts what holds the threads of a process still that have this name.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn halt(&self, process: &Process, thread: &str) -> Result<Process, LabError> {
+        let line = format!("lab halt --process {} --thread {thread}", process.child.id());
+        self.own("halt", &line, &self.plan.switch())?.await_word("ready", self.interrupt)
+    }
+
+    /// Starts one end of the paced streams.
+    ///
+    /// # Errors
+    /// As [`Process::await_word`].
+    pub fn streams(&self, end: StreamEnd) -> Result<Process, LabError> {
+        let (nodes, phones) = (self.plan.size.get(), self.plan.ues().count());
+        let line = format!("lab streams --end {} --nodes {nodes} --phones {phones}", end.name());
+        let namespace = match end {
+            StreamEnd::Phones => self.plan.ue(),
+            StreamEnd::Host => self.plan.inet(),
+        };
+        let name = format!("streams-{}", end.name());
+        self.own(&name, &line, &namespace)?.await_word("ready", self.interrupt)
     }
 
     /// Starts who keeps the log.
@@ -168,10 +210,13 @@ impl Processes<'_> {
     ///
     /// # Errors
     /// As [`Process::await_word`].
-    pub fn nodes(&self) -> Result<Vec<Process>, LabError> {
-        let nodes =
-            self.plan.size.nodes().map(|node| self.start_node(node)).collect::<Result<Vec<_>, _>>()?;
-        nodes.into_iter().map(|node| node.await_word(self.ready(), self.interrupt)).collect()
+    pub fn nodes(&self) -> Result<BTreeMap<NodeId, Process>, LabError> {
+        let start = |node| Ok((node, self.start_node(node)?));
+        let started = self.plan.size.nodes().map(start).collect::<Result<Vec<_>, LabError>>()?;
+        let ready = |(node, process): (NodeId, Process)| {
+            Ok((node, process.await_word(self.ready(), self.interrupt)?))
+        };
+        started.into_iter().map(ready).collect()
     }
 
     /// Starts a node, and waits until it is ready.
@@ -187,7 +232,11 @@ impl Processes<'_> {
         if self.plan.is_controlled { CAUGHT_UP } else { READY }
     }
 
-    fn start_node(&self, node: NodeId) -> Result<Process, LabError> {
+    /// Starts a node, and does not wait for it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_node(&self, node: NodeId) -> Result<Process, LabError> {
         let name = format!("node{}", node.get());
         let config = self.directory.join(format!("{name}.toml"));
         self.own(&name, &format!("node run {}", config.display()), &self.plan.node(node))
@@ -284,6 +333,11 @@ impl Process {
             Ok(Some(status)) => Err(self.died(&status.to_string())),
             Err(error) => Err(self.died(&error.to_string())),
         }
+    }
+
+    /// How the process ended; `None` while it runs.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     fn died(&self, how: &str) -> LabError {

@@ -44,6 +44,12 @@ pub const CONTROL: &str = "ctl";
 pub const CONTROL_BRIDGE: &str = "br-ctl";
 /// The port that nodes listen on there.
 const CONTROL_PORT: u16 = 7_400;
+/// First source port of the base station's packets.
+pub const SOURCE_PORTS: u16 = 20_000;
+/// Source ports of the packets of phones that enter at one node, over which their flows are spread (TS 29.281 §4.4.2.0).
+pub const SOURCE_PORTS_PER_NODE: u16 = 16;
+/// Servers that keep the log, if NATS servers do.
+pub const LOG_SERVERS: u8 = 3;
 /// Name of the TUN where the phones are.
 pub const TUN: &str = "phones";
 /// Port of the file server at the Internet host.
@@ -145,6 +151,22 @@ pub struct Ue {
 }
 
 impl Ue {
+    /// Where its packets enter while each phone's do at a node of its own: phones that are pinned to one node enter at all nodes in
+    /// turn, so that 16 phones and four nodes make each pair once.
+    pub const fn entry(self, size: ClusterSize) -> NodeId {
+        let nodes = size.get() as u16;
+        NodeId::new((self.number / nodes % nodes) as u8) // less than 16
+    }
+
+    /// The phone with a tunnel at the gateway's end; `None` if none has it.
+    pub const fn of_uplink(teid: u32, size: ClusterSize) -> Option<Self> {
+        let number = match teid.checked_sub(UPLINK) {
+            Some(tunnel) if tunnel < 500 => (tunnel / 2) as u16,
+            _ => return None,
+        };
+        Some(Self { number, node: NodeId::new((number % size.get() as u16) as u8) })
+    }
+
     /// Its IPv4 address.
     pub const fn v4(self) -> Ipv4Addr {
         Ipv4Addr::new(10, 45, 0, 1 + self.number as u8) // a Plan has at most 250 of them
@@ -201,6 +223,14 @@ impl Family {
         }
     }
 
+    /// Bits of a single address.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+
     /// The Internet host's address.
     pub const fn host(self) -> IpAddr {
         match self {
@@ -229,7 +259,9 @@ impl Family {
 /// All namespaces that a lab of this name can have, whatever its size.
 pub fn all_namespaces(name: &str) -> Vec<String> {
     let nodes = (0..MAX_NODES).map(|node| format!("{name}-n{node}"));
-    ["inet", "ran", "ue", "switch"].map(|part| format!("{name}-{part}")).into_iter().chain(nodes).collect()
+    let logs = (0..LOG_SERVERS).map(|server| format!("{name}-log{server}"));
+    let parts = ["inet", "ran", "ue", "switch"].map(|part| format!("{name}-{part}"));
+    parts.into_iter().chain(nodes).chain(logs).collect()
 }
 
 /// A lab.
@@ -281,10 +313,21 @@ impl Plan {
         format!("{}-n{}", self.name, node.get())
     }
 
+    /// The namespace of a NATS server that keeps the log.
+    pub fn log_server(&self, server: u8) -> String {
+        format!("{}-log{server}", self.name)
+    }
+
+    /// The NATS servers that keep the log; none if a process of this machine does.
+    pub fn servers(&self) -> impl Iterator<Item = u8> + use<> {
+        0..if self.nats.is_some() { LOG_SERVERS } else { 0 }
+    }
+
     /// The namespaces of this lab.
     pub fn namespaces(&self) -> Vec<String> {
         let nodes = self.size.nodes().map(|node| self.node(node));
-        [self.inet(), self.ran(), self.ue(), self.switch()].into_iter().chain(nodes).collect()
+        let logs = self.servers().map(|server| self.log_server(server));
+        [self.inet(), self.ran(), self.ue(), self.switch()].into_iter().chain(nodes).chain(logs).collect()
     }
 
     /// The phones.
@@ -315,6 +358,17 @@ impl Plan {
     /// Where a node's control plane listens.
     pub const fn control_address(node: NodeId) -> Ipv4Addr {
         Ipv4Addr::new(10, 254, 0, 10 + node.get())
+    }
+
+    /// Where a NATS server that keeps the log listens.
+    pub const fn log_address(server: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 254, 0, 100 + server)
+    }
+
+    /// The source ports of the base station's packets for phones that enter at a node.
+    pub const fn source_ports(entry: NodeId) -> std::ops::Range<u16> {
+        let first = SOURCE_PORTS + entry.get() as u16 * SOURCE_PORTS_PER_NODE;
+        first..first + SOURCE_PORTS_PER_NODE
     }
 
     /// The address of a node's interface.
@@ -380,6 +434,20 @@ mod tests {
                 .all(|flow| is_new(flow.key) && is_new(scalebricks_types::FlowKey::teid(flow.uplink_teid)))
         );
         assert!(flows.iter().any(|flow| flow.qfi.is_some()) && flows.iter().any(|flow| flow.qfi.is_none()));
+    }
+
+    #[test]
+    fn sixteen_phones_of_four_nodes_enter_and_are_handled_at_each_pair_of_nodes_once() {
+        let plan = Plan { ues_per_node: 4, ..plan() };
+        let pairs: HashSet<_> = plan.ues().map(|ue| (ue.entry(plan.size), ue.node)).collect();
+        assert_eq!(pairs.len(), 16);
+        for ue in plan.ues() {
+            for family in Family::ALL {
+                assert_eq!(Ue::of_uplink(ue.uplink_teid(family), plan.size), Some(ue));
+            }
+        }
+        assert_eq!(Ue::of_uplink(4095, plan.size), None);
+        assert_eq!(Ue::of_uplink(0x0100_0000, plan.size), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::LabError;
 use super::args::{NameArgs, UpArgs};
-use super::log::Log;
+use super::log::{Log, LogCut};
 use super::network::Network;
 use super::nodes::{Process, Processes};
 use super::plan::{Driver, Plan};
@@ -13,6 +13,7 @@ use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_dataplane::Architecture;
 use scalebricks_types::{ClusterSize, NodeId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -34,7 +35,7 @@ pub struct Lab<'a> {
     /// Where its files are.
     pub directory: PathBuf,
     /// The nodes.
-    pub nodes: Vec<Process>,
+    pub nodes: BTreeMap<NodeId, Process>,
     /// Who keeps the log, if flows come from the control plane.
     log: Log,
     /// How long it took to hand over the flows that no phone uses.
@@ -105,7 +106,7 @@ impl<'a> Lab<'a> {
         Self {
             plan,
             directory,
-            nodes: Vec::new(),
+            nodes: BTreeMap::new(),
             log: Log::default(),
             handed_over: None,
             others: Vec::new(),
@@ -161,15 +162,29 @@ impl<'a> Lab<'a> {
         started
     }
 
-    /// Starts who keeps the log beside a node, if somebody did.
+    /// Starts a NATS server that keeps the log.
     ///
     /// # Errors
     /// [`LabError`] if it is not ready in time.
-    pub fn start_log_beside(&mut self, node: NodeId) -> Result<(), LabError> {
+    pub fn start_log_server(&mut self, server: u8) -> Result<(), LabError> {
         let mut log = std::mem::take(&mut self.log);
-        let started = log.start_beside(self.processes(), node);
+        let started = log.start_server(self.processes(), server);
         self.log = log;
         started
+    }
+
+    /// Cuts a node off from the log, or lets it reach the log again.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn set_log_way(&mut self, node: NodeId, cut: Option<LogCut>) -> Result<(), LabError> {
+        let mut log = std::mem::take(&mut self.log);
+        let done = match cut {
+            Some(how) => log.cut(self.network(), node, how),
+            None => log.heal(self.network(), self.processes(), node),
+        };
+        self.log = log;
+        done
     }
 
     /// Who keeps the log.
@@ -183,10 +198,23 @@ impl<'a> Lab<'a> {
     /// The first that does not end as it should.
     pub fn stop(&mut self) -> Result<(), LabError> {
         let mut result = Ok(());
-        for node in self.nodes.drain(..) {
+        while let Some((_, node)) = self.nodes.pop_first() {
             result = result.and(node.stop());
         }
         result
+    }
+
+    /// Starts all nodes anew, whatever they are doing, and pins the flows.
+    ///
+    /// # Errors
+    /// [`LabError`] if one of them is not ready in time.
+    pub fn start_anew(&mut self) -> Result<(), LabError> {
+        while let Some((_, node)) = self.nodes.pop_first() {
+            node.kill_at_once();
+        }
+        self.start_log()?;
+        self.nodes = self.processes().nodes()?;
+        self.processes().import()
     }
 
     /// Asserts that nothing has ended on its own.
@@ -195,7 +223,7 @@ impl<'a> Lab<'a> {
     /// [`LabError::Died`].
     pub fn check_alive(&mut self) -> Result<(), LabError> {
         self.log.check()?;
-        self.nodes.iter_mut().chain(&mut self.others).try_for_each(Process::ended)
+        self.nodes.values_mut().chain(&mut self.others).try_for_each(Process::ended)
     }
 
     /// Copies logs, configurations and captures to a directory.

@@ -62,6 +62,7 @@ impl Ground {
             | DropReason::MalformedInner
             | DropReason::NoRoute
             | DropReason::Unresolved
+            | DropReason::LinkDown
             | DropReason::SlowPathFull
             | DropReason::NoLease => false,
         }

@@ -10,6 +10,7 @@
 //! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
 //! | [`errors`] | whether it may tell peers that a flow does not exist |
 //! | [`fabric`] | probing the fabric |
+//! | [`health`] | what the node knows about its own fitness |
 //! | [`takeover`] | whose addresses it answers for, by who is alive |
 //! | [`source`] | its tables, and who feeds them |
 //! | [`running`] | the running node as the admin interface sees it |
@@ -21,6 +22,7 @@ pub mod fabric;
 pub mod flow_columns;
 pub mod flow_lines;
 pub mod flows;
+pub mod health;
 #[cfg(feature = "dpdk")]
 mod links;
 pub mod load;
@@ -85,9 +87,6 @@ pub enum NodeError {
     /// A thread that cannot be started.
     #[error("starting a thread: {0}")]
     Thread(io::Error),
-    /// Workers that ended by themselves.
-    #[error("{0} workers ended before they were asked to; their last words are above")]
-    Worker(usize),
     /// The slow path.
     #[error("addresses and routes: {0}")]
     Local(String),

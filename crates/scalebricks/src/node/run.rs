@@ -11,10 +11,11 @@ use super::config::Role;
 use super::errors::Errors;
 use super::fabric::{self, Refresher};
 use super::flow_columns::FlowParser;
+use super::health;
 use super::links::{self, Link, Links};
 use super::load::Configuration;
 use super::preflight::{listen, local_config};
-use super::running::{Hardware, Parts, Running, role};
+use super::running::{Hardware, LinkState, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::source::{Source, control_plane};
 use super::takeover::Watch;
@@ -106,6 +107,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
     let refresher = Refresher::begin(&running).map_err(NodeError::Thread)?;
     let workers = start_workers(&running, eal, ports, &node, pool)?;
+    let health = health::watch::Watch::begin(&running).map_err(NodeError::Thread)?;
     let began = Instant::now();
     if let Source::Control(_) = &running.tables {
         tracing::info!("ports are open; waits for the cluster's flows");
@@ -120,11 +122,10 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     running.set_state(NodeState::Draining);
     tracing::info!(drain_ms = file.drain_ms, "draining");
     service::drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
-    let failed = workers.stop();
+    // Before the workers: it would miss them.
+    drop(health);
+    workers.stop();
     drop((admin, takeover, refresher));
-    if failed > 0 {
-        return Err(NodeError::Worker(failed));
-    }
     tracing::info!(uptime_s = started.elapsed().as_secs(), "stopped");
     Ok(status::SUCCESS)
 }
@@ -202,6 +203,7 @@ fn start_workers(
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.watch_drops(Box::new(running.taps.drops()));
         turned.set_lease(Arc::clone(running.slow_path.lease()));
+        turned.set_down_links(Arc::clone(&running.down));
         if let Some(health) = &running.fabric {
             turned.set_fabric_health(Arc::clone(health));
         }
@@ -271,6 +273,16 @@ struct Devices {
 }
 
 impl Hardware for Devices {
+    fn links(&self) -> Vec<LinkState> {
+        let ports = self.links.iter().zip(&self.configuration.node.ports);
+        let state = |(link, port): (&Link, &super::config::Port)| LinkState {
+            port: role(link.role).port(),
+            device: port.device.clone(),
+            is_up: link.device.link().ok().map(|link| link.up),
+        };
+        ports.map(state).collect()
+    }
+
     fn ports(&self) -> Vec<PortView> {
         let ports = self.links.iter().zip(&self.configuration.node.ports);
         ports

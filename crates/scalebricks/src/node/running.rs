@@ -1,26 +1,44 @@
 //! A running node, as the admin interface sees it.
 
 use super::config::{Idle, Layout, Role};
+use super::health::HealthView;
 use super::load::Configuration;
 use super::slow_path::SlowPath;
 use super::source::Source;
 use super::worker::{Load, Told};
 use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use crate::admin::model::{
-    CaptureRequest, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView, PortCounters, PortRole,
-    PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
+    CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
+    PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
+    WorkerStats, WorkerView,
 };
+use scalebricks_dataplane::fabric_health::PeerView;
 use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
-use scalebricks_dataplane::{Architecture, FabricHealth, NodeConfig, NodeStats, OutputPort};
+use scalebricks_dataplane::{
+    Architecture, DownLinks, FabricHealth, NodeConfig, NodeStats, OutputPort, PortRole as Port,
+};
 use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+/// A port's link, as its driver sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkState {
+    /// The port.
+    pub port: Port,
+    /// Its device, as configured.
+    pub device: String,
+    /// Whether frames can pass; `None` if the driver does not say.
+    pub is_up: Option<bool>,
+}
+
 /// What is asked of a node's devices and buffers.
 pub trait Hardware: Send + Sync {
+    /// The links of its ports, as they are. Must not wait.
+    fn links(&self) -> Vec<LinkState>;
     /// Its ports, as they are.
     fn ports(&self) -> Vec<PortView>;
     /// What their devices have counted.
@@ -53,6 +71,10 @@ pub struct Running {
     pub hardware: Box<dyn Hardware>,
     /// Where captures are started.
     pub taps: Taps,
+    /// Why it is unfit, as of a moment ago.
+    pub health: HealthView,
+    /// The ports whose links are known to be down, for all workers.
+    pub down: Arc<DownLinks>,
 }
 
 /// What a [`Running`] is made of.
@@ -101,6 +123,8 @@ impl Running {
             workers: parts.workers,
             hardware: parts.hardware,
             taps: parts.taps,
+            health: HealthView::default(),
+            down: Arc::default(),
         }
     }
 
@@ -129,6 +153,32 @@ impl Running {
         view.loaded_unix_s =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs_f64());
         *known = sizes;
+    }
+
+    /// Why the node is not ready, if it is not: what it does not do yet or any more, then why it is unfit.
+    pub fn reasons(&self) -> Vec<ReasonView> {
+        let state = match self.state() {
+            NodeState::Draining => Some(("draining", "it was asked to stop")),
+            _ if !self.tables.is_complete() => {
+                Some(("not_caught_up", "its tables do not hold all flows of this life yet"))
+            }
+            _ if !self.may_become_ready() => {
+                Some(("no_lease", "it has contact neither with the log nor with half of the other members"))
+            }
+            NodeState::Loading => Some(("loading", "its tables are being made")),
+            NodeState::Ready => None,
+        };
+        let state = state.map(|(reason, meaning)| ReasonView::new(reason, meaning));
+        state.into_iter().chain(self.health.reasons(self.started.elapsed())).collect()
+    }
+
+    fn ports(&self) -> Vec<PortView> {
+        let mut ports = self.hardware.ports();
+        for port in &mut ports {
+            // Not every driver finds out.
+            port.is_link_up &= !self.down.is_down(port.role.port());
+        }
+        ports
     }
 
     fn tables_view(&self, sizes: LiveSizes) -> Vec<TableView> {
@@ -166,6 +216,19 @@ impl Running {
             turns,
             mean_batch_fill: packets as f64 / busy_turns.max(1) as f64,
         }
+    }
+
+    fn fabric_peers(&self) -> Vec<FabricPeerView> {
+        let probing = self.fabric.as_ref().filter(|_| self.configuration.node.probe_every.is_some());
+        let view = |peer: PeerView| FabricPeerView {
+            node: peer.node.get().into(),
+            is_heard: peer.is_heard,
+            is_reached: peer.is_reached,
+            round_trip_us: peer.round_trip.map(|time| time.as_secs_f64() * 1e6),
+            via: peer.via.map(|via| via.get().into()),
+        };
+        let peers = probing.map(|health| health.view(self.started.elapsed()));
+        peers.unwrap_or_default().into_iter().map(view).collect()
     }
 
     fn neighbours(&self) -> Vec<NeighbourView> {
@@ -211,11 +274,13 @@ impl Inspect for Running {
             }
             .to_owned(),
             state: self.state(),
+            reasons: self.reasons(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             flows,
             tables: self.tables_view(sizes),
-            ports: self.hardware.ports(),
+            ports: self.ports(),
             neighbours: self.neighbours(),
+            fabric: self.fabric_peers(),
             workers: (0..self.workers.len()).map(|at| self.worker(at)).collect(),
         }
     }
@@ -230,6 +295,9 @@ impl Inspect for Running {
         }
         let mut slow_path = self.slow_path.stats();
         slow_path.extend(self.hardware.dropped());
+        if let Some(fabric) = &self.fabric {
+            slow_path.insert("probes_overrun".to_owned(), fabric.overrun());
+        }
         Stats {
             uptime_s: self.started.elapsed().as_secs_f64(),
             total: NodeCounters::from(&total),
@@ -253,6 +321,10 @@ impl Inspect for Running {
     }
 
     fn is_ready(&self) -> bool {
-        self.state() == NodeState::Ready && self.may_become_ready()
+        self.reasons().is_empty()
+    }
+
+    fn reasons(&self) -> Vec<ReasonView> {
+        Self::reasons(self)
     }
 }

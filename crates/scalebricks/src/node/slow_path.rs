@@ -2,8 +2,8 @@
 
 use super::errors::Errors;
 use arc_swap::{ArcSwap, Guard};
-use scalebricks_dataplane::local::{Claims, Local, Neighbour, Outbox, Taken};
-use scalebricks_dataplane::{Adjacencies, Lease, Node, OutputPort, Punt, Why};
+use scalebricks_dataplane::local::{Claims, FrameKind, Held, Local, Neighbour, Outbox, Silence, Taken};
+use scalebricks_dataplane::{Adjacencies, DropReason, Lease, Node, OutputPort, Punt, Why};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,9 @@ pub struct SlowPath {
     /// When timers are due, in nanoseconds.
     deadline_ns: AtomicU64,
     no_buffer: AtomicU64,
+    link_down: AtomicU64,
+    /// By [`OutputPort`].
+    silences: ArcSwap<[Option<Silence>; 2]>,
 }
 
 impl SlowPath {
@@ -39,6 +42,8 @@ impl SlowPath {
             local: Mutex::new(local),
             deadline_ns: AtomicU64::new(0),
             no_buffer: AtomicU64::new(0),
+            link_down: AtomicU64::new(0),
+            silences: ArcSwap::default(),
         }
     }
 
@@ -83,7 +88,6 @@ impl SlowPath {
         let mut local = self.local();
         let generation = local.generation();
         if due {
-            local.poll(now, &mut out);
             for (link, frame) in self.errors.take_ready(now) {
                 tell_error(&mut local, link, &frame, now, &mut out);
             }
@@ -95,8 +99,11 @@ impl SlowPath {
                         node.drop_punt(punt);
                     }
                 }
-                Why::Unresolved(next_hop) => {
-                    local.hold(punt.link, next_hop, punt.packet.data(), now, &mut out);
+                Why::Unresolved { next_hop, kind } => {
+                    let held = local.hold(punt.link, next_hop, punt.packet.data(), kind, now, &mut out);
+                    if let (Held::Dropped(reason), FrameKind::Packet) = (held, kind) {
+                        node.drop_frame(punt.packet.data(), reason);
+                    }
                 }
                 Why::UnknownFlow(key) => {
                     let frame = punt.packet.data();
@@ -107,20 +114,53 @@ impl SlowPath {
                 }
             }
         }
+        // After what arrived: a node that was stopped for a while takes in the answers before it asks again.
+        if due {
+            local.poll(now, &mut out);
+        }
         if local.generation() != generation {
             self.adjacencies.store(local.adjacencies());
         }
         self.set_deadline(&local);
+        self.set_silences(&local);
         drop(local);
-        for (port, frame) in out.drain() {
+        for (frame, reason) in out.drain_lost() {
+            node.drop_frame(&frame, reason);
+        }
+        for (port, frame, kind) in out.drain() {
             let made = buffers.alloc().and_then(|mut packet| packet.append(&frame).ok().map(|()| packet));
             match made {
-                Some(packet) => node.send_frame(port, packet),
+                Some(packet) => {
+                    let is_sent = node.send_frame(port, packet, kind);
+                    self.link_down.fetch_add(u64::from(!is_sent), Ordering::Relaxed);
+                }
                 None => {
                     self.no_buffer.fetch_add(1, Ordering::Relaxed);
+                    if kind == FrameKind::Packet {
+                        node.drop_frame(&frame, DropReason::NoBuffer);
+                    }
                 }
             }
         }
+    }
+
+    /// Publishes which links are silent, if that has changed.
+    fn set_silences(&self, local: &Local) {
+        let now = OutputPort::ALL.map(|port| local.silence(port));
+        let is_same = self.silences.load().iter().map(Option::as_ref).eq(now);
+        if !is_same {
+            self.silences.store(Arc::new(now.map(Option::<&Silence>::cloned)));
+        }
+    }
+
+    /// Whether the next hops of a link are silent. Never waits for a worker.
+    pub fn silence(&self, port: OutputPort) -> Option<Silence> {
+        self.silences.load()[port as usize].clone()
+    }
+
+    /// Frames of packets that are held for their next hops.
+    pub fn held_frames(&self) -> usize {
+        self.local().occupancy().held_frames
     }
 
     /// Answers for these addresses from now on. The worker that looks after the timers announces what is new among them.
@@ -142,6 +182,7 @@ impl SlowPath {
         let mut stats: BTreeMap<String, u64> =
             self.local().stats().iter().map(|(name, count)| (name.to_owned(), count)).collect();
         stats.insert("no_buffer".to_owned(), self.no_buffer.load(Ordering::Relaxed));
+        stats.insert("link_down".to_owned(), self.link_down.load(Ordering::Relaxed));
         stats.extend(self.errors.stats());
         stats
     }

@@ -4,7 +4,7 @@ use super::NodeError;
 use super::config::ControlFile;
 use super::errors::{Owners, OwnersByPlane};
 use super::load::Configuration;
-use crate::admin::model::{ControlStats, LeaseView};
+use crate::admin::model::{ControlStats, LeaseView, MemberFitness};
 use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
@@ -115,7 +115,8 @@ impl Source {
                     state: state.name().to_owned(),
                     forwards_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
                 });
-                Some(ControlStats { lease, ..(plane.stats(), daemon.mesh_stats()).into() })
+                let members = MemberFitness::of(&plane.view());
+                Some(ControlStats { lease, members, ..(plane.stats(), daemon.mesh_stats()).into() })
             }
         }
     }

@@ -1,4 +1,5 @@
 //! Whose addresses a node answers for on the outside links: its own once it has caught up, and those of dead nodes for which
+//! and suspended nodes for which
 //! the view names it. Neighbours go on sending to the address they know, and need not notice that a node died.
 //!
 //! An address goes to another node when that one has said so on the link ([`Claims`]). A node that comes back says so when its
@@ -55,10 +56,10 @@ impl Takeover {
         Claims { own: None, others: Vec::new() }
     }
 
-    /// What the node answers for now. One that is not in the view, has not caught up in this life, or has no lease (`may_claim`),
-    /// answers for nothing.
+    /// What the node answers for now. One that is not in the view, is suspended, has not caught up in this life, or has no lease
+    /// (`may_claim`), answers for nothing.
     pub fn claims(&mut self, view: &View, may_claim: bool, now: Duration) -> Claims {
-        let me = view.member(self.me).filter(|me| me.is_alive && may_claim);
+        let me = view.member(self.me).filter(|_| view.answers_for_itself(self.me) && may_claim);
         let Some(me) = me else {
             self.held.clear();
             return Self::nothing();
@@ -161,7 +162,7 @@ fn tell(own_before: Option<u64>, own: Option<u64>, before: &[NodeId], nodes: &[N
         Some(_) => {}
     }
     for node in nodes.iter().filter(|node| !before.contains(node)) {
-        tracing::warn!(node = node.get(), "answering for the addresses of a node that died");
+        tracing::warn!(node = node.get(), "answering for the addresses of a node that cannot");
     }
     for node in before.iter().filter(|node| !nodes.contains(node)) {
         tracing::info!(node = node.get(), "leaving a node's addresses to another");
@@ -172,6 +173,7 @@ fn tell(own_before: Option<u64>, own: Option<u64>, before: &[NodeId], nodes: &[N
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use scalebricks_control::membership::{Fitness, Suspension, Unfitness};
     use scalebricks_control::version::Version;
     use scalebricks_types::PartitionCount;
 
@@ -203,18 +205,24 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Nodes come, go, and catch up late: of all that are there, exactly one claims what a dead node had, a living node's
-        /// addresses are claimed by itself alone, and who has not caught up claims nothing.
+        /// Nodes come, go, are suspended, and catch up late: of all that are there, exactly one claims what a dead or suspended node
+        /// had, another's addresses are claimed by itself alone, and who is suspended or has not caught up claims nothing.
         #[test]
         fn exactly_one_claims_a_dead_node_s_addresses(
-            steps in prop::collection::vec((0..NODES, any::<bool>(), any::<u8>(), 0..70_000_u64), 1..40),
+            steps in prop::collection::vec((0..NODES, 0..5_u8, any::<u8>(), 0..70_000_u64), 1..40),
         ) {
             let mut machines: Vec<Takeover> = all().map(takeover).collect();
             let mut view = nobody();
             let mut now = Duration::ZERO;
-            for (life, (node, joins, ready, wait)) in (1..).zip(steps) {
+            let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::RanLink));
+            for (life, (node, what, ready, wait)) in (1..).zip(steps) {
                 let node = NodeId::new(node);
-                view = if joins { view.with(node, life, Version::NEWEST) } else { view.without(node) };
+                view = match what {
+                    0 | 1 => view.with(node, life, Version::NEWEST),
+                    2 => view.with_suspended(node, unfit),
+                    3 => view.without_suspension(node),
+                    _ => view.without(node),
+                };
                 now += Duration::from_millis(wait);
                 let is_ready = |node: NodeId| ready & 1 << node.get() != 0;
                 let claims: Vec<Claims> = machines
@@ -226,12 +234,29 @@ mod tests {
                     let claimants: Vec<NodeId> = all().filter(|other| has(&claims[other.index()], node)).collect();
                     let stand_in = view.stand_in(node).filter(|other| is_ready(*other));
                     prop_assert_eq!(&claimants, &stand_in.into_iter().collect::<Vec<_>>());
-                    let member = view.member(node).filter(|member| member.is_alive && is_ready(node));
+                    let member = view.member(node).filter(|_| view.answers_for_itself(node) && is_ready(node));
                     prop_assert_eq!(claims[node.index()].own, member.map(|member| member.life));
                     prop_assert!(member.is_some() || claims[node.index()].others.is_empty());
                 }
             }
         }
+    }
+
+    /// It lets go at once, and its stand-in goes on until it has said that it is back.
+    #[test]
+    fn an_unfit_node_claims_nothing_until_it_takes_flows_again() {
+        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let (unfit, now) = (NodeId::new(3), Duration::from_secs(100));
+        let without = view.with_suspended(unfit, Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker)));
+        let stand_in = without.stand_in(unfit).unwrap();
+        let (mut machine, mut other) = (takeover(unfit), takeover(stand_in));
+        assert_eq!(machine.claims(&view, true, now).own, Some(1));
+        assert_eq!(machine.claims(&without, true, now), Takeover::nothing());
+        assert!(has(&other.claims(&without, true, now), unfit));
+        let back = without.without_suspension(unfit);
+        assert_eq!(machine.claims(&back, true, now).own, Some(1));
+        let claims = other.claims(&back, true, now);
+        assert!(claims.others.len() == 1 && claims.others[0].is_due_to_another);
     }
 
     #[test]

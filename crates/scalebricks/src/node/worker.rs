@@ -24,6 +24,7 @@ pub struct Told {
     busy_ns: AtomicU64,
     /// Bits of a share, 0 to 1.
     busy_share: AtomicU64,
+    turned_ns: AtomicU64,
 }
 
 /// How a worker spends its time.
@@ -45,6 +46,17 @@ impl Told {
     /// What the worker's node has counted, a moment ago.
     pub fn counters(&self) -> NodeStats {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) // copied whole
+    }
+
+    /// When the worker began its newest turn, since the moment its times are counted from. Unlike all else, never old.
+    pub fn turned(&self) -> Duration {
+        Duration::from_nanos(self.turned_ns.load(Ordering::Relaxed))
+    }
+
+    /// The worker begins a turn. Cost: a store to a cache line that is its own, but for a look of others every 50 ms.
+    #[inline(always)]
+    fn turn(&self, now: Duration) {
+        self.turned_ns.store(now.as_nanos() as u64, Ordering::Relaxed); // 584 years
     }
 
     /// How it spends its time.
@@ -98,6 +110,7 @@ impl<P: PacketBuf> Worker<P> {
         let (mut tally, mut pause) = (Tally::default(), Pause::new(self.idle));
         let mut now = self.start.elapsed();
         while !control.is_stopping() {
+            self.told.turn(now);
             self.take_adjacencies(&mut adjacencies);
             if let Some(turns) = &mut self.turns {
                 turns.pass();

@@ -101,9 +101,6 @@ pub enum SwitchError {
     /// A thread that cannot be started.
     #[error("starting a thread: {0}")]
     Thread(io::Error),
-    /// Workers that ended by themselves.
-    #[error("{0} workers ended before they were asked to; their last words are above")]
-    Worker(usize),
     /// The log of names.
     #[error("names: {0}")]
     Log(#[from] log::LogError),

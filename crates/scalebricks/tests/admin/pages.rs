@@ -2,7 +2,7 @@
 
 use crate::running::Running;
 use scalebricks::admin::client::{Client, ClientError, Target};
-use scalebricks::admin::model::{Health, NodeState};
+use scalebricks::admin::model::{Health, NodeState, ReasonView};
 use scalebricks::admin::server::{AdminServer, Listen, ServerError, openapi};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +34,35 @@ fn a_node_is_alive_before_it_is_ready_and_while_it_drains() {
     assert!(client.text("/readyz").is_ok() && alive().is_ready);
     for state in [NodeState::Loading, NodeState::Draining] {
         running.window.set_state(state);
-        assert_eq!(alive(), Health { state, is_ready: false });
+        assert_eq!(alive(), Health { state, is_ready: false, reasons: vec![] });
         assert!(matches!(client.text("/readyz"), Err(ClientError::NotReady(_))));
         let metrics = client.text("/metrics").unwrap();
         assert!(metrics.contains("scalebricks_ready 0\n"), "{metrics}");
     }
+}
+
+#[test]
+fn an_unfit_node_is_alive_and_not_ready_and_says_why() {
+    let running = Running::start();
+    let client = running.client();
+    let detail = "no answer from 192.0.2.1 on the internet link for 1.4 s";
+    let reason = ReasonView {
+        reason: "internet_next_hop".to_owned(),
+        meaning: "no next hop towards the Internet answers".to_owned(),
+        since_s: Some(1.5),
+        detail: detail.to_owned(),
+    };
+    running.window.set_reasons(vec![reason.clone()]);
+    let Err(ClientError::NotReady(said)) = client.text("/readyz") else { panic!("it is ready") };
+    assert!(said.contains("internet_next_hop") && said.contains(detail), "{said}");
+    let alive: Health = serde_json::from_str(&client.text("/healthz").unwrap()).unwrap();
+    assert_eq!(alive, Health { state: NodeState::Ready, is_ready: false, reasons: vec![] });
+    assert_eq!(client.status().unwrap().reasons, [reason]);
+    let metrics = client.text("/metrics").unwrap();
+    assert!(metrics.contains("scalebricks_node_fit{reason=\"internet_next_hop\"} 0\n"), "{metrics}");
+    assert!(metrics.contains("scalebricks_node_fit{reason=\"worker\"} 1\n"), "{metrics}");
+    running.window.set_reasons(vec![]);
+    assert!(client.text("/readyz").is_ok());
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use scalebricks::admin::client::{Client, Target};
 use scalebricks::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use scalebricks::admin::model::{
-    CaptureRequest, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView, PortCounters, PortRole,
-    PortView, Stats, Status, TableRole, TableView, Trace, TraceRequest, WorkerStats, WorkerView,
+    CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
+    PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
+    WorkerStats, WorkerView,
 };
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
@@ -68,6 +69,7 @@ pub struct Window {
     tables: TableSet,
     taps: Taps,
     state: Mutex<NodeState>,
+    reasons: Mutex<Vec<ReasonView>>,
     stats: Mutex<NodeStats>,
     started: Instant,
 }
@@ -75,6 +77,11 @@ pub struct Window {
 impl Window {
     pub fn set_state(&self, state: NodeState) {
         *self.state.lock().unwrap() = state;
+    }
+
+    /// What makes the node unfit from now on.
+    pub fn set_reasons(&self, reasons: Vec<ReasonView>) {
+        *self.reasons.lock().unwrap() = reasons;
     }
 
     pub fn captures(&self) -> usize {
@@ -109,6 +116,7 @@ impl Inspect for Window {
             architecture: self.config.architecture.name().to_owned(),
             key: self.config.policy.key_profile.name().to_owned(),
             state: *self.state.lock().unwrap(),
+            reasons: self.reasons(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             flows: FlowsView {
                 in_cluster: u64::from(FLOWS),
@@ -136,6 +144,13 @@ impl Inspect for Window {
                 mac: Some(MACS.router.to_string()),
                 state: "reachable".to_owned(),
                 age_s: Some(2.5),
+            }],
+            fabric: vec![FabricPeerView {
+                node: 0,
+                is_heard: true,
+                is_reached: false,
+                round_trip_us: Some(250.0),
+                via: Some(2),
             }],
             workers: vec![self.worker()],
         }
@@ -179,7 +194,11 @@ impl Inspect for Window {
     }
 
     fn is_ready(&self) -> bool {
-        *self.state.lock().unwrap() == NodeState::Ready
+        *self.state.lock().unwrap() == NodeState::Ready && self.reasons().is_empty()
+    }
+
+    fn reasons(&self) -> Vec<ReasonView> {
+        self.reasons.lock().unwrap().clone()
     }
 }
 
@@ -261,6 +280,7 @@ impl Running {
             config,
             tables,
             taps,
+            reasons: Mutex::default(),
             state: Mutex::new(NodeState::Ready),
             stats: Mutex::default(),
             started: Instant::now(),

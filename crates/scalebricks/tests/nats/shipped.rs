@@ -1,9 +1,11 @@
 //! The configuration in `deploy/nats`, run as it is by real servers, and the cluster of `examples/node`, which connects to them.
 
 use super::cluster::{free_ports, program};
+use scalebricks::cluster::leasing::Leasing;
 use scalebricks::node::config::EngineAt;
 use scalebricks::node::load::Configuration;
 use scalebricks::node::source::control_plane;
+use scalebricks_dataplane::Lease;
 use scalebricks_engine::nats::{JetStream, OpenError, Options};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -11,6 +13,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -205,7 +208,10 @@ fn the_example_nodes_run_over_the_shipped_servers_which_refuse_strangers() {
     let nodes: Vec<_> = (0..4)
         .map(|number| {
             let configuration = servers.node(number, &mesh, same);
-            control_plane(&configuration, &configuration.control().unwrap()).unwrap()
+            let control = configuration.control().unwrap();
+            let (lease, start) = (Arc::new(Lease::none()), tokio::time::Instant::now());
+            let leasing = Leasing { times: control.lease, lease, fabric: None, start };
+            control_plane(&configuration, &control, leasing).unwrap()
         })
         .collect();
     until("a cluster that has caught up", || {

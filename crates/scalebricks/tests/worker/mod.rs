@@ -57,6 +57,16 @@ pub fn flow(n: u32, node: u8) -> FlowSpec {
     }
 }
 
+/// A node that nobody turns yet, and the far ends of its links.
+pub struct Still {
+    pub internet: MemoryPort<Packet>,
+    pub ran: MemoryPort<Packet>,
+    pub fabric: MemoryPort<Packet>,
+    pub node_pool: Pool,
+    pub tables: LiveTables,
+    pub worker: Worker<Packet>,
+}
+
 /// The node, and the far ends of its links.
 pub struct Rig {
     pub internet: MemoryPort<Packet>,
@@ -71,15 +81,30 @@ pub struct Rig {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Rig {
-    /// A running node with these flows.
-    pub fn new(flows: &[FlowSpec], buffers: usize) -> Self {
-        let lease = Arc::new(Lease::unlimited());
-        Self::with_errors(flows, buffers, Errors::new(lease, None))
+impl Still {
+    /// A node with these flows, whose base-station link holds so many frames.
+    pub fn new(flows: &[FlowSpec], buffers: usize, ran_capacity: usize) -> Self {
+        Self::with_ports(flows, buffers, ran_capacity, |ports| ports)
+    }
+
+    /// The same, with something done to its ports before.
+    pub fn with_ports(
+        flows: &[FlowSpec],
+        buffers: usize,
+        ran_capacity: usize,
+        change: impl FnOnce(NodePorts<Packet>) -> NodePorts<Packet>,
+    ) -> Self {
+        Self::with_errors(flows, buffers, ran_capacity, change, Rig::complete())
     }
 
     /// The same, which tells of errors as these decide.
-    pub fn with_errors(flows: &[FlowSpec], buffers: usize, errors: Arc<Errors>) -> Self {
+    fn with_errors(
+        flows: &[FlowSpec],
+        buffers: usize,
+        ran_capacity: usize,
+        change: impl FnOnce(NodePorts<Packet>) -> NodePorts<Packet>,
+        errors: Arc<Errors>,
+    ) -> Self {
         let size = ClusterSize::new(2).unwrap();
         let id = NodeId::new(0);
         let layout =
@@ -119,28 +144,48 @@ impl Rig {
             identifications: Arc::new(Identifications::new(id, size, 0)),
         };
         let (near_internet, internet) = memory_port_pair(4_096);
-        // Holds all that may be under way: nothing is refused here.
-        let (near_ran, ran) = memory_port_pair(16_384);
+        let (near_ran, ran) = memory_port_pair(ran_capacity);
         let (near_fabric, fabric) = memory_port_pair(4_096);
-        let ports = NodePorts {
+        let ports = change(NodePorts {
             internet: Box::new(near_internet),
             base_station: Box::new(near_ran),
             fabric: Box::new(near_fabric),
-        };
+        });
         let node_pool = Pool::new(buffers, 4_000).unwrap();
         let mut node = Node::new(node_config, tables.node_tables(0), ports, Box::new(node_pool.clone()));
         node.set_lease(Arc::clone(slow_path.lease()));
-        let (told, control) = (Arc::<Told>::default(), Arc::<Control>::default());
-        let mut worker = Worker {
+        let worker = Worker {
             node,
             buffers: Box::new(node_pool.clone()),
-            slow_path: Arc::clone(&slow_path),
-            told: Arc::clone(&told),
+            slow_path,
+            told: Arc::default(),
             idle: Idle::Sleep { us: 50 },
             keeps_time: true,
             start,
             turns: None,
         };
+        Self { internet, ran, fabric, node_pool, tables, worker }
+    }
+}
+
+impl Rig {
+    /// A running node with these flows.
+    pub fn new(flows: &[FlowSpec], buffers: usize) -> Self {
+        Self::with_errors(flows, buffers, Self::complete())
+    }
+
+    /// Of a node whose tables hold all flows.
+    fn complete() -> Arc<Errors> {
+        Errors::new(Arc::new(Lease::unlimited()), None)
+    }
+
+    /// A running node which tells of errors as these decide.
+    pub fn with_errors(flows: &[FlowSpec], buffers: usize, errors: Arc<Errors>) -> Self {
+        // The base-station link holds all that may be under way: nothing is refused there.
+        let Still { internet, ran, fabric, node_pool, tables, mut worker } =
+            Still::with_errors(flows, buffers, 16_384, |ports| ports, errors);
+        let (told, slow_path) = (Arc::clone(&worker.told), Arc::clone(&worker.slow_path));
+        let control = Arc::<Control>::default();
         let running = Arc::clone(&control);
         let thread = Some(std::thread::spawn(move || worker.run(&running)));
         let pool = Pool::new(8_192, 4_000).unwrap();

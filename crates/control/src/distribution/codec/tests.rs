@@ -55,6 +55,7 @@ fn message() -> impl Strategy<Value = Message> {
                 keys,
                 shapes,
                 again: Some(shapes / 2),
+                newest: Position(gpt ^ keys),
             })
         }),
     ]
@@ -119,6 +120,7 @@ fn the_first_version_leaves_out_what_it_cannot_say() {
         keys: 8,
         shapes: 9,
         again: Some(2),
+        newest: gpt,
     };
     let old = Message::Target(target).encode(Version::FIRST);
     assert_eq!(old.len(), 4 + 2 + 5 * 8);

@@ -54,7 +54,7 @@ fn calls(events: &[Event]) -> Calls {
             Event::Drain(number, is_drained) => placement.set_drained(node(number), is_drained),
         }
         let placed = Placed { placement: &placement, revision: Some(Revision(at as u64)) };
-        view = view.with_tenures(placed, |_| false, |_| true).unwrap_or(view);
+        view = view.with_tenures(placed, |_| true).unwrap_or(view);
         views.push(view.clone());
     }
     let closures = view.closures().iter().collect();

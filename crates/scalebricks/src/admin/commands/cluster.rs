@@ -75,13 +75,15 @@ fn render(view: &ClusterView) -> String {
     parts.join("\n\n")
 }
 
-fn state(member: &MemberView, view: &ClusterView) -> &'static str {
-    match (member.is_alive, view.drained.contains(&member.node)) {
-        (true, false) => "alive",
-        (true, true) => "alive, drained",
-        (false, false) => "dead",
-        (false, true) => "dead, drained",
+fn state(member: &MemberView, view: &ClusterView) -> String {
+    let mut state = if member.is_alive { "alive" } else { "dead" }.to_owned();
+    if view.drained.contains(&member.node) {
+        state.push_str(", drained");
     }
+    if !member.suspended_for.is_empty() {
+        state = format!("{state}, unfit ({})", member.suspended_for.join(", "));
+    }
+    state
 }
 
 /// Whose flows went to others, the newest first.

@@ -1,7 +1,7 @@
 //! A status in words.
 
 use super::{list, right, table, trimmed};
-use crate::admin::model::{NeighbourView, PortView, Status, WorkerView};
+use crate::admin::model::{FabricPeerView, NeighbourView, PortView, ReasonView, Status, WorkerView};
 use scalebricks_console::quantity::{bytes, count};
 use std::time::Duration;
 
@@ -15,9 +15,12 @@ pub(super) fn render(status: &Status) -> String {
     let mut rows = vec![
         ("node", format!("{node} of {nodes}, {architecture}, key {key}, version {}", status.version)),
         ("state", format!("{state}, up {}", time(status.uptime_s))),
+    ];
+    rows.extend(status.reasons.iter().map(|reason| ("not ready", why(reason))));
+    rows.extend([
         ("flows", format!("{} in the cluster, {} here", count(flows.in_cluster), count(flows.here))),
         ("flow file", format!("{}, {generation}", flows.file)),
-    ];
+    ]);
     for view in tables {
         let keys = view.keys.map_or_else(String::new, |keys| format!(", {} keys", count(keys)));
         rows.push((view.table.name(), format!("{}{keys}", bytes(view.table_bytes))));
@@ -29,10 +32,20 @@ pub(super) fn render(status: &Status) -> String {
     if !status.neighbours.is_empty() {
         parts.push(neighbours(&status.neighbours));
     }
+    if !status.fabric.is_empty() {
+        parts.push(fabric(&status.fabric));
+    }
     if !status.workers.is_empty() {
         parts.push(workers(status.workers.iter()));
     }
     parts.join("\n\n")
+}
+
+/// `internet_link: the internet link is down, for 3.2 s`.
+fn why(reason: &ReasonView) -> String {
+    let detail = if reason.detail.is_empty() { &reason.meaning } else { &reason.detail };
+    let since = reason.since_s.map_or_else(String::new, |since| format!(", for {}", time(since)));
+    format!("{}: {detail}{since}", reason.reason)
 }
 
 fn ports(ports: &[PortView]) -> String {
@@ -56,6 +69,18 @@ fn neighbours(neighbours: &[NeighbourView]) -> String {
         let mac = neighbour.mac.as_deref().unwrap_or("unknown");
         let address = neighbour.address.to_string();
         table.add_row(vec![&address, neighbour.port.name(), mac, &neighbour.state, &age]);
+    }
+    trimmed(&table)
+}
+
+fn fabric(peers: &[FabricPeerView]) -> String {
+    let mut table = table(&["fabric", "heard", "reached", "round trip", "way"]);
+    let yes_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    for peer in peers {
+        let round_trip = peer.round_trip_us.map_or_else(|| "unknown".to_owned(), |us| format!("{us:.0} us"));
+        let way = peer.via.map_or_else(|| peer.way().to_owned(), |via| format!("over node {via}"));
+        let node = format!("node {}", peer.node);
+        table.add_row(vec![node, yes_no(peer.is_heard), yes_no(peer.is_reached), round_trip, way]);
     }
     trimmed(&table)
 }

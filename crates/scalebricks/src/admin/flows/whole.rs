@@ -1,7 +1,7 @@
 //! The cluster as a whole, over a node's control plane: who is there, who is drained, who takes whose flows.
 
 use super::{ControlledFlows, FlowsError};
-use crate::admin::model::{ClusterView, MemberView, StandbyView};
+use crate::admin::model::{ClusterView, MemberView, StandbyView, suspended_for};
 use crate::cluster::ControlPlane;
 use crate::cluster::plane::{Accepted, Why};
 use crate::cluster::repins::{RepinCause, RepinNotice};
@@ -25,6 +25,7 @@ impl ControlledFlows {
             node: number(node),
             life: member.life,
             is_alive: member.is_alive,
+            suspended_for: suspended_for(&view, node),
             partitions: view.partitions_of(node).map(|partition| partition.0).collect(),
         });
         let all = (0..view.partitions()).map(|at| PartitionId(at as u16)); // at most 2^16

@@ -43,7 +43,27 @@ impl Snapshot {
         let help =
             "Partitions whose tables were filled again, as their log had lost entries that were in them.";
         self.counter("control_rewound_partitions", help, one(stats.rewound));
+        self.members(stats);
         self.mesh(stats);
+    }
+
+    fn members(&mut self, stats: &ControlStats) {
+        let member = |node: u16| ("member", node.to_string());
+        let fit = stats
+            .members
+            .iter()
+            .map(|of| (vec![member(of.node)], u64::from(of.suspended_for.is_empty()).into()));
+        let help = "Whether a member that is alive takes flows and answers for its addresses, as the cluster agreed.";
+        self.gauge("control_member_fit", help, fit);
+        let reasons = stats.members.iter().flat_map(|of| {
+            let reasons = of.suspended_for.iter();
+            reasons.map(move |reason| (vec![member(of.node), ("reason", reason.clone())], 1_u64.into()))
+        });
+        self.gauge(
+            "control_member_suspended",
+            "Why a member that is alive does not; 1 where there is a reason.",
+            reasons,
+        );
     }
 
     fn mesh(&mut self, stats: &ControlStats) {

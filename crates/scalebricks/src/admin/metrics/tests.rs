@@ -1,7 +1,7 @@
 use super::*;
 use crate::admin::model::{
-    ControlStats, FlowSums, FlowsView, MovedCountersView, NeighbourView, PortRole, PortView, TableRole,
-    TableView, WorkerStats, WorkerView,
+    ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView,
+    PortRole, PortView, ReasonView, TableRole, TableView, WorkerStats, WorkerView,
 };
 use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
 use crate::cluster::stats::PlaneStats;
@@ -63,6 +63,7 @@ fn node() -> (Status, Stats) {
         architecture: "scalebricks".to_owned(),
         key: "flow5".to_owned(),
         state: NodeState::Ready,
+        reasons: vec![ReasonView::new("ran_link", "the link towards the base stations is down")],
         uptime_s: 12.5,
         flows: FlowsView {
             in_cluster: 100,
@@ -82,9 +83,18 @@ fn node() -> (Status, Stats) {
             speed_mbps: Some(10_000),
         }],
         neighbours: vec![neighbour("reachable"), neighbour("odd \"state\"\n\\"), neighbour("reachable")],
+        fabric: [(0, true, None), (2, false, Some(3)), (3, true, None)]
+            .map(|(node, is_reached, via)| FabricPeerView {
+                node,
+                is_heard: true,
+                is_reached,
+                round_trip_us: None,
+                via,
+            })
+            .to_vec(),
         workers: vec![worker.clone()],
     };
-    let mut counted = NodeStats { internet_in: u64::MAX, ..NodeStats::default() };
+    let mut counted = NodeStats { internet_in: u64::MAX, relayed: 7, probes_out: 8, ..NodeStats::default() };
     counted.dropped.count(DropReason::UnknownFlow);
     let counters = NodeCounters::from(&counted);
     let port = PortCounters {
@@ -110,7 +120,13 @@ fn node() -> (Status, Stats) {
             duplicate_parcels: 4,
             ..MovedCountersView::default()
         }),
-        control: Some(ControlStats::from((plane(), Some(mesh())))),
+        control: Some(ControlStats {
+            members: vec![
+                MemberFitness { node: 0, suspended_for: Vec::new() },
+                MemberFitness { node: 1, suspended_for: vec!["ran_link".to_owned()] },
+            ],
+            ..ControlStats::from((plane(), Some(mesh())))
+        }),
         ..Stats::default()
     };
     (status, stats)
@@ -191,6 +207,14 @@ fn a_strict_reader_understands_all_of_it() {
         ("scalebricks_worker_busy_seconds_total{worker=\"0\"}", 1.5),
         ("scalebricks_slow_path_events_total{event=\"arp_reply_sent\"}", 9.0),
         ("scalebricks_neighbours{port=\"internet\",state=\"reachable\"}", 2.0),
+        ("scalebricks_control_member_fit{member=\"0\"}", 1.0),
+        ("scalebricks_control_member_fit{member=\"1\"}", 0.0),
+        ("scalebricks_control_member_suspended{member=\"1\",reason=\"ran_link\"}", 1.0),
+        ("scalebricks_fabric_peers{way=\"direct\"}", 2.0),
+        ("scalebricks_fabric_peers{way=\"relayed\"}", 1.0),
+        ("scalebricks_fabric_peers{way=\"none\"}", 0.0),
+        ("scalebricks_relayed_packets_total", 7.0),
+        ("scalebricks_fabric_probes_total{event=\"sent\"}", 8.0),
         ("scalebricks_ended_flows_total", 2.0),
         ("scalebricks_ended_flow_packets_total{direction=\"upstream\"}", 5.0),
         ("scalebricks_ended_flow_bytes_total{direction=\"downstream\"}", 700.0),
@@ -199,7 +223,9 @@ fn a_strict_reader_understands_all_of_it() {
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 56);
+    assert_eq!(series[r#"scalebricks_node_fit{reason="ran_link"}"#], 0.0);
+    assert_eq!(series[r#"scalebricks_node_fit{reason="worker"}"#], 1.0);
+    assert_eq!(families.len(), 62);
 }
 
 #[test]

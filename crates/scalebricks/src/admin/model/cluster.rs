@@ -60,6 +60,9 @@ pub struct MemberView {
     pub life: u64,
     /// Whether it is alive.
     pub is_alive: bool,
+    /// Why it takes no flows, and others answer for its addresses, though it is alive; empty if it can do its work.
+    #[serde(default)]
+    pub suspended_for: Vec<String>,
     /// The partitions of the key space that it owns.
     pub partitions: Vec<u16>,
 }

@@ -4,7 +4,9 @@ use super::{PortRole, WorkerView};
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::mesh::{MeshStats, PeerStats};
 use crate::cluster::stats::PlaneStats;
+use scalebricks_control::membership::{Suspension, View};
 use scalebricks_dataplane::{DropReason, FlowCount, NodeStats};
+use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -139,6 +141,9 @@ pub struct ControlStats {
     /// The node's lease.
     #[serde(default)]
     pub lease: Option<LeaseView>,
+    /// Members that are alive.
+    #[serde(default)]
+    pub members: Vec<MemberFitness>,
     /// The other nodes, as this one reaches them.
     pub peers: Vec<PeerView>,
     /// What came from those who have not shown that they are peers, by name.
@@ -152,6 +157,30 @@ pub struct LeaseView {
     pub state: String,
     /// Milliseconds for which the node forwards if nothing renews the lease.
     pub forwards_ms: u64,
+}
+
+/// Whether a member that is alive can do its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemberFitness {
+    /// The node.
+    pub node: u16,
+    /// Why it takes no flows, and others answer for its addresses; empty if it can do its work.
+    pub suspended_for: Vec<String>,
+}
+
+/// The names of the reasons why a member takes no flows though it is alive.
+pub fn suspended_for(view: &View, node: NodeId) -> Vec<String> {
+    let names = view.suspension(node).into_iter().flat_map(Suspension::names);
+    names.map(str::to_owned).collect()
+}
+
+impl MemberFitness {
+    /// What a view says of all that are alive.
+    pub fn of(view: &View) -> Vec<Self> {
+        let member =
+            |node: NodeId| Self { node: u16::from(node.get()), suspended_for: suspended_for(view, node) };
+        view.alive().map(member).collect()
+    }
 }
 
 /// How another node is reached.

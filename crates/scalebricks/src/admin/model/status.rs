@@ -21,6 +21,9 @@ pub struct Status {
     pub key: String,
     /// Loading, ready or draining.
     pub state: NodeState,
+    /// Why the node is not ready; none if it is.
+    #[serde(default)]
+    pub reasons: Vec<ReasonView>,
     /// Seconds since the node started.
     pub uptime_s: f64,
     /// The flows it knows.
@@ -31,6 +34,9 @@ pub struct Status {
     pub ports: Vec<PortView>,
     /// Next hops on its outside links.
     pub neighbours: Vec<NeighbourView>,
+    /// The other nodes, as its probes find them over the fabric; empty if it sends none.
+    #[serde(default)]
+    pub fabric: Vec<FabricPeerView>,
     /// The threads that forward.
     pub workers: Vec<WorkerView>,
 }
@@ -211,6 +217,32 @@ pub struct NeighbourView {
     pub age_s: Option<f64>,
 }
 
+/// Another node, as probes find it over the fabric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FabricPeerView {
+    /// Its number.
+    pub node: u16,
+    /// Whether its probes arrive.
+    pub is_heard: bool,
+    /// Whether it answers probes.
+    pub is_reached: bool,
+    /// Time from a probe to its echo, the work of both nodes' workers included; none before the first echo.
+    pub round_trip_us: Option<f64>,
+    /// The node over which frames for it go, if not directly.
+    pub via: Option<u16>,
+}
+
+impl FabricPeerView {
+    /// The way to it: `direct`, `relayed` over another node, or `none`.
+    pub const fn way(&self) -> &'static str {
+        match (self.via, self.is_reached) {
+            (Some(_), _) => "relayed",
+            (None, true) => "direct",
+            (None, false) => "none",
+        }
+    }
+}
+
 /// A thread that forwards, and how busy it is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
@@ -231,12 +263,36 @@ pub struct WorkerView {
 }
 
 /// The answer of a health check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Loading, ready or draining.
     pub state: NodeState,
     /// Whether packets are forwarded.
     pub is_ready: bool,
+    /// Why not, in an answer of `/readyz`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonView>,
+}
+
+/// Why a node is not ready.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReasonView {
+    /// Its name: `loading`, `draining`, `not_caught_up`, `no_lease`, or why the node is unfit: `worker`, `fabric_link`, `fabric`,
+    /// `internet_link`, `internet_next_hop`, `ran_link`, `ran_next_hop`. There may be more.
+    pub reason: String,
+    /// What it means.
+    pub meaning: String,
+    /// Seconds since it was first seen; none if nobody counts them.
+    pub since_s: Option<f64>,
+    /// What exactly is seen, as `no answer from 192.0.2.1 on the internet link for 1.4 s`; may be empty.
+    pub detail: String,
+}
+
+impl ReasonView {
+    /// One of which there is no more to say.
+    pub fn new(reason: &str, meaning: &str) -> Self {
+        Self { reason: reason.to_owned(), meaning: meaning.to_owned(), ..Self::default() }
+    }
 }
 
 /// Why a request was not answered.

@@ -199,16 +199,17 @@ async fn healthz(State(node): Node) -> Json<Health> {
     Json(health(&*node))
 }
 
-/// Whether packets are forwarded: not while flows are loaded, and not once the node drains.
+/// Whether packets are forwarded: not while flows are loaded, not while the node is unfit, and not once it drains. Says why not.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
 async fn readyz(State(node): Node) -> (StatusCode, Json<Health>) {
-    let health = health(&*node);
+    let mut health = health(&*node);
+    health.reasons = node.reasons();
     let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(health))
 }
 
 fn health(node: &dyn Inspect) -> Health {
-    Health { state: node.status().state, is_ready: node.is_ready() }
+    Health { state: node.status().state, is_ready: node.is_ready(), reasons: Vec::new() }
 }
 
 /// This schema.

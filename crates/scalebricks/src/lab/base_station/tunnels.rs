@@ -22,6 +22,8 @@ pub struct Tunnels {
 pub struct Sent {
     /// A hash of addresses, protocol and ports: packets of one flow take one path.
     pub path: u64,
+    /// The tunnel at the gateway's end.
+    pub teid: Teid,
     /// Octets of the message.
     pub len: usize,
 }
@@ -96,7 +98,7 @@ impl Tunnels {
         to_packet.copy_from_slice(packet);
         let mut hasher = DefaultHasher::new();
         summary.five_tuple().hash(&mut hasher);
-        Ok(Sent { path: hasher.finish(), len })
+        Ok(Sent { path: hasher.finish(), teid: flow.uplink_teid, len })
     }
 
     /// Reads a message that came for the base station.

@@ -88,6 +88,22 @@ fn a_packet_that_leaves_elsewhere_or_not_at_all_is_found() {
 }
 
 #[test]
+fn probes_are_no_packets_of_phones_and_may_not_be_flooded() {
+    let mut frames = upstream(&[0, 2]);
+    let probe = Seen {
+        dst: FabricMac::probe(NodeId::new(1)).encode(),
+        inner: None,
+        outer: None,
+        gtpu: None,
+        ..frames[1].clone()
+    };
+    frames.extend([0, 1].map(|node| Seen { node: NodeId::new(node), ..probe.clone() }));
+    assert_eq!(wrong(&frames, Architecture::ScaleBricks), "");
+    frames.push(Seen { node: NodeId::new(3), ..probe });
+    assert!(wrong(&frames, Architecture::ScaleBricks).contains("flooded"));
+}
+
+#[test]
 fn wrong_frames_are_found() {
     let change = |which: usize, change: fn(&mut Seen)| {
         let mut frames = upstream(&[0, 2]);

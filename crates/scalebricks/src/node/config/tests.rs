@@ -111,12 +111,18 @@ via = ["192.0.2.3", "192.0.2.4"]
     assert_eq!(routes, [("0.0.0.0".to_owned(), 0, 1), ("198.51.100.0".to_owned(), 24, 2)]);
     let plain = NodeFile::parse(GOOD).unwrap();
     assert_eq!((plain.workers.count(), plain.workers.idle), (1, Idle::Sleep { us: 50 }));
+    let probe_every = |more: &str| NodeFile::parse(&format!("{GOOD}{more}")).unwrap().probe_every;
+    assert_eq!(probe_every(""), Some(Duration::from_millis(100)));
+    assert_eq!(probe_every("[fabric]\nprobe_ms = 20"), Some(Duration::from_millis(20)));
+    assert_eq!(probe_every("[fabric]\nprobe_ms = 0"), None);
     assert_eq!(plain.admin, std::path::Path::new("/run/scalebricks/node2.sock"));
 }
 
 #[test]
 fn what_cannot_run_is_named() {
     for (more, expected) in [
+        ("[fabric]\nprobe_ms = 19", "fabric.probe_ms: 19 is not 0, or 20 to 150"),
+        ("[fabric]\nprobe_ms = 151", "fabric.probe_ms: 151 is not 0, or 20 to 150"),
         ("[worker]\nsleep_us = 0", "worker.sleep_us: 0 is not 1 to 100000"),
         ("[worker]\ncores = [1, 1]", "worker.cores: a core is there twice; a worker each"),
         (

@@ -131,7 +131,7 @@ async fn readyz(State(switch): Switch) -> (StatusCode, Json<Health>) {
 }
 
 fn health(switch: &Running) -> Health {
-    Health { state: switch.state(), is_ready: switch.is_ready() }
+    Health { state: switch.state(), is_ready: switch.is_ready(), reasons: Vec::new() }
 }
 
 /// This schema.

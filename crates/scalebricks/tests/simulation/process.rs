@@ -1,0 +1,305 @@
+//! One node's process: its control plane on a runtime of its own, whose clock the world turns, and its forwarding.
+
+use crate::engine::SimEngine;
+use crate::hub::{Hub, ms};
+use crate::network::SimLink;
+use scalebricks::cluster::beating::{Beating, LOOK_EVERY};
+use scalebricks::cluster::daemon::SharedTables;
+use scalebricks::cluster::inbox::Inbox;
+use scalebricks::cluster::plane::Link;
+use scalebricks::cluster::{ControlPlane, PlaneConfig};
+use scalebricks_control::membership::{Beat, View};
+use scalebricks_control::version::Version;
+use scalebricks_dataplane::{
+    Adjacencies, Architecture, BaseStation, Identifications, Node, NodeConfig, NodePorts, OutsideMacs,
+    PinnedTables, Policy, Turns,
+};
+use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
+use scalebricks_tables::compact::{Params, Structure};
+use scalebricks_types::{ClusterSize, HashSeed, KeyHasher, KeyProfile, NodeId, PartitionCount};
+use scalebricks_wire::MacAddr;
+use std::net::Ipv4Addr;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+pub const SEED: HashSeed = HashSeed::from_u64(9);
+pub const PARTITIONS: u32 = 4;
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
+pub const STATION: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+pub const IN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+pub const RAN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+pub const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
+pub const STATION_MAC: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
+
+/// The longest time that a packet takes from one node to another, as nodes are told.
+pub const GRACE: Duration = ms(50);
+
+/// Between two tries to start.
+const PATIENCE: Duration = ms(500);
+
+pub fn partitions() -> PartitionCount {
+    PartitionCount::new(PARTITIONS).unwrap()
+}
+
+pub fn id(number: usize) -> NodeId {
+    NodeId::new(number as u8)
+}
+
+/// What is the same at all nodes of a world.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub nodes: usize,
+    pub params: Params,
+    /// Keys that a FIB takes.
+    pub max_keys: usize,
+}
+
+impl Plan {
+    /// Every other seed has the other structure of the GPT.
+    pub fn new(seed: u64, nodes: usize) -> Self {
+        let structure = Structure::ALL[(seed % 2) as usize];
+        let params = Params::for_keys(structure, 2_000, 3, partitions()).unwrap();
+        Self { nodes, params, max_keys: 1 << 20 }
+    }
+}
+
+/// What a process has as soon as its control plane has started.
+#[derive(Default)]
+struct Begun {
+    inbox: OnceLock<Inbox>,
+    plane: OnceLock<ControlPlane>,
+}
+
+/// The link of a process, with heartbeats that go on while it is busy.
+struct Beats {
+    link: SimLink,
+    beating: Arc<Beating>,
+    inbox: Inbox,
+}
+
+impl Link for Beats {
+    fn beat(&self, beat: Beat) {
+        self.beating.asked(beat, self.inbox.beats(), Instant::now());
+        self.link.send_beat(&beat);
+    }
+
+    fn send(&self, to: NodeId, bytes: Vec<u8>) {
+        self.link.send(to, bytes);
+    }
+}
+
+/// A process.
+pub struct Process {
+    /// Which of all processes it is.
+    pub number: u64,
+    hub: Hub,
+    node: usize,
+    runtime: Runtime,
+    /// When it began, by its own clock.
+    began: Instant,
+    begun: Arc<Begun>,
+    beating: Arc<Beating>,
+    messages: mpsc::UnboundedSender<(usize, Vec<u8>)>,
+    pub tables: SharedTables,
+    pub forwarding: Node<Packet>,
+    turns: Turns,
+    pub internet: MemoryPort<Packet>,
+    pub base_station: MemoryPort<Packet>,
+    pub fabric: MemoryPort<Packet>,
+    next_look: Duration,
+}
+
+impl Process {
+    /// Starts a process with empty tables.
+    pub fn start(hub: &Hub, node: usize, number: u64, plan: &Plan, pool: &Pool) -> Self {
+        let size = ClusterSize::new(plan.nodes).unwrap();
+        let mut tables =
+            PinnedTables::new(id(node), plan.params, KeyHasher::new(SEED), 1, 0).with_max_keys(plan.max_keys);
+        let (near_internet, internet) = memory_port_pair(256);
+        let (near_base_station, base_station) = memory_port_pair(256);
+        let (near_fabric, fabric) = memory_port_pair(256);
+        let config = NodeConfig {
+            id: id(node),
+            size,
+            architecture: Architecture::ScaleBricks,
+            policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },
+            seed: SEED,
+            macs: OutsideMacs { internet: IN_MAC, base_station: RAN_MAC, router: ROUTER_MAC },
+            addresses: Arc::new([]),
+            adjacencies: Arc::new(Adjacencies::fixed(
+                ROUTER_MAC,
+                &[BaseStation { address: STATION, mac: STATION_MAC }],
+            )),
+            identifications: Arc::new(Identifications::new(id(node), size, 0)),
+        };
+        let ports = NodePorts {
+            internet: Box::new(near_internet),
+            base_station: Box::new(near_base_station),
+            fabric: Box::new(near_fabric),
+        };
+        let forwarding = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
+        let turns = tables.turns(0).unwrap();
+        let tables = SharedTables::new(tables);
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let began = runtime.block_on(async { Instant::now() });
+        let (messages, came) = mpsc::unbounded_channel();
+        let process = Self {
+            number,
+            hub: hub.clone(),
+            node,
+            runtime,
+            began,
+            begun: Arc::default(),
+            beating: Arc::default(),
+            messages,
+            tables,
+            forwarding,
+            turns,
+            internet,
+            base_station,
+            fabric,
+            next_look: LOOK_EVERY,
+        };
+        process.begin(plan, came);
+        hub.lock().network.begin(node, Some(number));
+        process
+    }
+
+    fn link(&self) -> SimLink {
+        SimLink { hub: self.hub.clone(), node: self.node, process: self.number }
+    }
+
+    /// Starts the control plane, as soon as the log can be reached.
+    fn begin(&self, plan: &Plan, mut came: mpsc::UnboundedReceiver<(usize, Vec<u8>)>) {
+        let config = PlaneConfig {
+            node: id(self.node),
+            partitions: partitions(),
+            params: plan.params,
+            hasher: KeyHasher::new(SEED),
+            grace: GRACE,
+            version: Version::NEWEST,
+        };
+        let engine = Arc::new(SimEngine { hub: self.hub.clone(), node: self.node });
+        let (begun, beating, tables) =
+            (Arc::clone(&self.begun), Arc::clone(&self.beating), self.tables.clone());
+        let (hub, node, process) = (self.hub.clone(), self.node, self.number);
+        self.runtime.spawn(async move {
+            let plane = loop {
+                let engine = Arc::<SimEngine>::clone(&engine);
+                let mut way_in = None;
+                let link = |inbox: Inbox| -> Arc<dyn Link> {
+                    way_in = Some(inbox.clone());
+                    let link = SimLink { hub: hub.clone(), node, process };
+                    Arc::new(Beats { link, beating: Arc::clone(&beating), inbox })
+                };
+                let started = ControlPlane::start(config.clone(), engine, tables.clone(), link).await;
+                if let (Ok(plane), Some(inbox)) = (started, way_in) {
+                    let _once = begun.inbox.set(inbox);
+                    break plane;
+                }
+                tokio::time::sleep(PATIENCE).await;
+            };
+            plane.carry_counters(tables).await;
+            let _once = begun.plane.set(plane);
+            while let Some((from, bytes)) = came.recv().await {
+                if let Some(inbox) = begun.inbox.get()
+                    && !inbox.came(id(from), bytes).await
+                {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// The control plane, once it has started.
+    pub fn plane(&self) -> Option<&ControlPlane> {
+        self.begun.plane.get()
+    }
+
+    /// The view as this process knows it.
+    pub fn view(&self) -> Option<Arc<View>> {
+        self.plane().map(ControlPlane::view)
+    }
+
+    /// The time since the process began, by its clock.
+    pub fn now(&self) -> Duration {
+        let _context = self.runtime.enter();
+        self.began.elapsed()
+    }
+
+    /// Takes in what has arrived. Heartbeats do not wait for the actor.
+    fn receive(&self, with_messages: bool) {
+        let mut shared = self.hub.lock();
+        let now = shared.now;
+        let beats = shared.network.take_beats(self.node, now);
+        let messages = if with_messages { shared.network.take_messages(self.node, now) } else { Vec::new() };
+        drop(shared);
+        if let Some(inbox) = self.begun.inbox.get() {
+            let _context = self.runtime.enter();
+            beats.into_iter().for_each(|(from, beat)| inbox.beat(id(from), beat));
+            messages.into_iter().for_each(|message| drop(self.messages.send(message)));
+        }
+    }
+
+    /// Runs until this time of its own clock.
+    pub fn run_until(&mut self, time: Duration) {
+        self.receive(true);
+        let until = self.began + time;
+        self.runtime.block_on(async move { tokio::time::sleep_until(until).await });
+        self.beat_on(time);
+    }
+
+    /// Its clock goes on, and none of its tasks.
+    pub fn stand_still_until(&mut self, time: Duration) {
+        let skipped = time.saturating_sub(self.now());
+        let _context = self.runtime.enter();
+        let advance = pin!(tokio::time::advance(skipped));
+        let _turned = advance.poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// The same, but that heartbeats come and go: its actor is busy.
+    pub fn be_busy_until(&mut self, time: Duration) {
+        self.receive(false);
+        self.stand_still_until(time);
+        self.beat_on(time);
+    }
+
+    /// Sends heartbeats for an actor that is busy, as the product does beside it.
+    fn beat_on(&mut self, time: Duration) {
+        if time < self.next_look {
+            return;
+        }
+        self.next_look = time + LOOK_EVERY;
+        let context = self.runtime.enter();
+        let overdue = self.beating.overdue(Instant::now());
+        drop(context);
+        overdue.into_iter().for_each(|beat| self.link().send_beat(&beat));
+    }
+
+    /// A turn of its worker.
+    pub fn forward(&mut self) -> usize {
+        let now = self.now();
+        self.turns.pass();
+        self.forwarding.turn(now)
+    }
+
+    /// Runs a task of a caller in this process.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
+    /// Whether the process takes itself for a member in this life, and has caught up.
+    pub fn is_ready(&self, life: u64) -> bool {
+        self.plane().is_some_and(|plane| {
+            let view = plane.view();
+            plane.has_caught_up()
+                && view.member(id(self.node)).is_some_and(|member| member.is_alive && member.life == life)
+        })
+    }
+}
