@@ -13,8 +13,8 @@ use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::membership::{Beat, Fitness, Unfitness, View};
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FabricHealth, Identifications, Lease, Node, NodeConfig, NodePorts, OutsideMacs,
-    PinnedTables, Policy, Turns,
+    Adjacencies, Architecture, BaseStation, FabricHealth, Identifications, Lease, Node, NodeConfig,
+    NodePorts, OutsideMacs, PinnedTables, Policy, Turns,
 };
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Params, Structure};
@@ -329,7 +329,11 @@ impl Process {
     /// Says that the worker makes progress, or that it makes none.
     pub fn set_worker_progress(&self, makes_progress: bool) {
         if let Some(plane) = self.plane() {
-            plane.set_fitness(if makes_progress { Fitness::FIT } else { Fitness::FIT.with(Unfitness::Worker) });
+            plane.set_fitness(if makes_progress {
+                Fitness::FIT
+            } else {
+                Fitness::FIT.with(Unfitness::Worker)
+            });
         }
     }
 
