@@ -40,6 +40,9 @@ const IMPORT: Duration = Duration::from_secs(1_200);
 /// How long it may take until nodes take flows.
 const IMPORT_AT_LAST: Duration = Duration::from_secs(30);
 
+/// Logs of earlier lives of a node that are kept; after that the last one is written anew.
+const MOST_LIVES: u32 = 100;
+
 /// Lines of a log that an error shows.
 const TAIL: usize = 12;
 
@@ -271,7 +274,7 @@ impl Processes<'_> {
     fn keep_log(&self, name: &str) -> Result<(), LabError> {
         let log = self.directory.join(format!("{name}.log"));
         let numbered = |number: u32| self.directory.join(format!("{name}.{number}.log"));
-        let kept = (1..).map(numbered).find(|path| !path.exists());
+        let kept = (1..MOST_LIVES).map(numbered).find(|path| !path.exists());
         match kept.filter(|_| log.exists()) {
             Some(kept) => fs::rename(&log, kept).map_err(|error| LabError::File { path: log, error }),
             None => Ok(()),
