@@ -187,11 +187,11 @@ impl FabricMac {
     }
 
     /// Whether some node sends to this address: frames are sent once more only to be handled, probes have one address a node.
-    fn exists(&self) -> bool {
+    const fn exists(self) -> bool {
         match self.phase {
             Phase::Handling | Phase::Indirect => true,
             Phase::Lookup | Phase::IndirectLookup => !self.again,
-            Phase::Probe => !self.again && self.port == OutputPort::Internet,
+            Phase::Probe => !self.again && matches!(self.port, OutputPort::Internet),
         }
     }
 }

@@ -28,7 +28,7 @@ impl<P: PacketBuf> Node<P> {
         if self.handling.is_empty() {
             return;
         }
-        if !self.may_forward {
+        if !self.has_lease() {
             return self.drop_batch(|node| &mut node.handling);
         }
         for (packet, parsed) in self.handling.packets() {

@@ -77,7 +77,7 @@ impl<P: PacketBuf> Node<P> {
         if self.steering.is_empty() {
             return;
         }
-        if !self.may_forward {
+        if !self.has_lease() {
             return self.drop_batch(|node| &mut node.steering);
         }
         self.steering.hash(self.classifier.hasher());
@@ -97,7 +97,7 @@ impl<P: PacketBuf> Node<P> {
         if self.looking_up.is_empty() {
             return;
         }
-        if !self.may_forward {
+        if !self.has_lease() {
             return self.drop_batch(|node| &mut node.looking_up);
         }
         self.looking_up.hash(self.classifier.hasher());

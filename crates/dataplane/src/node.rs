@@ -276,6 +276,13 @@ impl<P: PacketBuf> Node<P> {
         self.lease = Some(lease);
     }
 
+    /// Whether packets that wait for a lookup may be forwarded: the worker may have been stopped since its turn began, and packets
+    /// that wait may be old.
+    pub(crate) fn has_lease(&mut self) -> bool {
+        self.may_forward &= self.lease.as_ref().is_none_or(|lease| lease.still_lets_forward());
+        self.may_forward
+    }
+
     /// Drops what waits for the fabric.
     #[cold]
     fn drop_waiting(&mut self) {

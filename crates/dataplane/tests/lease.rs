@@ -11,7 +11,7 @@ use lab::{INTERNET, Lab, OWN, ROUTERS, arp_request, config, read_arp};
 use scalebricks_dataplane::local::Taken;
 use scalebricks_dataplane::{Architecture, DropReason, Lease, OutputPort, Policy};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DOWN: OutputPort = OutputPort::BaseStation;
 const UP: OutputPort = OutputPort::Internet;
@@ -68,6 +68,21 @@ fn a_lease_expires_by_the_time_of_the_turn_alone() {
         forwarded.push(node.stats().base_station_out - before);
     }
     assert_eq!(forwarded, [1, 0, 0]);
+}
+
+/// Stopped in the middle of a turn, after it began: the time of the turn says that all is well, the clock does not.
+#[test]
+fn a_worker_that_was_stopped_in_the_middle_of_a_turn_forwards_nothing_when_it_goes_on() {
+    let mut bench = bench(Architecture::FullDuplication, 1, Policy::default());
+    let start = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
+    let lease = Lease::none().counted_from(start);
+    lease.set(Duration::from_secs(3), Duration::from_secs(10));
+    bench.cluster.nodes_mut()[0].set_lease(Arc::new(lease));
+    bench.inject(0, DOWN, &downstream(0, b"x"), false);
+    let node = &mut bench.cluster.nodes_mut()[0];
+    node.turn(Duration::from_secs(9));
+    let stats = node.stats();
+    assert_eq!((stats.base_station_out, stats.dropped.get(DropReason::NoLease)), (0, 1));
 }
 
 #[test]

@@ -138,10 +138,9 @@ fn errors_sent(rig: &Rig) -> u64 {
 
 #[test]
 fn errors_wait_for_the_owner_s_word() {
-    let (mut rig, asked) = unknown(true, Some(false), &Arc::new(Lease::unlimited()));
+    let (rig, asked) = unknown(true, Some(false), &Arc::new(Lease::unlimited()));
     assert!(asked > 0);
-    let (kind, ..) = rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 26));
-    assert_eq!(kind, 26);
+    rig.counted(|_| rig.slow_path.stats()["error_indications_out"] > 0);
     for exists in [Some(true), None] {
         let (rig, asked) = unknown(true, exists, &Arc::new(Lease::unlimited()));
         assert!(asked > 0);

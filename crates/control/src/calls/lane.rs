@@ -271,7 +271,7 @@ impl<T> Lane<T> {
             }
             Reply::Refused(Refusal::Delayed) => {
                 // An earlier owner may have logged it: it keeps its number, and others do not wait for its answer.
-                (sent.tries, sent.at) = (0, now + DELAY - PAUSE);
+                (sent.tries, sent.at) = (0, (now + DELAY).saturating_sub(PAUSE));
                 let message = std::mem::take(&mut sent.message);
                 self.answered_in(message);
             }
@@ -411,7 +411,7 @@ mod tests {
     fn a_call_that_is_delayed_to_the_end_was_not_executed() {
         let mut lane = lane(1);
         lane.poll(Some(FIRST), ME, at(0));
-        lane.answered(FIRST, refused(1, Refusal::Delayed), DEADLINE - at(1));
+        lane.answered(FIRST, refused(1, Refusal::Delayed), DEADLINE.saturating_sub(at(1)));
         lane.poll(Some(FIRST), ME, DEADLINE);
         assert_eq!(lane.take_done(), [(0, Err(Failure::Refused(Refusal::Delayed)))]);
     }

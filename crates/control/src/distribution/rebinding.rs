@@ -136,7 +136,8 @@ impl Rebinding {
             self.forgotten = at;
             self.forget_one(at, &key);
         }
-        self.is_new |= !ended.is_empty();
+        // A key that had ended before may be of another flow now.
+        self.is_new = true;
     }
 
     /// The first entry that came too soon: it was on its way to the log when a node was removed that is not back. Without one that
@@ -145,9 +146,12 @@ impl Rebinding {
         let away = self.active().filter(|removal| removal.back.is_none());
         let let_go = away.map(|removal| removal.let_go).min()?;
         let ended_early = |(key, flows): (&FlowKey, &Vec<(Position, FlowId)>)| {
-            let (session, _) = partition.session(key)?;
-            let is_held = |(at, flow): &&(Position, FlowId)| *at > let_go && *flow != session.flow();
-            flows.iter().find(is_held).map(|(at, _)| *at)
+            let now = partition.session(key).map(|(session, _)| session.flow());
+            let mut later = flows.iter().filter(|(at, _)| *at > let_go);
+            let (at, first) = later.next()?;
+            // All of one flow: whichever of its entries the node has, it forwards for that one.
+            let is_of_another = later.map(|(_, flow)| *flow).chain(now).any(|flow| flow != *first);
+            is_of_another.then_some(*at)
         };
         self.ended.iter().filter_map(ended_early).min()
     }

@@ -116,6 +116,8 @@ struct Share {
     has_caught_up: bool,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
     leaving: HashMap<FlowKey, Position>,
+    /// Updates by which keys left, with what the FIB had been at before: entries from there on may have taken the keys away.
+    left_from: VecDeque<(Position, Position)>,
     /// The same in the order of entries, until all nodes have the bits.
     unsettled: VecDeque<(Position, Vec<FlowKey>)>,
     /// Keys that the FIB has no room for.
@@ -130,9 +132,25 @@ impl Share {
         let Some(target) = self.target else { return Position(0) };
         // What was settled before this node came may be in updates that it does not have.
         let settled = if self.fib >= target.fib { target.settled } else { target.settled.min(self.fib) };
-        let held = self.settled.front().map(|(_, at, _)| *at);
-        let held = held.or_else(|| self.unsettled.front().map(|(at, _)| *at));
-        held.map_or(settled, |held| settled.min(Position(held.0.saturating_sub(1))))
+        let from = self.first_held().map(|held| {
+            let from = self.left_from.iter().find(|(at, _)| *at == held);
+            from.map_or(Position(0), |(_, from)| *from)
+        });
+        from.map_or(settled, |from| settled.min(from))
+    }
+
+    /// The first update by which keys left that are still held.
+    fn first_held(&self) -> Option<Position> {
+        let settled = self.settled.front().map(|(_, at, _)| *at);
+        settled.or_else(|| self.unsettled.front().map(|(at, _)| *at))
+    }
+
+    /// Forgets updates by which no key left that is still held.
+    fn forget_left(&mut self) {
+        let held = self.first_held();
+        while self.left_from.front().is_some_and(|(at, _)| held.is_none_or(|held| *at < held)) {
+            self.left_from.pop_front();
+        }
     }
 }
 
@@ -442,7 +460,7 @@ impl<T: Tables> Replica<T> {
     ) -> Result<bool, Trouble> {
         let at = usize::from(partition.0);
         let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
-        share.fib = position;
+        let from = std::mem::replace(&mut share.fib, position);
         self.shedding -= share.shed.len();
         for key in &gone {
             share.shed.forget(key);
@@ -450,6 +468,7 @@ impl<T: Tables> Replica<T> {
         }
         self.shedding += share.shed.len();
         if !gone.is_empty() {
+            share.left_from.push_back((position, from));
             share.unsettled.push_back((position, gone));
         }
         Ok(true)
@@ -597,6 +616,7 @@ impl<T: Tables> Replica<T> {
                     }
                 }
             }
+            share.forget_left();
         }
         dropped
     }

@@ -41,7 +41,7 @@ impl Beat {
         if let Some(report) = self.report {
             out.extend_from_slice(&report.epoch.to_le_bytes());
             let sets = [report.hears, report.grants];
-            out.extend(sets.iter().flat_map(|set| set.words()).flat_map(u64::to_le_bytes));
+            out.extend(sets.iter().flat_map(NodeSet::words).flat_map(u64::to_le_bytes));
             out.push(report.fitness.bits());
         }
         out

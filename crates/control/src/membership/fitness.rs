@@ -185,7 +185,7 @@ mod tests {
         for bits in 0..=u8::MAX {
             let fitness = Fitness::from_bits(bits);
             assert_eq!(fitness.reasons().collect::<Fitness>().bits(), bits & 0x7f);
-            assert_eq!(fitness.is_fit(), bits & 0x7f == 0);
+            assert_eq!(fitness.is_fit(), [0, 0x80].contains(&bits));
             assert_eq!(fitness.is_fit(), Respect::ALL.iter().all(|respect| fitness.is_fit_in(*respect)));
         }
         let two = Fitness::FIT.with(Unfitness::Worker).with(Unfitness::RanLink);

@@ -308,7 +308,8 @@ mod tests {
         let refused = |at: usize, octet: u8, more: &[u8]| -> ViewError {
             let mut bytes = bytes.clone();
             bytes[at] = octet;
-            bytes.splice(at + 1..at + 1, more.iter().copied());
+            let rest = bytes.split_off(at + 1);
+            bytes.extend(more.iter().chain(&rest));
             View::decode(&bytes).unwrap_err()
         };
         assert!(refused(at + 3, 0x80, &[]).to_string().contains("a reason that is not known"));

@@ -21,7 +21,7 @@ fn a_node_takes_flows_at_once_after_its_first_death_and_later_after_the_next() {
             restart(&mut world, 1, seconds(3));
             world.run(ms(1_000));
             assert_eq!((world.alive().len(), world.suspended()), (4, vec![1]), "seed {seed}, {wait}");
-            world.run(seconds(wait) - ms(1_000));
+            world.run(seconds(wait - 1));
             assert_eq!(world.suspended(), [1], "seed {seed}: too soon, {wait}");
             world.run(ms(1_500));
             assert_eq!(world.suspended(), [], "seed {seed}, {wait}");

@@ -91,7 +91,7 @@ pub(super) struct Peers {
     epoch: u64,
     /// By node: the life in which it is an alive member of the newest view.
     members: Box<[Option<u64>]>,
-    peers: Box<[Peer]>,
+    known: Box<[Peer]>,
     router: Router,
     /// From when on silence counts: the first refresh, or the first after a pause.
     began: Option<Duration>,
@@ -110,7 +110,7 @@ impl Peers {
             life: 0,
             epoch: 0,
             members: vec![None; size.get()].into(),
-            peers: vec![Peer::default(); size.get()].into(),
+            known: vec![Peer::default(); size.get()].into(),
             router: Router::new(me, size),
             began: None,
             refreshed: Duration::ZERO,
@@ -126,7 +126,7 @@ impl Peers {
     ) {
         if life != self.life {
             // Granted to an earlier life.
-            self.peers.iter_mut().for_each(|peer| peer.granted = None);
+            self.known.iter_mut().for_each(|peer| peer.granted = None);
         }
         (self.life, self.epoch) = (life, epoch);
         self.members.fill(None);
@@ -139,7 +139,7 @@ impl Peers {
 
     /// Takes a probe or echo in. Cost: constant.
     pub(super) fn receive(&mut self, Receipt { at, probe }: Receipt) {
-        let Some(peer) = self.peers.get_mut(probe.from.index()) else { return };
+        let Some(peer) = self.known.get_mut(probe.from.index()) else { return };
         let is_first = peer.heard.is_none();
         peer.heard = peer.heard.max(Some(at));
         let answered = self.clock.since(probe.answers, at);
@@ -162,7 +162,7 @@ impl Peers {
     }
 
     fn nodes(&self) -> impl Iterator<Item = (NodeId, &Peer)> {
-        (0..=u8::MAX).map(NodeId::new).zip(&self.peers)
+        (0..=u8::MAX).map(NodeId::new).zip(&self.known)
     }
 
     /// The nodes whose probes arrived lately.
@@ -198,7 +198,7 @@ impl Peers {
         }
         self.refreshed = now;
         let (hears, reaches) = (self.hears(now), self.reaches(now));
-        let newest = self.peers.iter().map(|peer| (peer.report.stamp, peer.report.life)).collect();
+        let newest = self.known.iter().map(|peer| (peer.report.stamp, peer.report.life)).collect();
         let grants = self.grants(&hears);
         let (life, epoch) = (self.life, self.epoch);
         let outgoing = Outgoing { until: now + HEARING, life, epoch, hears, reaches, grants, newest };

@@ -170,7 +170,7 @@ mod tests {
                     prop_assert!((0..NODES).map(NodeId::new).all(|relay| routes.leads_over(relay, node) == works(relay)));
                     let is_reached = reaches.contains(node);
                     reached_since[at] = is_reached.then(|| reached_since[at].unwrap_or(now));
-                    let is_steady = reached_since[at].is_some_and(|since| now - since >= STEADY);
+                    let is_steady = reached_since[at].is_some_and(|since| now.saturating_sub(since) >= STEADY);
                     let via = routes.via(node);
                     if let Some(relay) = via {
                         prop_assert!(works(relay) && !is_steady);

@@ -41,7 +41,7 @@ fn a_probe_says_who_is_heard_and_grants_the_lease() {
         granted = a.grants_to_me(now);
         now += Duration::from_millis(20);
     }
-    let last = now - Duration::from_millis(20);
+    let last = now.saturating_sub(Duration::from_millis(20));
     assert_eq!(granted, [(NodeId::new(1), last)]);
     assert_eq!((a.hears(now), a.reaches(now), b.reaches(now)), (set(&[1]), set(&[1]), set(&[0])));
     let view = a.view(now);
@@ -139,6 +139,8 @@ fn workers_never_see_half_a_refresh() {
             break;
         }
     }
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    for worker in workers {
+        worker.join().unwrap();
+    }
     assert_eq!(b.hears(START), set(&[0]));
 }

@@ -27,7 +27,8 @@ struct Lone {
     pool: Pool,
 }
 
-fn lone(health: Option<Option<Duration>>, buffers: usize) -> (Lone, Option<Arc<FabricHealth>>) {
+/// A node with this health and so many buffers.
+fn lone(health: Option<&Arc<FabricHealth>>, buffers: usize) -> Lone {
     let size = ClusterSize::new(3).unwrap();
     let layout =
         Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::default(), seed: SEED };
@@ -36,11 +37,14 @@ fn lone(health: Option<Option<Duration>>, buffers: usize) -> (Lone, Option<Arc<F
     let own = Pool::new(buffers.max(1), 2_000).unwrap();
     let id = NodeId::new(0);
     let (mut node, _) = node(&layout, id, tables.node_tables(id), Box::new(near), &own);
-    let health = health.map(|interval| Arc::new(FabricHealth::new(id, size, SEED, interval)));
-    if let Some(health) = &health {
+    if let Some(health) = health {
         node.set_fabric_health(Arc::clone(health));
     }
-    (Lone { node, fabric, pool: Pool::new(1_000, 2_000).unwrap() }, health)
+    Lone { node, fabric, pool: Pool::new(1_000, 2_000).unwrap() }
+}
+
+fn health(interval: Option<Duration>) -> Arc<FabricHealth> {
+    Arc::new(FabricHealth::new(NodeId::new(0), ClusterSize::new(3).unwrap(), SEED, interval))
 }
 
 impl Lone {
@@ -84,7 +88,7 @@ fn frame(probe: &Probe) -> Vec<u8> {
 
 #[test]
 fn a_node_probes_all_others_each_interval() {
-    let (mut lone, _) = lone(Some(Some(PROBE_EVERY)), 64);
+    let mut lone = lone(Some(&health(Some(PROBE_EVERY))), 64);
     let mut sent = Vec::new();
     for ms in 0..1_000 {
         sent.extend(lone.give(&[], START + Duration::from_millis(ms)));
@@ -100,7 +104,8 @@ fn a_node_probes_all_others_each_interval() {
 #[test]
 fn a_probe_is_echoed_by_the_worker_that_receives_it_and_an_echo_is_not() {
     for interval in [Some(PROBE_EVERY), None] {
-        let (mut lone, health) = lone(Some(interval), 64);
+        let health = health(interval);
+        let mut lone = lone(Some(&health), 64);
         lone.give(&[], START);
         let now = START + Duration::from_millis(1);
         // Padding, as short frames have it, changes nothing.
@@ -111,7 +116,7 @@ fn a_probe_is_echoed_by_the_worker_that_receives_it_and_an_echo_is_not() {
             (sent[0].kind, sent[0].to, sent[0].answers, sent[0].answers_life),
             (Kind::Echo, NodeId::new(1), 5, 1)
         );
-        assert!(health.unwrap().hears(now).contains(NodeId::new(1)));
+        assert!(health.hears(now).contains(NodeId::new(1)));
         let stats = lone.node.stats();
         assert_eq!((stats.probes_in, stats.fabric_in, stats.dropped.total()), (2, 0, 0));
     }
@@ -137,23 +142,24 @@ fn bad_probes_are_dropped_by_name_and_change_nothing() {
         [&FabricMac::probe(NodeId::new(0)).encode().octets(), &of(Probe { to: NodeId::new(2), ..good })[6..]]
             .concat(),
     ];
-    let (mut lone, health) = lone(Some(None), 64);
+    let health = health(None);
+    let mut lone = lone(Some(&health), 64);
     assert_eq!(lone.give(&frames, START), []);
     assert_eq!(lone.drops(), vec!["bad_probe"; frames.len()]);
-    assert_eq!(health.unwrap().hears(START), NodeSet::EMPTY);
+    assert_eq!(health.hears(START), NodeSet::EMPTY);
     assert_eq!(lone.node.stats().fabric_in, frames.len() as u64);
 }
 
 #[test]
 fn a_node_that_takes_no_part_drops_probes_by_name() {
-    let (mut lone, _) = lone(None, 64);
+    let mut lone = lone(None, 64);
     assert_eq!(lone.give(&[frame(&probe(Kind::Probe))], START), []);
     assert_eq!(lone.drops(), ["bad_probe"]);
 }
 
 #[test]
 fn replayed_probes_do_not_make_a_node_flood() {
-    let (mut lone, _) = lone(Some(None), 64);
+    let mut lone = lone(Some(&health(None)), 64);
     lone.give(&[], START);
     let frames = vec![frame(&probe(Kind::Probe)); 100];
     let mut echoes = 0;
@@ -168,7 +174,7 @@ fn replayed_probes_do_not_make_a_node_flood() {
 
 #[test]
 fn without_buffers_probes_are_not_sent_and_counted() {
-    let (mut lone, _) = lone(Some(Some(PROBE_EVERY)), 1);
+    let mut lone = lone(Some(&health(Some(PROBE_EVERY))), 1);
     assert_eq!(lone.give(&[], START).len(), 1, "there is one buffer");
     let stats = lone.node.stats();
     assert_eq!((stats.probes_out, stats.probes_unsent), (1, 1));
@@ -178,7 +184,7 @@ fn without_buffers_probes_are_not_sent_and_counted() {
 
 #[test]
 fn any_frame_to_the_probe_address_is_answered_once_or_dropped_once() {
-    let lone = RefCell::new(lone(Some(None), 64).0);
+    let lone = RefCell::new(lone(Some(&health(None)), 64));
     let mut runner = TestRunner::new(contextualize_config(ProptestConfig {
         cases: 256,
         failure_persistence: None,

@@ -101,7 +101,7 @@ impl Reading {
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "cannot read the view to renew the lease"),
                 Err(_) => {
-                    tracing::debug!("cannot read the view to renew the lease: the engine does not answer")
+                    tracing::debug!("cannot read the view to renew the lease: the engine does not answer");
                 }
             }
             let next = asked + READ_EVERY;
@@ -145,8 +145,8 @@ impl Keeping {
                 self.machine.granted(by, view.epoch(), at.saturating_sub(HEARING));
             }
         }
-        for Granted { by, report, since } in shared.beats.granted(Instant::now().into()) {
-            let since = since.saturating_duration_since(self.leasing.start.into());
+        for Granted { by, report, since } in shared.beats.granted(Instant::now()) {
+            let since = since.saturating_duration_since(self.leasing.start);
             match report {
                 Some(report) if report.grants.contains(self.me) => {
                     self.machine.granted(by, report.epoch, since);

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fs;
 
 /// Where servers listen, for nodes and for each other.
 const PORTS: (u16, u16) = (4222, 6222);
@@ -174,6 +175,18 @@ impl Processes<'_> {
                 routes.join(", ")
             );
             state::write(&self.directory.join(format!("nats{server}.conf")), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Removes what the log holds.
+    ///
+    /// # Errors
+    /// [`LabError::File`].
+    pub fn forget(&self) -> Result<(), LabError> {
+        let servers = self.plan.servers().map(|server| self.directory.join(format!("nats{server}")));
+        for path in servers.chain([self.log_directory()]).filter(|path| path.exists()) {
+            fs::remove_dir_all(&path).map_err(|error| LabError::File { path, error })?;
         }
         Ok(())
     }

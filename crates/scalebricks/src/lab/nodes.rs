@@ -37,6 +37,12 @@ const MORE: &str = "more-flows.csv";
 /// How long it may take to hand them over.
 const IMPORT: Duration = Duration::from_secs(1_200);
 
+/// How long it may take until nodes take flows.
+const IMPORT_AT_LAST: Duration = Duration::from_secs(30);
+
+/// Logs of earlier lives of a node that are kept; after that the last one is written anew.
+const MOST_LIVES: u32 = 100;
+
 /// Lines of a log that an error shows.
 const TAIL: usize = 12;
 
@@ -90,6 +96,11 @@ impl Processes<'_> {
         self.directory.join("engine.sock")
     }
 
+    /// Where a process of this machine keeps the log.
+    pub fn log_directory(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
     /// Where a node finds the log, if a process of this machine keeps it.
     fn relay_socket(&self, node: NodeId) -> PathBuf {
         self.directory.join(format!("engine{}.sock", node.get()))
@@ -135,7 +146,7 @@ impl Processes<'_> {
     /// # Errors
     /// As [`Process::await_word`].
     pub fn engine(&self) -> Result<Process, LabError> {
-        let (data, socket) = (self.directory.join("log"), self.engine_socket());
+        let (data, socket) = (self.log_directory(), self.engine_socket());
         let line = format!("engine run --data {} --listen unix:{}", data.display(), socket.display());
         self.own("engine", &line, &self.plan.switch())?.await_word("ready", self.interrupt)
     }
@@ -146,6 +157,22 @@ impl Processes<'_> {
     /// As [`Cmd::run`].
     pub fn import(&self) -> Result<(), LabError> {
         own_program()?.words(&self.import_line("flows.csv")).limit(START).run(self.interrupt).map(drop)
+    }
+
+    /// The same, again and again until nodes take flows: one whose process ended twice takes them later.
+    ///
+    /// # Errors
+    /// Why not, if that takes too long.
+    pub fn import_at_last(&self) -> Result<(), LabError> {
+        let began = Instant::now();
+        loop {
+            match self.import() {
+                Err(LabError::Failed { .. }) if began.elapsed() < IMPORT_AT_LAST => {
+                    thread::sleep(Duration::from_millis(500));
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Begins to hand the flows to the control plane.
@@ -238,8 +265,20 @@ impl Processes<'_> {
     /// As [`start`](Self::start).
     pub fn start_node(&self, node: NodeId) -> Result<Process, LabError> {
         let name = format!("node{}", node.get());
+        self.keep_log(&name)?;
         let config = self.directory.join(format!("{name}.toml"));
         self.own(&name, &format!("node run {}", config.display()), &self.plan.node(node))
+    }
+
+    /// Gives the log of an earlier process of this name a number, if there is one.
+    fn keep_log(&self, name: &str) -> Result<(), LabError> {
+        let log = self.directory.join(format!("{name}.log"));
+        let numbered = |number: u32| self.directory.join(format!("{name}.{number}.log"));
+        let kept = (1..MOST_LIVES).map(numbered).find(|path| !path.exists());
+        match kept.filter(|_| log.exists()) {
+            Some(kept) => fs::rename(&log, kept).map_err(|error| LabError::File { path: log, error }),
+            None => Ok(()),
+        }
     }
 
     /// Starts what throws so many damaged frames, made of those that were captured. Its interfaces lead nowhere yet.

@@ -177,7 +177,7 @@ impl Scene<'_, '_> {
         // Flows go back to where the plan has them.
         let is_over = wrong.is_empty();
         if is_over {
-            let imported = self.lab.processes().import();
+            let imported = self.lab.processes().import_at_last();
             self.note_failure(imported, &mut wrong)?;
         }
         let is_over = wrong.is_empty();

@@ -204,7 +204,7 @@ impl<'a> Lab<'a> {
         result
     }
 
-    /// Starts all nodes anew, whatever they are doing, and pins the flows.
+    /// Starts all nodes anew with an empty log, whatever they are doing, and pins the flows: nothing is left of what befell them.
     ///
     /// # Errors
     /// [`LabError`] if one of them is not ready in time.
@@ -212,6 +212,8 @@ impl<'a> Lab<'a> {
         while let Some((_, node)) = self.nodes.pop_first() {
             node.kill_at_once();
         }
+        self.log.kill();
+        self.processes().forget()?;
         self.start_log()?;
         self.nodes = self.processes().nodes()?;
         self.processes().import()

@@ -54,7 +54,11 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let flows = configuration.flows(console)?;
     let file = &configuration.node;
     let workers = file.workers.count();
-    let lease = Arc::new(if file.control.is_some() { Lease::none() } else { Lease::unlimited() });
+    let lease = Arc::new(if file.control.is_some() {
+        Lease::none().counted_from(started)
+    } else {
+        Lease::unlimited()
+    });
     let fabric = fabric::health(file);
     let tables = match configuration.control() {
         None => {

@@ -43,15 +43,15 @@ impl Twin {
     }
 
     fn is_heard(&self, node: NodeId, now: Duration) -> bool {
-        self.of(node).any(|(receipt, _)| now - receipt.at <= HEARING)
+        self.of(node).any(|(receipt, _)| now.saturating_sub(receipt.at) <= HEARING)
     }
 
     /// When the newest own stamp was made that came back within [`HEARING`].
     fn is_reached(&self, node: NodeId, now: Duration) -> bool {
         self.of(node).any(|(receipt, _)| {
             (0..=600).map(Duration::from_millis).filter(|passed| *passed <= receipt.at).any(|passed| {
-                CLOCK.stamp(receipt.at - passed) == receipt.probe.answers
-                    && now - (receipt.at - passed) <= HEARING
+                CLOCK.stamp(receipt.at.saturating_sub(passed)) == receipt.probe.answers
+                    && now.saturating_sub(receipt.at.saturating_sub(passed)) <= HEARING
             })
         })
     }
@@ -64,11 +64,11 @@ impl Twin {
     fn grants(&self, node: NodeId, now: Duration) -> Option<Duration> {
         let (receipt, life_then) = self.newest(node)?;
         let Receipt { at, probe } = receipt;
-        let is_answer = (0..=600).any(|ms| {
-            *at >= Duration::from_millis(ms) && CLOCK.stamp(*at - Duration::from_millis(ms)) == probe.answers
-        });
+        let is_answer = (0..=600)
+            .map(Duration::from_millis)
+            .any(|passed| *at >= passed && CLOCK.stamp(at.saturating_sub(passed)) == probe.answers);
         let is_mine = probe.answers_life == self.life && *life_then == self.life && probe.grants.contains(ME);
-        (is_answer && is_mine && now - *at <= HEARING).then_some(*at)
+        (is_answer && is_mine && now.saturating_sub(*at) <= HEARING).then_some(*at)
     }
 }
 
@@ -165,8 +165,9 @@ fn a_member_is_granted_its_lease_in_the_life_in_which_it_is_heard() {
 fn stamps_of_an_earlier_process_answer_nothing() {
     let mut peers = Peers::new(ME, size(), CLOCK);
     let grants = [ME].into_iter().collect();
-    let earlier = StampClock::new(77).stamp(START - MS);
-    let cases = [(earlier, false), (CLOCK.stamp(START + MS), false), (CLOCK.stamp(START - MS), true)];
+    let before = START.saturating_sub(MS);
+    let earlier = StampClock::new(77).stamp(before);
+    let cases = [(earlier, false), (CLOCK.stamp(START + MS), false), (CLOCK.stamp(before), true)];
     for (stamp, (answers, is_reached)) in (1..).zip(cases) {
         peers.receive(Receipt { at: START, probe: Probe { grants, ..probe(node(2), stamp, answers) } });
         assert_eq!(peers.reaches(START).contains(node(2)), is_reached);

@@ -257,7 +257,7 @@ pub fn die_and_return(scene: &mut Scene<'_, '_>) -> Done {
     scene.await_absence(node)?;
     scene.start(node)?;
     scene.await_order()?;
-    scene.lab.processes().import()
+    scene.lab.processes().import_at_last()
 }
 
 pub fn kill_servers_in_turn(scene: &mut Scene<'_, '_>) -> Done {

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long it may take until all is in order again.
-pub const ORDER: Duration = Duration::from_secs(20);
+pub const ORDER: Duration = Duration::from_secs(30);
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
