@@ -181,7 +181,8 @@ fn an_unfit_node_s_flows_go_to_others_and_its_addresses_to_one() {
         let is_suspended = |cluster: &Cluster| {
             let views: Vec<_> = (0..4).map(|at| cluster.plane(at).view()).collect();
             views.iter().all(|view| {
-                view.suspension(node(2)) == Some(Suspension::Unfit(unfit)) && !view.answers_for_itself(node(2))
+                view.suspension(node(2)) == Some(Suspension::Unfit(unfit))
+                    && !view.answers_for_itself(node(2))
             })
         };
         cluster.wait("all know that it is unfit, and why", is_suspended).await;
