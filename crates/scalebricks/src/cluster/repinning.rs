@@ -53,11 +53,10 @@ impl<T: Tables> Actor<T> {
     pub(super) fn tell_suspensions(&self, before: &View) {
         let view = self.agent.membership().view();
         for node in view.alive().filter(|node| view.suspension(*node) != before.suspension(*node)) {
-            match view.suspension(node) {
-                Some(reasons) => {
-                    tracing::warn!(node = node.get(), %reasons, "a member cannot do its work: others take its flows and addresses");
-                }
-                None => tracing::info!(node = node.get(), "a member can do its work again"),
+            if let Some(reasons) = view.suspension(node) {
+                tracing::warn!(node = node.get(), %reasons, "a member cannot do its work: others take its flows and addresses");
+            } else {
+                tracing::info!(node = node.get(), "a member can do its work again");
             }
         }
     }
