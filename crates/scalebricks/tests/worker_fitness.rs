@@ -1,6 +1,6 @@
 //! Workers that get stuck or panic, and packets that die off the fast path: nothing of it goes unnoticed.
 
-#![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper fails by panicking")]
 
 mod worker;
 
@@ -117,7 +117,9 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
     drop(release);
     look_until(&|health| health.fitness().is_fit());
     control.stop();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 /// Counts the frames refused by a port that are no packets of their own: messages of the node, and further fragments.
@@ -139,7 +141,7 @@ impl DropWatcher for Beside {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     /// So many packets to users: of this node, of the other, of nobody; so large.
     Down(u32, u8, usize),

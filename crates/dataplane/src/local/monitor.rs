@@ -50,8 +50,8 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    pub(super) fn new(hops: Vec<IpAddr>, now: Duration) -> Self {
-        Self { hops: spread(&hops), due: now.saturating_add(INTERVAL), ..Self::default() }
+    pub(super) fn new(hops: &[IpAddr], now: Duration) -> Self {
+        Self { hops: spread(hops), due: now.saturating_add(INTERVAL), ..Self::default() }
     }
 
     /// When the next round is due.
@@ -85,8 +85,8 @@ impl Monitor {
 /// The same addresses, neighbours in the list far apart: those of one rack, which may fail together, are not asked together.
 fn spread(hops: &[IpAddr]) -> Vec<IpAddr> {
     let count = hops.len();
-    // Near the golden section, and coprime to the count, so that each has its turn.
-    let stride = (count * 5 / 8..).find(|stride| gcd(*stride, count) == 1).unwrap_or(1);
+    // Near the golden section, and coprime to the count, so that each has its turn. The last in the range is.
+    let stride = (count * 5 / 8..=count + 1).find(|stride| gcd(*stride, count) == 1).unwrap_or(1);
     (0..count).filter_map(|at| hops.get(at * stride % count).copied()).collect()
 }
 

@@ -94,7 +94,7 @@ impl Neighbours {
         }
         self.monitors = OutputPort::ALL.map(|port| {
             let on_link = keys.iter().filter(|(link, _)| *link == port as u8);
-            Monitor::new(on_link.map(|(_, address)| *address).collect(), now)
+            Monitor::new(&on_link.map(|(_, address)| *address).collect::<Vec<_>>(), now)
         });
     }
 

@@ -2,6 +2,9 @@ use super::*;
 use proptest::prelude::*;
 
 const STEP: Duration = Duration::from_millis(50);
+/// What is different from a node that is well.
+type Change<'a> = &'a dyn Fn(&mut Look);
+
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// A node of two workers that is well at this moment.
@@ -24,7 +27,7 @@ fn first_change(
         change(&mut look);
         health.look(&look);
         if health.fitness() != before {
-            return Some(now - from);
+            return Some(now.saturating_sub(from));
         }
     }
     None
@@ -47,7 +50,6 @@ fn each_reason_is_found_in_its_time_and_goes_after_a_second() {
     };
     let link = |port: PortRole| move |look: &mut Look| look.links[port as usize] = Some(false);
     let missing = vec![NodeId::new(1), NodeId::new(3)];
-    type Change<'a> = &'a dyn Fn(&mut Look);
     let cases: [(Unfitness, Duration, &str, Change<'_>); 7] = [
         (Unfitness::Worker, MS(500), "worker 1 made no turn for 0.5 s", &|look| look.workers[1] = from),
         (Unfitness::FabricLink, MS(150), "the fabric link is down", &link(PortRole::Fabric)),
