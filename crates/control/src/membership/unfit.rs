@@ -117,7 +117,7 @@ impl Membership {
     }
 
     /// The view by which this node joins. It is suspended from the beginning if the others would suspend it for what it knows of
-    /// itself, or if it is a new process and those before it ended too often of late.
+    /// itself, or if it is a new process and those before it ended too often of late, more often than those of others.
     pub(super) fn joined(&self, view: View, is_new: bool, now: Duration) -> View {
         let is_other_able = view.alive().any(|node| node != self.me() && view.is_able(node));
         if view.spoken() < Version::TENURES || !is_other_able {
@@ -127,12 +127,22 @@ impl Membership {
         let unfit: Fitness = self.fit.now.reasons().filter(is_worse).collect();
         let suspension = if !unfit.is_fit() {
             Suspension::Unfit(unfit)
-        } else if is_new && view.lapses(self.me()) >= RESTARTS {
+        } else if is_new && self.is_less_steady(&view) {
             Suspension::Restarts
         } else {
             return view;
         };
         view.joined_suspended(self.me(), suspension)
+    }
+
+    /// Whether this node lapsed [`RESTARTS`] times more than at least half of the others. Where all were started again at once,
+    /// nobody is a better heir than the next.
+    fn is_less_steady(&self, view: &View) -> bool {
+        let lapses = view.lapses(self.me());
+        let others = || view.alive().filter(|node| *node != self.me());
+        let is_steadier = |node: &NodeId| view.lapses(*node).saturating_add(RESTARTS) <= lapses;
+        let steadier = others().filter(|node| view.is_able(*node)).filter(is_steadier).count();
+        steadier > 0 && steadier * 2 >= others().count()
     }
 
     /// Notes who is worse off than at least half of the others, and since when that is so.

@@ -1,7 +1,7 @@
 //! Processes that end again and again.
 
 use crate::world::{World, ms, seconds};
-use scalebricks_control::membership::{CALM, FIT_HOLD};
+use scalebricks_control::membership::CALM;
 
 /// Ends a node's process, and starts another after a time.
 fn restart(world: &mut World, number: usize, down: std::time::Duration) {
@@ -80,9 +80,8 @@ fn all_at_once_take_flows_soon() {
             (0..4).for_each(|number| world.start(number));
             world.run(seconds(10));
             assert_eq!(world.alive().len(), 4, "seed {seed}");
-            assert!(!world.able().is_empty(), "seed {seed}");
+            // Those of nobody ended more often than those of others, so nobody waits.
+            assert_eq!(world.suspended(), [], "seed {seed}");
         }
-        world.run(FIT_HOLD * 8);
-        assert_eq!(world.suspended(), [], "seed {seed}");
     }
 }
