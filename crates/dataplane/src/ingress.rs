@@ -77,7 +77,7 @@ impl<P: PacketBuf> Node<P> {
         if self.steering.is_empty() {
             return;
         }
-        if !self.has_lease() {
+        if !self.is_filled || !self.has_lease() {
             return self.drop_batch(|node| &mut node.steering);
         }
         self.steering.hash(self.classifier.hasher());

@@ -1,6 +1,6 @@
 //! Until when a node may act, as its workers see it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The deadlines of a node's lease, in the time of [`Node::turn`](crate::Node::turn). Whoever renews the lease moves them; workers
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub struct Lease {
     claim_until_ns: AtomicU64,
     forward_until_ns: AtomicU64,
+    /// Whether the tables were ever filled.
+    is_filled: AtomicBool,
     /// The moment from which the node's time is counted, if it can be read here.
     start: Option<Instant>,
 }
@@ -19,7 +21,12 @@ pub struct Lease {
 impl Lease {
     /// A lease that was never renewed: the node may do nothing.
     pub const fn none() -> Self {
-        Self { claim_until_ns: AtomicU64::new(0), forward_until_ns: AtomicU64::new(0), start: None }
+        Self {
+            claim_until_ns: AtomicU64::new(0),
+            forward_until_ns: AtomicU64::new(0),
+            is_filled: AtomicBool::new(true),
+            start: None,
+        }
     }
 
     /// A lease without end, for a node whose tables come from a file.
@@ -27,8 +34,27 @@ impl Lease {
         Self {
             claim_until_ns: AtomicU64::new(u64::MAX),
             forward_until_ns: AtomicU64::new(u64::MAX),
+            is_filled: AtomicBool::new(true),
             start: None,
         }
+    }
+
+    /// The same, of a node whose tables are still to be filled: until [`Self::filled`] it takes no packets from outside, as its
+    /// tables may lead them astray. Other nodes send it packets of flows that it holds already.
+    #[must_use]
+    pub const fn to_be_filled(self) -> Self {
+        Self { is_filled: AtomicBool::new(false), ..self }
+    }
+
+    /// The tables hold all that they are to hold, for the first time.
+    pub fn filled(&self) {
+        self.is_filled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the tables were ever filled.
+    #[inline]
+    pub fn is_filled(&self) -> bool {
+        self.is_filled.load(Ordering::Relaxed)
     }
 
     /// The same, of a node whose time is counted from this moment: see [`Self::still_lets_forward`].
@@ -89,6 +115,11 @@ mod tests {
         assert!(lease.may_claim(at(2)) && !lease.may_claim(at(3)));
         assert!(lease.may_forward(at(9)) && !lease.may_forward(at(10)));
         assert_eq!(lease.deadlines(), (at(3), at(10)));
+        assert!(lease.is_filled());
+        let empty = Lease::none().to_be_filled();
+        assert!(!empty.is_filled());
+        empty.filled();
+        assert!(empty.is_filled());
         let unlimited = Lease::unlimited();
         assert!(unlimited.may_claim(Duration::MAX) && unlimited.may_forward(Duration::MAX));
     }

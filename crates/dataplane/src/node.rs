@@ -162,6 +162,8 @@ pub struct Node<P: PacketBuf> {
     lease: Option<Arc<Lease>>,
     /// Whether it may forward in this turn.
     pub(crate) may_forward: bool,
+    /// Whether its tables were ever filled: before, it takes no packets of flows from outside.
+    pub(crate) is_filled: bool,
     /// Wait for the slow path, if there is one.
     pub(crate) punts: Option<Vec<Punt<P>>>,
     /// Wait for the GPT.
@@ -223,6 +225,7 @@ impl<P: PacketBuf> Node<P> {
             adjacencies,
             lease: None,
             may_forward: true,
+            is_filled: true,
             punts: None,
             steering: Stage::default(),
             looking_up: Stage::default(),
@@ -247,6 +250,7 @@ impl<P: PacketBuf> Node<P> {
     /// see goes there as always.
     pub fn turn(&mut self, now: Duration) -> usize {
         self.may_forward = self.lease.as_ref().is_none_or(|lease| lease.may_forward(now));
+        self.is_filled = self.lease.as_ref().is_none_or(|lease| lease.is_filled());
         if !self.may_forward {
             self.drop_waiting();
         }

@@ -145,7 +145,7 @@ reasons! {
     PortFull = "port_full",
     /// The fabric was congested beyond the node's queue.
     FabricFull = "fabric_full",
-    /// The node's lease had expired: it had no contact with the log and half of the other members.
+    /// The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.
     NoLease = "no_lease",
 }
 

@@ -146,12 +146,10 @@ impl Rebinding {
         let away = self.active().filter(|removal| removal.back.is_none());
         let let_go = away.map(|removal| removal.let_go).min()?;
         let ended_early = |(key, flows): (&FlowKey, &Vec<(Position, FlowId)>)| {
-            let now = partition.session(key).map(|(session, _)| session.flow());
             let mut later = flows.iter().filter(|(at, _)| *at > let_go);
-            let (at, first) = later.next()?;
-            // All of one flow: whichever of its entries the node has, it forwards for that one.
-            let is_of_another = later.map(|(_, flow)| *flow).chain(now).any(|flow| flow != *first);
-            is_of_another.then_some(*at)
+            let (at, _) = later.next()?;
+            // What a key is of after it ended is another session, even if it has the TEID of the one before.
+            (later.next().is_some() || partition.session(key).is_some()).then_some(*at)
         };
         self.ended.iter().filter_map(ended_early).min()
     }
@@ -176,8 +174,10 @@ impl Rebinding {
             let is_there = self.removals.get(&session.node).is_some_and(|removal| !removal.is_over);
             session.flow() != flow && (since > let_go || is_there)
         });
-        let was = self.ended.get(key).into_iter().flatten();
-        let was_of_another = was.into_iter().any(|(at, was)| *at > let_go && *was != flow);
+        // A key that was deleted begins another session, even if it gets the TEID of the one before.
+        let ended = || self.ended.get(key).into_iter().flatten().filter(|(at, _)| *at > let_go);
+        let was_of_another =
+            ended().any(|(_, was)| *was != flow) || now.is_none() && ended().next().is_some();
         let is_unknown = self.forgotten > let_go && now.is_none_or(|(session, _)| session.flow() != flow);
         is_of_another || was_of_another || is_unknown
     }

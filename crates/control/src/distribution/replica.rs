@@ -114,6 +114,8 @@ struct Share {
     goal: Option<Position>,
     /// Whether it was there once in this life. While updates come, it always has a few before it.
     has_caught_up: bool,
+    /// Whether it ever had. Before, no node that knows what is settled sends packets here for a key that had left by then.
+    was_there: bool,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
     leaving: HashMap<FlowKey, Position>,
     /// Updates by which keys left, with what the FIB had been at before: entries from there on may have taken the keys away.
@@ -293,6 +295,7 @@ impl<T: Tables> Replica<T> {
                 share.fib >= target.fib && share.gpt >= goal && target.settled >= share.whole
             };
             share.has_caught_up = share.has_caught_up || share.target.is_some_and(is_there);
+            share.was_there |= share.has_caught_up;
         }
         outcome
     }
@@ -324,8 +327,8 @@ impl<T: Tables> Replica<T> {
         let share = self.share(partition)?;
         // Which keys have left is decided by the whole FIB: the entries that took them away may be void.
         let shed = share.shed.len();
-        let (wholes, sweep) = (share.wholes, share.sweep);
-        *share = Share { again: again.saturating_add(1), wholes, sweep, ..Share::default() };
+        let (wholes, sweep, was_there) = (share.wholes, share.sweep, share.was_there);
+        *share = Share { again: again.saturating_add(1), wholes, sweep, was_there, ..Share::default() };
         self.shedding -= shed;
         Err(Trouble::Rewound(partition, last, here.furthest()))
     }
@@ -462,12 +465,16 @@ impl<T: Tables> Replica<T> {
         let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
         let from = std::mem::replace(&mut share.fib, position);
         self.shedding -= share.shed.len();
-        for key in &gone {
-            share.shed.forget(key);
-            share.leaving.insert(*key, position);
-        }
+        gone.iter().for_each(|key| share.shed.forget(key));
         self.shedding += share.shed.len();
-        if !gone.is_empty() {
+        if !share.was_there && share.target.is_some_and(|target| position <= target.settled) {
+            // What is read again of the log: these keys left before this node was there.
+            for key in &gone {
+                share.leaving.remove(key);
+                self.tables.remove(key);
+            }
+        } else if !gone.is_empty() {
+            share.leaving.extend(gone.iter().map(|key| (*key, position)));
             share.left_from.push_back((position, from));
             share.unsettled.push_back((position, gone));
         }
@@ -565,8 +572,9 @@ impl<T: Tables> Replica<T> {
     }
 
     fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
-        let (due, life) = (now + self.grace, self.life);
+        let (grace, life) = (self.grace, self.life);
         let share = self.share(target.partition)?;
+        let due = if share.was_there { now + grace } else { now };
         if target.again.is_some_and(|again| again != share.again) {
             return Ok(false);
         }

@@ -133,6 +133,9 @@ impl Keeping {
         let now = self.leasing.start.elapsed();
         let life = shared.life.load(Ordering::Relaxed);
         let has_caught_up = life > 0 && shared.caught_up_in.load(Ordering::Relaxed) == life;
+        if has_caught_up {
+            self.leasing.lease.filled();
+        }
         let view = shared.view.load();
         // It may have expired since the last look.
         let _noted = self.machine.deadlines(has_caught_up, now);

@@ -55,7 +55,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let file = &configuration.node;
     let workers = file.workers.count();
     let lease = Arc::new(if file.control.is_some() {
-        Lease::none().counted_from(started)
+        Lease::none().to_be_filled().counted_from(started)
     } else {
         Lease::unlimited()
     });

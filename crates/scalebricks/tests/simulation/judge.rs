@@ -40,8 +40,6 @@ pub struct Judge {
     number: u32,
     pub changes: Vec<ViewChange>,
     pub counts: Counts,
-    /// Whether a node that is no member, or was none, may use an entry of a flow that has lost its key to another.
-    pub forgives_strangers: bool,
 }
 
 /// What was counted.
@@ -50,10 +48,9 @@ pub struct Counts {
     pub sent: u64,
     /// Packets that left, and were judged by value.
     pub judged: u64,
-    /// Those of them that passed a node which was no member: by an older value of the same flow, and by another flow's value.
+    /// Those of them that passed a node which was no member, and left by an older value of the same flow.
     pub older: u64,
-    pub foreign: u64,
-    /// Packets of keys that members had not dropped long after their deletion was settled.
+    /// Those of keys whose deletion was logged, that left by a value that the key had before.
     pub late_drops: u64,
     pub views: u64,
 }
@@ -63,18 +60,12 @@ impl std::ops::AddAssign for Counts {
         self.sent += other.sent;
         self.judged += other.judged;
         self.older += other.older;
-        self.foreign += other.foreign;
         self.late_drops += other.late_drops;
         self.views += other.views;
     }
 }
 
 impl Judge {
-    /// One that only counts packets that nodes which are no members send by another flow's value.
-    pub fn forgiving() -> Self {
-        Self { forgives_strangers: true, ..Self::default() }
-    }
-
     /// The view was changed.
     pub fn viewed(&mut self, at: Duration, before: &View, after: &View) {
         let life =
@@ -188,7 +179,7 @@ impl World {
         };
         // A key that was deleted goes wherever it was at any time, until all nodes have dropped it.
         let is_deleted = window.contains(&None) || self.truth.is_deleted(&flight.key, flight.floor);
-        if is_steady && is_deleted && teid.is_none_or(|teid| self.truth.ever(&flight.key, teid)) {
+        if is_deleted && teid.is_none_or(|teid| self.truth.ever(&flight.key, teid)) {
             self.judge.counts.late_drops += 1;
             return;
         }
@@ -199,15 +190,8 @@ impl World {
             let flow = |write: &WriteId| self.controllers.flow_of.get(write).copied();
             let is_of_flow = window.iter().flatten().any(|write| flow(write) == flow(&teid));
             let is_gone = window.iter().all(Option::is_none);
-            if is_of_flow || is_gone {
-                self.judge.counts.older += 1;
-            } else {
-                assert!(self.judge.forgives_strangers, "another flow: {}", told());
-                if crate::world::is_told() {
-                    println!("another flow: {}; {}", told(), self.standing());
-                }
-                self.judge.counts.foreign += 1;
-            }
+            assert!(is_of_flow || is_gone, "another flow: {}; {}", told(), self.standing());
+            self.judge.counts.older += 1;
         }
     }
 

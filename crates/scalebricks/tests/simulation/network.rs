@@ -62,10 +62,6 @@ impl Network {
         self.way(from, to).works = works;
     }
 
-    pub fn works(&self, from: usize, to: usize) -> bool {
-        self.ways[from * self.nodes + to].works
-    }
-
     /// A process starts or ends: nothing under way to it or from it arrives.
     pub fn begin(&mut self, node: usize, process: Option<u64>) {
         self.process[node] = process;

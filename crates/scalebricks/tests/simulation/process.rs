@@ -10,7 +10,7 @@ use scalebricks::cluster::leasing::Leasing;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::lease::LeaseTimes;
-use scalebricks_control::membership::{Beat, Fitness, Unfitness, View};
+use scalebricks_control::membership::{Beat, Fitness, Unfitness};
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, BaseStation, FabricHealth, Identifications, Lease, Node, NodeConfig,
@@ -67,6 +67,8 @@ pub struct Plan {
     pub params: Params,
     /// Keys that a FIB takes.
     pub max_keys: usize,
+    /// Whether workers look at their lease.
+    pub has_leases: bool,
 }
 
 impl Plan {
@@ -74,7 +76,7 @@ impl Plan {
     pub fn new(seed: u64, nodes: usize) -> Self {
         let structure = Structure::ALL[(seed % 2) as usize];
         let params = Params::for_keys(structure, 2_000, 3, partitions()).unwrap();
-        Self { nodes, params, max_keys: 1 << 20 }
+        Self { nodes, params, max_keys: 1 << 20, has_leases: true }
     }
 }
 
@@ -156,9 +158,11 @@ impl Process {
             fabric: Box::new(near_fabric),
         };
         let mut forwarding = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
-        let lease = Arc::new(Lease::none());
+        let lease = Arc::new(Lease::none().to_be_filled());
         let fabric_health = Arc::new(FabricHealth::new(id(node), size, SEED, Some(PROBE_EVERY)));
-        forwarding.set_lease(Arc::clone(&lease));
+        if plan.has_leases {
+            forwarding.set_lease(Arc::clone(&lease));
+        }
         forwarding.set_fabric_health(Arc::clone(&fabric_health));
         let turns = tables.turns(0).unwrap();
         let tables = SharedTables::new(tables);
@@ -247,11 +251,6 @@ impl Process {
     /// The control plane, once it has started.
     pub fn plane(&self) -> Option<&ControlPlane> {
         self.begun.plane.get()
-    }
-
-    /// The view as this process knows it.
-    pub fn view(&self) -> Option<Arc<View>> {
-        self.plane().map(ControlPlane::view)
     }
 
     /// The time since the process began, by its clock.

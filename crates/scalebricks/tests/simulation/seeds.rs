@@ -17,6 +17,9 @@ const TOGETHER: Duration = seconds(10);
 /// Faults go on for so long at least.
 const DISTURBED: Duration = seconds(62);
 
+/// So many faults there are at least in a run.
+const FAULTS: u64 = 3;
+
 /// All is well so long after the last fault, whatever happened before.
 const WELL: Duration = seconds(100);
 
@@ -47,10 +50,19 @@ impl Totals {
     }
 }
 
+/// How many nodes there are in the run of a seed.
+pub const fn nodes_of(seed: u64) -> usize {
+    2 + (seed % 5) as usize
+}
+
 /// One seed: faults, some of them at a time, then none.
 pub fn run(seed: u64) -> (World, Duration) {
-    let nodes = 2 + (seed % 5) as usize;
-    let mut world = World::new(seed, nodes, 0.1);
+    run_with(World::new(seed, nodes_of(seed), 0.1))
+}
+
+/// The same in this world.
+pub fn run_with(mut world: World) -> (World, Duration) {
+    let (seed, nodes) = (world.seed, world.size());
     while world.members().len() < nodes {
         world.step();
         assert!(world.now < TOGETHER, "seed {seed}: not together: {:?}", world.members());
@@ -71,6 +83,8 @@ pub fn run(seed: u64) -> (World, Duration) {
         }
         world.forget_lost();
     }
+    let faults: u64 = world.faults.counts.values().sum();
+    assert!(faults >= FAULTS, "seed {seed}: {faults} faults");
     let recovery = settle(&mut world);
     (world, recovery)
 }

@@ -92,7 +92,7 @@ impl World {
             fabric: Fabric::new(seed, nodes),
             truth: Truth::new(plan.params),
             controllers: Controllers::new(),
-            judge: Judge::forgiving(),
+            judge: Judge::default(),
             faults: Faults::default(),
             view: View::empty(crate::process::partitions()),
             views: 0,
