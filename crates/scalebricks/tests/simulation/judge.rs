@@ -7,7 +7,7 @@ use crate::world::World;
 use rand::Rng;
 use scalebricks_control::membership::View;
 use scalebricks_types::{FlowKey, NodeId, Position, Teid};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -40,6 +40,9 @@ pub struct Judge {
     number: u32,
     pub changes: Vec<ViewChange>,
     pub counts: Counts,
+    /// Nodes that were removed together with most members, and are not back: they may have gone on with each other's leases, as
+    /// those that removed them had the engine and they had the majority.
+    outvoted: BTreeSet<NodeId>,
 }
 
 /// What was counted.
@@ -52,6 +55,8 @@ pub struct Counts {
     pub older: u64,
     /// Those of keys whose deletion was logged, that left by a value that the key had before.
     pub late_drops: u64,
+    /// Those that passed a node which was removed together with most members, and left by another flow's value.
+    pub outvoted: u64,
     pub views: u64,
 }
 
@@ -61,6 +66,7 @@ impl std::ops::AddAssign for Counts {
         self.judged += other.judged;
         self.older += other.older;
         self.late_drops += other.late_drops;
+        self.outvoted += other.outvoted;
         self.views += other.views;
     }
 }
@@ -86,6 +92,13 @@ impl Judge {
                 _ => {}
             }
         }
+        let most = before.alive().count() / 2 + 1;
+        if change.removed.len() >= most {
+            self.outvoted.extend(&change.removed);
+        }
+        change.joined.iter().for_each(|node| {
+            self.outvoted.remove(node);
+        });
         self.counts.views += 1;
         if !change.removed.is_empty() || !change.joined.is_empty() {
             self.changes.push(change);
@@ -190,8 +203,14 @@ impl World {
             let flow = |write: &WriteId| self.controllers.flow_of.get(write).copied();
             let is_of_flow = window.iter().flatten().any(|write| flow(write) == flow(&teid));
             let is_gone = window.iter().all(Option::is_none);
-            assert!(is_of_flow || is_gone, "another flow: {}; {}", told(), self.standing());
-            self.judge.counts.older += 1;
+            if is_of_flow || is_gone {
+                self.judge.counts.older += 1;
+            } else {
+                let is_outvoted =
+                    [flight.at, node].map(id).iter().any(|node| self.judge.outvoted.contains(node));
+                assert!(is_outvoted, "another flow: {}; {}", told(), self.standing());
+                self.judge.counts.outvoted += 1;
+            }
         }
     }
 

@@ -23,8 +23,12 @@ use hub::seconds;
 use process::Plan;
 use world::World;
 
-/// Seeds in which nodes without leases harm.
-const LEASELESS: [u64; 1] = [0];
+/// Seeds of `any_seed` that failed: nodes forwarded before their tables were filled, keys were given away again with the TEID they
+/// had before, nodes that read the log again kept what had left, and the judge was wrong.
+const FAILED: [u64; 18] = [2, 11, 18, 22, 26, 28, 38, 43, 49, 99, 107, 147, 156, 167, 189, 198, 253, 418];
+
+/// Of so many seeds one at least has nodes that harm without leases.
+const LEASELESS: u64 = 200;
 
 /// Nodes that have found together.
 fn together(seed: u64, nodes: usize) -> World {
@@ -67,6 +71,12 @@ fn any_seed() {
     seeds::run_all(number("SIM_FIRST").unwrap_or(0), number("SIM_SEEDS").unwrap_or(500));
 }
 
+/// Seeds that failed once, whatever the reason.
+#[test]
+fn seeds_that_failed_before() {
+    FAILED.into_iter().for_each(|seed| drop(seeds::run(seed)));
+}
+
 /// All nodes restart. One said that it had caught up while its bits were older than the logs' ends at that time, as others had
 /// not reported yet, and led packets to an older value of their key.
 #[test]
@@ -76,7 +86,7 @@ fn nodes_that_all_restart_are_not_ready_with_old_bits() {
     }
 }
 
-/// What a rule is for: without it, a seed fails. With it the same seed passes, as part of `any_seed`.
+/// What leases are for: without them a seed fails that passes with them, as part of `any_seed`.
 #[test]
 fn without_leases_a_node_that_is_cut_off_forwards_for_the_wrong_flow() {
     let is_found = |seed: u64| {
@@ -85,5 +95,6 @@ fn without_leases_a_node_that_is_cut_off_forwards_for_the_wrong_flow() {
         let said = run.err().and_then(|said| said.downcast::<String>().ok()).unwrap_or_default();
         said.contains("another flow")
     };
-    assert!(LEASELESS.into_iter().all(is_found));
+    let found = (0..LEASELESS).find(|seed| is_found(*seed));
+    assert!(found.is_some(), "none of {LEASELESS} seeds fails without leases");
 }
