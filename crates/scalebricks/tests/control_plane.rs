@@ -643,7 +643,7 @@ const TIMES: LeaseTimes = LeaseTimes { claim: Duration::from_millis(1_500), forw
 impl Cluster {
     async fn keep_leases(&self) {
         for (_, node) in self.nodes.nodes() {
-            let (lease, start) = (Arc::new(Lease::none()), Instant::now().into());
+            let (lease, start) = (Arc::new(Lease::none()), Instant::now());
             node.plane.keep_lease(Leasing { times: TIMES, lease, fabric: None, start }).await;
         }
         self.wait("all have leases", |cluster| {

@@ -465,7 +465,9 @@ impl<T: Tables> Replica<T> {
         let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
         let from = std::mem::replace(&mut share.fib, position);
         self.shedding -= share.shed.len();
-        gone.iter().for_each(|key| share.shed.forget(key));
+        for key in &gone {
+            share.shed.forget(key);
+        }
         self.shedding += share.shed.len();
         if !share.was_there && share.target.is_some_and(|target| position <= target.settled) {
             // What is read again of the log: these keys left before this node was there.

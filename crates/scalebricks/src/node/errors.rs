@@ -158,7 +158,7 @@ impl Errors {
             }
             Some(Entry::Asked(_, frames)) => {
                 let fits = frames.len() < FRAMES_A_KEY;
-                if !(fits && self.wait(&mut state, key, link, frame)) {
+                if !(fits && Self::wait(&mut state, key, link, frame)) {
                     self.count(Withheld::TooMany);
                 }
                 return false;
@@ -172,7 +172,7 @@ impl Errors {
         }
         state.open += 1;
         state.keys.insert(*key, Entry::Asked(now, Vec::new()));
-        if !self.wait(&mut state, key, link, frame) {
+        if !Self::wait(&mut state, key, link, frame) {
             self.count(Withheld::TooMany);
         }
         drop(state);
@@ -193,7 +193,7 @@ impl Errors {
     }
 
     /// Has a packet wait for the answer about its key; false if too many do.
-    fn wait(&self, state: &mut State, key: &FlowKey, link: OutputPort, frame: &[u8]) -> bool {
+    fn wait(state: &mut State, key: &FlowKey, link: OutputPort, frame: &[u8]) -> bool {
         let fits = state.waiting + state.ready.len() < FRAMES;
         if let Some(Entry::Asked(_, frames)) = state.keys.get_mut(key).filter(|_| fits) {
             frames.push((link, frame.to_vec()));

@@ -129,17 +129,14 @@ impl SlowPath {
         }
         for (port, frame, kind) in out.drain() {
             let made = buffers.alloc().and_then(|mut packet| packet.append(&frame).ok().map(|()| packet));
-            match made {
-                Some(packet) => {
-                    let is_sent = node.send_frame(port, packet, kind);
-                    self.link_down.fetch_add(u64::from(!is_sent), Ordering::Relaxed);
-                }
-                None => {
-                    self.no_buffer.fetch_add(1, Ordering::Relaxed);
-                    if kind == FrameKind::Packet {
-                        node.drop_frame(&frame, DropReason::NoBuffer);
-                    }
-                }
+            if let Some(packet) = made {
+                let is_sent = node.send_frame(port, packet, kind);
+                self.link_down.fetch_add(u64::from(!is_sent), Ordering::Relaxed);
+                continue;
+            }
+            self.no_buffer.fetch_add(1, Ordering::Relaxed);
+            if kind == FrameKind::Packet {
+                node.drop_frame(&frame, DropReason::NoBuffer);
             }
         }
     }

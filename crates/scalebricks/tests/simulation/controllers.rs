@@ -119,7 +119,7 @@ impl Controllers {
             for key in flow.keys() {
                 let made = truth.history(&key).iter().filter_map(|(_, write)| *write);
                 made.for_each(|write| {
-                    assert!(!self.refused.contains(&write), "{write:#x} was refused, and made")
+                    assert!(!self.refused.contains(&write), "{write:#x} was refused, and made");
                 });
             }
         }
@@ -213,12 +213,14 @@ impl World {
                 }
             });
             if request.answers.is_empty() {
-                over.push(request)
+                over.push(request);
             } else {
-                self.controllers.requests.push(request)
+                self.controllers.requests.push(request);
             }
         }
-        over.into_iter().for_each(|request| self.answered(&request));
+        for request in over {
+            self.answered(&request);
+        }
     }
 
     fn answered(&mut self, request: &Request) {

@@ -201,6 +201,7 @@ impl World {
         fault
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm for each fault")]
     pub fn inject(&mut self, fault: Fault) {
         *self.faults.counts.entry(fault).or_default() += 1;
         let nodes: Vec<usize> = (0..self.size()).collect();
@@ -221,7 +222,9 @@ impl World {
                 let size = self.rng.random_range(1..=self.size() / 2);
                 let group: Vec<usize> = nodes.choose_multiple(&mut self.rng, size).copied().collect();
                 for outside in nodes.iter().filter(|node| !group.contains(node)) {
-                    group.iter().for_each(|inside| self.set_pair(*inside, *outside, false));
+                    for inside in &group {
+                        self.set_pair(*inside, *outside, false);
+                    }
                 }
             }
             Fault::ControlNode => self.others(a).iter().for_each(|other| self.set_pair(a, *other, false)),
@@ -243,9 +246,11 @@ impl World {
                 self.later(at, Deed::Pair(a, b, true));
             }
             Fault::ControlDown => {
-                nodes.iter().for_each(|node| {
-                    self.others(*node).iter().for_each(|other| self.set_pair(*node, *other, false))
-                });
+                for node in &nodes {
+                    for other in self.others(*node) {
+                        self.set_pair(*node, other, false);
+                    }
+                }
             }
             Fault::HeartbeatsLost | Fault::MessagesLost => {
                 let (beats, messages) = (self.rng.random_range(0.05..0.3), self.rng.random_range(0.02..0.3));

@@ -71,6 +71,9 @@ enum Fate {
     Late(Duration),
 }
 
+/// A node that listens to a topic, and where to.
+type Subscriber = (usize, String, UnboundedSender<Arc<[u8]>>);
+
 /// The servers.
 pub struct Log {
     pub now: Duration,
@@ -87,7 +90,7 @@ pub struct Log {
     pub uncertain: Uncertain,
     watchers: Vec<Watcher>,
     record_watchers: Vec<RecordWatcher>,
-    subscribers: Vec<(usize, String, UnboundedSender<Arc<[u8]>>)>,
+    subscribers: Vec<Subscriber>,
     /// Views as they were swapped in, with the time.
     pub views: Vec<(Duration, Arc<[u8]>)>,
 }

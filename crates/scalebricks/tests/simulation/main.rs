@@ -74,7 +74,9 @@ fn any_seed() {
 /// Seeds that failed once, whatever the reason.
 #[test]
 fn seeds_that_failed_before() {
-    FAILED.into_iter().for_each(|seed| drop(seeds::run(seed)));
+    for seed in FAILED {
+        drop(seeds::run(seed));
+    }
 }
 
 /// All nodes restart. One said that it had caught up while its bits were older than the logs' ends at that time, as others had

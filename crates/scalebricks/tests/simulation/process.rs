@@ -269,10 +269,12 @@ impl Process {
         if let Some(inbox) = self.begun.inbox.get() {
             let _context = self.runtime.enter();
             for (from, beat, sent) in beats.into_iter().filter(|(.., sent)| now < *sent + FRESH) {
-                let sent_after = Instant::now().checked_sub((now - sent) * 11 / 10);
+                let sent_after = Instant::now().checked_sub(now.checked_sub(sent).unwrap() * 11 / 10);
                 inbox.beat_sent_after(id(from), beat, sent_after.unwrap_or(self.began));
             }
-            messages.into_iter().for_each(|message| drop(self.messages.send(message)));
+            for message in messages {
+                drop(self.messages.send(message));
+            }
         }
     }
 
@@ -308,7 +310,9 @@ impl Process {
         let context = self.runtime.enter();
         let overdue = self.beating.overdue(Instant::now());
         drop(context);
-        overdue.into_iter().for_each(|beat| self.link().send_beat(&beat));
+        if let Some(beat) = overdue {
+            self.link().send_beat(&beat);
+        }
     }
 
     /// What looks after the fabric, beside the worker and the control plane.

@@ -113,7 +113,7 @@ pub fn settle(world: &mut World) -> Duration {
     world.controllers.judge_refused(&world.truth);
     world.assert_delivers();
     world.judge.assert_still(still);
-    still - began
+    still.checked_sub(began).unwrap()
 }
 
 /// Runs seeds on all cores, and tells what was seen. A seed that fails is told, and how to run it.

@@ -179,7 +179,8 @@ impl World {
     /// Lets a node's control plane run for a step.
     fn run_control(&mut self, node: usize) {
         let Some(process) = &mut self.processes[node] else { return };
-        let local = (self.now - self.began[node]).mul_f64(self.rates[node]).as_millis() as u64;
+        let local =
+            self.now.checked_sub(self.began[node]).unwrap().mul_f64(self.rates[node]).as_millis() as u64;
         let Hindered { frozen, control, busy, .. } = self.hindered[node];
         if self.now < frozen.max(control) {
             process.stand_still_until(ms(local));
@@ -220,8 +221,12 @@ impl World {
             while let Some(packet) = process.internet.receive() {
                 up.extend(crate::packets::left_upstream(packet.data()));
             }
-            down.into_iter().for_each(|(teid, number)| self.left(node, number, Some(teid)));
-            up.into_iter().for_each(|number| self.left(node, number, None));
+            for (teid, number) in down {
+                self.left(node, number, Some(teid));
+            }
+            for number in up {
+                self.left(node, number, None);
+            }
         }
     }
 

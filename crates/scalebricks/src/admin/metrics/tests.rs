@@ -220,11 +220,11 @@ fn a_strict_reader_understands_all_of_it() {
         ("scalebricks_ended_flow_bytes_total{direction=\"downstream\"}", 700.0),
         ("scalebricks_pending_flow_counters{state=\"under-way\"}", 3.0),
         ("scalebricks_flow_counter_parcels_total{event=\"duplicate\"}", 4.0),
+        ("scalebricks_node_fit{reason=\"ran_link\"}", 0.0),
+        ("scalebricks_node_fit{reason=\"worker\"}", 1.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(series[r#"scalebricks_node_fit{reason="ran_link"}"#], 0.0);
-    assert_eq!(series[r#"scalebricks_node_fit{reason="worker"}"#], 1.0);
     assert_eq!(families.len(), 62);
 }
 

@@ -18,10 +18,10 @@ use toml::Spanned;
 const PARTITIONS: u32 = 64;
 
 /// The least of `control.lease.claim_ms`: two reads of the view.
-const LEAST_LEASE: Duration = Duration::from_millis(2_000);
+const LEAST_LEASE: Duration = Duration::from_secs(2);
 
 /// The most of `control.lease.forward_ms`: callers wait for 30 s, and a change that owners delay must be over by then.
-const LONGEST_LEASE: Duration = Duration::from_millis(20_000);
+const LONGEST_LEASE: Duration = Duration::from_secs(20);
 
 /// What a node is told of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,11 +7,13 @@ use std::collections::{BTreeSet, VecDeque};
 
 const RAN: OutputPort = OutputPort::BaseStation;
 
+type Answer = Box<dyn FnOnce(Option<bool>) + Send>;
+
 /// Answers when it is told to.
 #[derive(Default)]
 struct Asked {
     has_caught_up: bool,
-    questions: VecDeque<(FlowKey, Box<dyn FnOnce(Option<bool>) + Send>)>,
+    questions: VecDeque<(FlowKey, Answer)>,
     count: usize,
 }
 
@@ -22,7 +24,7 @@ impl Owners for Script {
         self.0.lock().unwrap().has_caught_up
     }
 
-    fn ask(&self, key: FlowKey, answer: Box<dyn FnOnce(Option<bool>) + Send>) {
+    fn ask(&self, key: FlowKey, answer: Answer) {
         let mut asked = self.0.lock().unwrap();
         asked.count += 1;
         asked.questions.push_back((key, answer));
