@@ -225,7 +225,7 @@ fn a_strict_reader_understands_all_of_it() {
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 62);
+    assert_eq!(families.len(), 63);
 }
 
 #[test]
