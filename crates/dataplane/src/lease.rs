@@ -69,10 +69,10 @@ impl Lease {
         self.forward_until_ns.store(nanoseconds(forward_until), Ordering::Relaxed);
     }
 
-    /// Whether the node may claim addresses and report errors to peers.
+    /// Whether the node may claim addresses and report errors to peers. Not before its tables were filled: it drops what it would be sent.
     #[inline]
     pub fn may_claim(&self, now: Duration) -> bool {
-        nanoseconds(now) < self.claim_until_ns.load(Ordering::Relaxed)
+        self.is_filled() && nanoseconds(now) < self.claim_until_ns.load(Ordering::Relaxed)
     }
 
     /// Whether it may forward packets.
@@ -117,9 +117,10 @@ mod tests {
         assert_eq!(lease.deadlines(), (at(3), at(10)));
         assert!(lease.is_filled());
         let empty = Lease::none().to_be_filled();
-        assert!(!empty.is_filled());
+        empty.set(at(3), at(10));
+        assert!(!empty.is_filled() && !empty.may_claim(at(1)) && empty.may_forward(at(1)));
         empty.filled();
-        assert!(empty.is_filled());
+        assert!(empty.is_filled() && empty.may_claim(at(1)));
         let unlimited = Lease::unlimited();
         assert!(unlimited.may_claim(Duration::MAX) && unlimited.may_forward(Duration::MAX));
     }
