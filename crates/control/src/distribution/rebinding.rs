@@ -1,12 +1,13 @@
 //! Keys that a removed node may still forward, for a flow that they were of before.
 //!
 //! A node that is cut off forwards by the tables that it has until its lease expires ([`crate::lease`]). Meanwhile the owner of a
-//! partition gives no key to another flow that the node may hold. A key may be held there
+//! partition gives no key to another session that the node may hold. A key may be held there
 //!
 //! - if it is pinned there, or was last changed after what the node reported to have let go of, or
-//! - if it was of another flow in an entry after that.
+//! - if it was deleted, or was of another flow, in an entry after that.
 //!
-//! All else goes on: the same flow moves to its heir, and other keys get flows.
+//! A flow's TEID names its session, except that a deleted key begins another session even with the TEID that it had. All else goes on:
+//! the same flow moves to its heir, and other keys get flows.
 
 use crate::partition::{Ended, Partition};
 use crate::record::{Change, FlowId};
@@ -40,7 +41,7 @@ pub(super) struct Rebinding {
     order: VecDeque<(Position, FlowKey)>,
     /// What ended up to here is not remembered, though a node may hold it.
     forgotten: Position,
-    /// The first entry that gave a key to another flow which a removed node may forward for the one before.
+    /// The first entry that gave a key to another session while a removed node may forward it for the one before.
     held: Option<Position>,
     /// Something happened that may change that.
     is_new: bool,

@@ -241,7 +241,7 @@ impl Local {
         {
             self.ask(question, out);
         }
-        self.neighbours.bury(out);
+        self.neighbours.tell_lost(out);
         self.publish();
     }
 
@@ -334,7 +334,7 @@ impl Local {
         if asks {
             self.ask(Question { key, mac: None }, out);
         }
-        self.neighbours.bury(out);
+        self.neighbours.tell_lost(out);
         match fate {
             Fate::Send(mac) => {
                 self.stats.sent_at_once += 1;

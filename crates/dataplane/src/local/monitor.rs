@@ -71,7 +71,7 @@ impl Monitor {
     }
 
     /// The next hops that are looked at in this round.
-    fn next_hops(&mut self) -> Vec<IpAddr> {
+    fn next_hops(&self) -> Vec<IpAddr> {
         let count = self.hops.len().min(LOOKED_AT);
         self.hops.iter().cycle().skip(self.at).take(count).copied().collect()
     }

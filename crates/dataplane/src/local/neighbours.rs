@@ -56,7 +56,7 @@ pub(super) struct Neighbours {
     held_frames: usize,
     held_bytes: usize,
     /// Frames that were held and will not be sent, until somebody takes them.
-    dead: Vec<Waiting>,
+    lost: Vec<Waiting>,
     /// By [`OutputPort`].
     pub(super) monitors: [Monitor; 2],
     limits: LocalLimits,
@@ -75,7 +75,7 @@ impl Neighbours {
             learnt: 0,
             held_frames: 0,
             held_bytes: 0,
-            dead: Vec::new(),
+            lost: Vec::new(),
             monitors: Default::default(),
             limits,
             asks: Bucket::new(limits.asks),
@@ -104,8 +104,8 @@ impl Neighbours {
     }
 
     /// Gives the packets among the frames that will not be sent to whoever counts them.
-    pub(super) fn bury(&mut self, out: &mut Outbox) {
-        for (frame, kind) in self.dead.drain(..) {
+    pub(super) fn tell_lost(&mut self, out: &mut Outbox) {
+        for (frame, kind) in self.lost.drain(..) {
             out.lose(frame, kind, DropReason::Unresolved);
         }
     }
@@ -178,7 +178,7 @@ impl Neighbours {
         {
             self.held_frames -= 1;
             self.held_bytes -= oldest.0.len();
-            self.dead.push(oldest);
+            self.lost.push(oldest);
             stats.dropped_held_replaced += 1;
         }
         let bytes = self.held_bytes.saturating_add(frame.len());
@@ -244,7 +244,7 @@ impl Neighbours {
                 }
                 Turn::GiveUp => {
                     stats.dropped_held_unanswered +=
-                        if is_pinned { self.kill(key) } else { self.remove(key) };
+                        if is_pinned { self.give_up_held(key) } else { self.remove(key) };
                     continue;
                 }
             };
@@ -286,16 +286,16 @@ impl Neighbours {
     }
 
     /// Gives up the frames that wait for a neighbour; returns how many they are.
-    fn kill(&mut self, key: Key) -> u64 {
+    fn give_up_held(&mut self, key: Key) -> u64 {
         let waiting = self.release(key);
         let count = waiting.len() as u64;
-        self.dead.extend(waiting);
+        self.lost.extend(waiting);
         count
     }
 
     /// Forgets a neighbour; returns how many frames waited for it.
     fn remove(&mut self, key: Key) -> u64 {
-        let waiting = self.kill(key);
+        let waiting = self.give_up_held(key);
         if let Some(entry) = self.entries.remove(&key) {
             self.turns[usize::from(entry.is_pinned)].remove(&(entry.due, key));
             self.learnt -= usize::from(!entry.is_pinned);

@@ -210,31 +210,12 @@ fn mac(text: &str) -> Option<MacAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::Driver;
-    use scalebricks_dataplane::Architecture;
-    use scalebricks_types::ClusterSize;
-
-    fn plan() -> Plan {
-        let size = ClusterSize::new(4).unwrap();
-        let architecture = Architecture::ScaleBricks;
-        Plan {
-            name: "sb".to_owned(),
-            size,
-            ues_per_node: 2,
-            driver: Driver::Mixed,
-            architecture,
-            is_controlled: false,
-            gpt: scalebricks_tables::compact::Structure::default(),
-            nats: None,
-            flows: 0,
-        }
-    }
 
     #[test]
     fn a_tunnelled_packet_is_told_with_its_inside() {
         let line = "7;r-n2;02:5a:00:00:00:01;02:5a:00:00:01:02;10.9.0.1;10.255.0.1;2001:db8:45:1::1;2001:db8::1;0xff;\
                     0x00010001;9;1;3;1;;;";
-        let seen = seen(line, &plan()).unwrap();
+        let seen = seen(line, &Plan::sample()).unwrap();
         assert_eq!((seen.number, seen.link, seen.node), (7, Link::Ran, NodeId::new(2)));
         assert_eq!(seen.gtpu, Some(Gtpu { message: 255, teid: 0x10001, qfi: Some(9) }));
         assert_eq!(seen.inner.unwrap().0, "2001:db8:45:1::1".parse::<IpAddr>().unwrap());
@@ -249,12 +230,12 @@ mod tests {
                 "7;i-n0;02:5a:00:00:00:01;02:5a:00:00:01:02;192.0.2.1;10.45.0.1;;;;;;1;;{status};;;{malformed}"
             )
         };
-        let problem = |status, malformed| seen(&line(status, malformed), &plan()).unwrap().problem;
+        let problem = |status, malformed| seen(&line(status, malformed), &Plan::sample()).unwrap().problem;
         assert_eq!(problem("1", ""), None);
         assert_eq!(problem("Bad", "").as_deref(), Some("tcp.checksum.status is bad"));
         assert_eq!(problem("1,0", "").as_deref(), Some("tcp.checksum.status is bad"));
         assert_eq!(problem("1", "Malformed").as_deref(), Some("malformed"));
-        assert_eq!(seen("1;2", &plan()), None);
+        assert_eq!(seen("1;2", &Plan::sample()), None);
     }
 
     #[test]

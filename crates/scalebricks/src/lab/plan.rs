@@ -392,6 +392,24 @@ impl Plan {
 }
 
 #[cfg(test)]
+impl Plan {
+    /// Four nodes with two phones each, whose flows come from files: for tests.
+    pub fn sample() -> Self {
+        Self {
+            name: "sb".to_owned(),
+            size: ClusterSize::new(4).unwrap(),
+            ues_per_node: 2,
+            driver: Driver::Mixed,
+            architecture: Architecture::ScaleBricks,
+            is_controlled: false,
+            gpt: Structure::default(),
+            nats: None,
+            flows: 0,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use scalebricks::node::flows::Reading;
@@ -400,17 +418,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn plan() -> Plan {
-        Plan {
-            name: "sb".to_owned(),
-            size: ClusterSize::new(4).unwrap(),
-            ues_per_node: 3,
-            driver: Driver::Mixed,
-            is_controlled: false,
-            gpt: Structure::default(),
-            nats: None,
-            flows: 0,
-            architecture: Architecture::Vlb,
-        }
+        Plan { ues_per_node: 3, architecture: Architecture::Vlb, ..Plan::sample() }
     }
 
     #[test]

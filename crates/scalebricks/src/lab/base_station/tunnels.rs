@@ -152,38 +152,22 @@ pub fn empty_packet(teid: Teid) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::{Driver, Family, Plan, STATION};
+    use crate::lab::plan::{Family, Plan, STATION};
     use etherparse::PacketBuilder;
     use scalebricks::node::flows::Reading;
     use scalebricks_console::Console;
-    use scalebricks_dataplane::Architecture;
-    use scalebricks_types::{ClusterSize, KeyProfile};
-
-    fn plan() -> Plan {
-        let size = ClusterSize::new(4).unwrap();
-        let architecture = Architecture::ScaleBricks;
-        Plan {
-            name: "sb".to_owned(),
-            size,
-            ues_per_node: 2,
-            driver: Driver::Mixed,
-            architecture,
-            is_controlled: false,
-            gpt: scalebricks_tables::compact::Structure::default(),
-            nats: None,
-            flows: 0,
-        }
-    }
+    use scalebricks_types::KeyProfile;
 
     fn tunnels() -> Tunnels {
-        let reading = Reading { profile: KeyProfile::Ue, size: plan().size, base_stations: &[STATION] };
-        let flows = reading.read(plan().flows_csv().as_bytes(), &Console::new(true).progress("", 0));
+        let reading =
+            Reading { profile: KeyProfile::Ue, size: Plan::sample().size, base_stations: &[STATION] };
+        let flows = reading.read(Plan::sample().flows_csv().as_bytes(), &Console::new(true).progress("", 0));
         Tunnels::new(&flows.unwrap())
     }
 
     /// UDP from a phone to the Internet host, or back.
     fn packet(ue: u16, is_upstream: bool, port: u16) -> Vec<u8> {
-        let ue = plan().ues().nth(usize::from(ue)).unwrap();
+        let ue = Plan::sample().ues().nth(usize::from(ue)).unwrap();
         let (phone, host) = (ue.v6().octets(), [1; 16]);
         let (from, to) = if is_upstream { (phone, host) } else { (host, phone) };
         let mut out = Vec::new();
@@ -193,7 +177,7 @@ mod tests {
 
     #[test]
     fn upstream_packets_carry_their_uplink_teid_and_an_uplink_container_if_there_is_a_qfi() {
-        for ue in plan().ues() {
+        for ue in Plan::sample().ues() {
             let packet = packet(ue.number, true, 9);
             let mut out = [0; 2000];
             let sent = tunnels().up(&packet, &mut out).unwrap();
@@ -232,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_comes_out_of_a_tunnel_is_for_its_phone() {
-        let (tunnels, ue) = (tunnels(), plan().ues().next().unwrap());
+        let (tunnels, ue) = (tunnels(), Plan::sample().ues().next().unwrap());
         let teid = ue.downlink_teid(Family::V6);
         let packet = packet(0, false, 9);
         let arrived = |teid, qfi, packet: &[u8]| {

@@ -139,23 +139,10 @@ fn name(ue: Ue, family: Family, way: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plan::Driver;
     use crate::lab::streams::Arrival;
-    use scalebricks_dataplane::Architecture;
-    use scalebricks_tables::compact::Structure;
 
     fn plan() -> Plan {
-        Plan {
-            name: "sb".to_owned(),
-            size: ClusterSize::new(4).unwrap(),
-            ues_per_node: 4,
-            driver: Driver::Mixed,
-            architecture: Architecture::ScaleBricks,
-            is_controlled: true,
-            gpt: Structure::default(),
-            nats: None,
-            flows: 0,
-        }
+        Plan { ues_per_node: 4, is_controlled: true, ..Plan::sample() }
     }
 
     #[test]
