@@ -117,7 +117,8 @@ fn unknown(has_caught_up: bool, exists: Option<bool>, lease: &Arc<Lease>) -> (Ri
     let owners = Owners { has_caught_up, exists, asked: Arc::clone(&asked) };
     let errors = errors::Errors::new(Arc::clone(lease), Some(Box::new(owners)));
     let mut rig = Rig::with_errors(&[flow(1, 0), flow(2, 1)], 256, errors);
-    for n in 0..0x40 {
+    // Fewer than may be asked about at once: no packet is left out, however late the answers come.
+    for n in 0..errors::QUESTIONS as u32 / 4 {
         rig.send(RAN, &upstream(1, 0x9_0000 + n, b"?"));
         rig.send(IN, &downstream(0x100 + n, b"?"));
     }
