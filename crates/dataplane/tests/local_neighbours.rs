@@ -4,7 +4,7 @@ mod lab;
 
 use etherparse::ArpOperation;
 use lab::*;
-use scalebricks_dataplane::local::{Held, NeighbourState, Taken};
+use scalebricks_dataplane::local::{FrameKind, Held, NeighbourState, Taken};
 use scalebricks_dataplane::{BaseStationId, DropReason, NextHop};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -164,6 +164,29 @@ fn what_waits_is_sent_when_the_answer_comes() {
         (40, 32, 8, 2)
     );
     assert_eq!(lab.local.occupancy().held_frames, 0);
+}
+
+/// A burst of Error Indications to a base station takes no place of a packet to it.
+#[test]
+fn answers_of_the_node_take_no_place_of_packets_that_wait() {
+    let mut lab = Lab::resolved();
+    let near = Ipv4Addr::new(198, 51, 100, 79);
+    let frame = |n: u8| [&[0; 6][..], &INTERNET_MAC, &[8, 0], &[n; 50]].concat();
+    let hold = |lab: &mut Lab, frames: std::ops::Range<u8>, kind| {
+        let now = lab.now;
+        let held = frames.map(|n| lab.local.hold(INTERNET, near.into(), &frame(n), kind, now, &mut lab.out));
+        held.filter(|held| *held == Held::Taken).count()
+    };
+    assert_eq!(hold(&mut lab, 0..10, FrameKind::Packet), 10);
+    assert_eq!(hold(&mut lab, 100..120, FrameKind::Other), 20, "the newest six answers wait");
+    assert_eq!(hold(&mut lab, 10..20, FrameKind::Packet), 10, "six answers make room, then four packets");
+    assert_eq!(hold(&mut lab, 120..125, FrameKind::Other), 0, "no packet makes room");
+    let question = lab.sent();
+    lab.answer_all(&question);
+    let sent: Vec<_> = lab.sent().iter().map(|(_, frame)| frame[14]).collect();
+    assert_eq!(sent, (4..20).collect::<Vec<u8>>());
+    let stats = lab.local.stats();
+    assert_eq!((stats.held, stats.dropped_held_replaced, stats.dropped_held_full), (40, 24, 5));
 }
 
 #[test]

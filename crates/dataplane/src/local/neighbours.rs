@@ -173,12 +173,17 @@ impl Neighbours {
     /// Whether there is room for a frame, in which it is put.
     fn keep(&mut self, key: Key, frame: &[u8], kind: FrameKind, stats: &mut LocalStats) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else { return false };
-        while entry.held.len() >= self.limits.held_a_neighbour.max(1)
-            && let Some(oldest) = entry.held.pop_front()
-        {
+        while entry.held.len() >= self.limits.held_a_neighbour.max(1) {
+            // The oldest frame that stands for no packet makes room, or else the oldest packet; a packet does so for packets only.
+            let other = entry.held.iter().position(|(_, kind)| *kind != FrameKind::Packet);
+            if other.is_none() && kind != FrameKind::Packet {
+                stats.dropped_held_full += 1;
+                return false;
+            }
+            let Some(replaced) = entry.held.remove(other.unwrap_or(0)) else { break };
             self.held_frames -= 1;
-            self.held_bytes -= oldest.0.len();
-            self.lost.push(oldest);
+            self.held_bytes -= replaced.0.len();
+            self.lost.push(replaced);
             stats.dropped_held_replaced += 1;
         }
         let bytes = self.held_bytes.saturating_add(frame.len());

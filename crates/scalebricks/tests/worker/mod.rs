@@ -227,7 +227,7 @@ impl Rig {
                     self.answer_arp(on, &frame);
                 }
             }
-            assert!(Instant::now() < until, "nothing came");
+            assert!(Instant::now() < until, "nothing came: {:?}", self.slow_path.stats());
             std::thread::sleep(Duration::from_micros(100));
         }
     }
@@ -254,7 +254,7 @@ impl Rig {
             if done(&stats) {
                 return stats;
             }
-            assert!(Instant::now() < until, "{stats:?}");
+            assert!(Instant::now() < until, "{stats:?} {:?}", self.slow_path.stats());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
