@@ -64,7 +64,7 @@ pub fn run(
     if let Some(path) = &args.page {
         exhibits.sheets.push(report.sheet(options.runs(), options.quick));
         let failed = |problem: String| BenchError::Page { path: path.clone(), problem };
-        let filled = page::fill(&read(path)?, &exhibits.sheets);
+        let filled = page::fill(&read(path)?, &exhibits);
         let filled = filled.map_err(|name| failed(format!("it has no place for {name}")))?;
         console.keep(path, &filled)?;
     }

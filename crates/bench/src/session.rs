@@ -1,7 +1,7 @@
 //! What a benchmark is given to work with.
 
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Exhibits, Sheet};
+use crate::figures::exhibit::{Chart, Conclusion, Exhibits, Sheet};
 use crate::options::Options;
 use crate::row::{Metric, Row, Subject};
 use crate::stats::Summary;
@@ -33,7 +33,7 @@ impl<'a> Session<'a> {
             console,
             interrupt,
             rows: Vec::new(),
-            exhibits: Exhibits { charts: Vec::new(), sheets: Vec::new() },
+            exhibits: Exhibits { charts: Vec::new(), sheets: Vec::new(), conclusions: Vec::new() },
         }
     }
 
@@ -88,6 +88,11 @@ impl<'a> Session<'a> {
     /// Keeps a table for the page.
     pub fn tabulate(&mut self, sheet: Sheet) {
         self.exhibits.sheets.push(sheet);
+    }
+
+    /// Keeps a sentence for the page that says what a table or chart shows.
+    pub fn conclude(&mut self, name: &'static str, sentence: impl Into<String>) {
+        self.exhibits.conclusions.push(Conclusion { name, sentence: sentence.into() });
     }
 
     /// The rows so far.

@@ -148,6 +148,15 @@ fn quoted(text: &str) -> String {
     }
 }
 
+/// A sentence of the page that says what a table or chart shows, with its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conclusion {
+    /// Name of its place in the page.
+    pub name: &'static str,
+    /// The sentence, in Markdown.
+    pub sentence: String,
+}
+
 /// All that is shown of some benchmarks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exhibits {
@@ -155,6 +164,8 @@ pub struct Exhibits {
     pub charts: Vec<Chart>,
     /// Tables.
     pub sheets: Vec<Sheet>,
+    /// Conclusions.
+    pub conclusions: Vec<Conclusion>,
 }
 
 impl Exhibits {
@@ -162,6 +173,7 @@ impl Exhibits {
     pub fn extend(&mut self, other: Self) {
         self.charts.extend(other.charts);
         self.sheets.extend(other.sheets);
+        self.conclusions.extend(other.conclusions);
     }
 
     /// Their data files: name and content.
@@ -192,7 +204,7 @@ mod tests {
         sheet.rows.push(vec!["1".to_owned(), "2,5".to_owned()]);
         assert_eq!(sheet.markdown(), "| a | b |\n|---|---|\n| 1 | 2,5 |\n");
         assert_eq!(sheet.csv(), "a,b\n1,\"2,5\"\n");
-        let exhibits = Exhibits { charts: Vec::new(), sheets: vec![sheet] };
+        let exhibits = Exhibits { sheets: vec![sheet], ..Exhibits::default() };
         assert_eq!(exhibits.csv()[0].0, "s.table.csv");
     }
 }
