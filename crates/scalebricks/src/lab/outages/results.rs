@@ -4,7 +4,7 @@ use super::list::{GOAL, HARM, LooksAt, Outage, Place, Recovers, WANTED};
 use super::loads;
 use super::track::{Damage, Moments};
 use crate::lab::plan::{Driver, Plan};
-use scalebricks_bench::figures::exhibit::Sheet;
+use scalebricks_bench::figures::exhibit::{Exhibits, Sheet};
 use scalebricks_bench::figures::page;
 use scalebricks_bench::row;
 use scalebricks_console::machine;
@@ -317,7 +317,8 @@ impl Results {
     /// # Errors
     /// The name of a table that has no place there.
     pub fn page(&self, page: &str) -> Result<String, String> {
-        page::fill(page, &[self.run_sheet(), self.outages_sheet(), self.isolation_sheet()])
+        let sheets = vec![self.run_sheet(), self.outages_sheet(), self.isolation_sheet()];
+        page::fill(page, &Exhibits { sheets, ..Exhibits::default() })
     }
 
     fn run_sheet(&self) -> Sheet {
