@@ -4,6 +4,7 @@ use crate::contestants::Structure;
 use crate::error::BenchError;
 use crate::figures::concise::Part;
 use crate::options::Options;
+use crate::pages::MEASURED;
 use crate::timing::Clock;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -182,9 +183,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 
-    /// Page whose tables are written anew: docs/figures.md by setsep-figures and capacity, docs/concise-figures.md by concise
-    #[arg(long, value_name = "FILE")]
-    pub page: Option<PathBuf>,
+    /// Keep the results in docs/data for the pages that show them, and write these anew: tables, choosing, figures,
+    /// concise-figures, gateway-figures or control. Refused with changed sources, --quick or fewer than three runs
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(MEASURED.map(|kind| kind.name)))]
+    pub page: Option<String>,
 
     /// Tell nothing but the results and errors
     #[arg(long, short)]

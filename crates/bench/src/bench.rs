@@ -2,14 +2,13 @@
 
 use crate::args::BenchArgs;
 use crate::error::BenchError;
+use crate::figures::chart;
 use crate::figures::exhibit::Exhibits;
-use crate::figures::{chart, page};
 use crate::huge::HugePages;
-use crate::row::Report;
+use crate::report::Report;
 use crate::session::Session;
-use crate::{svg, table};
+use crate::{pages, provenance, svg, table};
 use scalebricks_console::{Console, Interrupt, OutputError, output};
-use std::path::Path;
 
 /// A benchmark.
 pub trait Bench {
@@ -40,12 +39,12 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<(), BenchError> {
     args.validate()?;
-    if let Some(path) = &args.page {
-        read(path)?; // rather now than after half an hour
+    let options = args.options();
+    if args.page.is_some() {
+        provenance::ensure_reproducible(options.runs(), options.quick)?; // rather now than after half an hour
     }
     HugePages::turn_on();
     args.clock().choose();
-    let options = args.options();
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name())) {
         console.note(&format!("{}: measuring", bench.name()));
@@ -59,40 +58,22 @@ pub fn run(
             bars.push(bench.name());
         }
     }
-    let report = Report::here(rows);
-    keep(args, &report, &exhibits, &bars, console)?;
-    if let Some(path) = &args.page {
-        exhibits.sheets.push(report.sheet(options.runs(), options.quick));
-        let failed = |problem: String| BenchError::Page { path: path.clone(), problem };
-        let filled = page::fill(&read(path)?, &exhibits);
-        let filled = filled.map_err(|name| failed(format!("it has no place for {name}")))?;
-        console.keep(path, &filled)?;
-    }
+    let report = Report::here(rows, exhibits, &options);
+    keep(args, &report, &bars, console)?;
     console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String, BenchError> {
-    let failed =
-        |error: std::io::Error| BenchError::Page { path: path.to_owned(), problem: error.to_string() };
-    std::fs::read_to_string(path).map_err(failed)
-}
-
-/// Writes the files that were asked for: the rows, their bars, and what the benchmarks drew themselves.
-fn keep(
-    args: &BenchArgs,
-    report: &Report,
-    exhibits: &Exhibits,
-    bars: &[&str],
-    console: &Console,
-) -> Result<(), OutputError> {
-    if let Some(path) = &args.json {
+/// Writes the files that were asked for: all that was found, the bars of rows, and what benchmarks drew themselves.
+fn keep(args: &BenchArgs, report: &Report, bars: &[&str], console: &Console) -> Result<(), OutputError> {
+    let data = args.page.as_ref().map(|kind| pages::data_file(kind, &report.processor()));
+    for path in args.json.iter().chain(&data) {
         console.keep(path, &output::json(report)?)?;
     }
     if let Some(directory) = &args.svg {
         let pictures = svg::render(report, bars)?.into_iter();
-        let pictures = pictures.chain(chart::render(report, &exhibits.charts)?);
-        for (name, document) in pictures.chain(exhibits.csv()) {
+        let pictures = pictures.chain(chart::render(report, &report.exhibits.charts)?);
+        for (name, document) in pictures.chain(report.exhibits.csv()) {
             console.keep(&directory.join(name), &document)?;
         }
     }

@@ -2,7 +2,6 @@
 
 use scalebricks_console::quantity::bytes;
 use scalebricks_console::{Interrupted, OutputError, status};
-use std::path::PathBuf;
 
 /// Why a benchmark gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -63,14 +62,9 @@ pub enum BenchError {
     /// There are results, and they could not be told or kept.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The page that tables are written into.
-    #[error("cannot write tables into {path}: {problem}", path = path.display())]
-    Page {
-        /// The page.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    /// Pages, and the data that they show, do not agree.
+    #[error("{}", .0.join("\n"))]
+    Pages(Vec<String>),
     /// A benchmark brought from outside this crate failed in its own way.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),

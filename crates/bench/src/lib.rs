@@ -11,7 +11,8 @@
 //! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
 //! | [`names`] | names of several kinds by shift registers |
 //! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
-//! | [`row`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
+//! | [`row`], [`report`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
+//! | [`provenance`], [`pages`] | which commit measured, and pages made from what was kept |
 //!
 //! A benchmark is a [`Bench`]; the crate above may bring its own (the one of the gateway needs the demo). How each
 //! measures is in `docs/benchmarks.md`.
@@ -30,11 +31,15 @@ pub mod huge;
 pub mod keys;
 pub mod names;
 pub mod options;
+pub mod pages;
 pub mod pin;
+pub mod provenance;
+pub mod report;
 pub mod rounds;
 pub mod row;
 pub mod session;
 pub mod stats;
+pub mod stored;
 pub mod svg;
 pub mod table;
 pub mod timing;
@@ -42,5 +47,6 @@ pub mod timing;
 pub use args::BenchArgs;
 pub use bench::{Bench, run};
 pub use error::BenchError;
-pub use row::{Metric, Report, Row};
+pub use report::Report;
+pub use row::{Metric, Row};
 pub use session::Session;

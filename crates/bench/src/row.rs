@@ -1,14 +1,11 @@
 //! What was measured, as it is written to JSON.
 
-use crate::figures::exhibit::Sheet;
 use crate::stats::Summary;
-use crate::timing::Clock;
-use scalebricks_console::machine;
-use serde::Serialize;
-use std::process::Command;
+use crate::stored::{self, Word};
+use serde::{Deserialize, Serialize};
 
 /// What a row tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Keys built into a table.
@@ -154,14 +151,16 @@ impl Metric {
 }
 
 /// What is measured: everything of a row but the figures. What does not apply is `None`.
-#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Subject {
     /// The benchmark.
-    pub bench: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub bench: Word,
     /// The structure, or the architecture.
     pub structure: String,
     /// The group format of SetSep, the sizes of Othello, or what a GPT is made of.
-    pub format: Option<&'static str>,
+    #[serde(deserialize_with = "stored::word_or_none")]
+    pub format: Option<Word>,
     /// Instructions used, or mode of operation.
     pub variant: Option<String>,
     /// Keys in the table.
@@ -183,7 +182,7 @@ pub struct Subject {
 }
 
 /// One figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What is measured.
     #[serde(flatten)]
@@ -191,12 +190,16 @@ pub struct Row {
     /// What the figure tells.
     pub metric: Metric,
     /// Its unit.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub unit: Word,
     /// The median run.
+    #[serde(deserialize_with = "stored::number")]
     pub median: f64,
     /// The least.
+    #[serde(deserialize_with = "stored::number")]
     pub min: f64,
     /// The most.
+    #[serde(deserialize_with = "stored::number")]
     pub max: f64,
     /// How many runs.
     pub runs: usize,
@@ -213,66 +216,6 @@ impl Row {
     pub const fn summary(&self) -> Summary {
         Summary { median: self.median, min: self.min, max: self.max, runs: self.runs }
     }
-}
-
-/// All that was measured, and where.
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// Cores, memory, kernel, transparent huge pages; and the clock, if it was not the wall clock.
-    pub machine: String,
-    /// The processor.
-    pub cpu: String,
-    /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
-    pub commit: String,
-    /// The figures.
-    pub rows: Vec<Row>,
-}
-
-impl Report {
-    /// These rows, measured here.
-    pub fn here(rows: Vec<Row>) -> Self {
-        let clock = if Clock::chosen() == Clock::Cpu { ", single threads by CPU time" } else { "" };
-        let machine = machine::description() + clock;
-        Self { machine, cpu: machine::cpu(), commit: commit(), rows }
-    }
-
-    /// Where and how it was measured, as a table.
-    pub fn sheet(&self, runs: usize, is_quick: bool) -> Sheet {
-        let mut sheet = Sheet::new("run", &["", ""]);
-        let number = match runs {
-            3 => "three".to_owned(),
-            5 => "five".to_owned(),
-            other => other.to_string(),
-        };
-        let runs = number + if is_quick { ", small tables" } else { "" };
-        let told = [
-            ("processor", self.cpu.as_str()),
-            ("machine", &self.machine),
-            ("commit", &self.commit),
-            ("runs", &runs),
-        ];
-        sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
-        sheet
-    }
-}
-
-/// The commit of the sources this was built from, asked when it runs: a build script would have to run at each commit.
-/// `unknown` outside a checkout.
-pub fn commit() -> String {
-    let asked = Command::new("git")
-        .args([
-            "-C",
-            env!("CARGO_MANIFEST_DIR"),
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude=*",
-        ])
-        .output();
-    let said = asked.ok().filter(|output| output.status.success());
-    let text = said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
 #[cfg(test)]
@@ -307,18 +250,16 @@ mod tests {
     fn the_names_are_the_documented_ones() {
         let subject = Subject { bench: "fib", structure: "cuckoo".to_owned(), keys: 7, ..Subject::default() };
         let rows = vec![Row::new(subject, Metric::InsertRate, Summary::exact(2.0))];
-        let text = output::json(&Report::here(rows)).unwrap();
+        let text = output::json(&rows).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
-        for name in ["machine", "cpu", "commit"] {
-            assert!(value[name].as_str().is_some_and(|text| !text.is_empty()), "{name}");
-        }
-        let row = value["rows"][0].as_object().unwrap();
+        let row = value[0].as_object().unwrap();
         assert_eq!(row.len(), FIELDS.len());
         let places: Vec<usize> =
             FIELDS.iter().map(|name| text.find(&format!("\"{name}\"")).unwrap()).collect();
         assert!(places.is_sorted(), "{text}");
         assert_eq!((&row["metric"], &row["unit"]), (&"insert_rate".into(), &"1/s".into()));
         assert!(row["format"].is_null() && row["load"].is_null());
+        assert_eq!(serde_json::from_str::<Vec<Row>>(&text).unwrap(), rows);
     }
 
     #[test]

@@ -91,8 +91,8 @@ impl<'a> Session<'a> {
     }
 
     /// Keeps a sentence for the page that says what a table or chart shows.
-    pub fn conclude(&mut self, name: &'static str, sentence: impl Into<String>) {
-        self.exhibits.conclusions.push(Conclusion { name, sentence: sentence.into() });
+    pub fn conclude(&mut self, name: &str, sentence: impl Into<String>) {
+        self.exhibits.conclusions.push(Conclusion { name: name.to_owned(), sentence: sentence.into() });
     }
 
     /// The rows so far.

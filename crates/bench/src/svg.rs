@@ -1,6 +1,7 @@
 //! Rates as pictures: one a benchmark and metric, a panel a table size, a bar a row.
 
-use crate::row::{Metric, Report, Row};
+use crate::report::Report;
+use crate::row::{Metric, Row};
 use crate::table::figure;
 use plotters::style::text_anchor::HPos;
 use scalebricks_console::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
@@ -114,7 +115,8 @@ mod tests {
             Subject { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Subject::default() };
         let row = |metric| Row::new(subject.clone(), metric, Summary::exact(3e6));
         let rows = vec![row(Metric::LookupRate), row(Metric::InsertRate), row(Metric::MaxGroupLoad)];
-        let pictures = render(&Report::here(rows), &["fib"]).unwrap();
+        let report = Report { rows, ..crate::report::tests::sample("c") };
+        let pictures = render(&report, &["fib"]).unwrap();
         let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["fib-lookup-rate.svg", "fib-insert-rate.svg"]);
         let document = &pictures[0].1;
@@ -124,6 +126,6 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_no_error() {
-        assert!(render(&Report::here(Vec::new()), &[]).unwrap().is_empty());
+        assert!(render(&crate::report::tests::sample("c"), &[]).unwrap().is_empty());
     }
 }

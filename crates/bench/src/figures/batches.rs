@@ -132,7 +132,7 @@ fn show(session: &mut Session<'_>, first: usize) {
     let mut heads = vec!["format".to_owned(), "threads".to_owned(), "keys".to_owned()];
     heads.extend(batches.iter().map(|batch| format!("{batch} a call, M/s")));
     heads.push("best over single keys".to_owned());
-    let mut sheet = Sheet { name: "figure-7", heads, rows: Vec::new() };
+    let mut sheet = Sheet { heads, ..Sheet::new("figure-7", &[]) };
     for (place, &threads) in threads.iter().enumerate() {
         let name = if place == 0 { "figure-7" } else { "figure-7-threads" };
         let title = match threads {

@@ -152,7 +152,7 @@ fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>],
     let mut heads = vec!["nodes".to_owned()];
     let with = |count: &Count<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
     heads.extend(counts.iter().chain(real).filter(|count| is_told(count)).map(with));
-    let mut sheet = Sheet { name: "figure-11-gain", heads, rows: Vec::new() };
+    let mut sheet = Sheet { heads, ..Sheet::new("figure-11-gain", &[]) };
     for nodes in TOLD {
         let mut cells = vec![nodes.to_string()];
         for count in counts.iter().chain(real).filter(|count| is_told(count)) {

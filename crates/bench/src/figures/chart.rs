@@ -1,7 +1,7 @@
 //! Charts as pictures, in the style of the bars of [`crate::svg`].
 
 use super::exhibit::{Axis, Chart, Mark, Scale, Series};
-use crate::row::Report;
+use crate::report::Report;
 use crate::svg::draw_foot;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -205,7 +205,7 @@ mod tests {
             let points = vec![Point::exact(1, 10.0), Point::exact(2, 200.0)];
             chart.series.push(Series::new(format!("{mark:?}"), mark, 0, points));
         }
-        let pictures = render(&Report::here(Vec::new()), &[chart]).unwrap();
+        let pictures = render(&crate::report::tests::sample("c"), &[chart]).unwrap();
         assert_eq!(pictures[0].0, "c.svg");
         let document = &pictures[0].1;
         assert!(document.starts_with("<svg") && document.trim_end().ends_with("</svg>"));

@@ -1,7 +1,11 @@
-//! What is shown of a benchmark besides its rows: charts of series, and tables for the page.
+//! What is shown of a benchmark besides its rows: charts of series, tables and sentences for the page.
+
+use crate::stored;
+use serde::{Deserialize, Serialize};
 
 /// How an axis counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Evenly, from zero.
     Linear,
@@ -12,7 +16,7 @@ pub enum Scale {
 }
 
 /// An axis.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// What it counts, with its unit.
     pub label: String,
@@ -21,7 +25,8 @@ pub struct Axis {
 }
 
 /// How a series is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// A line.
     Line,
@@ -34,11 +39,13 @@ pub enum Mark {
 }
 
 /// A point, with the least and the most that were measured where it was.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Across.
+    #[serde(deserialize_with = "stored::number")]
     pub x: f64,
     /// Up.
+    #[serde(deserialize_with = "stored::number")]
     pub y: f64,
     /// Least and most.
     pub spread: Option<(f64, f64)>,
@@ -52,7 +59,7 @@ impl Point {
 }
 
 /// Points of one kind.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// What it is.
     pub name: String,
@@ -72,10 +79,10 @@ impl Series {
 }
 
 /// A chart.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// Name of its files, without extension.
-    pub name: &'static str,
+    pub name: String,
     /// What it shows.
     pub title: String,
     /// Across.
@@ -88,9 +95,9 @@ pub struct Chart {
 
 impl Chart {
     /// A chart without series.
-    pub fn new(name: &'static str, title: &str, x: (&str, Scale), y: (&str, Scale)) -> Self {
+    pub fn new(name: &str, title: &str, x: (&str, Scale), y: (&str, Scale)) -> Self {
         let axis = |(label, scale): (&str, Scale)| Axis { label: label.to_owned(), scale };
-        Self { name, title: title.to_owned(), x: axis(x), y: axis(y), series: Vec::new() }
+        Self { name: name.to_owned(), title: title.to_owned(), x: axis(x), y: axis(y), series: Vec::new() }
     }
 
     /// Its points as CSV: series, x, y, least, most.
@@ -109,20 +116,32 @@ impl Chart {
 }
 
 /// A table of the page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sheet {
     /// Name of its place in the page, and of its file before `.table.csv`.
-    pub name: &'static str,
+    pub name: String,
     /// Heads of the columns.
     pub heads: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<String>>,
+    /// How many columns say what a row is about, if processors are to stand side by side; 0 gives each a table of its own.
+    #[serde(default)]
+    pub keys: usize,
 }
 
 impl Sheet {
     /// A table without rows.
-    pub fn new(name: &'static str, heads: &[&str]) -> Self {
-        Self { name, heads: heads.iter().map(|&head| head.to_owned()).collect(), rows: Vec::new() }
+    pub fn new(name: &str, heads: &[&str]) -> Self {
+        let heads = heads.iter().map(|&head| head.to_owned()).collect();
+        Self { name: name.to_owned(), heads, rows: Vec::new(), keys: 0 }
+    }
+
+    /// The same, whose first so many columns say what a row is about: the others stand once for each processor, side
+    /// by side.
+    #[must_use]
+    pub const fn side_by_side(mut self, keys: usize) -> Self {
+        self.keys = keys;
+        self
     }
 
     /// As Markdown.
@@ -149,16 +168,16 @@ fn quoted(text: &str) -> String {
 }
 
 /// A sentence of the page that says what a table or chart shows, with its numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conclusion {
     /// Name of its place in the page.
-    pub name: &'static str,
+    pub name: String,
     /// The sentence, in Markdown.
     pub sentence: String,
 }
 
 /// All that is shown of some benchmarks.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exhibits {
     /// Charts.
     pub charts: Vec<Chart>,

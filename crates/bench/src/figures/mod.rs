@@ -10,7 +10,7 @@
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
 //! | [`gateway`] | Figures 8 to 10, from rows of the benchmark of that name |
 //! | [`concise`] | the figures and tables of the Concise paper |
-//! | [`exhibit`], [`chart`], [`page`] | series and tables as CSV, pictures, and parts of `docs/figures.md` |
+//! | [`exhibit`], [`chart`] | series, tables and sentences, and charts as pictures |
 
 pub mod batches;
 pub mod capacity;
@@ -23,7 +23,6 @@ pub mod gateway;
 pub mod generation;
 pub mod group_load;
 pub mod loads;
-pub mod page;
 pub mod paper;
 pub mod search;
 pub mod theory;

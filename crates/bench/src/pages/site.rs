@@ -1,0 +1,239 @@
+//! All pages from all data: written, or compared with what is there.
+
+use super::place::{content, places};
+use super::{Evidence, Kind};
+use crate::provenance;
+use scalebricks_console::{Console, OutputError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where the data are.
+const DATA: &str = "docs/data";
+
+/// Where pictures and tables go.
+const FIGURES: &str = "docs/figures";
+
+/// The pages and pictures that data make, and what is wrong.
+#[derive(Debug, Default)]
+pub struct Site {
+    root: PathBuf,
+    /// What files must hold, by path from the root.
+    files: BTreeMap<PathBuf, String>,
+    problems: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// A file of data.
+struct Datum<'a> {
+    file: PathBuf,
+    kind: &'a Kind,
+    evidence: Evidence,
+}
+
+impl Site {
+    /// All that the data below `root` make.
+    ///
+    /// # Errors
+    /// The error of a directory or page that cannot be read.
+    pub fn of(root: &Path, kinds: &[Kind]) -> io::Result<Self> {
+        let mut site = Self { root: root.to_owned(), ..Self::default() };
+        let data = site.read(kinds)?;
+        site.draw(&data);
+        let mut shown = BTreeSet::new();
+        for page in site.pages()? {
+            let text = fs::read_to_string(root.join(&page))?;
+            match fill(&page, &text, kinds, &data, &mut shown) {
+                Ok(filled) => {
+                    site.links(&page, &filled);
+                    site.files.insert(page, filled);
+                }
+                Err(problem) => site.problems.push(format!("{}: {problem}", page.display())),
+            }
+        }
+        for Datum { file, kind, evidence } in &data {
+            for name in evidence.names().filter(|name| !shown.contains(&(kind.name, (*name).to_owned()))) {
+                let name = format!("{}/{name}", kind.name);
+                site.problems.push(format!(
+                    "{}: no page shows {name}: it needs lines <!-- begin {name} --> and <!-- end {name} -->",
+                    file.display()
+                ));
+            }
+        }
+        Ok(site)
+    }
+
+    /// What is wrong with the data, and whatever differs from what they make.
+    ///
+    /// # Errors
+    /// The error of a directory that cannot be read.
+    pub fn check(&self) -> io::Result<Vec<String>> {
+        let mut problems = self.problems.clone();
+        for (file, wanted) in &self.files {
+            let is_so = fs::read_to_string(self.root.join(file)).is_ok_and(|there| there == *wanted);
+            if !is_so {
+                problems.push(format!("{}: it is not what its data make: run make pages", file.display()));
+            }
+        }
+        let stray = self.stray()?;
+        problems.extend(stray.iter().map(|file| format!("{}: no data make it", file.display())));
+        Ok(problems)
+    }
+
+    /// Writes what differs, and removes pictures and tables that no data make. Nothing is written if data are wrong.
+    ///
+    /// # Errors
+    /// [`OutputError`] of the first file that cannot be written.
+    pub fn write(&self, console: &Console) -> Result<Vec<String>, OutputError> {
+        if self.problems.is_empty() {
+            for (file, wanted) in &self.files {
+                let path = self.root.join(file);
+                if !fs::read_to_string(&path).is_ok_and(|there| there == *wanted) {
+                    console.keep(&path, wanted)?;
+                }
+            }
+            for file in self.stray()? {
+                fs::remove_file(self.root.join(&file))?;
+                console.note(&format!("removed {}", file.display()));
+            }
+        }
+        Ok(self.problems.clone())
+    }
+
+    /// What could not be looked at.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Reads all data, in the order of kinds and processors.
+    fn read<'a>(&mut self, kinds: &'a [Kind]) -> io::Result<Vec<Datum<'a>>> {
+        let mut data = Vec::new();
+        for file in files_below(&self.root, Path::new(DATA))? {
+            match self.datum(kinds, &file) {
+                Ok((kind, evidence)) => data.push(Datum { file, kind, evidence }),
+                Err(problem) => self.problems.push(format!("{}: {problem}", file.display())),
+            }
+        }
+        data.sort_by_cached_key(|datum| datum.evidence.order());
+        Ok(data)
+    }
+
+    fn datum<'a>(&mut self, kinds: &'a [Kind], file: &Path) -> Result<(&'a Kind, Evidence), String> {
+        let directory = file.parent().and_then(Path::file_name).unwrap_or_default();
+        let kind = kinds.iter().find(|kind| *kind.name == *directory);
+        let kind = kind.ok_or("it is of no known kind: docs/data/KIND/PROCESSOR.json")?;
+        let json = fs::read_to_string(self.root.join(file)).map_err(|error| error.to_string())?;
+        let evidence = (kind.read)(&json)?;
+        let slug = evidence.processor.slug();
+        if file.file_name().is_none_or(|name| *name != *format!("{slug}.json")) {
+            return Err(format!("it was measured on another processor: {slug}"));
+        }
+        if let Some(problem) = evidence.problem() {
+            return Err(format!("{problem}: measure it anew by {}", kind.command));
+        }
+        match provenance::is_ancestor(&self.root, &evidence.commit) {
+            Some(true) => {}
+            Some(false) => return Err(format!("{} is no commit that led here", evidence.commit)),
+            None => self.notes.push(format!(
+                "{}: without all of git's history nobody can say whether {} is there",
+                file.display(),
+                evidence.commit
+            )),
+        }
+        Ok((kind, evidence))
+    }
+
+    /// Pictures and tables, each processor's in a directory of its own.
+    fn draw(&mut self, data: &[Datum<'_>]) {
+        for Datum { file, evidence, .. } in data {
+            let pictures =
+                evidence.pictures.iter().map(|picture| (picture.file.clone(), picture.svg.clone()));
+            for (name, content) in pictures.chain(evidence.exhibits.csv()) {
+                if name == "run.table.csv" {
+                    continue; // every kind has one, and it is in the data
+                }
+                let path = Path::new(FIGURES).join(evidence.processor.slug()).join(&name);
+                if self.files.insert(path, content).is_some() {
+                    self.problems.push(format!("{}: other data have {name}, too", file.display()));
+                }
+            }
+        }
+    }
+
+    /// The pages: README.md and those of docs.
+    fn pages(&self) -> io::Result<Vec<PathBuf>> {
+        let mut pages = vec![PathBuf::from("README.md")];
+        for entry in fs::read_dir(self.root.join("docs"))? {
+            let name = PathBuf::from(entry?.file_name());
+            if name.extension().is_some_and(|extension| extension == "md") {
+                pages.push(Path::new("docs").join(name));
+            }
+        }
+        pages.sort();
+        Ok(pages)
+    }
+
+    /// Finds pictures and tables that a page shows and no data make.
+    fn links(&mut self, page: &Path, text: &str) {
+        let directory = page.parent().unwrap_or_else(|| Path::new(""));
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.map(|target| directory.join(target)) {
+            if target.starts_with(FIGURES)
+                && target.extension().is_some()
+                && !self.files.contains_key(&target)
+            {
+                self.problems.push(format!("{}: no data make {}", page.display(), target.display()));
+            }
+        }
+    }
+
+    /// Pictures and tables that no data make.
+    fn stray(&self) -> io::Result<Vec<PathBuf>> {
+        let mut there = files_below(&self.root, Path::new(FIGURES))?;
+        there.retain(|file| !self.files.contains_key(file));
+        Ok(there)
+    }
+}
+
+/// A page with all of its places filled; what it shows is added to `shown`.
+fn fill<'a>(
+    page: &Path,
+    text: &str,
+    kinds: &'a [Kind],
+    data: &[Datum<'_>],
+    shown: &mut BTreeSet<(&'a str, String)>,
+) -> Result<String, String> {
+    let docs = if page.starts_with("docs") { "" } else { "docs/" };
+    let own = page.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let mut filled = text.to_owned();
+    // From the last to the first, so that those before stay where they are.
+    for place in places(text)?.into_iter().rev() {
+        let (kind, name) = place.name.split_once('/').unwrap_or((own, &place.name));
+        let known = kinds.iter().find(|known| known.name == kind);
+        let kind = known.ok_or_else(|| format!("there are no data for the place {}", place.name))?;
+        let of_kind: Vec<&Evidence> =
+            data.iter().filter(|datum| datum.kind.name == kind.name).map(|datum| &datum.evidence).collect();
+        filled.replace_range(place.content, &content(kind, name, &of_kind, docs));
+        shown.insert((kind.name, name.to_owned()));
+    }
+    Ok(filled)
+}
+
+/// All files below a directory, by path from the root, in order; none if it is not there.
+fn files_below(root: &Path, directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if root.join(directory).is_dir() {
+        for entry in fs::read_dir(root.join(directory))? {
+            let entry = entry?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                files.extend(files_below(root, &path)?);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,182 @@
+//! All that a run measured, and where: the JSON that pages are made from.
+
+use crate::figures::chart;
+use crate::figures::exhibit::{Exhibits, Sheet};
+use crate::options::Options;
+use crate::pages::{Evidence, Picture};
+use crate::provenance;
+use crate::row::Row;
+use crate::timing::Clock;
+use scalebricks_console::machine::{self, Processor};
+use serde::{Deserialize, Serialize};
+
+/// All that was measured, and where.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// Cores, memory, kernel, transparent huge pages; and the clock, if it was not the wall clock.
+    pub machine: String,
+    /// The processor, as it calls itself.
+    pub cpu: String,
+    /// The number of its family.
+    pub cpu_family: Option<u32>,
+    /// Its number in the family.
+    pub cpu_model: Option<u32>,
+    /// Its microarchitecture where that is known, as in `Zen 5`.
+    pub cpu_name: String,
+    /// Cores that the process could use.
+    pub cores: usize,
+    /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
+    pub commit: String,
+    /// The day, in Greenwich.
+    pub date: String,
+    /// The command that measures this, without files of this machine.
+    pub command: String,
+    /// What was built in: `peers`, `dpdk`.
+    pub features: Vec<String>,
+    /// What single threads were timed by: `wall` or `cpu`.
+    pub clock: String,
+    /// Runs of each measurement.
+    pub runs: usize,
+    /// Whether tables were small, to be quick.
+    pub quick: bool,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What is shown of them.
+    #[serde(flatten)]
+    pub exhibits: Exhibits,
+}
+
+impl Report {
+    /// These rows and what is shown of them, measured here and now.
+    pub fn here(rows: Vec<Row>, exhibits: Exhibits, options: &Options) -> Self {
+        let is_timed_by_cpu = Clock::chosen() == Clock::Cpu;
+        let processor = Processor::here();
+        let features = [("peers", cfg!(feature = "peers")), ("dpdk", cfg!(feature = "dpdk"))];
+        Self {
+            machine: machine::description()
+                + if is_timed_by_cpu { ", single threads by CPU time" } else { "" },
+            cpu_name: processor.name(),
+            cpu: processor.brand,
+            cpu_family: processor.family,
+            cpu_model: processor.model,
+            cores: machine::cores(),
+            commit: provenance::commit(),
+            date: machine::date(),
+            command: provenance::command_line(std::env::args().skip(1)),
+            features: features
+                .iter()
+                .filter(|(_, there)| *there)
+                .map(|(name, _)| (*name).to_owned())
+                .collect(),
+            clock: if is_timed_by_cpu { "cpu" } else { "wall" }.to_owned(),
+            runs: options.runs(),
+            quick: options.quick,
+            rows,
+            exhibits,
+        }
+    }
+
+    /// The processor.
+    pub fn processor(&self) -> Processor {
+        Processor { brand: self.cpu.clone(), family: self.cpu_family, model: self.cpu_model }
+    }
+
+    /// What pages show of a report.
+    ///
+    /// # Errors
+    /// What is wrong with the text, or with a chart.
+    pub fn evidence(json: &str) -> Result<Evidence, String> {
+        let report: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let drawn = chart::render(&report, &report.exhibits.charts).map_err(|error| error.to_string())?;
+        let titles = report.exhibits.charts.iter().map(|chart| chart.title.clone());
+        let pictures =
+            drawn.into_iter().zip(titles).map(|((file, svg), title)| Picture { file, title, svg }).collect();
+        let mut exhibits = report.exhibits.clone();
+        exhibits.sheets.push(report.sheet());
+        Ok(Evidence {
+            processor: report.processor(),
+            commit: report.commit,
+            runs: Some(report.runs),
+            is_quick: report.quick,
+            exhibits,
+            texts: Vec::new(),
+            pictures,
+        })
+    }
+
+    /// Where and how it was measured, as a table.
+    fn sheet(&self) -> Sheet {
+        let mut sheet = Sheet::new("run", &["", ""]).side_by_side(1);
+        let cores = self.cores.to_string();
+        let runs = self.runs.to_string() + if self.quick { ", small tables" } else { "" };
+        let command = format!("`{}`", self.command);
+        let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
+        let told = [
+            ("processor", self.cpu.as_str()),
+            ("machine", &self.machine),
+            ("cores", &cores),
+            ("commit", &self.commit),
+            ("date", &self.date),
+            ("runs", &runs),
+            ("command", &command),
+            ("built in", &features),
+        ];
+        sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
+        sheet
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::figures::exhibit::{Chart, Conclusion, Mark, Point, Scale, Series};
+    use crate::row::{Metric, Subject};
+    use crate::stats::Summary;
+    use scalebricks_console::output::json;
+    use serde_json::Value;
+
+    /// A report with one of everything, of this commit.
+    pub(crate) fn sample(commit: &str) -> Report {
+        let subject =
+            Subject { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Subject::default() };
+        let rows = vec![Row::new(subject, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];
+        let mut sheet = Sheet::new("choice", &["flows", "M/s"]);
+        sheet.rows.push(vec!["7".to_owned(), "2.00".to_owned()]);
+        let mut chart = Chart::new("lookups", "Lookups", ("flows", Scale::Decades), ("M/s", Scale::Linear));
+        let points = vec![Point { x: 7.0, y: 2.0, spread: Some((1.0, 3.0)) }];
+        chart.series.push(Series::new("setsep", Mark::Dotted, 0, points));
+        let said = Conclusion { name: "choice-said".to_owned(), sentence: "It is fast.".to_owned() };
+        let exhibits = Exhibits { charts: vec![chart], sheets: vec![sheet], conclusions: vec![said] };
+        let report = Report::here(rows, exhibits, &Options::default());
+        Report {
+            cpu: "AMD EPYC".to_owned(),
+            cpu_family: Some(26),
+            cpu_model: Some(2),
+            cpu_name: "Zen 5".to_owned(),
+            commit: commit.to_owned(),
+            command: "scalebricks bench choice".to_owned(),
+            ..report
+        }
+    }
+
+    #[test]
+    fn a_report_is_the_same_after_it_was_read_back() {
+        let report = sample("0123456789ab");
+        let text = json(&report).unwrap();
+        let again: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(json(&again).unwrap(), text);
+        assert_eq!((again.rows, again.exhibits), (report.rows, report.exhibits));
+    }
+
+    #[test]
+    fn all_that_tells_where_it_was_measured_is_there() {
+        let value: Value = serde_json::from_str(&json(&sample("c")).unwrap()).unwrap();
+        for name in ["machine", "cpu", "cpu_name", "commit", "date", "command", "clock"] {
+            assert!(value[name].as_str().is_some_and(|text| !text.is_empty()), "{name}");
+        }
+        assert!(value["cores"].as_u64() >= Some(1) && value["runs"] == 5 && value["quick"] == false);
+        for name in ["features", "rows", "sheets", "charts", "conclusions"] {
+            assert!(value[name].is_array(), "{name}");
+        }
+    }
+}
