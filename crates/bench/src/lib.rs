@@ -11,6 +11,7 @@
 //! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
 //! | [`names`] | names of several kinds by shift registers |
 //! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
+//! | [`limit`], [`mod@pair`] | what the machine alone allows: the loads of lookups, and how two cores scale |
 //! | [`row`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
 //!
 //! A benchmark is a [`Bench`]; the crate above may bring its own (the one of the gateway needs the demo). How each
@@ -28,8 +29,10 @@ pub mod figures;
 pub mod gateway;
 pub mod huge;
 pub mod keys;
+pub mod limit;
 pub mod names;
 pub mod options;
+pub mod pair;
 pub mod pin;
 pub mod rounds;
 pub mod row;

@@ -1,6 +1,7 @@
 //! What was measured, as it is written to JSON.
 
 use crate::figures::exhibit::Sheet;
+use crate::pair::{self, Pair};
 use crate::stats::Summary;
 use crate::timing::Clock;
 use scalebricks_console::machine;
@@ -27,6 +28,8 @@ pub enum Metric {
     PacketTime,
     /// Time a packet takes, without plain forwarding.
     WorkTime,
+    /// The rate of lookups over that of their loads alone, prefetched.
+    ShareOfLimit,
     /// How many times the rate of another.
     Ratio,
     /// Fsyncs of a file that grows.
@@ -91,6 +94,7 @@ impl Metric {
             Self::PacketRate => "packet_rate",
             Self::PacketTime => "packet_time",
             Self::WorkTime => "work_time",
+            Self::ShareOfLimit => "share_of_limit",
             Self::Ratio => "ratio",
             Self::FsyncRate => "fsync_rate",
             Self::LatencyMean => "latency_mean",
@@ -124,7 +128,7 @@ impl Metric {
         match self {
             Self::BitsPerKey | Self::DeltaEntropy => "bits",
             Self::Loss => "percent",
-            Self::AlienShare | Self::ReseedShare => "share",
+            Self::AlienShare | Self::ReseedShare | Self::ShareOfLimit => "share",
             Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",
@@ -188,6 +192,8 @@ pub struct Row {
     /// What is measured.
     #[serde(flatten)]
     pub subject: Subject,
+    /// Whether its threads had no core each: `oversubscribed`, or `one core` if two cores scale as one.
+    pub mark: Option<&'static str>,
     /// What the figure tells.
     pub metric: Metric,
     /// Its unit.
@@ -204,9 +210,10 @@ pub struct Row {
 
 impl Row {
     /// A row.
-    pub const fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
+    pub fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
         let Summary { median, min, max, runs } = figures;
-        Self { subject, metric, unit: metric.unit(), median, min, max, runs }
+        let mark = pair::mark(subject.threads);
+        Self { subject, mark, metric, unit: metric.unit(), median, min, max, runs }
     }
 
     /// The figures alone.
@@ -224,6 +231,8 @@ pub struct Report {
     pub cpu: String,
     /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
     pub commit: String,
+    /// How two cores scale; `null` where there is one.
+    pub pair: Option<Pair>,
     /// The figures.
     pub rows: Vec<Row>,
 }
@@ -233,7 +242,7 @@ impl Report {
     pub fn here(rows: Vec<Row>) -> Self {
         let clock = if Clock::chosen() == Clock::Cpu { ", single threads by CPU time" } else { "" };
         let machine = machine::description() + clock;
-        Self { machine, cpu: machine::cpu(), commit: commit(), rows }
+        Self { machine, cpu: machine::cpu(), commit: commit(), pair: Pair::known().cloned(), rows }
     }
 
     /// Where and how it was measured, as a table.
@@ -282,7 +291,7 @@ mod tests {
     use serde_json::Value;
 
     /// The fields of a row, in the order of the documentation.
-    const FIELDS: [&str; 18] = [
+    const FIELDS: [&str; 19] = [
         "bench",
         "structure",
         "format",
@@ -295,6 +304,7 @@ mod tests {
         "callers",
         "load",
         "table_bytes",
+        "mark",
         "metric",
         "unit",
         "median",
