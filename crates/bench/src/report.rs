@@ -4,6 +4,7 @@ use crate::figures::chart;
 use crate::figures::exhibit::{Exhibits, Sheet};
 use crate::options::Options;
 use crate::pages::{Evidence, Picture};
+use crate::pair::Pair;
 use crate::provenance;
 use crate::row::Row;
 use crate::timing::Clock;
@@ -25,6 +26,8 @@ pub struct Report {
     pub cpu_name: String,
     /// Cores that the process could use.
     pub cores: usize,
+    /// How two of them scale; `None` where there is one.
+    pub pair: Option<Pair>,
     /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
     pub commit: String,
     /// The day, in Greenwich.
@@ -60,6 +63,7 @@ impl Report {
             cpu_family: processor.family,
             cpu_model: processor.model,
             cores: machine::cores(),
+            pair: Pair::known().cloned(),
             commit: provenance::commit(),
             date: machine::date(),
             command: provenance::command_line(std::env::args().skip(1)),
@@ -111,10 +115,12 @@ impl Report {
         let runs = self.runs.to_string() + if self.quick { ", small tables" } else { "" };
         let command = format!("`{}`", self.command);
         let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
+        let pair = self.pair.as_ref().map_or_else(|| "not measured".to_owned(), Pair::to_string);
         let told = [
             ("processor", self.cpu.as_str()),
             ("machine", &self.machine),
             ("cores", &cores),
+            ("two threads", &pair),
             ("commit", &self.commit),
             ("date", &self.date),
             ("runs", &runs),
