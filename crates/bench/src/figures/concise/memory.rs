@@ -154,10 +154,10 @@ fn count_lines(fib: Fib, table: &dyn NameFib, set: &Population) -> Lines {
     // A slot of ours is read by a load of 32 bits, which may cross into the next line.
     match fib {
         Fib::Othello(..) | Fib::Filtered => {
-            return Lines::ByLayout("3, of them 1 of a directory; 5 where loads cross");
+            return Lines::ByLayout("3, or 5 where loads cross");
         }
-        Fib::SetSep => return Lines::ByLayout("3, of them 1 of a directory"),
-        Fib::Cuckoo => return Lines::ByLayout("3; one more for each tag that agrees by chance"),
+        Fib::SetSep => return Lines::ByLayout("3"),
+        Fib::Cuckoo => return Lines::ByLayout("3, seldom more"),
         _ => {}
     }
     let (mut most, mut sum, mut names) = (0, 0, 0);
@@ -252,7 +252,7 @@ fn add(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, set: &Popula
             session.add(subject.clone(), Metric::CacheLines, figures);
             most.to_string()
         }
-        Lines::ByLayout(text) => format!("{text} (by layout)"),
+        Lines::ByLayout(text) => format!("{text} (layout)"),
         Lines::Unknown => "not asked".to_owned(),
     };
     if let Some((ambiguous, _)) = found.ambiguous {
@@ -264,7 +264,7 @@ fn add(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, set: &Popula
         known.map_or_else(|| [(); 2].map(|()| paper::NOT_GIVEN.to_owned()), |cell| cell.texts());
     let counted = match found.counted {
         Some((bytes, true)) => mib(bytes),
-        Some((bytes, false)) => format!("{} (by formula)", mib(bytes)),
+        Some((bytes, false)) => format!("{} (formula)", mib(bytes)),
         None => mib(found.bytes),
     };
     sheet.rows.push(vec![

@@ -191,6 +191,9 @@ fn megabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::page;
+    use crate::options::Options;
+    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn parts_have_names() {
@@ -199,6 +202,30 @@ mod tests {
         }
         assert_eq!(Part::from_name("figure-11"), Some(Part::Figure9));
         assert_eq!(Part::from_name("figure-10"), None);
+    }
+
+    #[test]
+    fn the_page_has_a_place_for_all_that_is_shown() {
+        const PAGE: &str = include_str!("../../../../../docs/concise-figures.md");
+        let options = Options {
+            keys: Some(vec![3000]),
+            quick: true,
+            runs: Some(1),
+            seconds: Some(0),
+            ..Options::default()
+        };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("concise", &options, &console, &interrupt);
+        run(&mut session).unwrap();
+        let (_, exhibits) = session.finish();
+        let filled = page::fill(PAGE, &exhibits).unwrap();
+        for chart in &exhibits.charts {
+            assert!(
+                filled.contains(&format!("figures/{}.svg", chart.name)),
+                "{} is not on the page",
+                chart.name
+            );
+        }
     }
 
     #[test]
