@@ -61,6 +61,8 @@ pub enum Metric {
     Reseeded,
     /// The share of additions that gave a range another seed.
     ReseedShare,
+    /// Time in which ranges were given another seed, an addition.
+    ReseedTime,
     /// Bits of memory a key takes.
     BitsPerKey,
     /// Bytes of memory that a key takes at the owner of the table.
@@ -109,6 +111,7 @@ impl Metric {
             Self::NameTime => "name_time",
             Self::Reseeded => "reseeded",
             Self::ReseedShare => "reseed_share",
+            Self::ReseedTime => "reseed_time",
             Self::BitsPerKey => "bits_per_key",
             Self::ControlBytes => "control_bytes",
             Self::CacheLines => "cache_lines",
@@ -133,6 +136,7 @@ impl Metric {
             Self::Flows => "flows",
             Self::PacketTime
             | Self::NameTime
+            | Self::ReseedTime
             | Self::WorkTime
             | Self::LatencyMean
             | Self::LatencyP50

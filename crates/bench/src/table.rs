@@ -68,7 +68,9 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
-        Metric::PacketTime | Metric::WorkTime | Metric::NameTime => format!("{figure:.1} ns"),
+        Metric::PacketTime | Metric::WorkTime | Metric::NameTime | Metric::ReseedTime => {
+            format!("{figure:.1} ns")
+        }
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
             format!("{:.0} ms", figure / 1e6)
         }

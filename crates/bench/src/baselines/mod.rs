@@ -6,19 +6,21 @@
 //!
 //! | structure | how | an unknown name | what may go wrong |
 //! |---|---|---|---|
-//! | [`buffalo`] | a Bloom filter an action, all asked | unknown, or an action at the rate it was sized for | several actions fit: one is picked, and it is told |
-//! | [`orthogonal`] | two filters a bit of the value | unknown, unless one of every pair fits | both of a pair fit: likewise |
+//! | [`buffalo`] | a Bloom filter an action, all asked: one after the other, or side by side | unknown, or an action at the rate it was sized for | several actions fit: one is picked, and it is told |
+//! | [`orthogonal`] | two filters a bit of the value, side by side | unknown, unless one of every pair fits | both of a pair fit: likewise |
 //! | [`sorted`] | binary search | unknown | two names of one hash are refused |
 //! | [`cuckoo`] | our own (2,4)-cuckoo table | unknown | the same |
 //! | [`tuple_space`] | a hash table for each mask of OpenFlow-like rules | no rule | nothing |
 //!
 //! The sizes of Table II (5 M MAC addresses, 256 actions) say which parameters the paper had, where its text leaves a choice:
-//! BUFFALO's 28 MB are what eight hashes need for false positives of 10^-4 in all 256 filters together, and the 112 MB of
-//! orthogonal filters are what any number of hashes needs for 10^-4 in the eight wrong ones together.
+//! BUFFALO's 28 MiB are what eight hashes need for false positives of 10^-4 in all 256 filters together, and the 112 MiB of
+//! orthogonal filters are what any number of hashes needs for 10^-4 in the eight wrong ones together. Its lines a query say that
+//! filters lie side by side: [`sliced`].
 
 pub mod buffalo;
 pub mod cuckoo;
 pub mod orthogonal;
+pub mod sliced;
 pub mod sorted;
 pub mod tuple_space;
 
@@ -126,6 +128,11 @@ pub trait Baseline {
 
     /// The action of a name.
     fn look_up(&self, name: KeyHash) -> Answer;
+
+    /// Asks for the lines that are known before the first is read; nothing where each step follows from the one before.
+    fn prefetch(&self, name: KeyHash) {
+        let _ = name;
+    }
 
     /// Cache lines that [`Self::look_up`] reads for a name.
     fn lines(&self, name: KeyHash) -> usize;

@@ -1,29 +1,29 @@
 //! Orthogonal Bloom filters: two filters for each bit of the value, of the names whose bit is 0 and of those whose bit is 1.
 //!
 //! A query asks both filters of each bit. So it takes 2·l filters and not one for each of 2^l actions, but a name is in l of them.
-//! If neither fits, the name is unknown; if both do, the bit cannot be told. A filter is sized for the names it has,
-//! with as many hashes as suit it best, so that a known name meets a wrong filter that fits with probability [`RATE`](super::RATE) in all.
+//! If neither fits, the name is unknown; if both do, the bit cannot be told. The filters lie side by side ([`super::sliced`]), with
+//! as many hashes as suit their rate best, so that a known name meets a wrong filter that fits with probability
+//! [`RATE`](super::RATE) in all.
 
+use super::sliced::Sliced;
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
 use crate::keys::mix;
-use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout, Words};
 use scalebricks_types::KeyHash;
 
 /// The filters.
 #[derive(Debug)]
 pub struct Orthogonal {
     /// Of the first bit those of 0 and 1, then of the second.
-    filters: Vec<BloomFilter>,
-    /// Most bits a name has in one of them.
-    hashes: u8,
-    seed: u64,
+    filters: Sliced,
+    pairs: usize,
 }
 
 impl Orthogonal {
     /// The filters of these names, with false positives of `rate` in all value bits together.
     ///
     /// # Errors
-    /// [`BaselineError::Filter`]; [`BaselineError::Action`] for one of more bits.
+    /// [`BaselineError::Action`] for one of more bits.
+    #[expect(clippy::cast_sign_loss, reason = "at least 1")]
     pub fn build(
         names: &[(KeyHash, u16)],
         value_bits: u8,
@@ -38,28 +38,33 @@ impl Orthogonal {
             }
             (0..pairs).for_each(|bit| counts[place(action, bit)] += 1);
         }
-        let mut filters = Vec::with_capacity(counts.len());
-        for count in counts {
-            let params = FilterParams::for_names(count, rate / pairs as f64, Layout::Classic)?;
-            filters.push(BloomFilter::new(params.with_seed(seed)));
-        }
+        let hashes = (pairs as f64 / rate).log2().round().clamp(1.0, 32.0) as u8;
+        // A name is in one of each pair: the other one may fit, at the worst the fuller.
+        let rows = Sliced::rows_for(rate, hashes, |of| {
+            counts.chunks_exact(2).map(|pair| of(pair[0]).max(of(pair[1]))).sum()
+        });
+        let mut filters = Sliced::new(2 * pairs, rows, hashes, seed);
         for &(name, action) in names {
-            (0..pairs).for_each(|bit| filters[place(action, bit)].insert(name));
+            let mine = (0..pairs).fold(0, |mine, bit| mine | 1 << place(action, bit));
+            filters.insert(name, 0, mine);
         }
-        let hashes = filters.iter().map(|filter| filter.params().hashes()).max().unwrap_or(1);
-        Ok(Self { filters, hashes, seed })
+        Ok(Self { filters, pairs })
     }
 
+    #[inline(always)]
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let words = Words::of(name, self.seed, self.hashes);
+        let mut fits = 0;
+        self.filters.fitting(name, touch, |_, all| {
+            fits = all;
+            false
+        });
         let (mut action, mut is_picked) = (0, false);
-        for (bit, pair) in self.filters.chunks_exact(2).enumerate() {
-            let mut fits = |of: usize| pair[of].contains_words(&words, |line| touch.line(2 * bit + of, line));
-            let value = match (fits(0), fits(1)) {
-                (false, false) => return Answer::Unknown,
-                (true, false) => 0,
-                (false, true) => 1,
-                (true, true) => {
+        for bit in 0..self.pairs {
+            let value = match fits >> (2 * bit) & 3 {
+                0 => return Answer::Unknown,
+                1 => 0,
+                2 => 1,
+                _ => {
                     is_picked = true;
                     (mix(name.get()) >> bit & 1) as u16 // one bit
                 }
@@ -81,12 +86,15 @@ impl Baseline for Orthogonal {
     }
 
     fn table_bytes(&self) -> u64 {
-        let filters = self.filters.iter().map(|filter| filter.table_bytes() + size_of::<BloomFilter>());
-        filters.sum::<usize>() as u64
+        self.filters.table_bytes()
     }
 
     fn look_up(&self, name: KeyHash) -> Answer {
         self.find(name, &mut ())
+    }
+
+    fn prefetch(&self, name: KeyHash) {
+        self.filters.prefetch(name);
     }
 
     fn lines(&self, name: KeyHash) -> usize {

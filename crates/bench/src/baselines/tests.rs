@@ -1,4 +1,4 @@
-use super::buffalo::{Buffalo, BuffaloControl, Sizes};
+use super::buffalo::{Buffalo, BuffaloControl, SideBySide, Sizes};
 use super::cuckoo::Cuckoo;
 use super::orthogonal::Orthogonal;
 use super::sorted::Sorted;
@@ -94,6 +94,25 @@ fn buffalo_finds_every_names_action_and_tells_where_others_fit() {
 }
 
 #[test]
+fn filters_side_by_side_say_the_same_and_read_a_line_a_row() {
+    for (bits, count, rate) in [(1, 20_000, 0.01), (4, 20_000, 0.01), (8, 20_000, 0.01), (16, 300, 0.1)] {
+        let names = population(count, bits);
+        let table = SideBySide::build(&names, 1 << bits, rate, 3).unwrap();
+        let (picked, lines) = check(&table, &names);
+        assert_rare(picked, count, rate);
+        assert!(picked > 0 || bits == 16, "{bits}");
+        let aliens = (1_000_000..1_000_000 + count).map(name);
+        let through = aliens.filter(|&alien| table.look_up(alien) != Answer::Unknown).count();
+        assert_rare(through, count, rate);
+        // Rows of up to 512 bits are a line; those of 65,536 are 128 of them.
+        let most = if bits == 16 { 8.0 * 128.0 } else { 8.0 };
+        assert!(lines <= most && lines > 0.9 * most.min(8.0), "{lines}");
+    }
+    let beyond = SideBySide::build(&[(name(1), 2)], 2, 0.01, 1).err();
+    assert_eq!(beyond, Some(BaselineError::Action { action: 2, actions: 2 }));
+}
+
+#[test]
 fn one_of_those_that_fit_is_picked_evenly() {
     // Each name is given all three actions.
     let names: Vec<(KeyHash, u16)> =
@@ -169,7 +188,9 @@ fn orthogonal_filters_tell_the_bits() {
         let (picked, lines) = check(&table, &names);
         assert_rare(picked, count, rate);
         assert!(picked > 0 || bits == 16);
-        assert!(lines > f64::from(bits), "{lines}");
+        // A row a hash, of which there are log2 of the rate in one of all pairs.
+        let hashes = (f64::from(bits) / rate).log2().round();
+        assert!(lines <= hashes && lines > 0.9 * hashes, "{lines}");
         let aliens = (1_000_000..1_000_000 + count).map(name);
         // Of each pair one must fit: with one pair either of two filters, with more hardly ever.
         let through = aliens.filter(|&alien| table.look_up(alien) != Answer::Unknown).count();

@@ -43,3 +43,34 @@ impl Bench for Capacity {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::page;
+    use crate::options::Options;
+    use scalebricks_console::{Console, Interrupt};
+
+    #[test]
+    fn the_page_has_a_place_for_all_that_is_shown() {
+        const PAGE: &str = include_str!("../../../../docs/figures.md");
+        let options = Options { keys: Some(vec![20_000]), quick: true, runs: Some(1), ..Options::default() };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("figures", &options, &console, &interrupt);
+        SetSepFigures.run(&mut session).unwrap();
+        Capacity.run(&mut session).unwrap();
+        let (_, exhibits) = session.finish();
+        let filled = page::fill(PAGE, &exhibits).unwrap();
+        for chart in &exhibits.charts {
+            assert!(
+                filled.contains(&format!("figures/{}.svg", chart.name)),
+                "{} is not on the page",
+                chart.name
+            );
+        }
+        assert_eq!(exhibits.conclusions.len(), 6);
+        for said in &exhibits.conclusions {
+            assert!(!said.sentence.contains("NaN") && !said.sentence.contains("inf"), "{}", said.sentence);
+        }
+    }
+}

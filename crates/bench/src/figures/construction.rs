@@ -156,20 +156,12 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
     let papers = paper::CONSTRUCTION.iter().filter(|row| row.threads == 1 && row.format == Format::Paper16x8);
     let points = papers.map(|row| Point::exact(row.value_bits, row.mkeys_per_second)).collect();
     chart.series.push(Series::new("the paper's 16+8", Mark::Dotted, 7, points));
-    for (name, format, colour) in
-        [("the paper's 8+16", Format::Paper8x16, 1), ("the paper's 16+16", Format::Paper16x16, 2)]
-    {
-        let rows = paper::CONSTRUCTION.iter().filter(|row| row.format == format);
-        let points = rows.map(|row| Point::exact(row.value_bits, row.mkeys_per_second)).collect();
-        chart.series.push(Series::new(name, Mark::Dots, colour, points));
-    }
     let mut order: Vec<&Built> = made.iter().collect();
     order.sort_by_key(|of| (Format::ALL.iter().position(|&format| format == of.format), of.threads));
     for of in &order {
         let paper = paper::CONSTRUCTION
             .iter()
             .find(|row| (row.format, row.value_bits, row.threads) == (of.format, of.value_bits, of.threads));
-        let is_paper_size = of.format == Format::Paper16x8 || of.format == Format::Paper8x16;
         let millions = of.rate.median / 1e6;
         sheet.rows.push(vec![
             of.format.name().to_owned(),
@@ -179,15 +171,14 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
             format!("{millions:.1}"),
             format!("{:.1} to {:.1}", of.rate.min / 1e6, of.rate.max / 1e6),
             paper.map_or_else(String::new, |row| format!("{:.0}×", millions / row.mkeys_per_second)),
-            paper
-                .and_then(|row| row.fallback)
-                .map_or_else(String::new, |share| format!("{:.2} %", share * 100.0)),
+            paper.map_or_else(String::new, |row| format!("{:.2} %", row.fallback * 100.0)),
             share(of.fallback, keys),
-            if is_paper_size { paper::bits_per_key(of.value_bits).to_string() } else { String::new() },
+            paper.map_or_else(String::new, |row| row.bits_per_key.to_string()),
             format!("{:.2}", of.bits_per_key),
         ]);
     }
-    for format in Format::ALL {
+    // The other two of the paper's settings have one point each: they are in the table.
+    for format in Format::ALL.into_iter().filter(|of| ![Format::Paper8x16, Format::Paper16x16].contains(of)) {
         let points: Vec<Point> = order
             .iter()
             .filter(|of| of.format == format && of.threads == 1)
@@ -204,6 +195,60 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
     }
     session.show(chart);
     session.tabulate(sheet);
+    session.tabulate(threads(&order));
+    conclude(session, made);
+}
+
+/// The paper's 16+8 with more and more threads, and ours with those that there are.
+fn threads(made: &[&Built]) -> Sheet {
+    let heads = ["threads", "paper, M keys/s", "a thread", "here, M keys/s", "a thread here"];
+    let mut sheet = Sheet::new("table-1-threads", &heads);
+    let papers =
+        paper::CONSTRUCTION.iter().filter(|row| row.format == Format::Paper16x8 && row.value_bits == 1);
+    for row in papers {
+        let ours = made
+            .iter()
+            .find(|of| (of.format, of.value_bits, of.threads) == (row.format, row.value_bits, row.threads));
+        let ours = ours.map(|of| of.rate.median / 1e6);
+        let digits = |rate: f64| format!("{rate:.2}");
+        let threads = row.threads as f64;
+        sheet.rows.push(vec![
+            row.threads.to_string(),
+            row.mkeys_per_second.to_string(),
+            digits(row.mkeys_per_second / threads),
+            ours.map_or_else(|| "not measured".to_owned(), digits),
+            ours.map_or_else(String::new, |rate| digits(rate / threads)),
+        ]);
+    }
+    sheet
+}
+
+/// The least and the most of the paper's own settings on one thread, beside the default's.
+fn conclude(session: &mut Session<'_>, made: &[Built]) {
+    let ratios: Vec<f64> = paper::CONSTRUCTION
+        .iter()
+        .filter(|row| row.threads == 1)
+        .filter_map(|row| {
+            let same =
+                |of: &&Built| (of.format, of.value_bits, of.threads) == (row.format, row.value_bits, 1);
+            Some(made.iter().find(same)?.rate.median / 1e6 / row.mkeys_per_second)
+        })
+        .collect();
+    let best = |format: Format| {
+        let rates = made.iter().filter(|of| of.format == format && of.threads == 1);
+        rates.map(|of| of.rate.median / 1e6).fold(0.0, f64::max)
+    };
+    let (least, most) =
+        ratios.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &ratio| (a.min(ratio), b.max(ratio)));
+    if ratios.is_empty() {
+        return;
+    }
+    let sentence = format!(
+        "One thread builds the paper's own settings {least:.0} to {most:.0} times as fast as its machine did; our default format \
+         builds up to {:.1} M keys a second.",
+        best(Format::default()),
+    );
+    session.conclude("table-1-says", sentence);
 }
 
 /// Some of all keys: as a share, and how many.
@@ -251,7 +296,8 @@ mod tests {
         assert!(fallback(Format::Paper16x8) < 0.01);
         assert!((0.001..0.03).contains(&fallback(Format::Paper8x16)));
         let (_, exhibits) = session.finish();
-        assert_eq!((exhibits.charts.len(), exhibits.sheets.len()), (1, 1));
+        assert_eq!((exhibits.charts.len(), exhibits.sheets.len()), (1, 2));
+        assert_eq!(exhibits.conclusions.len(), 1);
         assert_eq!(exhibits.sheets[0].rows[0][3], "0.54");
     }
 }

@@ -1,7 +1,7 @@
 //! Figures 3 and 4: how long the search for a group's functions takes, and what it stores, by the cells of the array.
 
 use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
-use super::paper::KEYS_PER_GROUP;
+use super::paper::{self, KEYS_PER_GROUP};
 use super::search::{Functions, Group};
 use super::theory;
 use crate::error::BenchError;
@@ -75,7 +75,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "figure-3",
         &[
             "cells m",
-            "functions to try, formula",
+            "functions to try, paper",
+            "formula",
             "32-bit hashes",
             "16-bit hashes, as the tables",
             "index bits, mean",
@@ -85,7 +86,44 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     );
     figure_3(session, &mut sheet)?;
     session.tabulate(sheet);
-    figure_4(session)
+    figure_4(session)?;
+    conclude(session);
+    Ok(())
+}
+
+/// What the text says of Figures 3 and 4, beside the formula.
+fn conclude(session: &mut Session<'_>) {
+    let tried = |way: Way, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
+    let [two, six, twelve] = [2, 6, 12].map(|cells| tried(Way::OneABit, 1, cells));
+    let bits = |cells: u32| {
+        let index = theory::index_bits(KEYS_PER_GROUP, 1, cells, TOLERATED).unwrap_or(0);
+        tried(Way::OneABit, 1, cells).log2().min(f64::from(index)) + f64::from(cells)
+    };
+    let least = CELLS.map(bits).filter(|bits| bits.is_finite()).fold(f64::INFINITY, f64::min);
+    let sentence = format!(
+        "By the formula 2 cells take {} functions on average (paper: over 10,000), 6 take {:.0} times fewer (paper: 10), and 12 take {} \
+         (paper: under 100); a group takes {least:.1} bits at the least and {:.1} at 12 cells (paper: {} and about {}).",
+        rounded(two),
+        two / six,
+        rounded(twelve),
+        bits(12),
+        paper::GROUP_BITS.0,
+        paper::GROUP_BITS.1,
+    );
+    session.conclude("figure-3-says", sentence);
+    let gains = CELLS.filter_map(|cells| {
+        let one = Way::OneFunction.iterations(2, cells)?;
+        let gain = one / Way::OneABit.iterations(2, cells)?;
+        gain.is_finite().then_some((gain, cells))
+    });
+    if let Some((gain, cells)) = gains.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        let sentence = format!(
+            "One function for 2-bit values takes up to {gain:.0} times as many attempts as one a bit, at {cells} cells; the paper says up \
+             to {:.0} times.",
+            paper::JOINT_SEARCH,
+        );
+        session.conclude("figure-4-says", sentence);
+    }
 }
 
 fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchError> {
@@ -112,6 +150,7 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchErr
         let cell = |point: &Option<Point>| point.map_or_else(String::new, |point| rounded(point.y));
         sheet.rows.push(vec![
             cells.to_string(),
+            paper::functions_to_try(cells).to_owned(),
             rounded(mean),
             cell(&of_wide),
             cell(&of_tables),

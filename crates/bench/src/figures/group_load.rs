@@ -8,7 +8,7 @@ use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::{count, short_count};
@@ -49,7 +49,32 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         }
     }
     session.tabulate(sheet);
+    conclude(session);
     Ok(())
+}
+
+/// The largest table's fullest groups.
+fn conclude(session: &mut Session<'_>) {
+    let rows = || session.rows().iter().filter(|row| row.metric == Metric::MaxGroupLoad);
+    let Some(keys) = rows().map(|row| row.subject.keys).max() else { return };
+    let of = |format: Option<&str>, variant: Option<&str>| {
+        let is = |row: &&Row| {
+            let of = &row.subject;
+            (of.keys, of.format, of.variant.as_deref()) == (keys, format, variant)
+        };
+        rows().find(is).map(|row| row.median)
+    };
+    let ours = of(Some(Format::Paper16x8.name()), None);
+    let straight = of(None, Some("hashed straight to groups"));
+    let (Some(ours), Some(straight)) = (ours, straight) else { return };
+    let sentence = format!(
+        "At {} keys the fullest group has {ours:.0} keys by way of buckets and {straight:.0} hashed straight; the paper has {} and over {} \
+         at 16 M.",
+        short_count(keys),
+        paper::MAX_GROUP_LOAD,
+        paper::MAX_GROUP_LOAD_DIRECT,
+    );
+    session.conclude("group-load-says", sentence);
 }
 
 fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> Result<(), BenchError> {

@@ -13,29 +13,56 @@ pub struct Construction {
     pub threads: usize,
     /// Millions of keys a second.
     pub mkeys_per_second: f64,
-    /// Share of the keys that ended in the fallback, where the paper tells one.
-    pub fallback: Option<f64>,
+    /// Share of the keys that ended in the fallback.
+    pub fallback: f64,
+    /// Bits a key.
+    pub bits_per_key: f64,
 }
 
-const fn row(format: Format, value_bits: u8, threads: usize, mkeys_per_second: f64) -> Construction {
-    Construction { format, value_bits, threads, mkeys_per_second, fallback: None }
+const fn row(
+    format: Format,
+    value_bits: u8,
+    threads: usize,
+    mkeys_per_second: f64,
+    (fallback, bits_per_key): (f64, f64),
+) -> Construction {
+    Construction { format, value_bits, threads, mkeys_per_second, fallback, bits_per_key }
 }
 
 /// Table 1.
-pub const CONSTRUCTION: [Construction; 7] = [
-    row(Format::Paper16x8, 1, 1, 0.54),
-    row(Format::Paper16x8, 2, 1, 0.24),
-    row(Format::Paper16x8, 3, 1, 0.18),
-    row(Format::Paper16x8, 4, 1, 0.14),
-    row(Format::Paper16x8, 1, 16, 2.97),
-    Construction { fallback: Some(0.0115), ..row(Format::Paper8x16, 1, 1, 2.42) },
-    row(Format::Paper16x16, 1, 1, 2.47),
+pub const CONSTRUCTION: [Construction; 10] = [
+    row(Format::Paper16x8, 1, 1, 0.54, (0.0, 2.0)),
+    row(Format::Paper8x16, 1, 1, 2.42, (0.0115, 2.08)),
+    row(Format::Paper16x16, 1, 1, 2.47, (0.0, 2.5)),
+    row(Format::Paper16x8, 2, 1, 0.24, (0.0, 3.5)),
+    row(Format::Paper16x8, 3, 1, 0.18, (0.0, 5.0)),
+    row(Format::Paper16x8, 4, 1, 0.14, (0.0, 6.5)),
+    row(Format::Paper16x8, 1, 2, 0.93, (0.0, 2.0)),
+    row(Format::Paper16x8, 1, 4, 1.56, (0.0, 2.0)),
+    row(Format::Paper16x8, 1, 8, 2.28, (0.0, 2.0)),
+    row(Format::Paper16x8, 1, 16, 2.97, (0.0, 2.0)),
 ];
 
 /// Bits a key of 16+8: 0.5 of choices, and 1.5 for each value bit.
 pub const fn bits_per_key(value_bits: u8) -> f64 {
     0.5 + 1.5 * value_bits as f64
 }
+
+/// Figure 3a: what the text says of functions to try with so many cells, 16 keys a group.
+pub const fn functions_to_try(cells: u32) -> &'static str {
+    match cells {
+        2 => "over 10,000",
+        6 => "a tenth of that",
+        12.. => "under 100",
+        _ => "plotted only",
+    }
+}
+
+/// Figure 3b: bits a group, least of all and at twelve cells.
+pub const GROUP_BITS: (f64, f64) = (16.0, 20.0);
+
+/// Figure 4: how many times as many functions one for a 2-bit value takes as one a bit, at most.
+pub const JOINT_SEARCH: f64 = 65_536.0;
 
 /// Keys of the paper's tables.
 pub const KEYS: u64 = 64_000_000;
@@ -54,6 +81,9 @@ pub const MLOOKUPS_PER_SECOND: f64 = 520.0;
 
 /// Keys a batch of that rate.
 pub const LOOKUP_BATCH: usize = 17;
+
+/// Threads of that rate.
+pub const LOOKUP_THREADS: usize = 16;
 
 /// Most that batches gained.
 pub const BATCH_GAIN: f64 = 1.8;

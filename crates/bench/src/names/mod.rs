@@ -10,16 +10,18 @@
 //! | [`ipv4s`] | 4 | 2^32 − 1 | the address |
 //! | [`ipv6s`] | 16 | 2^128 − 1 | the address |
 //! | [`headers`] | 32 | 2^128 − 1 | addresses and a port; the other fields come of a second one |
-//! | [`Strings`] | 16 to 63 | 2^64 − 1 | the first 16, in hexadecimal |
+//! | [`files`] | 25 to 80 | 2^32 − 1 | picks words, four bits each |
 //!
 //! One state is the one before shifted by a bit, so names that follow each other look alike. Whoever hashes
 //! them well does not notice; a table that took bits of names for its hash would.
 
+pub mod files;
 pub mod lfsr;
 pub mod population;
 pub mod zipf;
 
 use crate::baselines::tuple_space::Header;
+use crate::keys::mix;
 use lfsr::{IPV4, IPV6, Lfsr, MAC, STRING};
 use scalebricks_types::KeyHash;
 use siphasher::sip::SipHasher13;
@@ -50,6 +52,18 @@ pub fn macs(start: u128) -> impl Iterator<Item = [u8; 6]> + Clone {
         let [_, _, address @ ..] = state.to_be_bytes();
         address
     })
+}
+
+/// MAC addresses as numbers.
+pub fn mac_numbers(start: u128) -> Lfsr<u64> {
+    Lfsr::new(MAC, start)
+}
+
+/// The hash of a MAC address as a number: mixed, one to one, under no key. What a switch that fears no forged
+/// addresses needs, and as cheap as the paper's CRC.
+#[inline(always)]
+pub const fn mixed(address: u64) -> KeyHash {
+    KeyHash::new(mix(address))
 }
 
 /// IPv4 addresses.
@@ -91,33 +105,6 @@ pub fn header_bytes(words: &[u64; 4]) -> [u8; 32] {
     bytes
 }
 
-/// Names of varying length: 16 digits that are all different, and up to 47 more.
-#[derive(Debug, Clone)]
-pub struct Strings(Lfsr<u64>);
-
-/// Most bytes of a name that [`Strings`] makes.
-pub const MAX_STRING: usize = 63;
-
-impl Strings {
-    /// Begins with a state made of any number.
-    pub fn new(start: u128) -> Self {
-        Self(Lfsr::new(STRING, start))
-    }
-
-    /// Puts the next name into memory, which is emptied before.
-    #[inline]
-    pub fn write_next(&mut self, name: &mut Vec<u8>) {
-        const DIGITS: [u8; 16] = *b"0123456789abcdef";
-        name.clear();
-        let Some(state) = self.0.next() else { return };
-        name.extend((0..16).map(|at| DIGITS[(state >> (60 - 4 * at)) as usize & 15]));
-        let more = (state.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) % 48;
-        name.extend(
-            (0..more).map(|at| if at % 8 == 0 { b'/' } else { DIGITS[(state >> (at % 60)) as usize & 15] }),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,24 +125,7 @@ mod tests {
             assert_all_differ(ipv4s(start));
             assert_all_differ(ipv6s(start));
             assert_all_differ(headers(start));
-            let mut strings = Strings::new(start);
-            let mut name = Vec::new();
-            assert_all_differ(std::iter::repeat_with(|| {
-                strings.write_next(&mut name);
-                assert!((16..=MAX_STRING).contains(&name.len()) && name.is_ascii());
-                name.clone()
-            }));
         }
-    }
-
-    #[test]
-    fn strings_have_many_lengths() {
-        let (mut strings, mut name, mut lengths) = (Strings::new(5), Vec::new(), HashSet::new());
-        for _ in 0..2000 {
-            strings.write_next(&mut name);
-            lengths.insert(name.len());
-        }
-        assert_eq!(lengths.len(), 48);
     }
 
     #[test]

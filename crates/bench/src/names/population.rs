@@ -1,6 +1,7 @@
 //! Names of one kind with an action each: what the FIBs of the Concise paper's evaluation are made from.
 
-use super::{NameHasher, Strings, header_bytes, headers, ipv4s, ipv6s, macs};
+use super::files::FileNames;
+use super::{NameHasher, header_bytes, headers, ipv4s, ipv6s, mac_numbers, macs, mixed};
 use crate::keys::{KeySet, mix};
 use scalebricks_types::KeyHash;
 
@@ -18,8 +19,8 @@ pub enum Kind {
     Ipv6,
     /// All fields of an `OpenFlow` 1.0 match, 32 bytes.
     Header,
-    /// Texts of 16 to 63 bytes.
-    Text,
+    /// Paths of files, 25 to 80 bytes.
+    File,
 }
 
 impl Kind {
@@ -30,7 +31,7 @@ impl Kind {
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",
             Self::Header => "OpenFlow",
-            Self::Text => "text",
+            Self::File => "file names",
         }
     }
 
@@ -45,11 +46,11 @@ impl Kind {
                 let words = headers(1).skip(skipped).take(names);
                 words.map(|words| hasher.hash(&header_bytes(&words))).collect()
             }
-            Self::Text => {
-                let (mut strings, mut name) = (Strings::new(1), Vec::new());
+            Self::File => {
+                let (mut files, mut name) = (FileNames::new(1), String::new());
                 let next = || {
-                    strings.write_next(&mut name);
-                    hasher.hash(&name)
+                    files.write_next(&mut name);
+                    hasher.hash(name.as_bytes())
                 };
                 std::iter::repeat_with(next).skip(skipped).take(names).collect()
             }
@@ -78,6 +79,13 @@ impl Population {
     /// The first names of a kind.
     pub fn of(kind: Kind, names: u64, value_bits: u8) -> Self {
         let hashes = kind.hashes(0, names as usize); // as many as fit the memory
+        let actions = (0..names).map(|number| action(number, value_bits)).collect();
+        Self { value_bits, hashes, actions }
+    }
+
+    /// MAC addresses hashed by [`mixed`], so that making and hashing one takes a nanosecond or two.
+    pub fn of_numbers(names: u64, value_bits: u8) -> Self {
+        let hashes = mac_numbers(1).take(names as usize).map(mixed).collect(); // as many as fit the memory
         let actions = (0..names).map(|number| action(number, value_bits)).collect();
         Self { value_bits, hashes, actions }
     }
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn names_of_all_kinds_differ_and_can_be_skipped() {
-        for kind in [Kind::Mac, Kind::Ipv4, Kind::Ipv6, Kind::Header, Kind::Text] {
+        for kind in [Kind::Mac, Kind::Ipv4, Kind::Ipv6, Kind::Header, Kind::File] {
             let all = kind.hashes(0, 3000);
             assert_eq!(all.iter().collect::<HashSet<_>>().len(), 3000, "{}", kind.name());
             assert_eq!(kind.hashes(1000, 2000), all[1000..], "{}", kind.name());

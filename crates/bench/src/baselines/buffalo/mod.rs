@@ -7,13 +7,17 @@
 //! Fast memory is shared out among the filters so that few false positives come of it in all: [`Sizes`]. In slow memory each filter has
 //! a twin that counts ([`BuffaloControl`]): names come and go there, and what follows for the bits is sent.
 //!
+//! [`SideBySide`] has filters of one size, interleaved, as the Concise paper counts the lines of a query.
+//!
 //! The paper also keeps the counting twins large and folds them in half for filters of another size. Here, new
 //! sizes mean new filters from the control side's names.
 
 mod control;
+mod side_by_side;
 mod sizes;
 
 pub use control::BuffaloControl;
+pub use side_by_side::SideBySide;
 pub use sizes::Sizes;
 
 use super::{Answer, Baseline, BaselineError, Lines, Touch};

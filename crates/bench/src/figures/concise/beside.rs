@@ -1,7 +1,8 @@
-//! Figure 5: lookups on one core while another alters actions at a given rate, and without; how much is lost.
+//! Figure 5: lookups on one core while another alters actions, or adds and deletes names, at a given rate, and without; how much
+//! is lost.
 
 use super::fibs::BATCH;
-use super::{add_point, millions, paper};
+use super::{add_point, conclusions, millions, paper};
 use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
@@ -12,7 +13,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
-use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader};
+use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, UpdateError};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ const RATES: [Option<u32>; 4] = [Some(100_000), Some(250_000), Some(500_000), No
 const AT_ONCE: usize = 256;
 /// How long the updater rests when nothing is due; the system adds some 50 µs.
 const PAUSE: Duration = Duration::from_micros(20);
-/// Of all names, those that are altered: one in so many, all over the table.
+/// Of all names, those that are changed: one in so many, all over the table.
 const ALTERED: usize = 16;
 /// Names asked for between two looks at the clock and at the answers.
 const PASS: usize = 1 << 15;
@@ -34,19 +35,42 @@ const NAME: &str = "othello";
 /// What rows begin with.
 const VARIANT: &str = "beside ";
 
+/// What an updater does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Gives a name another action.
+    Alter,
+    /// Deletes a name and adds another in its place, or the other way round: two updates.
+    Replace,
+}
+
+impl Change {
+    const ALL: [Self; 2] = [Self::Alter, Self::Replace];
+
+    /// What rows call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alter => "alterations",
+            Self::Replace => "additions and deletions",
+        }
+    }
+}
+
 /// Measures and draws.
 ///
 /// # Errors
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let time = options.pick(Duration::from_millis(60), Duration::from_secs(1));
+    let time = options.pick(Duration::from_millis(60), Duration::from_millis(700));
     let time = options.seconds.map_or(time, Duration::from_secs);
-    let bits = options.value_bits(&[2], &[2]);
-    for names in options.keys(&[262_144], &[1_000_000, 16_000_000]) {
+    let bits = options.value_bits(&[8], &[8]);
+    for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
         if session.fits(names, NAME_BYTES)? {
             for &value_bits in &bits {
-                one(session, names, value_bits, time)?;
+                for change in Change::ALL {
+                    one(session, (names, value_bits), change, time)?;
+                }
             }
         }
     }
@@ -58,27 +82,32 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 struct Live {
     control: OthelloControl,
     table: Arc<Othello>,
+    change: Change,
     /// Actions are those of the beginning; those altered have one of two.
     names: Population,
-    /// How often each of the altered ones was, modulo 2.
+    /// A name to take the place of each that is replaced.
+    others: Vec<KeyHash>,
+    /// How often each of the changed ones was, modulo 2.
     flipped: Vec<bool>,
     cursor: usize,
 }
 
 impl Live {
-    fn new(names: Population) -> Result<Self, BenchError> {
+    /// With names to replace others, of which nothing else is known.
+    fn new(names: Population, change: Change, others: Vec<KeyHash>) -> Result<Self, BenchError> {
         let make = Make { threads: pin::cores(), ..Make::table() };
         let params = othello_params(names.len() as u64, names.value_bits, make)?;
         let builder = OthelloBuilder::new(params).threads(make.threads);
         let control = builder.build(&names.pairs()).map_err(|error| BenchError::of(NAME, error))?;
         let table = Arc::new(control.export());
         let flipped = vec![false; names.len().div_ceil(ALTERED)];
-        Ok(Self { control, table, names, flipped, cursor: 0 })
+        Ok(Self { control, table, change, names, others, flipped, cursor: 0 })
     }
 
     /// Asks for names for so long, beside so many updates a second: lookups and updates a second.
     fn measure(&mut self, rate: f64, time: Duration) -> Result<(f64, f64), BenchError> {
-        let Self { control, table, names, flipped, cursor } = self;
+        let Self { control, table, change, names, others, flipped, cursor } = self;
+        let (change, others) = (*change, &*others);
         let stop = AtomicBool::new(false);
         let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
         let (asked, updated) = std::thread::scope(|scope| {
@@ -86,14 +115,15 @@ impl Live {
             let updater = (rate > 0.0).then(|| {
                 scope.spawn(move || {
                     pin::to_core(1);
-                    let done = update(control, table, (names, flipped, cursor), rate, stop);
+                    let mut ops = Ops { change, names, others, flipped, cursor };
+                    let done = update(control, table, &mut ops, rate, stop);
                     // Whoever reads would wait for ever for an updater that failed.
                     done.inspect_err(|_| stop.store(true, Ordering::Relaxed))
                 })
             });
             let reader = scope.spawn(move || {
                 pin::to_core(0);
-                let asked = ask(table, names, time, stop);
+                let asked = ask(table, (names, change), time, stop);
                 stop.store(true, Ordering::Relaxed);
                 asked
             });
@@ -104,13 +134,20 @@ impl Live {
         Ok((asked??, updated??))
     }
 
-    /// Asks for every name, whose action is known now that nobody alters any.
+    /// Asks for every name that is there, whose action is known now that nobody changes any.
     fn check(&self) -> Result<(), BenchError> {
-        let mut answers = vec![0; self.names.len()];
-        OthelloReader::new(Arc::clone(&self.table)).lookup_batch(&self.names.hashes, &mut answers);
+        let mut held = self.names.hashes.clone();
+        let is_flipped = |place: usize| place % ALTERED == 0 && self.flipped[place / ALTERED];
+        if self.change == Change::Replace {
+            for place in (0..held.len()).filter(|&place| is_flipped(place)) {
+                held[place] = self.others[place / ALTERED];
+            }
+        }
+        let mut answers = vec![0; held.len()];
+        OthelloReader::new(Arc::clone(&self.table)).lookup_batch(&held, &mut answers);
         for (place, (&answer, &action)) in answers.iter().zip(&self.names.actions).enumerate() {
-            let is_flipped = place % ALTERED == 0 && self.flipped[place / ALTERED];
-            if answer != action ^ u16::from(is_flipped) {
+            let is_altered = self.change == Change::Alter && is_flipped(place);
+            if answer != action ^ u16::from(is_altered) {
                 return Err(BenchError::check(NAME, format!("{answer} for name {place} after all updates")));
             }
         }
@@ -118,44 +155,84 @@ impl Live {
     }
 }
 
-/// Alters one name after the other until told to stop, no faster than so many a second; updates a second.
+/// Makes updates, one place after the other.
+struct Ops<'a> {
+    change: Change,
+    names: &'a Population,
+    others: &'a [KeyHash],
+    flipped: &'a mut [bool],
+    cursor: &'a mut usize,
+}
+
+impl Ops<'_> {
+    /// The updates of the next place.
+    fn push(&mut self, ops: &mut Vec<Op>) {
+        let place = *self.cursor;
+        *self.cursor = if place + 1 < self.flipped.len() { place + 1 } else { 0 };
+        self.flipped[place] = !self.flipped[place];
+        let (name, action) = (self.names.hashes[place * ALTERED], self.names.actions[place * ALTERED]);
+        match self.change {
+            Change::Alter => ops.push(Op::Update(name, action ^ u16::from(self.flipped[place]))),
+            Change::Replace => {
+                let other = self.others[place];
+                let (old, new) = if self.flipped[place] { (name, other) } else { (other, name) };
+                ops.extend([Op::Remove(old), Op::Insert(new, action)]);
+            }
+        }
+    }
+
+    /// Forgets those that were pushed last, as a whole batch was refused.
+    fn undo(&mut self, ops: usize) {
+        let places = if self.change == Change::Alter { ops } else { ops / 2 };
+        for back in 1..=places {
+            let place = (*self.cursor + self.flipped.len() - back) % self.flipped.len();
+            self.flipped[place] = !self.flipped[place];
+        }
+    }
+}
+
+/// Changes one name after the other until told to stop, no faster than so many a second; updates a second.
 fn update(
     control: &mut OthelloControl,
     table: &Othello,
-    (names, flipped, cursor): (&Population, &mut [bool], &mut usize),
+    changes: &mut Ops<'_>,
     rate: f64,
     stop: &AtomicBool,
 ) -> Result<f64, BenchError> {
     let start = Instant::now();
     let (mut done, mut ops) = (0_usize, Vec::with_capacity(AT_ONCE));
     while !stop.load(Ordering::Relaxed) {
-        let due = (start.elapsed().as_secs_f64() * rate - done as f64).min(AT_ONCE as f64);
+        let due = (start.elapsed().as_secs_f64() * rate - done as f64)
+            .min(AT_ONCE.min(changes.flipped.len()) as f64);
         ops.clear();
         while (ops.len() as f64) < due {
-            let place = *cursor;
-            *cursor = if place + 1 < flipped.len() { place + 1 } else { 0 };
-            flipped[place] = !flipped[place];
-            let action = names.actions[place * ALTERED] ^ u16::from(flipped[place]);
-            ops.push(Op::Update(names.hashes[place * ALTERED], action));
+            changes.push(&mut ops);
         }
         if ops.is_empty() {
             // As whoever waits for messages does. A thread that spins would take its share of a core that both halves of it are on.
             std::thread::sleep(PAUSE);
             continue;
         }
-        for delta in control.batch(&ops).map_err(|error| BenchError::of(NAME, error))? {
-            let _ = table.apply(&delta).map_err(|error| BenchError::of(NAME, error))?;
+        match control.batch(&ops) {
+            Ok(deltas) => {
+                for delta in deltas {
+                    let _ = table.apply(&delta).map_err(|error| BenchError::of(NAME, error))?;
+                }
+                done += ops.len();
+            }
+            // A range has far more than its share: all names stay as they were, and nothing was done.
+            Err(UpdateError::Full(_)) => changes.undo(ops.len()),
+            Err(error) => return Err(BenchError::of(NAME, error)),
         }
-        done += ops.len();
     }
     Ok(done as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Asks for names, round and round, for so long; lookups a second. Answers are looked at between two passes: an altered name
-/// has its action or the other one, any other name its own.
+/// has its action or the other one, one that is replaced any, any other name its own.
 fn ask(
     table: &Arc<Othello>,
-    names: &Population,
+    (names, change): (&Population, Change),
     time: Duration,
     stop: &AtomicBool,
 ) -> Result<f64, BenchError> {
@@ -173,8 +250,11 @@ fn ask(
         spent += clock.now().saturating_sub(begin);
         asked += pass;
         for ((&answer, &action), place) in answers.iter().zip(&names.actions[places]).zip(first..) {
-            let other = u16::from(place % ALTERED == 0);
-            if (answer ^ action) & !other != 0 {
+            let may_differ = match change {
+                Change::Alter => 1,
+                Change::Replace => u16::MAX,
+            };
+            if (answer ^ action) & !(may_differ * u16::from(place % ALTERED == 0)) != 0 {
                 return Err(BenchError::check(NAME, format!("{answer} for name {place} beside updates")));
             }
         }
@@ -183,14 +263,22 @@ fn ask(
     Ok(asked as f64 / timing::net(NAME, spent.as_secs_f64(), 0.0)?)
 }
 
-fn one(session: &mut Session<'_>, names: u64, value_bits: u8, time: Duration) -> Result<(), BenchError> {
+fn one(
+    session: &mut Session<'_>,
+    (names, value_bits): (u64, u8),
+    change: Change,
+    time: Duration,
+) -> Result<(), BenchError> {
     let busy = session.busy("building");
-    let mut live = Live::new(Population::of(Kind::Mac, names, value_bits))?;
+    let set = Population::of(Kind::Mac, names, value_bits);
+    let others = Kind::Mac.hashes(set.len(), set.len().div_ceil(ALTERED));
+    let mut live = Live::new(set, change, others)?;
     drop(busy);
+    let what = change.name();
     let turns = RATES.map(|rate| {
         let beside = match rate {
-            Some(rate) => format!("{VARIANT}{} updates a second", short_count(rate.into())),
-            None => format!("{VARIANT}as many updates as can be"),
+            Some(rate) => format!("{VARIANT}{} {what} a second", short_count(rate.into())),
+            None => format!("{VARIANT}as many {what} as can be"),
         };
         let rate = rate.map_or(f64::INFINITY, f64::from);
         let subject = Subject {
@@ -224,10 +312,13 @@ fn show(session: &mut Session<'_>) {
     let heads =
         ["names", "updates", "paper", "updates, M/s", "lookups alone, M/s", "beside them, M/s", "lost, %"];
     let mut sheet = Sheet::new("concise-figure-5", &heads);
-    let across = ("million updates a second", Scale::Linear);
-    let title = "Lookups on one core beside updates on another";
-    let mut chart =
-        Chart::new("concise-figure-5", title, across, ("million lookups a second", Scale::Linear));
+    let chart = |name, change: Change| {
+        let across = ("million updates a second", Scale::Linear);
+        let title = format!("Lookups on one core beside {} on another", change.name());
+        Chart::new(name, &title, across, ("million lookups a second", Scale::Linear))
+    };
+    let mut charts =
+        [chart("concise-figure-5", Change::Alter), chart("concise-figure-5-replacing", Change::Replace)];
     let rows: Vec<Row> = session.rows().to_vec();
     for four in rows.windows(4) {
         let [alone, beside, updates, loss] = four else { continue };
@@ -239,39 +330,65 @@ fn show(session: &mut Session<'_>) {
         sheet.rows.push(vec![
             short_count(beside.subject.keys),
             variant.to_owned(),
-            paper::NOT_GIVEN.to_owned(),
+            paper::beside(beside.subject.keys).to_owned(),
             millions(&updates.summary()),
             millions(&alone.summary()),
             millions(&beside.summary()),
             format!("{:.1} ({:.1} to {:.1})", loss.median, loss.min, loss.max),
         ]);
         let names = short_count(beside.subject.keys);
-        add_point(&mut chart, &format!("{names} names, updates"), updates.median / 1e6, beside, 1e6);
-        add_point(&mut chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);
+        let chart = &mut charts[usize::from(variant.contains(Change::Replace.name()))];
+        add_point(chart, &format!("{names} names, beside"), updates.median / 1e6, beside, 1e6);
+        add_point(chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);
     }
     session.tabulate(sheet);
-    session.show(chart);
+    charts.into_iter().for_each(|chart| session.show(chart));
+    conclusions::beside(session, &rows);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn live(names: u64, change: Change) -> Live {
+        let set = Population::of(Kind::Mac, names, 3);
+        let others = Kind::Mac.hashes(set.len(), set.len().div_ceil(ALTERED));
+        Live::new(set, change, others).unwrap()
+    }
+
     #[test]
     fn updates_arrive_while_names_are_asked_for() {
-        let mut live = Live::new(Population::of(Kind::Mac, 5000, 3)).unwrap();
-        let (asked, updates) = live.measure(f64::INFINITY, Duration::from_millis(40)).unwrap();
-        assert!(asked > 0.0 && updates > 0.0);
-        live.check().unwrap();
-        let (_, updates) = live.measure(0.0, Duration::from_millis(5)).unwrap();
-        assert!(updates < 1e-9);
-        live.flipped[3] = !live.flipped[3];
-        assert!(live.check().is_err(), "an update that was lost is noticed");
+        for change in Change::ALL {
+            let mut live = live(5000, change);
+            let (asked, updates) = live.measure(f64::INFINITY, Duration::from_millis(40)).unwrap();
+            assert!(asked > 0.0 && updates > 0.0);
+            live.check().unwrap();
+            let (_, updates) = live.measure(0.0, Duration::from_millis(5)).unwrap();
+            assert!(updates < 1e-9);
+            live.flipped[3] = !live.flipped[3];
+            let is_noticed = live.check().is_err();
+            // The action of a name that was never added may be guessed: one in eight.
+            assert!(is_noticed || change == Change::Replace, "an update that was lost is noticed");
+        }
+    }
+
+    #[test]
+    fn a_refused_batch_is_forgotten() {
+        for (change, updates) in [(Change::Alter, 5), (Change::Replace, 10)] {
+            let mut live = live(100, change);
+            let Live { names, others, flipped, cursor, .. } = &mut live;
+            let mut ops = Ops { change, names, others, flipped, cursor };
+            let mut made = Vec::new();
+            (0..5).for_each(|_| ops.push(&mut made));
+            assert_eq!(made.len(), updates);
+            ops.undo(made.len());
+            assert!(live.flipped.iter().all(|&is_flipped| !is_flipped));
+        }
     }
 
     #[test]
     fn updates_are_paced() {
-        let mut live = Live::new(Population::of(Kind::Mac, 2000, 1)).unwrap();
+        let mut live = live(2000, Change::Alter);
         let (_, updates) = live.measure(1000.0, Duration::from_millis(200)).unwrap();
         assert!(updates < 1100.0, "no more than asked for: {updates}");
     }

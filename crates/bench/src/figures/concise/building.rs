@@ -1,7 +1,7 @@
 //! Figure 7: from names and actions to a table, by the number of names.
 
 use super::fibs::{self, Fib};
-use super::{add_point, millions, paper};
+use super::{add_point, conclusions, millions, paper};
 use crate::benches::build::{build, check};
 use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
@@ -26,8 +26,8 @@ const FEW: u64 = 4_000_000;
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[2], &[2]).first().copied().unwrap_or(2);
-    for names in options.keys(&[65_536, 262_144], &[65_536, 262_144, 1_000_000, 4_000_000, 16_000_000]) {
+    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    for names in options.keys(&[65_536, 262_144], &[262_144, 1_000_000, 4_000_000, 16_000_000]) {
         if session.fits(names, NAME_BYTES)? {
             one(session, names, value_bits)?;
         }
@@ -74,20 +74,22 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
         turns.push(one_make(subject, structure, make, narrow));
     }
     if names <= FEW {
-        let subject = Subject {
-            variant: Some("table alone".to_owned()),
-            value_bits: Some(value_bits),
-            threads: Some(1),
-            ..session.subject("buffalo", names)
-        };
-        let set = &set;
-        turns.push(Turn::new(subject, Metric::BuildRate, move |(): &mut ()| {
-            let (table, seconds) = timing::pinned(|| Fib::Buffalo.build(set, 1))?;
-            let (table, asked) = (table?, set.len().min(10_000));
-            let mut answers = vec![0; asked];
-            table.asker().ask(&set.hashes[..asked], &mut answers);
-            fibs::check("buffalo", &*table, &set.hashes[..asked], (&set.actions[..asked], &answers))?;
-            Ok((set.len() as f64 / seconds).into())
+        turns.extend([Fib::Buffalo, Fib::Orthogonal].map(|fib| {
+            let subject = Subject {
+                variant: Some("table alone".to_owned()),
+                value_bits: Some(value_bits),
+                threads: Some(1),
+                ..session.subject(fib.name(), names)
+            };
+            let set = &set;
+            Turn::new(subject, Metric::BuildRate, move |(): &mut ()| {
+                let (table, seconds) = timing::pinned(|| fib.build(set, 1))?;
+                let (table, asked) = (table?, set.len().min(10_000));
+                let mut answers = vec![0; asked];
+                table.asker().ask(&set.hashes[..asked], &mut answers);
+                fibs::check(fib.name(), &*table, &set.hashes[..asked], (&set.actions[..asked], &answers))?;
+                Ok((set.len() as f64 / seconds).into())
+            })
         }));
     }
     alternate(session, &mut (), turns)
@@ -107,39 +109,55 @@ fn one_make(subject: Subject, structure: Structure, make: Make, set: &KeySet) ->
     })
 }
 
+/// What the paper says of a build, in millions a second.
+fn said(structure: &str, names: u64, is_control: bool) -> String {
+    match structure {
+        "othello" if names == 4_000_000 && is_control => format!("{} (1 s)", paper::BUILD),
+        "setsep" if names == 1_000_000 => format!("{} (10 s)", paper::SETSEP_BUILD),
+        "othello" | "cuckoo" | "buffalo" => paper::PLOTTED.to_owned(),
+        _ => paper::NOT_GIVEN.to_owned(),
+    }
+}
+
 fn show(session: &mut Session<'_>) {
     let heads = ["names", "structure", "what", "threads", "paper, M/s", "M/s", "seconds"];
     let mut sheet = Sheet::new("concise-figure-7", &heads);
-    let across = ("names", Scale::Doublings);
-    let mut chart = Chart::new(
-        "concise-figure-7",
-        "Names built a second",
-        across,
-        ("million names a second", Scale::Decades),
-    );
+    let chart = |name, title| {
+        Chart::new(name, title, ("names", Scale::Doublings), ("million names a second", Scale::Decades))
+    };
+    let mut structures = chart("concise-figure-7", "Names built a second, one core");
+    let mut sizings = chart("concise-figure-7-sizings", "Othello by sizing, one core");
     let rows: Vec<Row> = session.rows().to_vec();
     for row in rows.iter().filter(|row| row.metric == Metric::BuildRate) {
         let of = &row.subject;
+        let (what, threads) = (of.variant.clone().unwrap_or_default(), of.threads.unwrap_or(1));
+        let is_control = what.starts_with("with");
         let structure =
             [Some(of.structure.as_str()), of.format].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        let (what, threads) = (of.variant.clone().unwrap_or_default(), of.threads.unwrap_or(1));
-        let is_paper = of.structure == "othello";
         sheet.rows.push(vec![
             short_count(of.keys),
             structure.clone(),
-            what.clone(),
+            what,
             threads.to_string(),
-            if is_paper { paper::BUILD } else { paper::NOT_GIVEN }.to_owned(),
+            said(&of.structure, of.keys, is_control),
             millions(&row.summary()),
             format!("{:.3}", of.keys as f64 / row.median),
         ]);
-        if threads == 1 {
-            let control = if what.starts_with("with") { ", control" } else { "" };
-            add_point(&mut chart, &format!("{structure}{control}"), of.keys as f64, row, 1e6);
+        if threads > 1 {
+            continue;
+        }
+        let name = format!("{structure}{}", if is_control { ", control" } else { "" });
+        if of.format.is_none_or(|format| format == Sizing::Sharded.name()) {
+            add_point(&mut structures, &name, of.keys as f64, row, 1e6);
+        }
+        if of.structure == "othello" && !is_control {
+            add_point(&mut sizings, &name, of.keys as f64, row, 1e6);
         }
     }
     session.tabulate(sheet);
-    session.show(chart);
+    session.show(structures);
+    session.show(sizings);
+    conclusions::building(session, &rows);
 }
 
 #[cfg(test)]
@@ -156,7 +174,7 @@ mod tests {
         run(&mut session).unwrap();
         let control = |row: &&Row| row.subject.variant.as_deref() == Some("with control structure");
         assert!(session.rows().iter().filter(control).count() >= 1);
-        for structure in ["othello", "setsep", "cuckoo", "buffalo"] {
+        for structure in ["othello", "setsep", "cuckoo", "buffalo", "orthogonal"] {
             assert!(session.rows().iter().any(|row| row.subject.structure == structure), "{structure}");
         }
     }

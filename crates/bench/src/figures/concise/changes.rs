@@ -1,7 +1,7 @@
 //! Figure 8: updates a second by the number of names: altered, added from half to full load with all reconstructions on the
 //! way, and deleted.
 
-use super::{add_point, millions, paper};
+use super::{add_point, conclusions, millions, paper};
 use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
@@ -33,8 +33,8 @@ const NAME: &str = "othello";
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[2], &[2]).first().copied().unwrap_or(2);
-    for names in options.keys(&[65_536, 262_144], &[65_536, 262_144, 1_000_000, 4_000_000, 16_000_000]) {
+    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    for names in options.keys(&[65_536, 262_144], &[262_144, 1_000_000, 4_000_000, 16_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
             continue;
         }
@@ -173,8 +173,8 @@ fn show(session: &mut Session<'_>) {
         "names",
         "sizing",
         "at a time",
-        "paper, M/s",
         "alter, M/s",
+        "paper, additions, M/s",
         "add, half to full, M/s",
         "ranges made anew",
         "delete, M/s",
@@ -199,8 +199,8 @@ fn show(session: &mut Session<'_>) {
             short_count(of.keys),
             sizing.to_owned(),
             batch.to_string(),
-            paper::UPDATES.to_owned(),
             millions(&alter.summary()),
+            format!("at least {}", paper::UPDATES),
             millions(&add.summary()),
             format!("{:.0} ({:.0}–{:.0})", reseeded.median, reseeded.min, reseeded.max),
             millions(&delete.summary()),
@@ -214,6 +214,7 @@ fn show(session: &mut Session<'_>) {
     }
     session.tabulate(sheet);
     session.show(chart);
+    conclusions::changes(session, &rows);
 }
 
 #[cfg(test)]

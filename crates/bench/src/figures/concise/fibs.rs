@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::baselines::buffalo::{Buffalo, Sizes};
+use crate::baselines::buffalo::{Buffalo, SideBySide, Sizes};
 use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
@@ -34,9 +34,11 @@ pub enum Fib {
     SetSep,
     /// Our exact table.
     Cuckoo,
-    /// A Bloom filter an action.
+    /// A Bloom filter an action, side by side.
     Buffalo,
-    /// Two Bloom filters a value bit.
+    /// A Bloom filter an action, each of its own size and asked one after the other.
+    BuffaloApart,
+    /// Two Bloom filters a value bit, side by side.
     Orthogonal,
     /// Sorted hashes.
     Sorted,
@@ -53,9 +55,15 @@ impl Fib {
             Self::SetSep => "setsep",
             Self::Cuckoo => "cuckoo",
             Self::Buffalo => "buffalo",
+            Self::BuffaloApart => "buffalo, apart",
             Self::Orthogonal => "orthogonal",
             Self::Sorted => "binary-search",
         }
+    }
+
+    /// Whether a lookup takes tenths of a microsecond and more.
+    pub const fn is_slow(self) -> bool {
+        matches!(self, Self::Buffalo | Self::BuffaloApart | Self::Orthogonal | Self::Sorted)
     }
 
     /// Its sizing, where there are several.
@@ -107,6 +115,10 @@ impl Fib {
             Self::SetSep => Box::new(SetSepFib(Arc::new(setsep(names, threads)?))),
             Self::Cuckoo => Box::new(Cuckoo::build(&names.pairs()).map_err(of)?),
             Self::Buffalo => {
+                let actions = 1 << names.value_bits;
+                Box::new(SideBySide::build(&names.pairs(), actions, RATE, 1).map_err(of)?)
+            }
+            Self::BuffaloApart => {
                 let mut counts = vec![0; 1 << names.value_bits];
                 names.actions.iter().for_each(|&action| counts[usize::from(action)] += 1);
                 let sizes = Sizes::for_rate(&counts, RATE, 1).map_err(of)?;
@@ -163,6 +175,12 @@ pub trait NameFib: Send + Sync {
 
     /// Someone who asks it: one a thread.
     fn asker(&self) -> Box<dyn Asker + '_>;
+
+    /// Cache lines that a query for this name reads, of those that can count them.
+    fn lines(&self, name: KeyHash) -> Option<usize> {
+        let _ = name;
+        None
+    }
 
     /// Whether it may give a known name a wrong action, as several fit.
     fn is_ambiguous(&self, name: KeyHash) -> bool {
@@ -305,13 +323,21 @@ impl Asker for CuckooAsker<'_> {
     }
 }
 
-/// Asks a baseline name by name: it has no batches.
+/// Names whose lines a baseline asks for before it reads the first.
+const AHEAD: usize = 16;
+
+/// Asks a baseline name by name, some of them ahead.
 struct Loop<'a, B>(&'a B);
 
 impl<B: Baseline> Asker for Loop<'_, B> {
     fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
-        for (action, &name) in actions.iter_mut().zip(names) {
-            *action = self.0.look_up(name).action().unwrap_or(UNKNOWN);
+        for (actions, names) in actions.chunks_mut(AHEAD).zip(names.chunks(AHEAD)) {
+            if names.len() > 1 {
+                names.iter().for_each(|&name| self.0.prefetch(name));
+            }
+            for (action, &name) in actions.iter_mut().zip(names) {
+                *action = self.0.look_up(name).action().unwrap_or(UNKNOWN);
+            }
         }
     }
 }
@@ -327,6 +353,10 @@ macro_rules! by_name {
                 Box::new(Loop(self))
             }
 
+            fn lines(&self, name: KeyHash) -> Option<usize> {
+                Some(Baseline::lines(self, name))
+            }
+
             fn is_ambiguous(&self, name: KeyHash) -> bool {
                 matches!(self.look_up(name), Answer::Picked(_))
             }
@@ -335,6 +365,7 @@ macro_rules! by_name {
 }
 
 by_name!(Buffalo);
+by_name!(SideBySide);
 by_name!(Orthogonal);
 by_name!(Sorted);
 

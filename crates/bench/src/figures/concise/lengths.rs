@@ -1,7 +1,7 @@
 //! Figure 4: hashing a name and looking it up, by the length of names and the number of threads.
 
 use super::fibs::{self, BATCH, Fib, NameFib};
-use super::{add_point, millions, paper};
+use super::{add_point, asking, conclusions, millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::keys::mix;
@@ -11,13 +11,15 @@ use crate::pin;
 use crate::rounds::{Turn, alternate};
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
-use crate::timing;
 use scalebricks_console::quantity::short_count;
 use scalebricks_types::KeyHash;
-use std::sync::Barrier;
 
 /// Bytes of a name.
-const LENGTHS: [usize; 6] = [8, 16, 32, 64, 128, 256];
+const LENGTHS: [usize; 9] = [8, 12, 16, 20, 24, 32, 64, 128, 256];
+/// How often all names are asked for in a run.
+const PASSES: usize = 8;
+/// Threads that hash and ask.
+const THREADS: [usize; 3] = [1, 2, paper::THREADS];
 /// Bytes a name, the longest and the tables.
 const NAME_BYTES: u64 = 256 + 100;
 const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
@@ -28,11 +30,11 @@ const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let names = options.keys(&[100_000], &[1_000_000]).first().copied().unwrap_or(1);
+    let names = options.keys(&[262_144], &[262_144]).first().copied().unwrap_or(1);
     if !session.fits(names, NAME_BYTES)? {
         return Ok(());
     }
-    let value_bits = options.value_bits(&[2], &[2]).first().copied().unwrap_or(2);
+    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
     for length in LENGTHS {
         one(session, names, length, value_bits)?;
     }
@@ -63,7 +65,7 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
     }
     drop(busy);
     let mut turns = Vec::new();
-    let threads = session.options().threads_or_pair();
+    let threads = session.options().threads(&THREADS, &THREADS);
     for (fib, table) in &tables {
         for &threads in &threads {
             let subject = Subject {
@@ -80,7 +82,7 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
                 answers.iter_mut().zip(&set.actions).for_each(|(answer, right)| *answer = !right);
                 let seconds = ask(&**table, (texts, length), answers, threads)?;
                 fibs::check(fib.name(), &**table, &set.hashes, (&set.actions, answers))?;
-                Ok((set.len() as f64 / seconds).into())
+                Ok(((PASSES * set.len()) as f64 / seconds).into())
             }));
         }
     }
@@ -95,68 +97,59 @@ fn ask(
     threads: usize,
 ) -> Result<f64, BenchError> {
     let share = answers.len().div_ceil(threads).max(1);
-    let barrier = Barrier::new(answers.len().div_ceil(share));
-    let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
-    std::thread::scope(|scope| {
-        let barrier = &barrier;
-        let parts = texts.chunks(share * length).zip(answers.chunks_mut(share)).enumerate();
-        let clock = if threads == 1 { timing::Clock::chosen() } else { timing::Clock::Wall };
-        let workers: Vec<_> = parts
-            .map(|(number, (texts, answers))| {
-                scope.spawn(move || {
-                    pin::to_core(number);
-                    let (mut asker, hasher) = (table.asker(), NameHasher::new(SEED));
-                    let mut hashes = [KeyHash::new(0); BATCH];
-                    barrier.wait();
-                    let start = clock.now();
-                    for (texts, answers) in texts.chunks(BATCH * length).zip(answers.chunks_mut(BATCH)) {
-                        let hashes = &mut hashes[..answers.len()];
-                        for (hash, name) in hashes.iter_mut().zip(texts.chunks(length)) {
-                            *hash = hasher.hash(name);
-                        }
-                        asker.ask(hashes, answers);
-                    }
-                    (start, clock.now())
-                })
-            })
-            .collect();
-        let times: Vec<_> =
-            workers.into_iter().map(|worker| worker.join().map_err(panicked)).collect::<Result<_, _>>()?;
-        let start = times.iter().map(|time| time.0).min().unwrap_or_default();
-        let end = times.iter().map(|time| time.1).max().unwrap_or_default();
-        Ok(end.saturating_sub(start).as_secs_f64().max(1e-9))
+    let parts = texts.chunks(share * length).zip(answers.chunks_mut(share)).collect();
+    asking::on_threads(parts, |(texts, answers): (&[u8], &mut [u16])| {
+        let (mut asker, hasher) = (table.asker(), NameHasher::new(SEED));
+        let mut hashes = [KeyHash::new(0); BATCH];
+        for _ in 0..PASSES {
+            for (texts, answers) in texts.chunks(BATCH * length).zip(answers.chunks_mut(BATCH)) {
+                let hashes = &mut hashes[..answers.len()];
+                for (hash, name) in hashes.iter_mut().zip(texts.chunks(length)) {
+                    *hash = hasher.hash(name);
+                }
+                asker.ask(hashes, answers);
+            }
+        }
     })
 }
 
+/// Bytes of the names of a row of this part.
+pub fn length_of(row: &Row) -> Option<u32> {
+    let variant = row.subject.variant.as_deref()?.strip_prefix("names of ")?;
+    variant.strip_suffix(" bytes")?.parse().ok()
+}
+
 fn show(session: &mut Session<'_>) {
-    let heads = ["names", "bytes of a name", "structure", "threads", "paper, M/s", "M/s"];
-    let mut sheet = Sheet::new("concise-figure-4", &heads);
+    let rows: Vec<Row> = session.rows().to_vec();
+    let threads = session.options().threads(&THREADS, &THREADS);
+    let mut sheet = Sheet::new("concise-figure-4", &["names", "bytes of a name", "structure", "paper"]);
+    for &threads in &threads {
+        let mark = if threads > pin::cores() { ", oversubscribed" } else { "" };
+        sheet.heads.push(format!("{threads} thread{}{mark}, M/s", if threads == 1 { "" } else { "s" }));
+    }
     let axis = ("bytes of a name", Scale::Doublings);
     let title = "Names hashed and looked up, by length and threads";
     let mut chart = Chart::new("concise-figure-4", title, axis, ("million a second", Scale::Linear));
-    let rows: Vec<Row> = session.rows().to_vec();
     for row in &rows {
         let of = &row.subject;
-        let Some(length) = of.variant.as_deref().and_then(|variant| variant.strip_prefix("names of ")) else {
-            continue;
-        };
-        let Some(length) = length.strip_suffix(" bytes").and_then(|length| length.parse::<u32>().ok()) else {
-            continue;
-        };
-        let threads = of.threads.unwrap_or(1);
-        sheet.rows.push(vec![
-            short_count(of.keys),
-            length.to_string(),
-            of.structure.clone(),
-            threads.to_string(),
-            paper::NOT_GIVEN.to_owned(),
-            millions(&row.summary()),
-        ]);
-        let name = format!("{}, {threads} thread{}", of.structure, if threads == 1 { "" } else { "s" });
-        add_point(&mut chart, &name, length.into(), row, 1e6);
+        let (Some(length), Some(number)) = (length_of(row), of.threads) else { continue };
+        if Some(&number) == threads.first() {
+            let head =
+                [short_count(of.keys), length.to_string(), of.structure.clone(), paper::PLOTTED.to_owned()];
+            sheet.rows.push(head.into());
+        }
+        if let Some(cells) = sheet.rows.last_mut() {
+            cells.push(millions(&row.summary()));
+        }
+        // More threads than cores tell nothing of lengths: they are in the table.
+        if number <= pin::cores() {
+            let name = format!("{}, {number} thread{}", of.structure, if number == 1 { "" } else { "s" });
+            add_point(&mut chart, &name, length.into(), row, 1e6);
+        }
     }
     session.tabulate(sheet);
     session.show(chart);
+    conclusions::lengths(session, &rows);
 }
 
 #[cfg(test)]

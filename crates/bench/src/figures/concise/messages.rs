@@ -12,7 +12,7 @@
 //! name and those of the new value.
 
 use super::mirror::{Change, Mirror};
-use super::paper;
+use super::{conclusions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::Sheet;
 use crate::keys::mix;
@@ -45,24 +45,29 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "names",
             "value bits",
             "message",
-            "paper",
+            "paper, bits by entropy",
+            "bits by entropy",
+            "if names were known",
             "bits sent",
             "with envelope",
             "slots changed",
             "ranges made anew",
-            "bits by entropy",
-            "if names were known",
         ],
     );
-    for names in options.keys(&[100_000], &[1_000_000]) {
-        if !session.fits(names, NAME_BYTES)? {
-            continue;
+    let cases: Vec<(u64, u8)> = match &options.keys {
+        Some(keys) => {
+            let bits = options.value_bits(&[2, 8], &[1, 2, 4, 8, 16]);
+            keys.iter().flat_map(|&names| bits.iter().map(move |&bits| (names, bits))).collect()
         }
-        for value_bits in options.value_bits(&[2, 8], &[1, 2, 4, 8, 16]) {
+        None => paper::TABLE_3.map(|(names, bits, ..)| (names / options.pick(20, 1), bits)).to_vec(),
+    };
+    for (names, value_bits) in cases {
+        if session.fits(names, NAME_BYTES)? {
             one(session, &mut sheet, names, value_bits)?;
         }
     }
     session.tabulate(sheet);
+    conclusions::messages(session);
     Ok(())
 }
 
@@ -229,17 +234,23 @@ fn one(session: &mut Session<'_>, sheet: &mut Sheet, names: u64, value_bits: u8)
         };
         session.add(subject.clone(), Metric::DeltaBytes, Summary::exact(each(tally.envelope_bytes)));
         session.add(subject, Metric::DeltaEntropy, Summary::exact(entropy));
+        let theirs = paper::TABLE_3.iter().find(|case| (case.0, case.1) == (names, value_bits));
+        let theirs = theirs.and_then(|case| match kind {
+            "add" => Some(case.2),
+            "alter" => Some(case.3),
+            _ => None,
+        });
         sheet.rows.push(vec![
             short_count(names),
             value_bits.to_string(),
             kind.to_owned(),
-            paper::NOT_GIVEN.to_owned(),
+            theirs.map_or_else(|| paper::NOT_GIVEN.to_owned(), |bits| bits.to_string()),
+            format!("{entropy:.1}"),
+            format!("{known:.1}"),
             format!("{:.0}", each(tally.payload_bytes) * 8.0),
             format!("{:.0}", each(tally.envelope_bytes) * 8.0),
             format!("{:.2}", tally.mean_slots()),
             format!("{:.2} %", 100.0 * tally.wholes() as f64 / tally.messages.max(1) as f64),
-            format!("{entropy:.0}"),
-            format!("{known:.0}"),
         ]);
     }
     Ok(())

@@ -4,27 +4,31 @@
 //! |---|---|
 //! | [`paper`] | what the paper reports, as far as we know it: the only place where its numbers stand |
 //! | [`fibs`] | the structures behind one interface, names in and actions out |
-//! | [`memory`], [`lines`], [`messages`] over [`mirror`] | Tables I, II and III |
+//! | [`formulas`], [`memory`], [`messages`] over [`mirror`] | Tables I, II and III |
+//! | [`asking`] | asks on several threads, and checks the answers |
 //! | [`queries`], [`lengths`], [`beside`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
 //! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
 //! | [`building`], [`changes`] | Figures 7 and 8: construction, updates |
 //! | [`reconstruction`] | what a range costs that is made anew, and how often that is |
 //! | [`forwarding`] | Figures 9 and 11: packets from port to port |
 //! | [`aliens`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
+//! | [`conclusions`] | what tables and figures show, in a sentence each |
 //! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
 
 pub mod aliens;
 pub mod arrivals;
+pub mod asking;
 pub mod balancer;
 pub mod beside;
 pub mod building;
 pub mod changes;
+pub mod conclusions;
 pub mod delays;
 pub mod fibs;
+pub mod formulas;
 pub mod forwarding;
 pub mod goals;
 pub mod lengths;
-pub mod lines;
 pub mod memory;
 pub mod messages;
 pub mod mirror;
@@ -42,7 +46,7 @@ use crate::stats::Summary;
 /// Something of the paper that can be run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Memory of FIBs.
+    /// Costs by formula.
     Table1,
     /// Memory and cache lines a query.
     Table2,
@@ -78,8 +82,8 @@ type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
 impl Part {
     /// All of them, in the order in which they run.
     pub const ALL: [Self; 14] = [
-        Self::Table1,
         Self::Table2,
+        Self::Table1,
         Self::Table3,
         Self::Figure3,
         Self::Figure4,
@@ -122,8 +126,8 @@ impl Part {
 
     const fn run(self) -> Run {
         match self {
-            Self::Table1 => memory::run,
-            Self::Table2 => lines::run,
+            Self::Table1 => formulas::run,
+            Self::Table2 => memory::run,
             Self::Table3 => messages::run,
             Self::Figure3 => queries::run,
             Self::Figure4 => lengths::run,
@@ -187,6 +191,9 @@ fn megabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::page;
+    use crate::options::Options;
+    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn parts_have_names() {
@@ -195,6 +202,30 @@ mod tests {
         }
         assert_eq!(Part::from_name("figure-11"), Some(Part::Figure9));
         assert_eq!(Part::from_name("figure-10"), None);
+    }
+
+    #[test]
+    fn the_page_has_a_place_for_all_that_is_shown() {
+        const PAGE: &str = include_str!("../../../../../docs/concise-figures.md");
+        let options = Options {
+            keys: Some(vec![3000]),
+            quick: true,
+            runs: Some(1),
+            seconds: Some(0),
+            ..Options::default()
+        };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("concise", &options, &console, &interrupt);
+        run(&mut session).unwrap();
+        let (_, exhibits) = session.finish();
+        let filled = page::fill(PAGE, &exhibits).unwrap();
+        for chart in &exhibits.charts {
+            assert!(
+                filled.contains(&format!("figures/{}.svg", chart.name)),
+                "{} is not on the page",
+                chart.name
+            );
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reconstructions: a name that would close a cycle has its range made anew under other seeds. What one costs its owner, and how
 //! often one is met by names that come and go at full load, beside theory.
 
-use super::paper;
+use super::{conclusions, paper};
 use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::Sheet;
@@ -39,14 +39,16 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "paper",
         "made anew, a million additions",
         "theory",
+        "paper, ns an addition",
+        "ns an addition",
         "median, µs",
         "99 %, µs",
         "most, µs",
     ];
     let mut sheet = Sheet::new("concise-reconstruction", &heads);
     let options = session.options();
-    let value_bits = options.value_bits(&[2], &[2]).first().copied().unwrap_or(2);
-    for names in options.keys(&[65_536], &[65_536, 1_000_000, 16_000_000]) {
+    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    for names in options.keys(&[65_536], &[1_000_000, 16_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
             continue;
         }
@@ -57,6 +59,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         }
     }
     session.tabulate(sheet);
+    conclusions::reconstructions(session);
     Ok(())
 }
 
@@ -140,6 +143,7 @@ fn one(
     bar.finish();
     let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let share = over(&|met| met.times.len() as f64 / met.additions.max(1) as f64);
+    let cost = over(&|met| met.times.iter().sum::<f64>() / met.additions.max(1) as f64);
     found.retain(|met| !met.times.is_empty());
     let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
@@ -153,6 +157,7 @@ fn one(
         ..session.subject(NAME, names)
     };
     session.add(subject.clone(), Metric::ReseedShare, share);
+    session.add(subject.clone(), Metric::ReseedTime, cost);
     for (metric, time) in times.iter().filter(|(_, time)| time.runs > 0) {
         session.add(subject.clone(), *metric, *time);
     }
@@ -165,6 +170,12 @@ fn one(
         if is_theirs { paper::RECONSTRUCTION } else { paper::NOT_GIVEN }.to_owned(),
         spread(&share, 1e6),
         theory(&params, names).map_or_else(|| "none".to_owned(), |share| digits(share * 1e6)),
+        if is_theirs {
+            format!("{:.0} (C14)", paper::REBUILD.0 * paper::REBUILD.1 * 1e9)
+        } else {
+            paper::NOT_GIVEN.to_owned()
+        },
+        spread(&cost, 1.0),
     ];
     cells.extend(
         times.iter().map(|(_, time)| if time.runs > 0 { spread(time, 1e-3) } else { "none".to_owned() }),

@@ -4,7 +4,7 @@ use super::*;
 use crate::names::population::Kind;
 use std::collections::HashMap;
 
-const ALL: [Fib; 9] = [
+const ALL: [Fib; 10] = [
     Fib::OTHELLO,
     Fib::Othello(Sizing::Option2, 0),
     Fib::Othello(Sizing::Sharded, 7),
@@ -12,6 +12,7 @@ const ALL: [Fib; 9] = [
     Fib::SetSep,
     Fib::Cuckoo,
     Fib::Buffalo,
+    Fib::BuffaloApart,
     Fib::Orthogonal,
     Fib::Sorted,
 ];

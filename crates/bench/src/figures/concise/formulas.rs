@@ -1,0 +1,95 @@
+//! Table I: what construction, memory and queries cost by formula, and what memory they came to in Table II.
+
+use super::memory::SLOTS_ALONE;
+use super::paper::{self, Formula};
+use crate::error::BenchError;
+use crate::figures::exhibit::Sheet;
+use crate::row::Metric;
+use crate::session::Session;
+
+/// Ours: `docs/concise-figures.md` has the same words.
+const OURS: Formula = Formula {
+    fib: "Othello here, sharded",
+    structure: "othello",
+    build: "O(n)",
+    bits: "2.33·n·log w, and 32 bits for 218 names",
+    query: "O(1)",
+    note: "3 reads: a directory in the cache, then 2",
+    bits_per_name: Some(|_, value| 7.0 / 3.0 * value + 32.0 / 218.0),
+};
+
+/// The row of Table II that formulas are put beside: MAC addresses, 256 actions.
+const NAME_BITS: f64 = 48.0;
+const VALUE_BITS: u8 = 8;
+
+/// Collects.
+///
+/// # Errors
+/// None; Table II has its own.
+#[expect(clippy::unnecessary_wraps, reason = "a part like the others")]
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let heads = [
+        "FIB",
+        "construction",
+        "memory, bits",
+        "query",
+        "note",
+        "by formula, bits a name",
+        "here, bits a name",
+    ];
+    let mut sheet = Sheet::new("concise-table-1", &heads);
+    for formula in paper::TABLE_1.into_iter().chain([OURS]) {
+        let by_formula = formula.bits_per_name.map(|of| of(NAME_BITS, VALUE_BITS.into()));
+        let is_ours = formula.fib == OURS.fib;
+        let here = measured(session, formula.structure, if is_ours { "sharded" } else { "option-2" });
+        let cells =
+            [formula.fib, formula.build, formula.bits, formula.query, formula.note].map(str::to_owned);
+        let numbers =
+            [by_formula, here].map(|bits| bits.map_or_else(String::new, |bits| format!("{bits:.1}")));
+        sheet.rows.push([cells.as_slice(), &numbers].concat());
+    }
+    session.tabulate(sheet);
+    Ok(())
+}
+
+/// Bits a name of a structure in the largest table of MAC addresses that was built.
+fn measured(session: &Session<'_>, structure: &str, format: &str) -> Option<f64> {
+    let rows = session.rows().iter().filter(|row| {
+        let of = &row.subject;
+        row.metric == Metric::BitsPerKey
+            && of.structure == structure
+            && of.value_bits == Some(VALUE_BITS)
+            && of.variant.as_deref() == Some(if of.format == Some("option-2") { SLOTS_ALONE } else { "MAC" })
+            && of.format.is_none_or(|of| of == format)
+    });
+    rows.max_by_key(|row| row.subject.keys).map(|row| row.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::row::Subject;
+    use crate::stats::Summary;
+    use scalebricks_console::{Console, Interrupt};
+
+    #[test]
+    fn formulas_stand_beside_what_was_built() {
+        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
+        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let subject = Subject {
+            format: Some("sharded"),
+            variant: Some("MAC".to_owned()),
+            value_bits: Some(8),
+            ..session.subject("othello", 5_000_000)
+        };
+        session.add(Subject { keys: 7, ..subject.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
+        session.add(subject, Metric::BitsPerKey, Summary::exact(19.0));
+        run(&mut session).unwrap();
+        let (_, exhibits) = session.finish();
+        let rows = &exhibits.sheets[0].rows;
+        assert_eq!(rows[5][5..], ["18.8", "19.0"]);
+        assert_eq!(rows[0][5..], ["32.0", ""], "option 2 was not built");
+        assert_eq!((rows[1][5].as_str(), rows[2][5].as_str()), ("61.6", "14.0"));
+    }
+}
