@@ -29,7 +29,7 @@ const SAMPLES: usize = 8192;
 /// Packets a second: the paper's trace, and the same a hundred times as fast.
 const RATES_PPS: [(f64, &str); 2] = [(210e3, "210 Kpps"), (21e6, "21 Mpps")];
 /// Bytes a name, all structures in turn.
-const NAME_BYTES: u64 = 130;
+const NAME_BYTES: u64 = 170;
 const STRUCTURES: [Fib; 6] =
     [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Buffalo, Fib::Orthogonal, Fib::Sorted];
 

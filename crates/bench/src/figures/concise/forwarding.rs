@@ -6,6 +6,8 @@
 //! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.
 
 #[cfg(feature = "dpdk")]
+mod ends;
+#[cfg(feature = "dpdk")]
 pub mod links;
 mod movers;
 mod rotation;
