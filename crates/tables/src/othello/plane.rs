@@ -134,7 +134,9 @@ impl<L: Link> View<'_, L> {
     ) {
         if difference != 0 {
             self.reach(from, side);
-            side.iter().for_each(|&slot| self.layout.flip(words, slot, difference));
+            for &slot in &*side {
+                self.layout.flip(words, slot, difference);
+            }
             changed.extend_from_slice(side);
         }
     }

@@ -149,9 +149,7 @@ fn compare(sheet: &mut Sheet, names: u64, delays: &[Delays]) {
             let up_to = match (own, &other.sorted) {
                 (None, _) => "othello is saturated".to_owned(),
                 (Some(_), None) => "saturated".to_owned(),
-                (Some(own), Some(other)) => {
-                    crossing(own, other).map_or_else(|| "none".to_owned(), |share| percent(share))
-                }
+                (Some(own), Some(other)) => crossing(own, other).map_or_else(|| "none".to_owned(), percent),
             };
             let stated =
                 if other.fib == Fib::Cuckoo { paper::DELAY_CROSSINGS[rate] } else { paper::NOT_GIVEN };

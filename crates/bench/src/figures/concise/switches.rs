@@ -47,7 +47,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 
 /// The control of so many switches.
 enum Network {
-    Shared(SharedControl),
+    Shared(Box<SharedControl>),
     Each(Vec<OthelloControl>),
 }
 
@@ -78,7 +78,9 @@ impl Scene {
         };
         if !is_shared {
             let controls = (0..self.switches).map(build).collect::<Result<Vec<_>, _>>()?;
-            controls.iter().for_each(|control| drop(control.export()));
+            for control in &controls {
+                drop(control.export());
+            }
             return Ok(Network::Each(controls));
         }
         let mut shared = SharedControl::new(build(0)?).map_err(|error| failed(&error))?;
@@ -89,7 +91,7 @@ impl Scene {
         for switch in 0..self.switches {
             drop(shared.export(switch).map_err(|error| failed(&error))?);
         }
-        Ok(Network::Shared(shared))
+        Ok(Network::Shared(Box::new(shared)))
     }
 
     /// Every other name is added everywhere and taken out again: how many changes of a name that is.
@@ -99,7 +101,7 @@ impl Scene {
         for (&name, actions) in self.others.iter().zip(&actions) {
             match network {
                 Network::Shared(shared) => {
-                    drop(shared.insert(name, actions).map_err(|error| failed(&error))?)
+                    shared.insert(name, actions).map_err(|error| failed(&error))?;
                 }
                 Network::Each(controls) => {
                     for (control, &action) in controls.iter_mut().zip(actions) {
@@ -110,7 +112,9 @@ impl Scene {
         }
         for &name in &self.others {
             match network {
-                Network::Shared(shared) => drop(shared.remove(name).map_err(|error| failed(&error))?),
+                Network::Shared(shared) => {
+                    shared.remove(name).map_err(|error| failed(&error))?;
+                }
                 Network::Each(controls) => {
                     for control in controls {
                         control.remove(name).map_err(|error| failed(&error))?;

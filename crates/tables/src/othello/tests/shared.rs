@@ -262,7 +262,9 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
                 }
                 if number % 5 == 0 {
                     assert!(apply(shared.remove(name)));
-                    maps.iter_mut().for_each(|map| assert!(map.remove(&name).is_some()));
+                    for map in &mut maps {
+                        assert!(map.remove(&name).is_some());
+                    }
                 } else {
                     break;
                 }
@@ -270,7 +272,9 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
         }
         if let Some(&old) = maps[0].keys().next().filter(|_| number % 3 == 0) {
             assert!(apply(shared.remove(old)));
-            maps.iter_mut().for_each(|map| assert!(map.remove(&old).is_some()));
+            for map in &mut maps {
+                assert!(map.remove(&old).is_some());
+            }
         }
         let switch = number % 4;
         let changes: Vec<_> = maps[switch].iter().map(|(&name, &action)| (name, action ^ 31)).collect();
