@@ -21,6 +21,8 @@ pub enum Metric {
     DeleteRate,
     /// Packets forwarded.
     PacketRate,
+    /// The share of the packets sent that did not come back.
+    PacketLoss,
     /// Time a packet takes, without generator and sink.
     PacketTime,
     /// Time a packet takes, without plain forwarding.
@@ -91,6 +93,7 @@ impl Metric {
             Self::InsertRate => "insert_rate",
             Self::DeleteRate => "delete_rate",
             Self::PacketRate => "packet_rate",
+            Self::PacketLoss => "packet_loss",
             Self::PacketTime => "packet_time",
             Self::WorkTime => "work_time",
             Self::ShareOfLimit => "share_of_limit",
@@ -128,7 +131,7 @@ impl Metric {
         match self {
             Self::BitsPerKey | Self::DeltaEntropy => "bits",
             Self::Loss => "percent",
-            Self::AlienShare | Self::ReseedShare | Self::ShareOfLimit => "share",
+            Self::AlienShare | Self::ReseedShare | Self::ShareOfLimit | Self::PacketLoss => "share",
             Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",

@@ -4,7 +4,9 @@ use super::tables::Readers;
 use crate::error::BenchError;
 use scalebricks_dataplane::FlowState;
 use scalebricks_dpdk::peers::{Efd, KEYS, Key, RteHash};
-use scalebricks_dpdk::{Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig};
+use scalebricks_dpdk::{
+    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, Registered, Started,
+};
 use scalebricks_io::PacketSource;
 use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint};
@@ -73,6 +75,44 @@ pub fn packets(count: usize) -> Result<Vec<Mbuf>, BenchError> {
     let config = PoolConfig { packets: (2 * count - 1) as u32, ..PoolConfig::default() };
     let mut pool = Pool::new(eal()?, &name(), &config).map_err(failed)?;
     Ok(std::iter::from_fn(|| pool.alloc()).take(count).collect())
+}
+
+/// The pool that ports and their generators share.
+static PORTS: OnceLock<Pool> = OnceLock::new();
+
+fn port_pool() -> Result<Pool, BenchError> {
+    if let Some(pool) = PORTS.get() {
+        return Ok(*pool);
+    }
+    let config = PoolConfig { packets: (1 << 15) - 1, ..PoolConfig::default() };
+    let pool = Pool::new(eal()?, &name(), &config).map_err(|error| BenchError::of("mbufs", error))?;
+    Ok(*PORTS.get_or_init(|| pool))
+}
+
+/// A port, with the pool that all ports share.
+///
+/// # Errors
+/// [`BenchError::Structure`] with what DPDK says.
+pub fn port(device: &str, config: &PortConfig) -> Result<Started, BenchError> {
+    Port::start(eal()?, device, config, port_pool()?).map_err(|error| BenchError::of("port", error))
+}
+
+/// So many empty packets of the pool that all ports share.
+///
+/// # Errors
+/// [`BenchError::Check`] if it has no more.
+pub fn fresh(count: usize) -> Result<Vec<Mbuf>, BenchError> {
+    let mut pool = port_pool()?;
+    let packets: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc()).take(count).collect();
+    if packets.len() < count {
+        return Err(BenchError::check("mbufs", "the pool of the ports is empty"));
+    }
+    Ok(packets)
+}
+
+/// Makes the calling thread one that DPDK knows, with a cache of its own of each pool, if DPDK can.
+pub fn register() -> Option<Registered> {
+    eal().ok()?.register_thread().ok()
 }
 
 /// `rte_hash` as an exact table: it gives a key's place in an array of values.

@@ -151,23 +151,16 @@ impl OthelloControl {
         counted: Option<Position>,
     ) -> Delta {
         let at = &mut self.positions[usize::from(partition.0)];
-        let previous = *at;
-        *at = counted.unwrap_or(Position(previous.0 + 1));
-        let (payload, scratch) = writer.finish();
+        let (delta, scratch) = step(partition, at, writer, counted);
         self.scratch = scratch;
-        Delta { kind: TableKind::Othello, partition, position: *at, previous, payload }
+        delta
     }
 
     /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or
     /// is at position 0 itself, where an empty table already equals it.
     pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
         let store = self.part(partition)?;
-        let position = self.positions[usize::from(partition.0)];
-        if position == Position(0) {
-            return None;
-        }
-        let (payload, _) = whole(store, Vec::new()).finish();
-        Some(Delta { kind: TableKind::Othello, partition, position, previous: Position(0), payload })
+        state(partition, self.positions[usize::from(partition.0)], store, store.all_words())
     }
 
     /// A query structure of what is held here; partitions held elsewhere are empty in it, at position 0. As many as are
@@ -176,20 +169,29 @@ impl OthelloControl {
         if self.next.is_some() {
             return self.export_by_deltas();
         }
+        self.export_of(|_, store| store.all_words(), &self.positions)
+    }
+
+    /// The query structure that the graph of a table in one shape and these bits of each partition make.
+    pub(super) fn export_of<'a>(
+        &'a self,
+        words: impl Fn(PartitionId, &'a Store) -> &'a [u64],
+        positions: &[Position],
+    ) -> Othello {
         let mut memory = Face::memory(&self.params);
         let each = self.params.ranges_per_partition() as usize;
         let mut seeds = vec![0; self.params.ranges() as usize];
         let lines = super::image::Layout::of(&self.params).words / 8 * each;
-        for ((part, lines), seeds) in
-            self.parts.iter().zip(memory.chunks_mut(lines)).zip(seeds.chunks_mut(each))
-        {
+        let parts = self.parts.iter().enumerate().zip(memory.chunks_mut(lines)).zip(seeds.chunks_mut(each));
+        for (((partition, part), lines), seeds) in parts {
             let Some(store) = part else { continue };
-            for (line, words) in lines.iter_mut().zip(store.all_words().as_chunks::<8>().0) {
+            let words = words(PartitionId(partition as u16), store); // at most 2^16
+            for (line, words) in lines.iter_mut().zip(words.as_chunks::<8>().0) {
                 *line = Line::new(*words);
             }
             seeds.iter_mut().zip(store.heads()).for_each(|(seed, head)| *seed = head.seed);
         }
-        let positions = self.parts.iter().zip(&self.positions);
+        let positions = self.parts.iter().zip(positions);
         let positions = positions.map(|(part, &at)| if part.is_some() { at } else { Position(0) }).collect();
         Othello::with_memory(self.params, positions, memory, &seeds)
     }
@@ -246,11 +248,36 @@ impl OthelloControl {
     }
 }
 
-/// The payload of all of a partition.
-pub(super) fn whole(store: &Store, scratch: Vec<u64>) -> PayloadWriter {
+/// The payload of all of a partition: its graph's seeds, and these bits.
+pub(super) fn whole(store: &Store, words: &[u64], scratch: Vec<u64>) -> PayloadWriter {
     let mut writer = PayloadWriter::of_partition(store.layout(), scratch);
-    for (range, head) in (0..).zip(store.heads()) {
-        writer.image(head.seed, store.words(range));
+    for (words, head) in words.chunks(store.layout().words).zip(store.heads()) {
+        writer.image(head.seed, words);
     }
     writer
+}
+
+/// The absolute state of a partition with these bits as a delta from position 0; `None` at position 0 itself.
+pub(super) fn state(
+    partition: PartitionId,
+    position: Position,
+    store: &Store,
+    words: &[u64],
+) -> Option<Delta> {
+    let (payload, _) = (position != Position(0)).then(|| whole(store, words, Vec::new()).finish())?;
+    Some(Delta { kind: TableKind::Othello, partition, position, previous: Position(0), payload })
+}
+
+/// The next delta of a stream, which is then at the next position, or at the one that somebody else counted; and the
+/// scratch.
+pub(super) fn step(
+    partition: PartitionId,
+    at: &mut Position,
+    writer: PayloadWriter,
+    counted: Option<Position>,
+) -> (Delta, Vec<u64>) {
+    let previous = *at;
+    *at = counted.unwrap_or(Position(previous.0 + 1));
+    let (payload, scratch) = writer.finish();
+    (Delta { kind: TableKind::Othello, partition, position: *at, previous, payload }, scratch)
 }

@@ -154,7 +154,7 @@ pub(super) struct View<'a, L> {
 impl<L: Link> View<'_, L> {
     /// The end of a name that hangs from its other, which is there if the name is.
     #[inline]
-    fn find(&self, hash: u64, [a, b]: [u32; 2]) -> Option<usize> {
+    pub(super) fn find(&self, hash: u64, [a, b]: [u32; 2]) -> Option<usize> {
         let second = self.layout.places.slots[0];
         let is = |slot: u32, above: u32| {
             self.ties[slot as usize].above.slot() == Some(above) && self.hashes[slot as usize] == hash
@@ -170,6 +170,54 @@ impl<L: Link> View<'_, L> {
     fn value(&self, [a, b]: [u32; 2]) -> u16 {
         let difference = self.layout.get(self.words, a) ^ self.layout.get(self.words, b);
         (difference & ((1 << self.layout.places.value_bits) - 1)) as u16 // at most 16 bits
+    }
+
+    /// The array of a slot.
+    #[inline(always)]
+    fn array(&self, slot: u32) -> usize {
+        usize::from(slot >= self.layout.places.slots[0])
+    }
+
+    /// The number of the first slot of an array.
+    #[inline(always)]
+    const fn start(&self, array: usize) -> u32 {
+        if array == 0 { 0 } else { self.layout.places.slots[0] }
+    }
+
+    /// The slot that one hangs from. `None` for a root.
+    #[inline(always)]
+    pub(super) fn above(&self, slot: u32) -> Option<u32> {
+        Some(self.ties[slot as usize].above.slot()? + self.start(1 - self.array(slot)))
+    }
+
+    /// Collects a slot and all that hang from it, through others, too; the lowest of them.
+    #[inline]
+    pub(super) fn reach(&self, from: u32, side: &mut Vec<u32>) -> u32 {
+        side.clear();
+        side.push(from);
+        let (mut lowest, mut at) = (from, 0);
+        while at < side.len() {
+            let slot = side[at];
+            let start = self.start(1 - self.array(slot));
+            let mut next = self.ties[slot as usize].below;
+            while let Some(below) = next.slot() {
+                let below = start + below;
+                lowest = lowest.min(below);
+                side.push(below);
+                next = self.ties[below as usize].beside;
+            }
+            at += 1;
+        }
+        lowest
+    }
+
+    /// The root of a slot's tree: its lowest slot.
+    #[inline]
+    pub(super) fn root(&self, mut slot: u32) -> u32 {
+        while let Some(above) = self.above(slot) {
+            slot = above;
+        }
+        slot
     }
 
     /// The value of a name, if it is there.
@@ -204,58 +252,10 @@ impl<L: Link> Graph<'_, L> {
         Some((self.view().find(hash, slots)?, slots))
     }
 
-    /// The array of a slot.
-    #[inline(always)]
-    fn array(&self, slot: u32) -> usize {
-        usize::from(slot >= self.layout.places.slots[0])
-    }
-
-    /// The number of the first slot of an array.
-    #[inline(always)]
-    const fn start(&self, array: usize) -> u32 {
-        if array == 0 { 0 } else { self.layout.places.slots[0] }
-    }
-
     /// The link to a slot.
     #[inline(always)]
     fn link(&self, slot: u32) -> L {
-        L::to(slot - self.start(self.array(slot)))
-    }
-
-    /// The slot that one hangs from. `None` for a root.
-    #[inline(always)]
-    fn above(&self, slot: u32) -> Option<u32> {
-        Some(self.ties[slot as usize].above.slot()? + self.start(1 - self.array(slot)))
-    }
-
-    /// Collects a slot and all that hang from it, through others, too; the lowest of them.
-    #[inline]
-    fn reach(&self, from: u32, side: &mut Vec<u32>) -> u32 {
-        side.clear();
-        side.push(from);
-        let (mut lowest, mut at) = (from, 0);
-        while at < side.len() {
-            let slot = side[at];
-            let start = self.start(1 - self.array(slot));
-            let mut next = self.ties[slot as usize].below;
-            while let Some(below) = next.slot() {
-                let below = start + below;
-                lowest = lowest.min(below);
-                side.push(below);
-                next = self.ties[below as usize].beside;
-            }
-            at += 1;
-        }
-        lowest
-    }
-
-    /// The root of a slot's tree: its lowest slot.
-    #[inline]
-    fn root(&self, mut slot: u32) -> u32 {
-        while let Some(above) = self.above(slot) {
-            slot = above;
-        }
-        slot
+        L::to(slot - self.view().start(self.view().array(slot)))
     }
 
     /// Hangs a root from a slot, by a name.
@@ -270,9 +270,9 @@ impl<L: Link> Graph<'_, L> {
 
     /// Takes a slot from the one it hangs from; a root stays one.
     fn cut(&mut self, slot: u32) {
-        let Some(above) = self.above(slot) else { return };
+        let Some(above) = self.view().above(slot) else { return };
         let Tie { beside, .. } = self.ties[slot as usize];
-        let start = self.start(self.array(slot));
+        let start = self.view().start(self.view().array(slot));
         let mut next = &mut self.ties[above as usize].below;
         while let Some(at) = next.slot().map(|at| start + at)
             && at != slot
@@ -290,7 +290,7 @@ impl<L: Link> Graph<'_, L> {
         let mut next = Some(slot);
         while let Some(at) = next {
             path.push((at, self.hashes[at as usize]));
-            next = self.above(at);
+            next = self.view().above(at);
             self.cut(at);
         }
         for pair in path.windows(2) {
@@ -316,7 +316,7 @@ impl<L: Link> Graph<'_, L> {
         let (below, slots) = self.find(hash).ok_or(Refused::Missing)?;
         let old = self.view().value(slots);
         if old != value {
-            self.reach(slots[below], &mut work.side);
+            self.view().reach(slots[below], &mut work.side);
             self.flip(&work.side, u32::from(old ^ value), &mut work.changed);
         }
         Ok(old)
@@ -333,7 +333,7 @@ impl<L: Link> Graph<'_, L> {
             return Err(Refused::Names);
         }
         let slots = self.slots_of(hash);
-        let roots = slots.map(|slot| self.root(slot));
+        let roots = slots.map(|slot| self.view().root(slot));
         if roots[0] == roots[1] {
             return self.reseed(hash, value, work).map(Some);
         }
@@ -341,7 +341,7 @@ impl<L: Link> Graph<'_, L> {
         let difference = contents[0] ^ contents[1] ^ self.layout.places.difference(hash, value);
         let below = usize::from(roots[0] < roots[1]);
         if difference != 0 {
-            self.reach(roots[below], &mut work.side);
+            self.view().reach(roots[below], &mut work.side);
             self.flip(&work.side, difference, &mut work.changed);
         }
         self.make_root(slots[below], &mut work.path);
@@ -378,7 +378,7 @@ impl<L: Link> Graph<'_, L> {
     pub(super) fn take(&mut self, hash: u64, work: &mut Work) -> Result<u16, Refused> {
         let (below, slots) = self.find(hash).ok_or(Refused::Missing)?;
         let value = self.view().value(slots);
-        let lowest = self.reach(slots[below], &mut work.side);
+        let lowest = self.view().reach(slots[below], &mut work.side);
         let difference = self.layout.get(self.words, lowest);
         self.flip(&work.side, difference, &mut work.changed);
         self.cut(slots[below]);

@@ -34,6 +34,8 @@
 //!   applies deltas.
 //! * [`OthelloControl`], the control structure: the names (as hashes) of some partitions with their values, and their
 //!   graphs. Turns operations into deltas. Any number of query structures follow one.
+//! * [`SharedControl`]: one graph for several switches, each with actions of its own for the same names, and with query
+//!   structures and deltas of its own.
 //! * [`OthelloBuilder`]: either of them from many names at once.
 //! * [`Params`]: what all must agree on.
 //!
@@ -71,10 +73,12 @@ mod ops;
 mod params;
 mod payload;
 mod place;
+mod plane;
 mod query;
 mod reader;
 mod reshape;
 mod shapes;
+mod shared;
 mod single;
 mod snapshot;
 mod store;
@@ -90,5 +94,6 @@ pub use params::{MAX_RANGES, PARAMS_BYTES, Params, ParamsError, Sizing};
 pub use query::{Othello, TableStats};
 pub use reader::{OthelloPin, OthelloReader};
 pub use reshape::ReshapeError;
+pub use shared::{SharedControl, SharedError};
 pub(crate) use snapshot::CONTROL_MAGIC;
 pub use snapshot::SnapshotError;

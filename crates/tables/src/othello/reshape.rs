@@ -158,7 +158,7 @@ impl OthelloControl {
             old.names(range).try_for_each(|(hash, value)| new.add(first, KeyHash::new(hash), value))?;
         }
         new.settle(first, &mut self.batch.work.colouring)?;
-        let writer = whole(&new, std::mem::take(&mut self.scratch));
+        let writer = whole(&new, new.all_words(), std::mem::take(&mut self.scratch));
         self.parts[usize::from(partition.0)] = Some(new);
         self.number();
         let delta = self.advance(partition, writer, counted);

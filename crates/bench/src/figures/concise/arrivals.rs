@@ -1,13 +1,14 @@
-//! When packets arrive: the gaps of a capture, at its own speed or faster.
+//! When packets arrive: with the gaps of a capture, at a rate.
 
 use crate::error::BenchError;
+use crate::keys::mix;
 use scalebricks_io::CaptureReader;
 use scalebricks_io::capture::CaptureError;
 use std::path::Path;
 use std::time::Duration;
 
-/// The gap of the capture that `crates/io/examples/sample_capture.rs` makes: that of all its packets.
-const SAMPLE_GAP_NS: f64 = 1003.0;
+/// Gaps that are made where there is no capture.
+const MADE: u64 = 1 << 16;
 
 /// A gap so long is no gap between packets of a busy link, but where captures were joined.
 const SEAM: Duration = Duration::from_secs(1);
@@ -21,9 +22,12 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Those of the sample capture.
-    pub fn sample() -> Self {
-        Self { name: "sample capture".to_owned(), gaps: vec![SAMPLE_GAP_NS] }
+    /// Gaps of random arrivals, made here, for want of a capture: each packet comes whenever it likes, as a Poisson process
+    /// has it. Traffic of a link comes in bursts and waits longer.
+    pub fn made() -> Self {
+        let uniform = |number: u64| ((mix(number) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        let gaps = (0..MADE).map(|number| -1000.0 * uniform(number).ln()).collect();
+        Self { name: "random arrivals made here".to_owned(), gaps }
     }
 
     /// Those of a capture file; one that is cut short ends where it is cut.
@@ -63,12 +67,13 @@ impl Gaps {
         self.gaps.iter().sum::<f64>() / self.gaps.len() as f64
     }
 
-    /// Times of so many packets at so many times the speed, the gaps round and round.
-    pub fn times(&self, packets: usize, speed: f64) -> Vec<f64> {
+    /// Times of so many packets of which so many come a second on average: the gaps round and round, all stretched alike.
+    pub fn times(&self, packets: usize, rate_pps: f64) -> Vec<f64> {
+        let stretch = 1e9 / rate_pps / self.mean_ns();
         let mut now = 0.0;
         let gaps = self.gaps.iter().cycle().take(packets);
         gaps.map(|gap| {
-            now += gap / speed;
+            now += gap * stretch;
             now
         })
         .collect()
@@ -91,8 +96,21 @@ mod tests {
         writer.finish().unwrap();
         let gaps = Gaps::of_capture(&path).unwrap();
         assert_eq!((gaps.name.as_str(), &gaps.gaps[..]), ("three.pcap", &[400.0, 0.0, 1000.0][..]));
-        assert_eq!(gaps.times(5, 100.0), [4.0, 4.0, 14.0, 18.0, 18.0]);
         assert!((gaps.mean_ns() - 1400.0 / 3.0).abs() < 1e-9);
+        // A hundred times as fast.
+        let times = gaps.times(5, 100.0 * 1e9 / gaps.mean_ns());
+        let want = [4.0, 4.0, 14.0, 18.0, 18.0];
+        assert!(times.iter().zip(want).all(|(time, want)| (time - want).abs() < 1e-9), "{times:?}");
+    }
+
+    #[test]
+    fn made_arrivals_come_at_the_rate_and_at_random() {
+        let made = Gaps::made();
+        assert!((made.mean_ns() / 1000.0 - 1.0).abs() < 0.02, "{}", made.mean_ns());
+        let longer = made.gaps.iter().filter(|&&gap| gap > made.mean_ns()).count() as f64;
+        assert!((longer / MADE as f64 - (-1.0_f64).exp()).abs() < 0.01, "exponential: {longer}");
+        let times = made.times(210_000, 210_000.0);
+        assert!((times.last().unwrap() / 1e9 - 1.0).abs() < 0.02 && times.is_sorted());
     }
 
     /// A capture with packets of 60 bytes at these nanoseconds, in ticks of so many of them, written by hand.

@@ -1,5 +1,8 @@
 //! Figure 6: delays of packets that are looked up by their destination, by event simulation: arrivals as in a capture, times of
 //! batches as measured.
+//!
+//! The paper simulates one thread with two levels of cache. Here the time of each batch is one that the real table took, on
+//! one core, at random names: hashing and asking, by the clock before and after, less what reading the clock takes.
 
 use super::arrivals::Gaps;
 use super::fibs::{self, Asker, Fib, NameFib};
@@ -23,14 +26,22 @@ const BURST: usize = 32;
 const BATCHES: [usize; 6] = [1, 2, 4, 8, 16, BURST];
 /// Times taken of each size.
 const SAMPLES: usize = 8192;
-/// How much faster than the capture.
-const SPEEDS: [f64; 3] = [1.0, 10.0, 100.0];
+/// Packets a second: the paper's trace, and the same a hundred times as fast.
+const RATES_PPS: [(f64, &str); 2] = [(210e3, "210 Kpps"), (21e6, "21 Mpps")];
 /// Bytes a name, all structures in turn.
-const NAME_BYTES: u64 = 130;
-const STRUCTURES: [Fib; 5] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Buffalo, Fib::Sorted];
+const NAME_BYTES: u64 = 170;
+const STRUCTURES: [Fib; 6] =
+    [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Buffalo, Fib::Orthogonal, Fib::Sorted];
 
 /// Times of batches in nanoseconds, by size.
 struct Times(Vec<(usize, Vec<f64>)>);
+
+/// What packets at one rate took with one structure, ascending; `None` where the queue only grew.
+struct Delays {
+    fib: Fib,
+    rate: usize,
+    sorted: Option<Vec<f64>>,
+}
 
 /// Measures, simulates, draws.
 ///
@@ -38,80 +49,172 @@ struct Times(Vec<(usize, Vec<f64>)>);
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let gaps = options.capture.as_deref().map_or_else(|| Ok(Gaps::sample()), Gaps::of_capture)?;
-    let packets = options.pick(100_000, 2_000_000);
+    let gaps = options.capture.as_deref().map_or_else(|| Ok(Gaps::made()), Gaps::of_capture)?;
     let heads = [
         "names",
         "structure",
         "arrivals",
-        "mean gap, ns",
+        "rate",
         "paper",
-        "busy",
+        "load",
         "mean, ns",
         "median, ns",
+        "60 %, ns",
+        "90 %, ns",
         "99 %, ns",
         "99.9 %, ns",
     ];
     let mut sheet = Sheet::new("concise-figure-6", &heads);
-    let sizes = options.keys(&[262_144], &[1_000_000, 4_000_000]);
-    let last = sizes.last().copied();
-    for names in sizes {
+    let heads = ["names", "rate", "beside", "paper", "no later up to", "within 1 µs"];
+    let mut crossings = Sheet::new("concise-figure-6-crossings", &heads);
+    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let mut last = None;
+    for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
             continue;
         }
-        let value_bits = options.value_bits(&[2], &[2]).first().copied().unwrap_or(2);
-        let title = format!("Delays of packets, {} names, {}", short_count(names), gaps.name);
-        let mut chart = Chart::new(
-            "concise-figure-6",
-            &title,
-            ("ns", Scale::Decades),
-            ("share of packets", Scale::Linear),
-        );
-        let busy = session.busy("making names");
-        let set = Population::of(Kind::Mac, names, value_bits);
-        drop(busy);
-        for (colour, fib) in STRUCTURES.into_iter().enumerate() {
-            if fib == Fib::SetSep && value_bits > 8 {
-                continue;
-            }
-            session.check()?;
-            let busy = session.busy("timing batches");
-            let table = fib.build(&set, pin::cores())?;
-            let times = measure(fib, &*table, &set)?;
-            drop(busy);
-            for speed in SPEEDS {
-                let is_fastest = Some(&speed) == SPEEDS.last();
-                let arrivals = gaps.times(packets, speed);
-                let mut seed = 0;
-                let outcome = queue::simulate(&arrivals, BURST, |batch| times.draw(batch, &mut seed));
-                let mut delays = outcome.delays;
-                delays.sort_by(f64::total_cmp);
-                let arrivals = format!("{}, {speed}x", gaps.name);
-                let mark = if is_fastest { Mark::Dashes } else { Mark::Line };
-                let name = format!("{}, {speed}x", fib.name());
-                // At its own speed a capture's packets hardly ever wait: two lines a structure are enough.
-                if speed > 1.0 {
-                    chart.series.push(Series::new(name, mark, colour, distribution(&delays)));
-                }
-                add(
-                    session,
-                    &mut sheet,
-                    fib,
-                    (names, value_bits),
-                    (&arrivals, gaps.mean_ns() / speed),
-                    (&delays, outcome.busy),
-                );
-            }
-        }
-        if Some(names) == last {
-            session.show(chart);
+        let delays = one(session, &mut sheet, (names, value_bits), &gaps)?;
+        compare(&mut crossings, names, &delays);
+        last = Some((names, delays));
+    }
+    if let Some((names, delays)) = last {
+        session.show(chart(names, &gaps, &delays));
+        if let Some(sentence) = conclusion(names, &gaps, &delays) {
+            session.conclude("concise-figure-6-conclusion", sentence);
         }
     }
     session.tabulate(sheet);
+    session.tabulate(crossings);
     Ok(())
 }
 
+/// Times all structures, and simulates both rates with each.
+fn one(
+    session: &mut Session<'_>,
+    sheet: &mut Sheet,
+    (names, value_bits): (u64, u8),
+    gaps: &Gaps,
+) -> Result<Vec<Delays>, BenchError> {
+    let packets = session.options().pick(100_000, 2_000_000);
+    let busy = session.busy("making names");
+    let set = Population::of(Kind::Mac, names, value_bits);
+    drop(busy);
+    let mut all = Vec::new();
+    for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
+        session.check()?;
+        let busy = session.busy("timing batches");
+        let table = fib.build(&set, pin::cores())?;
+        let times = measure(fib, &*table, &set)?;
+        drop(busy);
+        for (rate, &(rate_pps, _)) in RATES_PPS.iter().enumerate() {
+            let mut seed = 0;
+            let arrivals = gaps.times(packets, rate_pps);
+            let outcome = queue::simulate(&arrivals, BURST, |batch| times.draw(batch, &mut seed));
+            let load = times.load(rate_pps);
+            let is_saturated = load >= 1.0 || outcome.is_saturated();
+            let mut sorted = outcome.delays;
+            sorted.sort_by(f64::total_cmp);
+            let delays = Delays { fib, rate, sorted: (!is_saturated).then_some(sorted) };
+            add(session, sheet, (names, value_bits), (&gaps.name, load), &delays);
+            all.push(delays);
+        }
+    }
+    Ok(all)
+}
+
+/// Up to which share of the packets those of one are no later than those of the other; `None` if the first of all are.
+fn crossing(one: &[f64], other: &[f64]) -> Option<f64> {
+    let shares = (1..=1000).map(|permille| f64::from(permille) / 1000.0);
+    shares.take_while(|&share| percentile(one, share) <= percentile(other, share)).last()
+}
+
+/// The share of packets that took no longer than this.
+fn within(sorted: &[f64], ns: f64) -> f64 {
+    sorted.partition_point(|&delay| delay <= ns) as f64 / sorted.len().max(1) as f64
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn of(delays: &[Delays], fib: Fib, rate: usize) -> Option<&Vec<f64>> {
+    delays.iter().find(|one| one.fib == fib && one.rate == rate)?.sorted.as_ref()
+}
+
+/// Othello beside each of the others, by percentiles.
+fn compare(sheet: &mut Sheet, names: u64, delays: &[Delays]) {
+    for (rate, (_, rate_name)) in RATES_PPS.into_iter().enumerate() {
+        let own = of(delays, Fib::OTHELLO, rate);
+        for other in delays.iter().filter(|other| other.rate == rate && other.fib != Fib::OTHELLO) {
+            let up_to = match (own, &other.sorted) {
+                (None, _) => "othello is saturated".to_owned(),
+                (Some(_), None) => "saturated".to_owned(),
+                (Some(own), Some(other)) => crossing(own, other).map_or_else(|| "none".to_owned(), percent),
+            };
+            let stated =
+                if other.fib == Fib::Cuckoo { paper::DELAY_CROSSINGS[rate] } else { paper::NOT_GIVEN };
+            sheet.rows.push(vec![
+                short_count(names),
+                rate_name.to_owned(),
+                other.fib.name().to_owned(),
+                stated.to_owned(),
+                up_to,
+                own.map_or_else(|| "saturated".to_owned(), |own| percent(within(own, 1000.0))),
+            ]);
+        }
+    }
+}
+
+/// What the figure shows, in a sentence.
+fn conclusion(names: u64, gaps: &Gaps, delays: &[Delays]) -> Option<String> {
+    let beside = |rate: usize| {
+        let Some(own) = of(delays, Fib::OTHELLO, rate) else { return "is saturated".to_owned() };
+        let than = match of(delays, Fib::Cuckoo, rate).map(|other| crossing(own, other)) {
+            None => "cuckoo is saturated".to_owned(),
+            Some(None) => "already the first packets are later than with cuckoo".to_owned(),
+            Some(Some(share)) => {
+                format!("no later than with cuckoo up to {} of the packets", percent(share))
+            }
+        };
+        format!("forwards {} of the packets within 1 µs ({than})", percent(within(own, 1000.0)))
+    };
+    delays.first().map(|_| {
+        format!(
+            "With {} names and {}, Othello {} at {}, and {} at {}; the paper says below 1 µs, and below cuckoo up to the 90th \
+             and the 60th percentile.",
+            short_count(names),
+            gaps.name,
+            beside(0),
+            RATES_PPS[0].1,
+            beside(1),
+            RATES_PPS[1].1,
+        )
+    })
+}
+
+/// Both rates of all structures that keep up.
+fn chart(names: u64, gaps: &Gaps, delays: &[Delays]) -> Chart {
+    let title = format!("Delays of packets, {} names, {}", short_count(names), gaps.name);
+    let axes = (("ns", Scale::Decades), ("share of packets", Scale::Linear));
+    let mut chart = Chart::new("concise-figure-6", &title, axes.0, axes.1);
+    for one in delays {
+        let Some(sorted) = &one.sorted else { continue };
+        let colour = STRUCTURES.iter().position(|&fib| fib == one.fib).unwrap_or(0);
+        let mark = if one.rate == 0 { Mark::Line } else { Mark::Dashes };
+        let name = format!("{}, {}", one.fib.name(), RATES_PPS[one.rate].1);
+        chart.series.push(Series::new(name, mark, colour, distribution(sorted)));
+    }
+    chart
+}
+
 impl Times {
+    /// What a core that always takes full batches needs of the time, when so many packets come a second.
+    fn load(&self, rate_pps: f64) -> f64 {
+        let Some((size, times)) = self.0.last() else { return 0.0 };
+        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+        mean / *size as f64 * rate_pps / 1e9
+    }
+
     /// One of those measured for the least size that is large enough.
     fn draw(&self, batch: usize, seed: &mut u64) -> f64 {
         *seed += 1;
@@ -124,12 +227,9 @@ impl Times {
 fn measure(fib: Fib, table: &dyn NameFib, names: &Population) -> Result<Times, BenchError> {
     let addresses: Vec<[u8; 6]> = macs(1).take(names.len()).collect();
     let mut all = Vec::new();
-    let mut places = vec![0; SAMPLES * BURST];
     for size in BATCHES {
-        places
-            .iter_mut()
-            .zip(size as u64..)
-            .for_each(|(place, n)| *place = mix(n << 8) as usize % names.len());
+        let places: Vec<usize> =
+            (0..SAMPLES * size).map(|n| mix(((n + size) as u64) << 8) as usize % names.len()).collect();
         let asked: Vec<[u8; 6]> = places.iter().map(|&place| addresses[place]).collect();
         let mut answers = vec![fibs::UNKNOWN; asked.len()];
         let (times, _) = timing::pinned(|| time(&mut *table.asker(), &asked, &mut answers, size))?;
@@ -141,24 +241,24 @@ fn measure(fib: Fib, table: &dyn NameFib, names: &Population) -> Result<Times, B
     Ok(Times(all))
 }
 
-/// Nanoseconds a batch: each time is of a burst of packets in batches of this size, without what reading the clock takes.
+/// Nanoseconds of each batch, without what reading the clock takes.
 fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
     let (clock, hasher) = (Clock::Wall, NameHasher::new(SEED));
     let since = |start| clock.now().saturating_sub(start).as_nanos() as f64;
-    let overhead = (0..1000).map(|_| since(clock.now())).fold(f64::INFINITY, f64::min);
+    let mut idle: Vec<f64> = (0..1001).map(|_| since(clock.now())).collect();
+    idle.sort_by(f64::total_cmp);
+    let overhead = percentile(&idle, 0.5);
     let mut hashes = [KeyHash::new(0); BURST];
-    let mut times = Vec::with_capacity(names.len() / BURST);
-    for (names, answers) in names.chunks_exact(BURST).zip(answers.chunks_exact_mut(BURST)) {
-        let start = clock.now();
-        for (names, answers) in names.chunks(size).zip(answers.chunks_mut(size)) {
-            let hashes = &mut hashes[..names.len()];
+    let batches = names.chunks_exact(size).zip(answers.chunks_exact_mut(size));
+    batches
+        .map(|(names, answers)| {
+            let start = clock.now();
+            let hashes = &mut hashes[..size];
             hashes.iter_mut().zip(names).for_each(|(hash, name)| *hash = hasher.hash(name));
             asker.ask(hashes, answers);
-        }
-        let batches = (BURST / size) as f64;
-        times.push((since(start) - overhead).max(0.0) / batches);
-    }
-    times
+            (since(start) - overhead).max(1.0)
+        })
+        .collect()
 }
 
 /// The distribution of sorted figures, at so many points that a picture does not need more.
@@ -173,35 +273,41 @@ fn distribution(sorted: &[f64]) -> Vec<Point> {
 fn add(
     session: &mut Session<'_>,
     sheet: &mut Sheet,
-    fib: Fib,
     (names, value_bits): (u64, u8),
-    (arrivals, gap): (&str, f64),
-    (delays, busy): (&[f64], f64),
+    (arrivals, load): (&str, f64),
+    delays: &Delays,
 ) {
-    let mean = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
+    let (fib, rate) = (delays.fib, RATES_PPS[delays.rate].1);
+    let stated = if fib == Fib::OTHELLO { paper::DELAY } else { paper::NOT_GIVEN };
+    let mut cells = vec![
+        short_count(names),
+        fib.name().to_owned(),
+        arrivals.to_owned(),
+        rate.to_owned(),
+        stated.to_owned(),
+        percent(load),
+    ];
+    let Some(sorted) = &delays.sorted else {
+        cells.resize(sheet.heads.len(), "saturated".to_owned());
+        sheet.rows.push(cells);
+        return;
+    };
+    let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
     let subject = Subject {
         format: fib.format(),
-        variant: Some(format!("delays simulated: {arrivals}")),
+        variant: Some(format!("delays simulated: {arrivals}, {rate}")),
         value_bits: Some(value_bits),
         threads: Some(1),
         batch: Some(BURST),
         ..session.subject(fib.name(), names)
     };
-    let of = |share| percentile(delays, share);
+    let of = |share| percentile(sorted, share);
     for (metric, figure) in
         [(Metric::LatencyMean, mean), (Metric::LatencyP50, of(0.5)), (Metric::LatencyP99, of(0.99))]
     {
         session.add(subject.clone(), metric, Summary::exact(figure));
     }
-    let mut cells = vec![
-        short_count(names),
-        fib.name().to_owned(),
-        arrivals.to_owned(),
-        format!("{gap:.1}"),
-        paper::NOT_GIVEN.to_owned(),
-        if busy > 0.999 { "all the time".to_owned() } else { format!("{:.1} %", 100.0 * busy) },
-    ];
-    cells.extend([mean, of(0.5), of(0.99), of(0.999)].map(|figure| format!("{figure:.0}")));
+    cells.extend([mean, of(0.5), of(0.6), of(0.9), of(0.99), of(0.999)].map(|figure| format!("{figure:.0}")));
     sheet.rows.push(cells);
 }
 
@@ -215,6 +321,35 @@ mod tests {
         assert!(
             distribution(&figures).windows(2).all(|pair| pair[0].x <= pair[1].x && pair[0].y < pair[1].y)
         );
+    }
+
+    #[test]
+    fn crossings_are_percentiles() {
+        let even: Vec<f64> = (1..=1000).map(f64::from).collect();
+        let tail: Vec<f64> = even.iter().map(|&ns| if ns <= 900.0 { ns - 0.5 } else { 2.0 * ns }).collect();
+        let share = crossing(&tail, &even).unwrap();
+        assert!((share - 0.9).abs() < 0.002, "{share}");
+        assert_eq!((crossing(&even, &tail), crossing(&even, &even)), (None, Some(1.0)));
+        assert!((within(&even, 250.0) - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_saturated_is_no_delay() {
+        let options = crate::options::Options::default();
+        let (console, interrupt) =
+            (scalebricks_console::Console::new(true), scalebricks_console::Interrupt::default());
+        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut sheet = Sheet::new("test", &["cell"; 12]);
+        let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
+        for delays in &all {
+            add(&mut session, &mut sheet, (1000, 8), ("made", 1.5), delays);
+        }
+        assert!(sheet.rows[0][6..].iter().all(|cell| cell == "saturated"));
+        assert!(sheet.rows.iter().all(|row| row.len() == 12));
+        assert_eq!(session.rows().len(), 3, "those of the second alone");
+        let (chart, gaps) = (chart(1000, &Gaps::made(), &all), Gaps::made());
+        assert_eq!(chart.series.len(), 1);
+        assert!(conclusion(1000, &gaps, &all[..1]).unwrap().contains("Othello is saturated at 210 Kpps"));
     }
 
     #[test]

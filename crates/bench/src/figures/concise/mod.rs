@@ -10,7 +10,8 @@
 //! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
 //! | [`building`], [`changes`] | Figures 7 and 8: construction, updates |
 //! | [`reconstruction`] | what a range costs that is made anew, and how often that is |
-//! | [`forwarding`] | Figures 9 and 11: packets from port to port |
+//! | [`switches`] | switches with actions of their own, from one graph |
+//! | [`forwarding`] | Figures 9 to 11: packets from port to port, in memory and over DPDK's ports |
 //! | [`aliens`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
 //! | [`conclusions`] | what tables and figures show, in a sentence each |
 //! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
@@ -36,6 +37,7 @@ pub mod paper;
 pub mod queries;
 pub mod queue;
 pub mod reconstruction;
+pub mod switches;
 
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Mark, Point, Series};
@@ -66,8 +68,12 @@ pub enum Part {
     Figure8,
     /// Ranges made anew.
     Reconstruction,
-    /// Forwarding: Figures 9 and 11.
+    /// Switches with the same names.
+    Switches,
+    /// Forwarding in memory.
     Figure9,
+    /// Forwarding between ports: Figures 10 and 11.
+    Figure11,
     /// Unknown names.
     Figure12,
     /// Unknown names as new flows.
@@ -81,7 +87,7 @@ type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
 
 impl Part {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Table2,
         Self::Table1,
         Self::Table3,
@@ -92,7 +98,9 @@ impl Part {
         Self::Figure7,
         Self::Figure8,
         Self::Reconstruction,
+        Self::Switches,
         Self::Figure9,
+        Self::Figure11,
         Self::Figure12,
         Self::Balancer,
         Self::Goals,
@@ -111,16 +119,18 @@ impl Part {
             Self::Figure7 => "figure-7",
             Self::Figure8 => "figure-8",
             Self::Reconstruction => "reconstruction",
+            Self::Switches => "switches",
             Self::Figure9 => "figure-9",
+            Self::Figure11 => "figure-11",
             Self::Figure12 => "figure-12",
             Self::Balancer => "balancer",
             Self::Goals => "goals",
         }
     }
 
-    /// The one of this name; Figure 11 is measured with Figure 9.
+    /// The one of this name; Figure 10 is measured with Figure 11.
     pub fn from_name(name: &str) -> Option<Self> {
-        let name = if name == "figure-11" { "figure-9" } else { name };
+        let name = if name == "figure-10" { "figure-11" } else { name };
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 
@@ -136,7 +146,9 @@ impl Part {
             Self::Figure7 => building::run,
             Self::Figure8 => changes::run,
             Self::Reconstruction => reconstruction::run,
+            Self::Switches => switches::run,
             Self::Figure9 => forwarding::run,
+            Self::Figure11 => forwarding::run_links,
             Self::Figure12 => aliens::run,
             Self::Balancer => balancer::run,
             Self::Goals => goals::run,
@@ -200,8 +212,8 @@ mod tests {
         for part in Part::ALL {
             assert_eq!(Part::from_name(part.name()), Some(part));
         }
-        assert_eq!(Part::from_name("figure-11"), Some(Part::Figure9));
-        assert_eq!(Part::from_name("figure-10"), None);
+        assert_eq!(Part::from_name("figure-10"), Some(Part::Figure11));
+        assert_eq!(Part::from_name("figure-1"), None);
     }
 
     #[test]

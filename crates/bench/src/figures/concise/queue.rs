@@ -9,6 +9,20 @@ pub struct Outcome {
     pub busy: f64,
 }
 
+/// How much longer than in the second quarter packets wait in the last where a queue grows: without end, it would be 7/3.
+const GROWTH: f64 = 1.5;
+
+impl Outcome {
+    /// Whether the queue only grew: the core was never idle, and packets waited ever longer. What they waited says then how
+    /// long the simulation was, and nothing of the core.
+    pub fn is_saturated(&self) -> bool {
+        let quarter = self.delays.len() / 4;
+        let mean = |delays: &[f64]| delays.iter().sum::<f64>() / delays.len().max(1) as f64;
+        let (second, last) = (mean(&self.delays[quarter..2 * quarter]), mean(&self.delays[3 * quarter..]));
+        self.busy > 0.98 && last > GROWTH * second
+    }
+}
+
 /// Packets arrive at these times, ascending. The core takes as many as have arrived, `most` at a time, and is done with a batch
 /// after the time that `service` says for its size; all of a batch are done at once.
 ///
@@ -64,6 +78,20 @@ mod tests {
         let mut next = services.iter().copied();
         let outcome = simulate(&arrivals, 1, |_| next.next().unwrap());
         assert!(outcome.delays.iter().zip(&want).all(|(got, want)| (got - want).abs() < 1e-6));
+    }
+
+    #[test]
+    fn a_queue_that_grows_is_saturated() {
+        let arrivals: Vec<f64> = (0..40_000).map(|number| f64::from(number) * 10.0).collect();
+        // Alone 10.5 each: too slow. 32 together in 32 · 8: fast enough, and never idle for long.
+        assert!(simulate(&arrivals, 1, |_| 10.5).is_saturated());
+        assert!(!simulate(&arrivals, 32, |batch| 40.0 + 8.0 * batch as f64).is_saturated());
+        assert!(!simulate(&arrivals, 32, |batch| 10.0 * batch as f64).is_saturated(), "as fast as they come");
+        assert!(!simulate(&arrivals, 1, |_| 9.9).is_saturated());
+        assert!(!simulate(&[], 1, |_| 1.0).is_saturated());
+        // One long pause is no growth.
+        let mut first = 1e5;
+        assert!(!simulate(&arrivals, 1, |_| std::mem::replace(&mut first, 9.0)).is_saturated());
     }
 
     #[test]

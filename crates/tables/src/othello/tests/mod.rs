@@ -6,6 +6,7 @@ mod exhaustive;
 mod model;
 mod replica;
 mod reshape;
+mod shared;
 mod snapshots;
 mod stress;
 mod twin;

@@ -1,11 +1,12 @@
 //! What moves the packets: nothing but a lookup, or the whole switch.
 
-use super::rotation::{OWN, PORTS, Rotation, Rule, Side, Stations, next_hop, port};
+use super::rotation::{OWN, PORTS, Rotation, Rule, Side, Stations, name, next_hop, port};
 use crate::error::BenchError;
 use crate::figures::concise::fibs::{Asker, UNKNOWN};
 use crate::gateway::slab::NoBuffers;
 use crate::names::NameHasher;
 use crate::names::population::SEED;
+use scalebricks_dataplane::Port;
 use scalebricks_dataplane::flat::names::MAX_CHECK_BITS;
 use scalebricks_dataplane::flat::{
     Action, CheckBits, FlatFib, FlatName, FlatSwitch, NameConfig, NameKind, NameTable, PortNo, StormGuard,
@@ -14,7 +15,7 @@ use scalebricks_dataplane::flat::{
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort, TxPort};
 use scalebricks_types::{HashSeed, KeyHash, KeyHasher};
 use scalebricks_wire::MacAddr;
-use scalebricks_wire::ethernet::{destination, set_addresses};
+use scalebricks_wire::ethernet::set_addresses;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,26 +32,49 @@ fn exits<P: PacketBuf>(rotation: &Rotation<P>) -> [Side<P>; PORTS] {
     std::array::from_fn(|exit| rotation.exit(exit))
 }
 
-/// Forwards so many packets by a bare table, whole bursts at a time.
-pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, asker: &mut dyn Asker, packets: usize) {
-    let hasher = NameHasher::new(SEED);
-    let (mut entry, mut exits, mut burst) = (rotation.entry(), exits(rotation), Burst::new());
-    let mut leaving: [Burst<P>; PORTS] = std::array::from_fn(|_| Burst::new());
-    let (mut hashes, mut actions) = ([KeyHash::new(0); BURST], [UNKNOWN; BURST]);
-    for _ in 0..packets / BURST {
-        let taken = entry.rx_burst(&mut burst);
-        for (hash, packet) in hashes.iter_mut().zip(&burst) {
-            let MacAddr(name) = destination(packet.data()).unwrap_or(MacAddr([0; 6]));
-            *hash = hasher.hash(&name);
+/// Forwards packets by a bare table: looks their names up, writes the address of the next hop, and sends them out where
+/// the action says. What a port does not take is dropped.
+pub(super) struct Mover<'a, P, X> {
+    asker: &'a mut dyn Asker,
+    hasher: NameHasher,
+    entry: X,
+    exits: [X; PORTS],
+    burst: Burst<P>,
+    leaving: [Burst<P>; PORTS],
+}
+
+impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Mover<'a, P, X> {
+    pub(super) fn new(asker: &'a mut dyn Asker, entry: X, exits: [X; PORTS]) -> Self {
+        let leaving = std::array::from_fn(|_| Burst::new());
+        Self { asker, hasher: NameHasher::new(SEED), entry, exits, burst: Burst::new(), leaving }
+    }
+
+    /// Moves one burst.
+    #[inline]
+    pub(super) fn turn(&mut self) {
+        let Self { asker, hasher, entry, exits, burst, leaving } = self;
+        let (mut hashes, mut actions) = ([KeyHash::new(0); BURST], [UNKNOWN; BURST]);
+        let taken = entry.rx_burst(burst);
+        for (hash, packet) in hashes.iter_mut().zip(burst.iter()) {
+            *hash = hasher.hash(&name(packet.data()));
         }
         asker.ask(&hashes[..taken], &mut actions[..taken]);
         for (mut packet, &action) in burst.drain(..).zip(&actions) {
             let _ = set_addresses(packet.data_mut(), next_hop(action), OWN); // frames are longer than a header
             leaving[port(action)].push(packet);
         }
-        for (exit, burst) in exits.iter_mut().zip(&mut leaving).filter(|(_, burst)| !burst.is_empty()) {
+        for (exit, burst) in exits.iter_mut().zip(leaving).filter(|(_, burst)| !burst.is_empty()) {
             exit.tx_burst(burst);
+            burst.clear();
         }
+    }
+}
+
+/// Forwards so many packets of a rotation by a bare table.
+pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, asker: &mut dyn Asker, packets: usize) {
+    let mut mover = Mover::new(asker, rotation.entry(), exits(rotation));
+    for _ in 0..packets / BURST {
+        mover.turn();
     }
 }
 
@@ -114,10 +138,10 @@ fn hasher() -> KeyHasher {
     KeyHasher::new(HashSeed::new(SEED, !SEED))
 }
 
-/// A switch between the ports of a rotation, with all that a daemon's has.
-pub(super) fn switch<P: PacketBuf + 'static>(
+/// A switch between these ports, of which the last is the one that packets come from, with all that a daemon's has.
+pub(super) fn switch_between<P: PacketBuf + 'static>(
     fib: &FlatFib,
-    rotation: &Rotation<P>,
+    ports: impl Iterator<Item = Box<dyn Port<P>>>,
 ) -> Result<FlatSwitch<P>, BenchError> {
     let rate = StormRate::new(10_000, 1_000).map_err(|error| BenchError::of("storm guard", error))?;
     let policy = SwitchPolicy {
@@ -126,9 +150,25 @@ pub(super) fn switch<P: PacketBuf + 'static>(
         verify_ipv4_checksum: true,
         storm: Some(Arc::new(StormGuard::new(rate, PORTS + 1))),
     };
-    let side = |exit| SwitchPort { port: Box::new(rotation.exit(exit)), group: None };
-    let ports = (0..PORTS).map(side).chain([SwitchPort { port: Box::new(rotation.entry()), group: None }]);
-    Ok(FlatSwitch::new(policy, fib.reader(Unknown::Flood), ports.collect(), Box::new(NoBuffers)))
+    let ports = ports.map(|port| SwitchPort { port, group: None }).collect();
+    Ok(FlatSwitch::new(policy, fib.reader(Unknown::Flood), ports, Box::new(NoBuffers)))
+}
+
+/// A switch between the ports of a rotation.
+pub(super) fn switch<P: PacketBuf + 'static>(
+    fib: &FlatFib,
+    rotation: &Rotation<P>,
+) -> Result<FlatSwitch<P>, BenchError> {
+    switch_between(fib, (0..=PORTS).map(|exit| Box::new(rotation.exit(exit)) as Box<dyn Port<P>>))
+}
+
+/// Has a switch turn until it is told to stop, likewise.
+#[cfg(feature = "dpdk")]
+pub(super) fn turn_until<P: PacketBuf>(switch: &mut FlatSwitch<P>, stop: &std::sync::atomic::AtomicBool) {
+    let start = Instant::now();
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        switch.turn(start.elapsed());
+    }
 }
 
 /// Has a switch turn until it has moved so many packets, and asks for the time before each turn, as its worker does.

@@ -1,8 +1,9 @@
 //! Packets in memory that go round, and the ports they go through.
 
+use crate::keys::mix;
 use crate::names::population::{Population, SEED, action};
 use crate::names::{NameHasher, macs};
-use scalebricks_io::{Burst, PacketBuf, RxPort, Tag, TxPort};
+use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN, destination};
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
@@ -16,6 +17,17 @@ pub(super) const PORTS: usize = 4;
 pub(super) const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0xFF, 0xFF]);
 /// Hops that a packet has left when it comes.
 const TTL: u8 = 64;
+/// Octets of a name that is looked up by bare tables. It stands behind the packet's IPv4 header.
+const NAME_LEN: usize = 8;
+const NAME: usize = HEADER_LEN + MIN_HEADER_LEN;
+/// Octets of what is written for each packet: headers, name, and the station's number.
+const HEAD_LEN: usize = NAME + NAME_LEN + 8;
+
+/// The 64-bit name in a packet.
+#[inline]
+pub(super) fn name(frame: &[u8]) -> [u8; NAME_LEN] {
+    frame.get(NAME..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+}
 
 /// The next hop of an action, as an address.
 pub(super) fn next_hop(action: u16) -> MacAddr {
@@ -28,10 +40,16 @@ pub(super) fn port(action: u16) -> usize {
     usize::from(action) % PORTS
 }
 
-/// Addresses of stations, and what belongs to each.
+/// Stations: each has an address, which the switch goes by, a name of 64 bits, which bare tables do, and an action.
 pub(super) struct Stations {
     pub(super) addresses: Vec<[u8; 6]>,
+    /// The names, as hashes, and the actions.
     pub(super) set: Population,
+}
+
+/// The name of the station of this number: no two have the same.
+const fn name_of(number: u64) -> [u8; NAME_LEN] {
+    mix(number).to_be_bytes()
 }
 
 impl Stations {
@@ -40,7 +58,7 @@ impl Stations {
         let addresses: Vec<[u8; 6]> =
             macs(1).filter(|&mac| !MacAddr(mac).is_multicast()).take(names as usize).collect(); // they fit the memory
         let hasher = NameHasher::new(SEED);
-        let hashes = addresses.iter().map(|address| hasher.hash(address)).collect();
+        let hashes = (0..names).map(|number| hasher.hash(&name_of(number))).collect();
         let actions = (0..names).map(|number| action(number, value_bits)).collect();
         Self { addresses, set: Population { value_bits, hashes, actions } }
     }
@@ -61,8 +79,8 @@ struct Inner<P> {
     packets: VecDeque<P>,
     stations: Arc<Stations>,
     octets: usize,
-    /// Ethernet and IPv4 headers of a packet as it comes.
-    head: [u8; HEADER_LEN + MIN_HEADER_LEN],
+    /// Ethernet and IPv4 headers of a packet as it comes, its name and its number.
+    head: [u8; HEAD_LEN],
     /// The name of the next packet.
     next: usize,
     /// Whether each packet is looked at that comes out; how many were right, and how many there were.
@@ -72,22 +90,30 @@ struct Inner<P> {
 }
 
 impl<P: PacketBuf> Inner<P> {
+    fn add(&mut self, mut packet: P) {
+        let _ = packet.append(&[0xAB; 2000][..self.octets]); // empty packets have the room
+        self.renew(packet);
+    }
+
     /// Makes a packet the next one, behind all others.
     #[inline]
     fn renew(&mut self, mut packet: P) {
         let name = self.next;
         self.next = if name + 1 < self.stations.addresses.len() { name + 1 } else { 0 };
         self.head[..6].copy_from_slice(&self.stations.addresses[name]);
+        self.head[NAME..NAME + NAME_LEN].copy_from_slice(&name_of(name as u64));
+        self.head[NAME + NAME_LEN..].copy_from_slice(&(name as u64).to_be_bytes());
         if let Some(head) = packet.data_mut().first_chunk_mut() {
             *head = self.head;
         }
-        packet.set_tag(Tag { id: name as u64, ..Tag::default() });
         self.packets.push_back(packet);
     }
 
     fn is_right(&self, packet: &P, exit: usize, rule: Rule) -> bool {
-        let (frame, name) = (packet.data(), packet.tag().id as usize);
-        let action = self.stations.set.actions[name];
+        let frame = packet.data();
+        let number = frame.get(NAME + NAME_LEN..).and_then(|rest| rest.first_chunk());
+        let name = number.map_or(usize::MAX, |&number| u64::from_be_bytes(number) as usize);
+        let Some(&action) = self.stations.set.actions.get(name) else { return false };
         let (to, ttl) = match rule {
             Rule::Unchanged => (MacAddr(self.stations.addresses[name]), TTL),
             Rule::Rewritten => (next_hop(action), TTL),
@@ -125,10 +151,10 @@ impl<P: PacketBuf> Rotation<P> {
             src: Ipv4Addr::new(192, 0, 2, 1),
             dst: Ipv4Addr::new(198, 51, 100, 1),
         };
-        let mut head = [0; HEADER_LEN + MIN_HEADER_LEN];
+        let mut head = [0; HEAD_LEN];
         head[6..12].copy_from_slice(&OWN.octets());
         head[12..HEADER_LEN].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-        head[HEADER_LEN..].copy_from_slice(&header.to_bytes());
+        head[HEADER_LEN..NAME].copy_from_slice(&header.to_bytes());
         let mut inner = Inner {
             packets: VecDeque::with_capacity(packets.len()),
             stations: Arc::clone(stations),
@@ -139,11 +165,21 @@ impl<P: PacketBuf> Rotation<P> {
             right: 0,
             judged: 0,
         };
-        for mut packet in packets {
-            let _ = packet.append(&[0xAB; 2000][..octets]);
-            inner.renew(packet);
+        for packet in packets {
+            inner.add(packet);
         }
         Self(Arc::new(Mutex::new(inner)))
+    }
+
+    /// Adds an empty packet.
+    pub(super) fn add(&self, packet: P) {
+        self.inner().add(packet);
+    }
+
+    /// Takes packets back that were not sent: they are nobody's to judge.
+    pub(super) fn take_back(&self, burst: &mut Burst<P>) {
+        let mut inner = self.inner();
+        burst.drain(..).for_each(|packet| inner.renew(packet));
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner<P>> {

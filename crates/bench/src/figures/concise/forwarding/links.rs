@@ -1,0 +1,293 @@
+//! Figures 10 and 11: packets that come in by a port of DPDK and leave by four others, with neither network interfaces nor
+//! virtual machines: each port's other end is a port of the generator, on a core of its own.
+//!
+//! | link | the switch's end | the generator's end |
+//! |---|---|---|
+//! | virtio | `net_virtio_user`, what a virtual machine has | `net_vhost`, what its host has |
+//! | memif | `net_memif`, server | `net_memif`, client |
+//!
+//! Either end copies each packet into or out of memory that both share. The generator sends as fast as the link takes
+//! packets and collects those that come back; both ends are in this process, each thread at its own ports.
+
+use super::ends::{Kind, Links, Passed, pass, refill};
+use super::movers::{Mover, Whole, switch_between, turn_until};
+use super::rotation::{PORTS, Rotation, Rule};
+use super::{STRUCTURES, Scene};
+use crate::error::BenchError;
+use crate::figures::concise::fibs::{Asker, Fib};
+use crate::figures::concise::{add_point, millions, paper};
+use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::gateway::dpdk;
+use crate::gateway::ring::ROTATION;
+use crate::rounds::{Found, Turn, alternate};
+use crate::row::{Metric, Row, Subject};
+use crate::session::Session;
+use scalebricks_console::quantity::short_count;
+use scalebricks_dataplane::{Port, flat::FlatFib};
+use scalebricks_dpdk::Mbuf;
+use scalebricks_io::BURST;
+use scalebricks_types::KeyHash;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Octets of a frame.
+const FRAMES: [usize; 2] = [64, 1500];
+/// What rows begin with.
+const VARIANT: &str = "links: ";
+/// The contestant that looks nothing up: what the links and the writing of addresses allow.
+const NO_LOOKUP: &str = "no lookup";
+
+/// Looks nothing up: the ports one after the other.
+struct Nothing(u16);
+
+impl Asker for Nothing {
+    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+        for (action, _) in actions.iter_mut().zip(names) {
+            *action = self.0;
+            self.0 = (self.0 + 1) % PORTS as u16; // few
+        }
+    }
+}
+
+/// Measures and draws.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    dpdk::start(0)?;
+    let value_bits = session.options().value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let mut links = Vec::new();
+    for kind in Kind::ALL {
+        match Links::new(kind) {
+            Ok(made) => links.push(made),
+            Err(error) => session.console().note(&format!("no links of {}: {error}", kind.name())),
+        }
+    }
+    if links.is_empty() {
+        return Err(BenchError::check("links", "neither virtio nor memif can be had here"));
+    }
+    for names in session.options().keys(&[262_144], &[262_144, 1_000_000, 4_000_000]) {
+        if !session.fits(names, super::NAME_BYTES)? {
+            continue;
+        }
+        let scene = Scene::new(session, names, value_bits)?;
+        for octets in FRAMES {
+            for links in &links {
+                scene.pass(session, links, octets)?;
+            }
+        }
+    }
+    show(session);
+    Ok(())
+}
+
+impl Scene {
+    /// Measures all tables with packets over these links.
+    fn pass(&self, session: &mut Session<'_>, links: &Links, octets: usize) -> Result<(), BenchError> {
+        let mut rotation = Rotation::new(dpdk::fresh(ROTATION)?, &self.stations, octets);
+        let time = Duration::from_millis(session.options().pick(50, 250));
+        let names = self.stations.set.len();
+        let subject = |structure: &str, fib: Option<Fib>| Subject {
+            format: fib.and_then(Fib::format),
+            variant: Some(format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name())),
+            value_bits: Some(self.stations.set.value_bits),
+            threads: Some(1),
+            batch: Some(BURST),
+            ..session.subject(structure, names as u64)
+        };
+        let rows =
+            |subject: Subject| vec![(subject.clone(), Metric::PacketRate), (subject, Metric::PacketLoss)];
+        let run = |rotation: &Rotation<Mbuf>, moving: &mut (dyn FnMut(&AtomicBool) + Send)| {
+            refill(rotation)?;
+            let passed = pass(links, rotation, (usize::MAX, time), moving)?;
+            let lost = 1.0 - passed.came as f64 / passed.sent.max(1) as f64;
+            let rate = passed.in_time as f64 / passed.seconds;
+            Ok(Found { figures: vec![rate, lost], table_bytes: None })
+        };
+        let nothing = subject(NO_LOOKUP, None);
+        let mut turns = vec![Turn::several(rows(nothing), move |rotation: &mut Rotation<Mbuf>| {
+            run(rotation, &mut |stop| move_by(links, &mut Nothing(0), stop))
+        })];
+        for (fib, table) in &self.tables {
+            let wrong = self.ambiguous(&**table);
+            let judged =
+                || pass_all(links, &rotation, names, |stop| move_by(links, &mut *table.asker(), stop));
+            judge(fib.name(), Rule::Rewritten, &rotation, wrong, judged)?;
+            let subject =
+                Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
+            turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<Mbuf>| {
+                run(rotation, &mut |stop| move_by(links, &mut *table.asker(), stop))
+            }));
+        }
+        for (whole, fib) in &self.switches {
+            let judged = || pass_all(links, &rotation, names, |stop| switch_by(links, fib, stop));
+            judge(whole.name(), whole.rule(), &rotation, 0, judged)?;
+            let subject =
+                Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
+            turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<Mbuf>| {
+                run(rotation, &mut |stop| switch_by(links, fib, stop))
+            }));
+        }
+        alternate(session, &mut rotation, turns)
+    }
+}
+
+/// Moves packets by a bare table until it is told to stop.
+fn move_by(links: &Links, asker: &mut dyn Asker, stop: &AtomicBool) {
+    let (exits, entry) = links.sides();
+    let mut mover = Mover::new(asker, entry, exits);
+    while !stop.load(Ordering::Relaxed) {
+        mover.turn();
+    }
+}
+
+/// Moves packets by the whole switch until it is told to stop.
+fn switch_by(links: &Links, fib: &FlatFib, stop: &AtomicBool) {
+    let ports = links.switch.iter().map(|end| Box::new(end.clone()) as Box<dyn Port<Mbuf>>);
+    // Nothing comes back from a switch that cannot be made, which is found out then.
+    if let Ok(mut switch) = switch_between(fib, ports) {
+        turn_until(&mut switch, stop);
+    }
+}
+
+/// Sends as many packets as there are names, or for some seconds.
+fn pass_all(
+    links: &Links,
+    rotation: &Rotation<Mbuf>,
+    names: usize,
+    moving: impl FnOnce(&AtomicBool) + Send,
+) -> Result<Passed, BenchError> {
+    refill(rotation)?;
+    pass(links, rotation, (names.min(200_000), Duration::from_secs(3)), moving)
+}
+
+/// Looks at each packet that comes back: all must be right but one in so many of those whose action is ambiguous, and most
+/// must come.
+fn judge(
+    structure: &str,
+    rule: Rule,
+    rotation: &Rotation<Mbuf>,
+    ambiguous: usize,
+    doing: impl FnOnce() -> Result<Passed, BenchError>,
+) -> Result<(), BenchError> {
+    let mut passed = Ok(Passed::default());
+    let (judged, right) = rotation.judge(rule, || passed = doing());
+    let passed = passed?;
+    let wrong = judged - right;
+    if judged != passed.came || judged * 2 < passed.sent || judged == 0 || wrong > 2 * ambiguous {
+        let problem =
+            format!("of {} packets {judged} came, {right} of them where and as they should", passed.sent);
+        return Err(BenchError::check(structure, problem));
+    }
+    Ok(())
+}
+
+fn show(session: &mut Session<'_>) {
+    let heads = ["names", "links", "structure", "paper", "Mpps", "Gb/s", "lost"];
+    let mut sheet = Sheet::new("concise-figure-11", &heads);
+    let mut chart = Chart::new(
+        "concise-figure-11",
+        "Packets forwarded a second between ports of virtio, one core",
+        ("names", Scale::Doublings),
+        ("million packets a second", Scale::Linear),
+    );
+    let rows: Vec<Row> = session.rows().to_vec();
+    let mut shown: Vec<(String, usize, Row)> = Vec::new();
+    for pair in rows.windows(2) {
+        let [rate, loss] = pair else { continue };
+        let Some(link) = rate.subject.variant.as_deref().and_then(|variant| variant.strip_prefix(VARIANT))
+        else {
+            continue;
+        };
+        if (rate.metric, loss.metric) != (Metric::PacketRate, Metric::PacketLoss) {
+            continue;
+        }
+        let octets = FRAMES.into_iter().find(|octets| link.contains(&format!(" {octets} "))).unwrap_or(0);
+        sheet.rows.push(vec![
+            short_count(rate.subject.keys),
+            link.to_owned(),
+            rate.subject.structure.clone(),
+            paper::links(&rate.subject.structure, octets).to_owned(),
+            millions(&rate.summary()),
+            format!("{:.1}", gigabits(rate.median, octets)),
+            format!("{:.2} %", 100.0 * loss.median),
+        ]);
+        if link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.subject.structure) {
+            let name = format!("{}, {octets} bytes", rate.subject.structure);
+            add_point(&mut chart, &name, rate.subject.keys as f64, rate, 1e6);
+        }
+        shown.push((link.to_owned(), octets, rate.clone()));
+    }
+    if let Some(sentence) = conclusion(&shown) {
+        session.conclude("concise-figure-11-conclusion", sentence);
+    }
+    session.tabulate(sheet);
+    session.show(chart);
+}
+
+/// Bits of frames a second, without what a cable would add.
+fn gigabits(rate: f64, octets: usize) -> f64 {
+    rate * octets as f64 * 8.0 / 1e9
+}
+
+/// Whether a contestant has a line in the picture.
+fn is_drawn(structure: &str) -> bool {
+    structure == NO_LOOKUP
+        || structure == Whole::Forwards.name()
+        || STRUCTURES.iter().any(|fib| fib.name() == structure && *fib != Fib::SetSep)
+}
+
+/// What the figures show of the first kind of links, in a sentence.
+fn conclusion(shown: &[(String, usize, Row)]) -> Option<String> {
+    let links = shown.first()?.0.split(',').next()?;
+    let of = |structure: &str, octets: usize, last: bool| {
+        let is_it = |one: &&(String, usize, Row)| {
+            one.0.starts_with(links) && one.1 == octets && one.2.subject.structure == structure
+        };
+        let mut found = shown.iter().filter(is_it);
+        let found = if last { found.next_back() } else { found.next() };
+        found.map(|one| (one.2.subject.keys, one.2.median))
+    };
+    let [short, long] = FRAMES;
+    let (few, first) = of("othello", short, false)?;
+    let (many, rate) = of("othello", short, true)?;
+    let (_, long_rate) = of("othello", long, true)?;
+    let (_, cuckoo) = of("cuckoo", short, true)?;
+    let (_, alone) = of(NO_LOOKUP, short, true)?;
+    Some(format!(
+        "Over {links}, at {} names, Othello forwards {:.2} Mpps of {short} bytes and {:.1} Gb/s of {long} bytes, where no lookup at \
+         all gives {:.2} Mpps; cuckoo has {:.0} % of Othello's rate (the paper: 60–80 %), and from {} names to {} Othello's rate \
+         becomes {:.2} times what it was (the paper: no change).",
+        short_count(many),
+        rate / 1e6,
+        gigabits(long_rate, long),
+        alone / 1e6,
+        100.0 * cuckoo / rate,
+        short_count(few),
+        short_count(many),
+        rate / first,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use scalebricks_console::{Console, Interrupt};
+
+    #[test]
+    fn packets_pass_links_of_both_kinds_by_every_fib() {
+        let options = Options { keys: Some(vec![3000]), quick: true, runs: Some(1), ..Options::default() };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("concise", &options, &console, &interrupt);
+        run(&mut session).unwrap();
+        let contestants = 1 + STRUCTURES.len() + Whole::ALL.len();
+        assert_eq!(session.rows().len(), Kind::ALL.len() * FRAMES.len() * contestants * 2);
+        for row in session.rows().iter().filter(|row| row.metric == Metric::PacketRate) {
+            assert!(row.median > 0.0, "{}: nothing passed", row.subject.structure);
+        }
+        let (_, exhibits) = session.finish();
+        assert_eq!(exhibits.sheets[0].rows.len(), Kind::ALL.len() * FRAMES.len() * contestants);
+        assert!(exhibits.conclusions[0].sentence.starts_with("Over virtio"));
+    }
+}
