@@ -39,6 +39,8 @@ pub enum Metric {
     LatencyP99,
     /// The time of the slowest.
     LatencyMax,
+    /// The share of the packets offered that did not arrive.
+    LostShare,
     /// Time from a node's death until another has given it up.
     DetectionTime,
     /// Time from then until no living node's table names it for a flow.
@@ -98,6 +100,7 @@ impl Metric {
             Self::LatencyP50 => "latency_p50",
             Self::LatencyP99 => "latency_p99",
             Self::LatencyMax => "latency_max",
+            Self::LostShare => "lost_share",
             Self::DetectionTime => "detection_time",
             Self::RepinTime => "repin_time",
             Self::RecoveryTime => "recovery_time",
@@ -125,7 +128,7 @@ impl Metric {
         match self {
             Self::BitsPerKey | Self::DeltaEntropy => "bits",
             Self::Loss => "percent",
-            Self::AlienShare | Self::ReseedShare | Self::ShareOfLimit => "share",
+            Self::AlienShare | Self::ReseedShare | Self::LostShare | Self::ShareOfLimit => "share",
             Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",

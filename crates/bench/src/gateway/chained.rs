@@ -11,8 +11,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Keys looked up together.
-const LANES: usize = 32;
+/// Keys looked up together: as many as a node asks for.
+const LANES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {

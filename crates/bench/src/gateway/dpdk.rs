@@ -3,7 +3,7 @@
 use super::tables::Readers;
 use crate::error::BenchError;
 use scalebricks_dataplane::FlowState;
-use scalebricks_dpdk::peers::{Efd, KEYS, Key, RteHash};
+use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig};
 use scalebricks_io::PacketSource;
 use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
@@ -126,9 +126,13 @@ impl Fib for RteFib {
     fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let values = &mut values[..keys.len()];
-        let lanes = keys.keys().chunks(KEYS).zip(keys.hashes().chunks(KEYS)).zip(values.chunks_mut(KEYS));
+        let lanes = keys
+            .keys()
+            .chunks(HASH_KEYS)
+            .zip(keys.hashes().chunks(HASH_KEYS))
+            .zip(values.chunks_mut(HASH_KEYS));
         for ((keys, hashes), values) in lanes {
-            let (mut own, mut short, mut places) = ([[0; 2]; KEYS], [0; KEYS], [-1; KEYS]);
+            let (mut own, mut short, mut places) = ([[0; 2]; HASH_KEYS], [0; HASH_KEYS], [-1; HASH_KEYS]);
             for ((own, short), (key, hash)) in own.iter_mut().zip(&mut short).zip(keys.iter().zip(hashes)) {
                 (*own, *short) = (words(key), hash.get() as u32);
             }
@@ -211,6 +215,10 @@ impl Readers for EfdGpt {
     /// What its lookups read, about: it has no call that says. As built it holds 8 value bits, which take some 16 bits.
     fn table_bytes(&self) -> usize {
         self.keys as usize * 2
+    }
+
+    fn value_bits(&self) -> Option<u8> {
+        Some(scalebricks_dpdk::peers::EFD_VALUE_BITS)
     }
 }
 

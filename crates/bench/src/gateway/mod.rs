@@ -6,33 +6,41 @@
 //! | [`slab`], [`ring`] | packet memory, and ports that give out and take back packets in rotation |
 //! | [`tables`], [`chained`] | the tables of a node in several makes |
 //! | [`rig`] | a node between such ports, and the loops it is measured against |
-//! | [`stages`], [`split`] | nanoseconds by stage, and what follows for nodes of one core and of two |
+//! | [`stages`] | nanoseconds by stage |
+//! | [`joined`], [`split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
+//! | [`terms`] | keys a call, bits of a value and pages of each table |
 //! | [`bubble`] | a thread that takes half of the cache |
-//! | [`latency`] | how long packets take through clusters of all architectures, by load |
+//! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters, the loss-free rates of each, and how long packets take by load |
 
 pub mod bubble;
 pub mod chained;
+pub mod cluster;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod flows;
+pub mod joined;
 pub mod latency;
+pub mod rates;
+pub mod rfc2544;
 pub mod rig;
 pub mod ring;
 pub mod slab;
 pub mod split;
 pub mod stages;
 pub mod tables;
+pub mod terms;
 pub mod traffic;
 
 use crate::error::BenchError;
 use crate::session::Session;
 use crate::{figures, pin};
+use joined::Home;
 use ring::{ROTATION, Ring};
 use scalebricks_types::ClusterSize;
 use slab::{Slab, SlabPacket};
 #[cfg(feature = "dpdk")]
-use stages::{BOTH, BOTH_UP};
-use stages::{EXTERNAL, HANDLING, INGRESS, Plan, ROLES};
+use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
+use stages::{EXTERNAL, MEASURED, Plan};
 use tables::{Exact, Spread, TableMaker, Tables};
 
 /// Bytes a flow of all tables there are at once, both keys counted, and of making them.
@@ -56,40 +64,46 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
     let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let home = Home::new(Slab::new(ROTATION).packets);
     let first = session.rows().len();
+    if pin::cores() < 2 {
+        session.console().note("gateway: core split left out, there is one core");
+    }
+    let mut huge = None;
     for &flows in flows {
         if session.fits(flows, FLOW_BYTES)? {
-            one(session, flows, size, &ring)?;
+            huge = one(session, flows, size, &ring, &home)?.max(huge);
         }
     }
     latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
+    terms::tell(session, huge);
     figures::gateway::show(session, first);
     Ok(())
 }
 
-/// One number of flows.
+/// One number of flows. Returns the bytes on transparent huge pages while its tables were there.
 fn one(
     session: &mut Session<'_>,
     flows: u64,
     size: ClusterSize,
     ring: &Ring<SlabPacket>,
-) -> Result<(), BenchError> {
+    home: &Home<SlabPacket>,
+) -> Result<Option<u64>, BenchError> {
     let busy = session.busy("making tables");
     let tables = all_tables(flows, size)?;
     drop(busy);
-    let plan = |roles, suffix| Plan { flows, size, ring, tables: &tables, roles, suffix };
-    let found = stages::measure(session, &plan(&ROLES, ""))?;
-    split::tell(session, &found, flows, "");
+    stages::measure(session, &Plan { flows, size, ring, tables: &tables, roles: &MEASURED, suffix: "" })?;
     #[cfg(feature = "dpdk")]
     with_mbufs(session, flows, size, &tables)?;
-    if pin::cores() > 1 {
-        let suffix = ", half the cache";
-        let bubble = bubble::Bubble::of_half();
-        let found = stages::measure(session, &plan(&[INGRESS, HANDLING, EXTERNAL], suffix))?;
+    let plan = rates::Plan { flows, size, tables: &tables, home, spare: 0, suffix: "" };
+    rates::measure(session, &plan)?;
+    // The thread that takes its share of the cache has a core of its own: on two cores one is left for the node.
+    for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
+        let bubble = bubble::Bubble::of_half(spare_of);
+        rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
-        split::tell(session, &found, flows, suffix);
     }
-    Ok(())
+    Ok(terms::transparent_huge_bytes())
 }
 
 /// Some of it with DPDK's packets.
@@ -108,8 +122,8 @@ fn with_mbufs(
 }
 
 /// All sets of tables that are built in.
-fn all_tables(flows: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
-    let mut maker = TableMaker::new(flows, size);
+fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
+    let mut maker = TableMaker::new(count, size, flows::HERE);
     let mut tables = Vec::new();
     for exact in Exact::built_in() {
         for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
