@@ -44,7 +44,7 @@ impl Method {
     /// RFC 2544 asks for 20 trials of a latency, and for the mean of them.
     fn of(session: &Session<'_>) -> Self {
         let options = session.options();
-        let [search, trial] = options.pick([20, 10], [100, 50]).map(Duration::from_millis);
+        let [search, trial] = options.pick([20, 10], [200, 50]).map(Duration::from_millis);
         Self { searches: options.runs().max(SEARCHES), search, trials: options.pick(3, 20), trial }
     }
 }

@@ -29,6 +29,11 @@ impl<P: PacketBuf + 'static> Rig<P> {
         Self { name: tables.name(), node, ring: ring.clone(), traffic: Arc::clone(traffic) }
     }
 
+    /// What its tables are called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sends twice the rotation through the node and judges every packet.
     ///
     /// # Errors
