@@ -1,4 +1,5 @@
 //! How often a node asks each of its tables for a packet, in every architecture: an answer that was found is not asked for again.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod common;
 
 use common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
@@ -146,16 +147,17 @@ fn each_table_is_asked_once_a_packet_and_only_if_it_is_needed() {
     for architecture in Architecture::ALL {
         let mut rig = Rig::new(architecture, &flows);
         for is_up in [false, true] {
-            let frame = |n: u32, flow: &FlowSpec| match is_up {
-                false => downstream(n, b"down"),
-                true => {
-                    let message = g_pdu(flow.uplink_teid.get(), &upstream_inner(n, b"up"), false);
-                    to_gateway(Policy::default().gateway_address, 2152, &message)
+            let frame = |n: u32, flow: &FlowSpec| {
+                if !is_up {
+                    return downstream(n, b"down");
                 }
+                let message = g_pdu(flow.uplink_teid.get(), &upstream_inner(n, b"up"), false);
+                to_gateway(Policy::default().gateway_address, 2152, &message)
             };
-            let (entry, exit, output, own) = match is_up {
-                false => (0, 1, OutputPort::BaseStation, MACS.internet),
-                true => (1, 0, OutputPort::Internet, MACS.base_station),
+            let (entry, exit, output, own) = if is_up {
+                (1, 0, OutputPort::Internet, MACS.base_station)
+            } else {
+                (0, 1, OutputPort::BaseStation, MACS.internet)
             };
             // A whole batch of each kind, as a loaded node has, and packets one by one.
             for at_once in [FLOWS as usize, 1] {

@@ -296,7 +296,7 @@ mod tests {
             .retain(|row| !row.subject.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
         let chart = rows.rates("figure-8", "", "");
         assert_eq!(chart.title, "Packets a second of one node with one core");
-        assert_eq!(chart.series[0].points[0].y, 10.0);
+        assert_eq!(chart.series[0].points[0], Point { x: 1e6, y: 10.0, spread: Some((10.0, 10.0)) });
         assert_eq!(rows.rate_table("figure-8", "").rows[0][2..4], ["", "10.0 (10.0–10.0)"]);
     }
 

@@ -1,5 +1,6 @@
 //! DPDK's tables and packets.
 
+use super::frozen::{Frozen, Lookup};
 use super::tables::Readers;
 use crate::error::BenchError;
 use scalebricks_dataplane::FlowState;
@@ -9,7 +10,7 @@ use scalebricks_io::PacketSource;
 use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// DPDK in this process, once it was started.
 static EAL: OnceLock<Eal> = OnceLock::new();
@@ -98,6 +99,15 @@ impl RteFib {
         let (values, held) = (vec![[0; 2]; table.places()], vec![false; table.places()]);
         Ok(Self(RwLock::new(Inner { table, values, held, len: 0 })))
     }
+
+    /// The same table, never changed again, and without the lock.
+    pub fn freeze(self) -> impl Fib {
+        Frozen(self.0.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The words of a short key.
@@ -122,9 +132,8 @@ impl Inner {
     }
 }
 
-impl Fib for RteFib {
+impl Lookup for Inner {
     fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
-        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let values = &mut values[..keys.len()];
         let lanes = keys
             .keys()
@@ -137,14 +146,31 @@ impl Fib for RteFib {
                 (*own, *short) = (words(key), hash.get() as u32);
             }
             let count = keys.len();
-            inner.table.find(&own[..count], &mut short[..count], &mut places[..count]);
-            for value in places[..count].iter().filter_map(|&place| inner.at(place)) {
+            self.table.find(&own[..count], &mut short[..count], &mut places[..count]);
+            for value in places[..count].iter().filter_map(|&place| self.at(place)) {
                 prefetch_read(value);
             }
             for (value, &place) in values.iter_mut().zip(&places) {
-                *value = inner.at(place).copied();
+                *value = self.at(place).copied();
             }
         }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes;
+    /// and the values.
+    fn table_bytes(&self) -> usize {
+        let places = self.values.len();
+        places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<FibValue>())
+    }
+}
+
+impl Fib for RteFib {
+    fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
+        self.read().lookup_batch(keys, values);
     }
 
     fn insert(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<(), FibError> {
@@ -171,14 +197,11 @@ impl Fib for RteFib {
     }
 
     fn len(&self) -> usize {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).len
+        self.read().len
     }
 
-    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes;
-    /// and the values.
     fn table_bytes(&self) -> usize {
-        let places = self.0.read().unwrap_or_else(PoisonError::into_inner).values.len();
-        places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<FibValue>())
+        self.read().table_bytes()
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`flows`], [`traffic`] | flows from numbers, and their packets, with the judging of what becomes of them |
 //! | [`slab`], [`ring`] | packet memory, and ports that give out and take back packets in rotation |
-//! | [`tables`], [`chained`] | the tables of a node in several makes |
+//! | [`tables`], [`chained`], [`frozen`] | the tables of a node in several makes |
 //! | [`rig`] | a node between such ports, and the loops it is measured against |
 //! | [`stages`] | nanoseconds by stage |
 //! | [`joined`], [`split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
@@ -18,6 +18,7 @@ pub mod cluster;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod flows;
+pub mod frozen;
 pub mod joined;
 pub mod latency;
 pub mod rates;
@@ -134,4 +135,58 @@ fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> 
         tables.push(maker.tables(Spread::Efd, Exact::RteHash)?);
     }
     Ok(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::row::Metric;
+    use scalebricks_console::{Console, Interrupt};
+    use std::collections::BTreeSet;
+
+    /// The figures are a quick run's and mean nothing; what is there, and that no packet was lost, does.
+    #[test]
+    fn a_run_measures_all_and_fills_every_place() {
+        let (options, console, interrupt) = (
+            Options { quick: true, runs: Some(1), ..Options::default() },
+            Console::new(true),
+            Interrupt::default(),
+        );
+        let mut session = Session::new("gateway", &options, &console, &interrupt);
+        measure(&mut session, &[1000]).unwrap();
+        let (rows, exhibits) = session.finish();
+        let split: BTreeSet<String> = rows
+            .iter()
+            .filter(|row| row.metric == Metric::PacketRate && row.median > 0.0)
+            .filter(|row| row.subject.variant.as_deref() == Some("core split"))
+            .map(|row| row.subject.structure.clone())
+            .collect();
+        let mut wanted = BTreeSet::new();
+        if pin::cores() > 1 {
+            wanted.insert("plain forwarding".to_owned());
+            for exact in Exact::built_in() {
+                wanted
+                    .extend(["full-duplication", "scalebricks"].map(|way| format!("{way} {}", exact.name())));
+            }
+            if cfg!(feature = "dpdk") {
+                wanted.insert("efd rte_hash".to_owned());
+            }
+        }
+        assert_eq!(split, wanted);
+        assert!(rows.iter().all(|row| row.median >= 0.0 && row.median.is_finite()));
+        for row in rows.iter().filter(|row| row.subject.structure.starts_with("efd")) {
+            assert_eq!(row.subject.value_bits, Some(8));
+        }
+        let names: Vec<&str> = exhibits.sheets.iter().map(|sheet| sheet.name.as_str()).collect();
+        let places =
+            ["gateway-terms", "gateway-stages", "figure-8", "figure-9", "figure-10-throughput", "figure-10"];
+        assert_eq!(names, places);
+        let page = include_str!("../../../../docs/gateway-figures.md");
+        for sheet in &exhibits.sheets {
+            assert!(page.contains(&format!("<!-- begin {} -->", sheet.name)), "no place for {}", sheet.name);
+            // Half of the cache needs a second core.
+            assert!(!sheet.rows.is_empty() || sheet.name == "figure-9" && pin::cores() < 2, "{}", sheet.name);
+        }
+    }
 }

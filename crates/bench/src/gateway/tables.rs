@@ -260,20 +260,32 @@ impl TableMaker {
             Holds::Share => partition.node(*hash) == self.node,
         };
         let keys = self.entries().filter(is_held).count();
+        let filled = |fib: &dyn Fib| {
+            self.entries().filter(is_held).try_for_each(|(key, hash, state)| {
+                let value: FibValue = state.encode();
+                fib.insert(&key, hash, value).map_err(|error| BenchError::of(exact.name(), error))
+            })
+        };
         let fib: Arc<dyn Fib> = match exact {
             Exact::Cuckoo => {
-                Arc::new(PartialFib::new(FibConfig::new(HASHER).short_keys(keys).grow_when_full()))
+                let fib = PartialFib::new(FibConfig::new(HASHER).short_keys(keys).grow_when_full());
+                filled(&fib)?;
+                Arc::new(fib)
             }
-            Exact::Chained => Arc::new(ChainedHash::new(keys)),
+            Exact::Chained => {
+                let fib = ChainedHash::new(keys);
+                filled(&fib)?;
+                Arc::new(fib.freeze())
+            }
             #[cfg(feature = "dpdk")]
-            Exact::RteHash => Arc::new(super::dpdk::RteFib::new(keys)?),
+            Exact::RteHash => {
+                let fib = super::dpdk::RteFib::new(keys)?;
+                filled(&fib)?;
+                Arc::new(fib.freeze())
+            }
             #[cfg(not(feature = "dpdk"))]
             Exact::RteHash => return Err(not_built_in("rte_hash")),
         };
-        for (key, hash, state) in self.entries().filter(is_held) {
-            let value: FibValue = state.encode();
-            fib.insert(&key, hash, value).map_err(|error| BenchError::of(exact.name(), error))?;
-        }
         self.fibs.push((exact, holds, Arc::clone(&fib)));
         Ok(fib)
     }
