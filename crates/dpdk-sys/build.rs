@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("rte_efd_(create|free|update|lookup_bulk)")
         .allowlist_type("rte_hash_parameters|rte_mbuf|rte_mempool|rte_eth_(conf|dev_info|rxconf|txconf|stats|link)|rte_ether_addr|rte_mbuf_dynfield|rte_mbuf_dynflag")
         .allowlist_var("RTE_(MAX_ETHPORTS|ETH_NAME_MAX_LEN|PKTMBUF_HEADROOM|MBUF_DEFAULT_BUF_SIZE|ETHER_ADDR_LEN)")
-        .allowlist_var("SB_.*|RTE_EFD_UPDATE_FAILED")
+        .allowlist_var("SB_.*|RTE_EFD_UPDATE_FAILED|RTE_EFD_VALUE_NUM_BITS")
         // Headers of protocols are packed and aligned at once, which Rust cannot say; none is used here.
         .opaque_type("rte_(arp|ipv4|ipv6|l2tpv2|ether|vlan|gre|gtp|mpls|icmp).*_hdr.*")
         .no_copy("rte_mbuf|rte_mempool")

@@ -5,7 +5,7 @@
 //! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
-use scalebricks_bench::gateway::flows::NODES;
+use scalebricks_bench::gateway::flows::{HERE, NODES};
 use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
 use scalebricks_bench::gateway::ring::{ROTATION, Ring};
 use scalebricks_bench::gateway::slab::Slab;
@@ -36,7 +36,7 @@ fn main() {
         return;
     }
     let spread = if spread == "full" { Spread::FullDuplication } else { Spread::ScaleBricks };
-    let tables = TableMaker::new(flows, size).tables(spread, Exact::Cuckoo).unwrap();
+    let tables = TableMaker::new(flows, size, HERE).tables(spread, Exact::Cuckoo).unwrap();
     let mut rig = Rig::new(size, &tables, &ring, &traffic);
     if count {
         println!("{} packets", rig.forward(packets));

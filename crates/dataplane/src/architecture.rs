@@ -31,6 +31,12 @@ impl Architecture {
         }
     }
 
+    /// Whether each node's FIB holds the flows of all nodes: one lookup there finds the handling node, and with it all
+    /// that the handling node needs.
+    pub const fn holds_all_flows(self) -> bool {
+        matches!(self, Self::FullDuplication | Self::Vlb)
+    }
+
     /// Most crossings of the fabric a packet may need.
     pub const fn max_hops(self) -> u8 {
         match self {

@@ -6,7 +6,7 @@ use crate::architecture::Architecture;
 use crate::fabric_mac::FabricMac;
 use crate::flow::{BaseStation, BaseStationId, FlowState};
 use crate::identification::Identifications;
-use crate::node::{Node, NodeConfig, NodePorts, OutsideMacs};
+use crate::node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs};
 use crate::policy::{MIN_MTU, Policy};
 use crate::table_set::{Layout, TableSet, TableSetError};
 use crate::worker;
@@ -100,25 +100,28 @@ pub struct OutsideLinks {
     pub macs: OutsideMacs,
 }
 
+/// Nodes on a fabric, with any tables.
+#[derive(Debug)]
+pub struct Wired {
+    /// The nodes, in order.
+    pub nodes: Vec<Node<Packet>>,
+    /// The far ends of their outside links.
+    pub links: Vec<OutsideLinks>,
+    /// What each sent over the fabric.
+    pub fabric: Vec<StatsReader>,
+}
+
 /// A cluster of gateway nodes in memory.
 #[derive(Debug)]
 pub struct Cluster {
-    nodes: Vec<Node<Packet>>,
-    links: Vec<OutsideLinks>,
-    fabric: Vec<StatsReader>,
+    wired: Wired,
     tables: TableSet,
 }
 
-impl Cluster {
-    /// A cluster whose tables hold these flows. The tables are built in parallel.
-    ///
-    /// # Errors
-    /// [`ClusterError`] names the flow, or what the tables could not hold.
-    pub fn new(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<Self, ClusterError> {
-        check(config, flows)?;
+impl Wired {
+    /// Nodes with the tables that each is given.
+    pub fn new(config: &ClusterConfig, mut tables: impl FnMut(NodeId) -> NodeTables) -> Self {
         let size = config.size;
-        let (architecture, gpt, seed) = (config.architecture, config.gpt, config.seed);
-        let tables = TableSet::build(&Layout { size, architecture, gpt, seed }, flows)?;
         let mut switch = MemorySwitch::new(size.get() as u16);
         for node in size.nodes() {
             for mac in FabricMac::announced_by(node, size) {
@@ -126,9 +129,9 @@ impl Cluster {
             }
         }
         let fabric_ports: Vec<SwitchPort<Packet>> = switch.power_on(config.fabric_capacity);
-        let mut cluster = Self { nodes: Vec::new(), links: Vec::new(), fabric: Vec::new(), tables };
+        let mut wired = Self { nodes: Vec::new(), links: Vec::new(), fabric: Vec::new() };
         for (id, fabric) in size.nodes().zip(fabric_ports) {
-            cluster.fabric.push(fabric.stats());
+            wired.fabric.push(fabric.stats());
             let macs = outside_macs(id);
             let (internet, far_internet) = memory_port_pair(config.outside_capacity);
             let (base_station, far_base_station) = memory_port_pair(config.outside_capacity);
@@ -148,36 +151,49 @@ impl Cluster {
                 adjacencies: Arc::new(Adjacencies::fixed(macs.router, &config.base_stations)),
                 identifications: Arc::new(Identifications::new(id, size, 0)),
             };
-            let tables = cluster.tables.node_tables(id);
-            cluster.nodes.push(Node::new(node_config, tables, ports, Box::new(config.buffers.clone())));
-            cluster.links.push(OutsideLinks { internet: far_internet, base_station: far_base_station, macs });
+            wired.nodes.push(Node::new(node_config, tables(id), ports, Box::new(config.buffers.clone())));
+            wired.links.push(OutsideLinks { internet: far_internet, base_station: far_base_station, macs });
         }
-        Ok(cluster)
+        wired
+    }
+}
+
+impl Cluster {
+    /// A cluster whose tables hold these flows. The tables are built in parallel.
+    ///
+    /// # Errors
+    /// [`ClusterError`] names the flow, or what the tables could not hold.
+    pub fn new(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<Self, ClusterError> {
+        check(config, flows)?;
+        let size = config.size;
+        let (architecture, gpt, seed) = (config.architecture, config.gpt, config.seed);
+        let tables = TableSet::build(&Layout { size, architecture, gpt, seed }, flows)?;
+        Ok(Self { wired: Wired::new(config, |id| tables.node_tables(id)), tables })
     }
 
     /// The nodes, in order.
     pub fn nodes(&self) -> &[Node<Packet>] {
-        &self.nodes
+        &self.wired.nodes
     }
 
     /// The nodes, to list their drops.
     pub fn nodes_mut(&mut self) -> &mut [Node<Packet>] {
-        &mut self.nodes
+        &mut self.wired.nodes
     }
 
     /// The far ends of all outside links, by node.
     pub fn links_mut(&mut self) -> &mut [OutsideLinks] {
-        &mut self.links
+        &mut self.wired.links
     }
 
     /// Works off everything that waits at the outside ports, on up to `threads` threads; returns the time it took.
     pub fn run_until_idle(&mut self, threads: usize) -> Duration {
-        worker::run_until_idle(&mut self.nodes, threads)
+        worker::run_until_idle(&mut self.wired.nodes, threads)
     }
 
     /// What the fabric carried, all nodes together.
     pub fn fabric_stats(&self) -> SwitchStats {
-        self.fabric.iter().map(StatsReader::read).fold(SwitchStats::default(), |a, b| SwitchStats {
+        self.wired.fabric.iter().map(StatsReader::read).fold(SwitchStats::default(), |a, b| SwitchStats {
             frames: a.frames + b.frames,
             bytes: a.bytes + b.bytes,
             unknown_address: a.unknown_address + b.unknown_address,

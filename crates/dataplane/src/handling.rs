@@ -32,10 +32,7 @@ impl<P: PacketBuf> Node<P> {
             return self.drop_batch(|node| &mut node.handling);
         }
         for (packet, parsed) in self.handling.packets() {
-            if parsed.output == OutputPort::BaseStation {
-                // Where the tunnel's headers will be written.
-                prefetch_in_front(packet.data(), OUTER_V4_IP_LEN);
-            }
+            prefetch_tunnel(packet, parsed);
         }
         self.handling.hash(self.classifier.hasher());
         let mut values = [None; LANES];
@@ -44,12 +41,20 @@ impl<P: PacketBuf> Node<P> {
             self.tables.counters.prefetch(FlowState::decode(*value).index);
         }
         let mut batch = self.handling.take();
-        batch.drain_with(&values, |work, value| match (value, work.parsed.output) {
-            (Some(value), OutputPort::BaseStation) => self.encapsulate(work, &FlowState::decode(value)),
-            (Some(value), OutputPort::Internet) => self.decapsulate(work, &FlowState::decode(value)),
-            (None, _) => self.forward_again(work),
+        batch.drain_with(&values, |work, value| match value {
+            Some(value) => self.handle_with(work, &FlowState::decode(value)),
+            None => self.forward_again(work),
         });
         self.handling.give_back(batch);
+    }
+
+    /// Acts on a packet whose flow's entry was found.
+    #[inline(always)]
+    pub(crate) fn handle_with(&mut self, work: Work<'_, P>, flow: &FlowState) {
+        match work.parsed.output {
+            OutputPort::BaseStation => self.encapsulate(work, flow),
+            OutputPort::Internet => self.decapsulate(work, flow),
+        }
     }
 
     /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the
@@ -218,6 +223,14 @@ impl<P: PacketBuf> Node<P> {
         packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&header);
         self.tables.counters.count(flow.index, true, parsed.user_len);
         Some(packet)
+    }
+}
+
+/// Asks for the line in front of a packet where its tunnel's headers will be written, if it gets one.
+#[inline(always)]
+pub(crate) fn prefetch_tunnel<P: PacketBuf>(packet: &P, parsed: &Parsed) {
+    if parsed.output == OutputPort::BaseStation {
+        prefetch_in_front(packet.data(), OUTER_V4_IP_LEN);
     }
 }
 

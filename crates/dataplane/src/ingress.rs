@@ -1,12 +1,14 @@
 //! The ingress side of a node: from an outside port to the handling node.
 //!
-//! Reads: the frame's headers, the GPT. Writes: the MAC addresses of frames that go over the fabric.
+//! Reads: the frame's headers, the GPT; or, where each node holds all flows, the FIB. Writes: the MAC addresses of frames that go over the fabric.
 //! Next: [`crate::handling`] for flows pinned here, the fabric for all others.
 
 use crate::architecture::Architecture;
 use crate::batch::{LANES, Work};
 use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
+use crate::flow::FlowState;
+use crate::handling::prefetch_tunnel;
 use crate::node::Node;
 use crate::punt::{Why, may_be_local};
 use crate::reason::DropReason;
@@ -81,6 +83,9 @@ impl<P: PacketBuf> Node<P> {
             return self.drop_batch(|node| &mut node.steering);
         }
         self.steering.hash(self.classifier.hasher());
+        if self.config.architecture.holds_all_flows() {
+            return self.steer_by_fib();
+        }
         let mut hints = [NodeHint::NONE; LANES];
         self.tables.gpt.lookup_batch(self.steering.keys(), &mut hints);
         let mut batch = self.steering.take();
@@ -88,6 +93,32 @@ impl<P: PacketBuf> Node<P> {
             (Ok(node), Architecture::HashPartition) => self.go_to_lookup(node, work),
             (Ok(node), _) => self.go_to_handling(node, work),
             (Err(reason), _) => self.refuse(work, reason),
+        });
+        self.steering.give_back(batch);
+    }
+
+    /// Asks the FIB of all flows where the waiting packets belong. The entry that names this node is the one that
+    /// handling needs: a packet whose flow is here is handled with it at once, and no table is asked again.
+    fn steer_by_fib(&mut self) {
+        let mut values = [None; LANES];
+        self.tables.fib.lookup_batch(self.steering.keys(), &mut values);
+        for ((packet, parsed), flow) in self.steering.packets().zip(values.iter().copied()) {
+            let flow = flow.map(FlowState::decode).filter(|flow| flow.node == self.config.id);
+            if let Some(flow) = flow {
+                self.tables.counters.prefetch(flow.index);
+                prefetch_tunnel(packet, parsed);
+            }
+        }
+        let mut batch = self.steering.take();
+        batch.drain_with(&values, |work, value| {
+            let hint = value.map_or(NodeHint::NONE, FlowState::node_of);
+            match (self.resolve(hint), value) {
+                (Ok(node), Some(value)) if node == self.config.id => {
+                    self.handle_with(work, &FlowState::decode(value));
+                }
+                (Ok(node), _) => self.go_to_handling(node, work),
+                (Err(reason), _) => self.refuse(work, reason),
+            }
         });
         self.steering.give_back(batch);
     }

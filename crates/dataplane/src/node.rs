@@ -54,7 +54,8 @@ pub struct NodePorts<P> {
 
 /// A node's tables.
 pub struct NodeTables {
-    /// Names the node a packet goes to first: the handling node, or the lookup node of a hash partition.
+    /// Names the node a packet goes to first: the handling node, or the lookup node of a hash partition. Where each
+    /// node's FIB [holds all flows](Architecture::holds_all_flows), this is a view of it, and packets ask the FIB.
     pub gpt: Box<dyn GptReader>,
     /// Names the handling node of the keys this node looks up for others: hash partition only.
     pub lookup: Option<Box<dyn GptReader>>,

@@ -7,8 +7,11 @@ use scalebricks_dpdk_sys as sys;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Keys a call: what both take at once at the most.
+/// Keys a call that [`Efd`] takes at the most.
 pub const KEYS: usize = 32;
+
+/// Keys a call that [`RteHash`] takes at the most.
+pub const HASH_KEYS: usize = 64;
 
 /// A key.
 pub type Key = [u64; 2];
@@ -64,15 +67,18 @@ impl RteHash {
         Ok(check(|| "adding a key to an rte_hash".to_owned(), place)?.unsigned_abs() as usize)
     }
 
-    /// The place of each of up to [`KEYS`] keys; negative for a key that is not there.
+    /// The place of each of up to [`HASH_KEYS`] keys; negative for a key that is not there.
     ///
     /// # Panics
     /// If there are more, or the slices differ in length.
     #[inline]
     pub fn find(&self, keys: &[Key], hashes: &mut [u32], places: &mut [i32]) {
         let count = keys.len();
-        assert!(count <= KEYS && hashes.len() == count && places.len() == count, "one hash and place a key");
-        let mut pointers = [std::ptr::null::<c_void>(); KEYS];
+        assert!(
+            count <= HASH_KEYS && hashes.len() == count && places.len() == count,
+            "one hash and place a key"
+        );
+        let mut pointers = [std::ptr::null::<c_void>(); HASH_KEYS];
         for (pointer, key) in pointers.iter_mut().zip(keys) {
             *pointer = key.as_ptr().cast();
         }
@@ -108,6 +114,9 @@ pub struct Efd(NonNull<sys::rte_efd_table>);
 unsafe impl Send for Efd {}
 // SAFETY: `&self` only looks up, which any number of threads may do while nobody sets.
 unsafe impl Sync for Efd {}
+
+/// Bits of an [`Efd`]'s values, as DPDK was built.
+pub const EFD_VALUE_BITS: u8 = sys::RTE_EFD_VALUE_NUM_BITS as u8;
 
 /// The one memory node that tables are made on.
 const SOCKET: u8 = 0;

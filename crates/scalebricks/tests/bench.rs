@@ -50,7 +50,7 @@ fn check(row: &Value) {
         | "fsync_rate" => "1/s",
         "bits_per_key" | "delta_entropy" => "bits",
         "loss" => "percent",
-        "alien_share" | "reseed_share" => "share",
+        "alien_share" | "reseed_share" | "share_of_limit" | "packet_loss" => "share",
         "reseeded" => "ranges",
         "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
         "cache_lines" => "lines",
@@ -206,10 +206,20 @@ fn what_there_is_to_choose_from() {
 fn the_gateway() {
     let rows = rows(&["gateway", "--quick", "--keys", "20k", "--threads", "1"]);
     let architectures = ["full-duplication", "hash-partition", "vlb", "scalebricks"];
-    let metrics = ["packet_rate", "latency_mean", "latency_p99"];
-    let mut want: BTreeSet<_> =
-        architectures.iter().flat_map(|name| set(&metrics.map(|metric| (*name, metric)))).collect();
+    let mut want = set(&architectures.map(|name| (name, "packet_rate")));
     want.extend(set(&["generator and sink", "plain forwarding"].map(|name| (name, "packet_time"))));
+    want.extend(set(&[("plain forwarding", "packet_rate")]));
+    let latencies =
+        ["packet_rate", "latency_mean", "latency_p50", "latency_p99", "latency_max", "packet_loss"];
+    let other = if cfg!(feature = "dpdk") { "rte_hash" } else { "chained-hash" };
+    let approaches = ["full-duplication", "hash-partition", "scalebricks"];
+    let six = approaches.iter().flat_map(|way| [format!("{way} cuckoo"), format!("{way} {other}")]);
+    for approach in six.chain(["vlb cuckoo".to_owned()]) {
+        want.extend(set(&latencies.map(|metric| (approach.as_str(), metric))));
+        let of_approach = |row: &&Value| row["structure"] == approach.as_str() && !row["nodes"].is_null();
+        let searched = rows.iter().filter(of_approach).find(|row| row["variant"] == "throughput").unwrap();
+        assert!(searched["runs"].as_u64() >= Some(3), "several searches: {searched}");
+    }
     let mut makes = vec!["cuckoo", "chained-hash"];
     if cfg!(feature = "dpdk") {
         makes.push("rte_hash");

@@ -31,17 +31,15 @@ pub fn show(session: &mut Session<'_>, first: usize) {
     let rows = Rows(session.rows()[first..].to_vec());
     let stages = rows.stages();
     session.tabulate(stages);
-    let about = "Packets a second of one node with two cores";
-    for (name, title, suffix) in [
-        ("figure-8", about.to_owned(), ""),
-        ("figure-9", format!("{about}, half the cache taken"), ", half the cache"),
-    ] {
-        session.show(rows.rates(name, &title, suffix));
+    for (name, about, suffix) in
+        [("figure-8", "", ""), ("figure-9", ", half the cache taken", ", half the cache")]
+    {
+        session.show(rows.rates(name, about, suffix));
         session.tabulate(rows.rate_table(name, suffix));
     }
-    let (chart, sheet) = rows.latencies();
-    session.show(chart);
-    session.tabulate(sheet);
+    session.tabulate(rows.throughputs());
+    session.show(rows.latency_chart());
+    session.tabulate(rows.latencies());
 }
 
 /// Rows of the benchmark.
@@ -79,7 +77,8 @@ impl Rows {
                     if found.iter().all(Option::is_none) {
                         continue;
                     }
-                    let mut cells = vec![short_count(flows), format!("{name}{packets}")];
+                    let bits = found.iter().flatten().find_map(|row| row.subject.value_bits);
+                    let mut cells = vec![short_count(flows), format!("{}{packets}", label(name, bits))];
                     cells.extend(found.map(|row| row.map_or_else(String::new, |row| spread(row, 1.0, 0))));
                     sheet.rows.push(cells);
                 }
@@ -88,17 +87,22 @@ impl Rows {
         sheet
     }
 
-    /// Rates of the core split by flows.
-    fn rates(&self, name: &'static str, title: &str, suffix: &str) -> Chart {
+    /// Rates by flows: of the core split, or of one core where two were not to be had.
+    fn rates(&self, name: &'static str, about: &str, suffix: &str) -> Chart {
         let axes = (("flows", Scale::Decades), ("million packets a second", Scale::Linear));
-        let mut chart = Chart::new(name, title, axes.0, axes.1);
+        let has = |variant: &str| {
+            let of_variant = |row: &Row| row.subject.variant.as_deref() == Some(variant);
+            self.0.iter().any(|row| row.metric == Metric::PacketRate && of_variant(row))
+        };
+        let (split, completion) = (format!("core split{suffix}"), format!("run to completion{suffix}"));
+        let (variant, cores) = if has(&split) { (split, "two cores") } else { (completion, "one core") };
+        let title = format!("Packets a second of one node with {cores}{about}");
+        let mut chart = Chart::new(name, &title, axes.0, axes.1);
         for (tables, colour, mark) in TABLES {
             let points: Vec<Point> = self
                 .flows()
                 .into_iter()
-                .filter_map(|flows| {
-                    self.find(tables, &format!("core split{suffix}"), flows, Metric::PacketRate)
-                })
+                .filter_map(|flows| self.find(tables, &variant, flows, Metric::PacketRate))
                 .map(|row| Point {
                     x: row.subject.keys as f64,
                     y: row.median / 1e6,
@@ -126,69 +130,109 @@ impl Rows {
             Metric::PacketRate => format!("{variant}, Mpps"),
             _ => variant.to_owned(),
         }));
+        let contestants = TABLES.map(|(tables, ..)| tables).into_iter().chain(["plain forwarding"]);
         for flows in self.flows() {
-            for (tables, ..) in TABLES {
+            for tables in contestants.clone() {
                 let found = columns.map(|(variant, metric, unit, digits)| {
                     let row = self.find(tables, &format!("{variant}{suffix}"), flows, metric);
-                    row.map(|row| spread(row, unit, digits))
+                    row.map(|row| (row.subject.value_bits, spread(row, unit, digits)))
                 });
-                if found.iter().any(Option::is_some) {
-                    let cells = [short_count(flows), tables.to_owned()];
-                    sheet.rows.push(cells.into_iter().chain(found.map(Option::unwrap_or_default)).collect());
+                if found.iter().all(Option::is_none) {
+                    continue;
                 }
+                let bits = found.iter().flatten().find_map(|(bits, _)| *bits);
+                let mut cells = vec![short_count(flows), label(tables, bits)];
+                cells.extend(found.map(|cell| cell.map_or_else(String::new, |(_, text)| text)));
+                sheet.rows.push(cells);
             }
         }
         sheet
     }
 
-    /// Latencies by load.
-    fn latencies(&self) -> (Chart, Sheet) {
+    /// Rows of whole clusters.
+    fn of_clusters(&self, metric: Metric) -> impl Iterator<Item = &Row> {
+        self.0.iter().filter(move |row| row.metric == metric && row.subject.nodes.is_some())
+    }
+
+    /// The fastest loss-free rates.
+    fn throughputs(&self) -> Sheet {
+        let mut sheet = Sheet::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
+        let searched = |row: &&Row| row.subject.variant.as_deref() == Some("throughput");
+        for row in self.of_clusters(Metric::PacketRate).filter(searched) {
+            let name = label(&row.subject.structure, row.subject.value_bits);
+            sheet.rows.push(vec![name, spread(row, 1e6, 2), row.runs.to_string()]);
+        }
+        sheet
+    }
+
+    /// The same row with another metric.
+    fn beside(&self, row: &Row, metric: Metric) -> Option<&Row> {
+        self.of_clusters(metric).find(|other| other.subject == row.subject)
+    }
+
+    /// Mean latencies by load: a chart that also had the percentiles could not be read.
+    fn latency_chart(&self) -> Chart {
         let axes = (("million packets a second", Scale::Linear), ("microseconds", Scale::Decades));
-        let mut chart = Chart::new("figure-10", "Latency by load, four nodes on one core", axes.0, axes.1);
-        let heads = ["way through the cluster", "load", "mean, µs", "99th percentile, µs"];
-        let mut sheet = Sheet::new("figure-10", &heads);
-        let of = |metric| self.0.iter().filter(move |row| row.metric == metric);
-        let mut names: Vec<&str> =
-            of(Metric::LatencyMean).map(|row| row.subject.structure.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for (colour, name) in names.into_iter().enumerate() {
-            let loss_free = self.0.iter().find(|row| {
-                row.subject.structure == name && row.subject.variant.as_deref() == Some("loss-free")
-            });
-            let own = loss_free.map_or(0.0, |row| row.median / 1e6);
-            for (metric, mark, what) in
-                [(Metric::LatencyMean, Mark::Dotted, "mean"), (Metric::LatencyP99, Mark::Dashes, "p99")]
-            {
-                let points = of(metric).filter(|row| row.subject.structure == name).map(|row| Point {
-                    x: load(row).unwrap_or(own),
-                    y: row.median / 1e3,
-                    spread: Some((row.min / 1e3, row.max / 1e3)),
-                });
-                chart.series.push(Series::new(format!("{name}, {what}"), mark, colour, points.collect()));
-            }
-            for mean in of(Metric::LatencyMean).filter(|row| row.subject.structure == name) {
-                let variant = mean.subject.variant.as_deref().unwrap_or_default();
-                let p99 = self.find(name, variant, mean.subject.keys, Metric::LatencyP99);
-                sheet.rows.push(vec![
-                    name.to_owned(),
-                    load(mean).map_or_else(
-                        || format!("loss-free, {own:.2} Mpps"),
-                        |load| format!("{load:.2} Mpps"),
-                    ),
-                    spread(mean, 1e3, 1),
-                    p99.map_or_else(String::new, |row| spread(row, 1e3, 0)),
-                ]);
+        let mut chart =
+            Chart::new("figure-10", "Mean latency by load, four nodes on one core", axes.0, axes.1);
+        let mut names: Vec<&str> = Vec::new();
+        for row in self.of_clusters(Metric::LatencyMean) {
+            if !names.contains(&row.subject.structure.as_str()) {
+                names.push(&row.subject.structure);
             }
         }
-        (chart, sheet)
+        let marks = [Mark::Dotted, Mark::Dashes];
+        for (colour, name) in names.into_iter().enumerate() {
+            let of_name = |row: &&Row| row.subject.structure == name;
+            let mut points: Vec<Point> = self
+                .of_clusters(Metric::LatencyMean)
+                .filter(of_name)
+                .filter_map(|row| {
+                    let x = self.beside(row, Metric::PacketRate)?.median / 1e6;
+                    Some(Point { x, y: row.median / 1e3, spread: Some((row.min / 1e3, row.max / 1e3)) })
+                })
+                .collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            chart.series.push(Series::new(name, marks[colour % marks.len()], colour, points));
+        }
+        chart
+    }
+
+    /// Latencies by load, and what was lost.
+    fn latencies(&self) -> Sheet {
+        let columns = [
+            ("mean, µs", Metric::LatencyMean, 1e3, 1),
+            ("median, µs", Metric::LatencyP50, 1e3, 1),
+            ("99th percentile, µs", Metric::LatencyP99, 1e3, 0),
+            ("most, µs", Metric::LatencyMax, 1e3, 0),
+            ("lost, %", Metric::PacketLoss, 0.01, 3),
+        ];
+        let mut sheet = Sheet::new("figure-10", &["approach", "load", "Mpps"]);
+        sheet.heads.extend(columns.map(|(head, ..)| head.to_owned()));
+        sheet.heads.push("trials".to_owned());
+        for row in self.of_clusters(Metric::LatencyMean) {
+            let rate = self.beside(row, Metric::PacketRate).map_or(0.0, |row| row.median / 1e6);
+            let load = row.subject.variant.as_deref().unwrap_or_default();
+            let load = load.strip_prefix("at ").unwrap_or(load);
+            let load = if load.ends_with("Mpps") { "the same for all" } else { load };
+            let mut cells = vec![
+                label(&row.subject.structure, row.subject.value_bits),
+                load.to_owned(),
+                format!("{rate:.2}"),
+            ];
+            cells.extend(columns.map(|(_, metric, unit, digits)| {
+                self.beside(row, metric).map_or_else(String::new, |row| spread(row, unit, digits))
+            }));
+            cells.push(row.runs.to_string());
+            sheet.rows.push(cells);
+        }
+        sheet
     }
 }
 
-/// The load a latency was measured at, in millions of packets a second; `None` at the loss-free rate.
-fn load(row: &Row) -> Option<f64> {
-    let variant = row.subject.variant.as_deref()?;
-    variant.strip_prefix("at ")?.strip_suffix(" Mpps")?.parse().ok()
+/// The name of tables, with the bits of a compact GPT's values.
+fn label(name: &str, value_bits: Option<u8>) -> String {
+    value_bits.map_or_else(|| name.to_owned(), |bits| format!("{name}, {bits}-bit values"))
 }
 
 /// A figure in some unit, with the least and the most.
@@ -214,32 +258,72 @@ mod tests {
         Row::new(subject, metric, Summary::of(figures))
     }
 
+    fn of_cluster(structure: &str, variant: &str, metric: Metric, figures: &[f64]) -> Row {
+        let mut row = row(structure, variant, metric, figures);
+        row.subject.nodes = Some(4);
+        row
+    }
+
     #[test]
-    fn rows_find_their_places() {
-        let rows = Rows(vec![
+    fn rows_of_a_node_find_their_places() {
+        let mut efd = row("efd rte_hash", "ingress", Metric::WorkTime, &[20.0]);
+        efd.subject.value_bits = Some(8);
+        let mut rows = Rows(vec![
             row("scalebricks cuckoo", "ingress", Metric::WorkTime, &[14.0, 15.0, 16.0]),
             row("scalebricks cuckoo", "ingress, mbufs", Metric::WorkTime, &[13.0]),
             row("scalebricks cuckoo", "core split", Metric::PacketRate, &[20e6, 30e6, 40e6]),
+            row("scalebricks cuckoo", "run to completion", Metric::PacketRate, &[10e6]),
             row("scalebricks cuckoo", "core split, over full duplication", Metric::Ratio, &[1.4]),
-            row("vlb", "loss-free", Metric::PacketRate, &[5e6]),
-            row("vlb", "at 1.25 Mpps", Metric::LatencyMean, &[14_000.0]),
-            row("vlb", "at 1.25 Mpps", Metric::LatencyP99, &[90_000.0]),
-            row("vlb", "at its loss-free rate", Metric::LatencyMean, &[2e6]),
+            row("plain forwarding", "core split", Metric::PacketRate, &[90e6]),
+            efd,
         ]);
         let stages = rows.stages();
-        assert_eq!(stages.rows[0], ["1 M", "scalebricks cuckoo", "15 (14–16)", "", "", "", ""]);
-        assert_eq!(stages.rows[1][1..3], ["scalebricks cuckoo, mbufs", "13 (13–13)"]);
+        assert_eq!(stages.rows[0][1..3], ["efd rte_hash, 8-bit values", "20 (20–20)"]);
+        assert_eq!(stages.rows[1], ["1 M", "scalebricks cuckoo", "15 (14–16)", "", "", "", ""]);
+        assert_eq!(stages.rows[2][1..3], ["scalebricks cuckoo, mbufs", "13 (13–13)"]);
         let chart = rows.rates("figure-8", "", "");
+        assert_eq!(chart.title, "Packets a second of one node with two cores");
         assert_eq!(chart.series.len(), 1);
         assert_eq!(chart.series[0].points[0], Point { x: 1e6, y: 30.0, spread: Some((20.0, 40.0)) });
         assert!(rows.rates("figure-9", "", ", half the cache").series.is_empty());
         let table = rows.rate_table("figure-8", "");
-        let wanted = ["1 M", "scalebricks cuckoo", "30.0 (20.0–40.0)", "", "1.40 (1.40–1.40)", "", ""];
-        assert_eq!(table.rows, [wanted.map(str::to_owned).to_vec()]);
-        let (chart, sheet) = rows.latencies();
+        let wanted =
+            ["1 M", "scalebricks cuckoo", "30.0 (20.0–40.0)", "10.0 (10.0–10.0)", "1.40 (1.40–1.40)", "", ""];
+        assert_eq!(table.rows[0], wanted);
+        assert_eq!(table.rows[1][..3], ["1 M", "plain forwarding", "90.0 (90.0–90.0)"]);
+        // Where there is one core.
+        rows.0
+            .retain(|row| !row.subject.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
+        let chart = rows.rates("figure-8", "", "");
+        assert_eq!(chart.title, "Packets a second of one node with one core");
+        assert_eq!(chart.series[0].points[0], Point { x: 1e6, y: 10.0, spread: Some((10.0, 10.0)) });
+        assert_eq!(rows.rate_table("figure-8", "").rows[0][2..4], ["", "10.0 (10.0–10.0)"]);
+    }
+
+    #[test]
+    fn rows_of_clusters_find_their_places() {
+        let (own, equal) = ("at 50 % of its throughput", "at 1.25 Mpps");
+        let rows = Rows(vec![
+            of_cluster("vlb cuckoo", "throughput", Metric::PacketRate, &[4.8e6, 5e6, 5.2e6]),
+            of_cluster("vlb cuckoo", own, Metric::PacketRate, &[2.5e6]),
+            of_cluster("vlb cuckoo", own, Metric::LatencyMean, &[20_000.0]),
+            of_cluster("vlb cuckoo", equal, Metric::PacketRate, &[1.25e6]),
+            of_cluster("vlb cuckoo", equal, Metric::LatencyMean, &[14_000.0]),
+            of_cluster("vlb cuckoo", equal, Metric::LatencyP99, &[90_000.0, 91_000.0]),
+            of_cluster("vlb cuckoo", equal, Metric::PacketLoss, &[0.0, 0.001]),
+            // A row of one node with the same name.
+            row("vlb cuckoo", "ingress", Metric::PacketRate, &[7e6]),
+        ]);
+        assert_eq!(
+            rows.throughputs().rows,
+            [["vlb cuckoo", "5.00 (4.80–5.20)", "3"].map(str::to_owned).to_vec()]
+        );
+        let chart = rows.latency_chart();
         let mean: Vec<(f64, f64)> = chart.series[0].points.iter().map(|point| (point.x, point.y)).collect();
-        assert_eq!(mean, [(1.25, 14.0), (5.0, 2000.0)]);
-        assert_eq!(sheet.rows[0], ["vlb", "1.25 Mpps", "14.0 (14.0–14.0)", "90 (90–90)"]);
-        assert_eq!(sheet.rows[1][1], "loss-free, 5.00 Mpps");
+        assert_eq!(mean, [(1.25, 14.0), (2.5, 20.0)]);
+        let sheet = rows.latencies();
+        assert_eq!(sheet.rows[0][..4], ["vlb cuckoo", "50 % of its throughput", "2.50", "20.0 (20.0–20.0)"]);
+        assert_eq!(sheet.rows[1][1..3], ["the same for all", "1.25"]);
+        assert_eq!(sheet.rows[1][5..], ["90 (90–91)", "", "0.050 (0.000–0.100)", "1"]);
     }
 }

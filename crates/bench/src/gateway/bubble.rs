@@ -24,13 +24,13 @@ pub struct Bubble {
 }
 
 impl Bubble {
-    /// Half of the third cache, from the core beside the measured one.
-    pub fn of_half() -> Self {
+    /// Half of the third cache, from this core.
+    pub fn of_half(core: usize) -> Self {
         let lines = third_cache() / 2 / LINE;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            pin::to_core(1);
+            pin::to_core(core);
             let block = vec![1_u64; lines * LINE / size_of::<u64>()];
             let order = Order::of(lines as u64);
             let (mut sum, mut place) = (0_u64, 0);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn it_reads_until_it_is_dropped() {
-        let mut bubble = Bubble::of_half();
+        let mut bubble = Bubble::of_half(1);
         bubble.stop.store(true, Ordering::Relaxed);
         let read = bubble.thread.take().map(JoinHandle::join);
         assert!(read.is_some_and(|read| read.is_ok_and(|sum| sum % ROUND == 0)));

@@ -2,8 +2,9 @@
 //! as entries and more; entries lie in one array, as a table that is allocated once has them.
 //!
 //! Batches are looked up in stages with prefetching, as in every other table here, so that what is compared is the
-//! structure. A lock guards the whole; nobody writes while it is measured, and a batch takes it once.
+//! structure. A lock guards the whole while it is filled; what is measured is frozen, and has none.
 
+use super::frozen::{Frozen, Lookup};
 use scalebricks_tables::{Fib, FibError, FibValue, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,8 +12,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Keys looked up together.
-const LANES: usize = 32;
+/// Keys looked up together: as many as a node asks for.
+const LANES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -48,6 +49,11 @@ impl ChainedHash {
             len: 0,
             shift: 64 - heads.trailing_zeros(),
         }))
+    }
+
+    /// The same table, never changed again, and without the lock.
+    pub fn freeze(self) -> impl Fib {
+        Frozen(self.0.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Chains> {
@@ -91,28 +97,41 @@ impl Chains {
     }
 }
 
-impl Fib for ChainedHash {
+impl Lookup for Chains {
     fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
-        let chains = self.read();
         let values = &mut values[..keys.len()];
         let lanes = keys.keys().chunks(LANES).zip(keys.hashes().chunks(LANES)).zip(values.chunks_mut(LANES));
         for ((keys, hashes), values) in lanes {
             let (mut buckets, mut firsts) = ([0; LANES], [NONE; LANES]);
             for (bucket, &hash) in buckets.iter_mut().zip(hashes) {
-                *bucket = chains.bucket(hash);
-                prefetch_read(&chains.heads[*bucket]);
+                *bucket = self.bucket(hash);
+                prefetch_read(&self.heads[*bucket]);
             }
             for (first, &bucket) in firsts.iter_mut().zip(&buckets[..keys.len()]) {
-                *first = chains.heads[bucket];
-                if let Some(entry) = chains.entries.get(*first as usize) {
+                *first = self.heads[bucket];
+                if let Some(entry) = self.entries.get(*first as usize) {
                     prefetch_read(entry);
                 }
             }
             for (((key, &hash), &first), value) in keys.iter().zip(hashes).zip(&firsts).zip(values) {
-                let found = words(key).and_then(|key| chains.find_from(first, key, hash));
-                *value = found.map(|at| chains.entries[at].value);
+                let found = words(key).and_then(|key| self.find_from(first, key, hash));
+                *value = found.map(|at| self.entries[at].value);
             }
         }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn table_bytes(&self) -> usize {
+        self.heads.len() * size_of::<u32>() + self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+impl Fib for ChainedHash {
+    fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
+        self.read().lookup_batch(keys, values);
     }
 
     fn insert(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<(), FibError> {
@@ -170,8 +189,7 @@ impl Fib for ChainedHash {
     }
 
     fn table_bytes(&self) -> usize {
-        let chains = self.read();
-        chains.heads.len() * size_of::<u32>() + chains.entries.capacity() * size_of::<Entry>()
+        self.read().table_bytes()
     }
 }
 

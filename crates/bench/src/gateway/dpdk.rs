@@ -1,9 +1,10 @@
 //! DPDK's tables and packets.
 
+use super::frozen::{Frozen, Lookup};
 use super::tables::Readers;
 use crate::error::BenchError;
 use scalebricks_dataplane::FlowState;
-use scalebricks_dpdk::peers::{Efd, KEYS, Key, RteHash};
+use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{
     Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, Registered, Started,
 };
@@ -11,7 +12,7 @@ use scalebricks_io::PacketSource;
 use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// DPDK in this process, once it was started.
 static EAL: OnceLock<Eal> = OnceLock::new();
@@ -138,6 +139,15 @@ impl RteFib {
         let (values, held) = (vec![[0; 2]; table.places()], vec![false; table.places()]);
         Ok(Self(RwLock::new(Inner { table, values, held, len: 0 })))
     }
+
+    /// The same table, never changed again, and without the lock.
+    pub fn freeze(self) -> impl Fib {
+        Frozen(self.0.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The words of a short key.
@@ -162,25 +172,45 @@ impl Inner {
     }
 }
 
-impl Fib for RteFib {
+impl Lookup for Inner {
     fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
-        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let values = &mut values[..keys.len()];
-        let lanes = keys.keys().chunks(KEYS).zip(keys.hashes().chunks(KEYS)).zip(values.chunks_mut(KEYS));
+        let lanes = keys
+            .keys()
+            .chunks(HASH_KEYS)
+            .zip(keys.hashes().chunks(HASH_KEYS))
+            .zip(values.chunks_mut(HASH_KEYS));
         for ((keys, hashes), values) in lanes {
-            let (mut own, mut short, mut places) = ([[0; 2]; KEYS], [0; KEYS], [-1; KEYS]);
+            let (mut own, mut short, mut places) = ([[0; 2]; HASH_KEYS], [0; HASH_KEYS], [-1; HASH_KEYS]);
             for ((own, short), (key, hash)) in own.iter_mut().zip(&mut short).zip(keys.iter().zip(hashes)) {
                 (*own, *short) = (words(key), hash.get() as u32);
             }
             let count = keys.len();
-            inner.table.find(&own[..count], &mut short[..count], &mut places[..count]);
-            for value in places[..count].iter().filter_map(|&place| inner.at(place)) {
+            self.table.find(&own[..count], &mut short[..count], &mut places[..count]);
+            for value in places[..count].iter().filter_map(|&place| self.at(place)) {
                 prefetch_read(value);
             }
             for (value, &place) in values.iter_mut().zip(&places) {
-                *value = inner.at(place).copied();
+                *value = self.at(place).copied();
             }
         }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes;
+    /// and the values.
+    fn table_bytes(&self) -> usize {
+        let places = self.values.len();
+        places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<FibValue>())
+    }
+}
+
+impl Fib for RteFib {
+    fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
+        self.read().lookup_batch(keys, values);
     }
 
     fn insert(&self, key: &FlowKey, hash: KeyHash, value: FibValue) -> Result<(), FibError> {
@@ -207,14 +237,11 @@ impl Fib for RteFib {
     }
 
     fn len(&self) -> usize {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).len
+        self.read().len
     }
 
-    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes;
-    /// and the values.
     fn table_bytes(&self) -> usize {
-        let places = self.0.read().unwrap_or_else(PoisonError::into_inner).values.len();
-        places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<FibValue>())
+        self.read().table_bytes()
     }
 }
 
@@ -251,6 +278,10 @@ impl Readers for EfdGpt {
     /// What its lookups read, about: it has no call that says. As built it holds 8 value bits, which take some 16 bits.
     fn table_bytes(&self) -> usize {
         self.keys as usize * 2
+    }
+
+    fn value_bits(&self) -> Option<u8> {
+        Some(scalebricks_dpdk::peers::EFD_VALUE_BITS)
     }
 }
 

@@ -95,10 +95,10 @@ pub const MACS: OutsideMacs = OutsideMacs {
     router: MacAddr([0x02, 0x5a, 2, 0, 0, 0]),
 };
 
-/// How the measured node is made.
-pub fn node_config(size: ClusterSize, architecture: Architecture) -> NodeConfig {
+/// How a node is made, the measured one or another with the same links.
+pub fn node_config(id: NodeId, size: ClusterSize, architecture: Architecture) -> NodeConfig {
     NodeConfig {
-        id: HERE,
+        id,
         size,
         architecture,
         policy: Policy::default(),
@@ -107,6 +107,6 @@ pub fn node_config(size: ClusterSize, architecture: Architecture) -> NodeConfig 
         // As a node on real links has.
         addresses: Arc::new([IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))]),
         adjacencies: Arc::new(Adjacencies::fixed(MACS.router, &base_stations())),
-        identifications: Arc::new(Identifications::new(HERE, size, 0)),
+        identifications: Arc::new(Identifications::new(id, size, 0)),
     }
 }

@@ -4,35 +4,44 @@
 //! |---|---|
 //! | [`flows`], [`traffic`] | flows from numbers, and their packets, with the judging of what becomes of them |
 //! | [`slab`], [`ring`] | packet memory, and ports that give out and take back packets in rotation |
-//! | [`tables`], [`chained`] | the tables of a node in several makes |
+//! | [`tables`], [`chained`], [`frozen`] | the tables of a node in several makes |
 //! | [`rig`] | a node between such ports, and the loops it is measured against |
-//! | [`stages`], [`split`] | nanoseconds by stage, and what follows for nodes of one core and of two |
+//! | [`stages`] | nanoseconds by stage |
+//! | [`joined`], [`split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
+//! | [`terms`] | keys a call, bits of a value and pages of each table |
 //! | [`bubble`] | a thread that takes half of the cache |
-//! | [`latency`] | how long packets take through clusters of all architectures, by load |
+//! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters, the loss-free rates of each, and how long packets take by load |
 
 pub mod bubble;
 pub mod chained;
+pub mod cluster;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod flows;
+pub mod frozen;
+pub mod joined;
 pub mod latency;
+pub mod rates;
+pub mod rfc2544;
 pub mod rig;
 pub mod ring;
 pub mod slab;
 pub mod split;
 pub mod stages;
 pub mod tables;
+pub mod terms;
 pub mod traffic;
 
 use crate::error::BenchError;
 use crate::session::Session;
 use crate::{figures, pin};
+use joined::Home;
 use ring::{ROTATION, Ring};
 use scalebricks_types::ClusterSize;
 use slab::{Slab, SlabPacket};
 #[cfg(feature = "dpdk")]
-use stages::{BOTH, BOTH_UP};
-use stages::{EXTERNAL, HANDLING, INGRESS, Plan, ROLES};
+use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
+use stages::{EXTERNAL, MEASURED, Plan};
 use tables::{Exact, Spread, TableMaker, Tables};
 
 /// Bytes a flow of all tables there are at once, both keys counted, and of making them.
@@ -56,40 +65,46 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
     let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let home = Home::new(Slab::new(ROTATION).packets);
     let first = session.rows().len();
+    if pin::cores() < 2 {
+        session.console().note("gateway: core split left out, there is one core");
+    }
+    let mut huge = None;
     for &flows in flows {
         if session.fits(flows, FLOW_BYTES)? {
-            one(session, flows, size, &ring)?;
+            huge = one(session, flows, size, &ring, &home)?.max(huge);
         }
     }
     latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
+    terms::tell(session, huge);
     figures::gateway::show(session, first);
     Ok(())
 }
 
-/// One number of flows.
+/// One number of flows. Returns the bytes on transparent huge pages while its tables were there.
 fn one(
     session: &mut Session<'_>,
     flows: u64,
     size: ClusterSize,
     ring: &Ring<SlabPacket>,
-) -> Result<(), BenchError> {
+    home: &Home<SlabPacket>,
+) -> Result<Option<u64>, BenchError> {
     let busy = session.busy("making tables");
     let tables = all_tables(flows, size)?;
     drop(busy);
-    let plan = |roles, suffix| Plan { flows, size, ring, tables: &tables, roles, suffix };
-    let found = stages::measure(session, &plan(&ROLES, ""))?;
-    split::tell(session, &found, flows, "");
+    stages::measure(session, &Plan { flows, size, ring, tables: &tables, roles: &MEASURED, suffix: "" })?;
     #[cfg(feature = "dpdk")]
     with_mbufs(session, flows, size, &tables)?;
-    if pin::cores() > 1 {
-        let suffix = ", half the cache";
-        let bubble = bubble::Bubble::of_half();
-        let found = stages::measure(session, &plan(&[INGRESS, HANDLING, EXTERNAL], suffix))?;
+    let plan = rates::Plan { flows, size, tables: &tables, home, spare: 0, suffix: "" };
+    rates::measure(session, &plan)?;
+    // The thread that takes its share of the cache has a core of its own: on two cores one is left for the node.
+    for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
+        let bubble = bubble::Bubble::of_half(spare_of);
+        rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
-        split::tell(session, &found, flows, suffix);
     }
-    Ok(())
+    Ok(terms::transparent_huge_bytes())
 }
 
 /// Some of it with DPDK's packets.
@@ -108,8 +123,8 @@ fn with_mbufs(
 }
 
 /// All sets of tables that are built in.
-fn all_tables(flows: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
-    let mut maker = TableMaker::new(flows, size);
+fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
+    let mut maker = TableMaker::new(count, size, flows::HERE);
     let mut tables = Vec::new();
     for exact in Exact::built_in() {
         for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
@@ -120,4 +135,58 @@ fn all_tables(flows: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> 
         tables.push(maker.tables(Spread::Efd, Exact::RteHash)?);
     }
     Ok(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::row::Metric;
+    use scalebricks_console::{Console, Interrupt};
+    use std::collections::BTreeSet;
+
+    /// The figures are a quick run's and mean nothing; what is there, and that no packet was lost, does.
+    #[test]
+    fn a_run_measures_all_and_fills_every_place() {
+        let (options, console, interrupt) = (
+            Options { quick: true, runs: Some(1), ..Options::default() },
+            Console::new(true),
+            Interrupt::default(),
+        );
+        let mut session = Session::new("gateway", &options, &console, &interrupt);
+        measure(&mut session, &[1000]).unwrap();
+        let (rows, exhibits) = session.finish();
+        let split: BTreeSet<String> = rows
+            .iter()
+            .filter(|row| row.metric == Metric::PacketRate && row.median > 0.0)
+            .filter(|row| row.subject.variant.as_deref() == Some("core split"))
+            .map(|row| row.subject.structure.clone())
+            .collect();
+        let mut wanted = BTreeSet::new();
+        if pin::cores() > 1 {
+            wanted.insert("plain forwarding".to_owned());
+            for exact in Exact::built_in() {
+                wanted
+                    .extend(["full-duplication", "scalebricks"].map(|way| format!("{way} {}", exact.name())));
+            }
+            if cfg!(feature = "dpdk") {
+                wanted.insert("efd rte_hash".to_owned());
+            }
+        }
+        assert_eq!(split, wanted);
+        assert!(rows.iter().all(|row| row.median >= 0.0 && row.median.is_finite()));
+        for row in rows.iter().filter(|row| row.subject.structure.starts_with("efd")) {
+            assert_eq!(row.subject.value_bits, Some(8));
+        }
+        let names: Vec<&str> = exhibits.sheets.iter().map(|sheet| sheet.name.as_str()).collect();
+        let places =
+            ["gateway-terms", "gateway-stages", "figure-8", "figure-9", "figure-10-throughput", "figure-10"];
+        assert_eq!(names, places);
+        let page = include_str!("../../../../docs/gateway-figures.md");
+        for sheet in &exhibits.sheets {
+            assert!(page.contains(&format!("<!-- begin {} -->", sheet.name)), "no place for {}", sheet.name);
+            // Half of the cache needs a second core.
+            assert!(!sheet.rows.is_empty() || sheet.name == "figure-9" && pin::cores() < 2, "{}", sheet.name);
+        }
+    }
 }

@@ -3,11 +3,11 @@
 use super::flows::{self, HERE};
 use super::ring::{ROTATION, Ring};
 use super::slab::NoBuffers;
-use super::tables::{Spread, Tables};
+use super::tables::Tables;
 use super::traffic::{Arrival, Traffic, Way};
 use crate::error::BenchError;
 use crate::timing;
-use scalebricks_dataplane::{Architecture, Node, NodeStats};
+use scalebricks_dataplane::{Node, NodeStats};
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use scalebricks_types::ClusterSize;
 use std::sync::Arc;
@@ -24,13 +24,14 @@ pub struct Rig<P: PacketBuf> {
 impl<P: PacketBuf + 'static> Rig<P> {
     /// A node with these tables.
     pub fn new(size: ClusterSize, tables: &Tables, ring: &Ring<P>, traffic: &Arc<Traffic>) -> Self {
-        let architecture = match tables.spread {
-            Spread::FullDuplication => Architecture::FullDuplication,
-            Spread::ScaleBricks | Spread::Efd => Architecture::ScaleBricks,
-        };
-        let config = flows::node_config(size, architecture);
-        let node = Node::new(config, tables.for_node(), ring.ports(traffic), Box::new(NoBuffers));
+        let config = flows::node_config(HERE, size, tables.spread.architecture());
+        let node = Node::new(config, tables.for_worker(0), ring.ports(traffic), Box::new(NoBuffers));
         Self { name: tables.name(), node, ring: ring.clone(), traffic: Arc::clone(traffic) }
+    }
+
+    /// What its tables are called.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Sends twice the rotation through the node and judges every packet.
@@ -134,8 +135,9 @@ pub fn bare<P: PacketBuf + 'static>(
     Ok(seconds * 1e9 / passed as f64)
 }
 
+/// Swaps the Ethernet addresses of a frame.
 #[inline]
-fn swap_addresses<P: PacketBuf>(packet: &mut P) {
+pub(super) fn swap_addresses<P: PacketBuf>(packet: &mut P) {
     if let Some(addresses) = packet.data_mut().first_chunk_mut::<12>() {
         let (to, from) = addresses.split_at_mut(6);
         to.swap_with_slice(from);

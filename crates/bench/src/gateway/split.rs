@@ -1,77 +1,340 @@
-//! What the times of the roles mean for a node: the rate of packets that enter at it, as many leaving.
+//! The rate of a whole node: packets that enter at it a second, all of them leaving.
 //!
 //! Of the packets that enter at a node, the share `1/n` is handled there and the rest at the others; as many come over
-//! the fabric from them. With the paper's *core split* one core has what enters, the other what comes over the fabric,
-//! and the slower one decides. *Run to completion* has one core do both, one after the other.
+//! the fabric from them. With the paper's *core split* one core has what enters, the other what comes over the fabric;
+//! it runs on two threads, each on a core of its own. *Run to completion* has one core do both. Either is a
+//! [`Node`] of the product on each core, between the rings of [`super::joined`].
 
-use super::flows::NODES;
-use super::stages::{EXTERNAL, HANDLING, Times};
-use super::tables::{Exact, Spread};
-use crate::row::{Metric, Subject};
-use crate::session::Session;
-use crate::stats::Summary;
+use super::flows::{self, NODES};
+use super::joined::{CorePorts, Home, JoinedPort, Judge, Kinds};
+use super::ring::ROTATION;
+use super::slab::NoBuffers;
+use super::tables::Tables;
+use crate::error::BenchError;
+use crate::pin;
+use crate::timing::Clock;
+use scalebricks_dataplane::{Node, NodePorts, NodeStats};
+use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
+use scalebricks_types::ClusterSize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-/// Of the packets that enter at a node, those that come to it over the fabric.
-const FROM_FABRIC: f64 = (NODES - 1) as f64 / NODES as f64;
+/// Packets sent before the clock starts.
+const WARM_UP: u64 = 8 * ROTATION as u64;
 
-/// The rates of one node, run by run.
-struct Rates {
-    split: Vec<f64>,
-    completion: Vec<f64>,
+/// How long a core may find nothing to do before packets must have been lost.
+const STALL: Duration = Duration::from_secs(5);
+
+/// Turns without a packet between two looks at the clock.
+const IDLE_TURNS: u32 = 1 << 16;
+
+/// How many cores a node has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// One, which does everything.
+    One,
+    /// Two: what enters, and what comes over the fabric.
+    Two,
 }
 
-fn rates(found: &[Times], spread: Spread, exact: Exact) -> Option<Rates> {
-    let of = |role| {
-        let is = |times: &&Times| {
-            times.role == role && times.tables.spread == spread && times.tables.exact == exact
+impl Cores {
+    /// Both, as far as this machine has `spare` cores besides.
+    pub fn there(spare: usize) -> Vec<Self> {
+        let both = [(Self::Two, 2), (Self::One, 1)];
+        both.into_iter().filter(|(_, cores)| cores + spare <= pin::cores()).map(|(cores, _)| cores).collect()
+    }
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::One => "run to completion",
+            Self::Two => "core split",
+        }
+    }
+
+    /// Threads it takes.
+    pub const fn threads(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+}
+
+/// What turns on a core.
+trait Core: Send {
+    /// Takes packets from its ports and sends them on; how many.
+    fn turn(&mut self) -> usize;
+
+    /// Packets that left the node here, and those dropped.
+    fn left(&self) -> (u64, u64);
+}
+
+impl<P: PacketBuf + 'static> Core for Node<P> {
+    fn turn(&mut self) -> usize {
+        Self::turn(self, Duration::ZERO)
+    }
+
+    fn left(&self) -> (u64, u64) {
+        let NodeStats { base_station_out, dropped, .. } = self.stats();
+        (base_station_out, dropped.iter().map(|(_, count)| count).sum())
+    }
+}
+
+/// Plain forwarding in place of a node: every fourth packet that enters leaves here, as many as are a node's own.
+struct Plain<P: PacketBuf> {
+    ports: CorePorts<P>,
+    entered: usize,
+    left: u64,
+}
+
+impl<P: PacketBuf> Plain<P> {
+    const fn new(ports: CorePorts<P>) -> Self {
+        Self { ports, entered: 0, left: 0 }
+    }
+}
+
+impl<P: PacketBuf> Core for Plain<P> {
+    fn turn(&mut self) -> usize {
+        let (mut burst, mut others) = (Burst::new(), Burst::new());
+        let mut own = Burst::new();
+        let from_fabric = self.ports.fabric.rx_burst(&mut burst);
+        burst.iter_mut().for_each(super::rig::swap_addresses);
+        self.ports.base_station.tx_burst(&mut burst);
+        let entered = self.ports.internet.rx_burst(&mut burst);
+        for mut packet in burst.drain(..) {
+            super::rig::swap_addresses(&mut packet);
+            let which = if self.entered.is_multiple_of(NODES) { &mut own } else { &mut others };
+            which.push(packet);
+            self.entered += 1;
+        }
+        let left = from_fabric + self.ports.base_station.tx_burst(&mut own);
+        self.ports.fabric.tx_burst(&mut others);
+        self.left += left as u64;
+        from_fabric + entered
+    }
+
+    fn left(&self) -> (u64, u64) {
+        (self.left, 0)
+    }
+}
+
+/// What is measured: a node with these tables, or plain forwarding.
+#[derive(Debug, Clone, Copy)]
+pub enum What<'a> {
+    /// A node.
+    Node(&'a Tables, ClusterSize),
+    /// What generator, sink and rings cost.
+    Plain,
+}
+
+impl What<'_> {
+    /// Its name in results.
+    pub fn name(self) -> String {
+        match self {
+            Self::Node(tables, _) => tables.name(),
+            Self::Plain => "plain forwarding".to_owned(),
+        }
+    }
+
+    fn core<'c, P: PacketBuf + 'static>(self, worker: usize, ports: CorePorts<P>) -> Box<dyn Core + 'c> {
+        let Self::Node(tables, size) = self else { return Box::new(Plain::new(ports)) };
+        let port = |port: JoinedPort<P>| Box::new(port);
+        let ports = NodePorts {
+            internet: port(ports.internet),
+            base_station: port(ports.base_station),
+            fabric: port(ports.fabric),
         };
-        found.iter().find(is).map(|times| &times.packet)
+        let config = flows::node_config(flows::HERE, size, tables.spread.architecture());
+        Box::new(Node::new(config, tables.for_worker(worker), ports, Box::new(NoBuffers)))
+    }
+}
+
+/// Sends packets through a node, judges each, and measures nothing.
+///
+/// # Errors
+/// [`BenchError::Check`] for the first fault or a lost packet.
+pub fn judge<P: PacketBuf + 'static>(
+    what: What<'_>,
+    cores: Cores,
+    kinds: &Kinds,
+    home: &Home<P>,
+) -> Result<(), BenchError> {
+    let judge = Arc::new(Judge::default());
+    judge.turn(true);
+    run(what, cores, kinds, home, &judge, 0)?;
+    let problem = match judge.verdict() {
+        (_, Some(fault)) => fault.to_owned(),
+        (judged, None) if judged < WARM_UP => format!("{judged} packets were judged"),
+        _ => return Ok(()),
     };
-    let (external, internal) = (of(EXTERNAL)?, of(HANDLING)?);
-    let both = || external.iter().zip(internal);
-    Some(Rates {
-        split: both().map(|(external, internal)| 1e9 / external.max(FROM_FABRIC * internal)).collect(),
-        completion: both().map(|(external, internal)| 1e9 / (external + FROM_FABRIC * internal)).collect(),
+    Err(BenchError::check(&what.name(), problem))
+}
+
+/// Packets a second that left.
+///
+/// # Errors
+/// [`BenchError::Check`] if a packet was lost.
+pub fn rate<P: PacketBuf + 'static>(
+    what: What<'_>,
+    cores: Cores,
+    kinds: &Kinds,
+    home: &Home<P>,
+    packets: u64,
+) -> Result<f64, BenchError> {
+    let (left, seconds) = run(what, cores, kinds, home, &Arc::default(), packets)?;
+    Ok(left as f64 / seconds)
+}
+
+/// Warms up, and then has so many packets enter; how many left in how many seconds.
+fn run<P: PacketBuf + 'static>(
+    what: What<'_>,
+    cores: Cores,
+    kinds: &Kinds,
+    home: &Home<P>,
+    judge: &Arc<Judge>,
+    packets: u64,
+) -> Result<(u64, f64), BenchError> {
+    let there = home.len();
+    let (mut first, mut second) = match cores {
+        Cores::One => (what.core(0, kinds.one_core(home, judge)), None),
+        Cores::Two => {
+            let [external, internal] = kinds.two_cores(home, judge);
+            (what.core(0, external), Some(what.core(1, internal)))
+        }
+    };
+    let (stop, left_there) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, left_there) = (&stop, &left_there);
+    let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
+    let clock = if cores == Cores::One { Clock::chosen() } else { Clock::Wall };
+    let (found, dropped) = std::thread::scope(|scope| {
+        let second = second.as_mut().map(|core| scope.spawn(move || internal(&mut **core, stop, left_there)));
+        let first = scope.spawn(|| external(first.as_mut(), stop, left_there, clock, packets));
+        let (found, dropped) = first.join().map_err(panicked)?;
+        let dropped_there = second.map_or(Ok(0), |second| second.join().map_err(panicked))?;
+        Ok::<_, BenchError>((found, dropped + dropped_there))
+    })?;
+    // Only now, as neither core sends any more: with the ports that are dropped all packets come back.
+    drop((first, second));
+    let lost = there - home.len();
+    let found = found.filter(|_| dropped == 0 && lost == 0);
+    found.ok_or_else(|| {
+        let problem =
+            format!("{}: {dropped} packets dropped, {lost} lost, or none moved any more", cores.name());
+        BenchError::check(&what.name(), problem)
     })
 }
 
-/// Leaves the rates of nodes, and how `ScaleBricks` compares with full duplication by the same table: in all; by its
-/// smaller tables alone, with one core for everything; and by what the second core then adds.
-pub fn tell(session: &mut Session<'_>, found: &[Times], flows: u64, suffix: &str) {
-    for exact in Exact::built_in() {
-        let mut both = Vec::new();
-        for spread in [Spread::FullDuplication, Spread::ScaleBricks, Spread::Efd] {
-            let Some(rates) = rates(found, spread, exact) else { continue };
-            let name = format!("{} {}", spread.name(), exact.name());
-            for (variant, threads, figures) in
-                [("core split", 2, &rates.split), ("run to completion", 1, &rates.completion)]
-            {
-                let subject = Subject {
-                    variant: Some(format!("{variant}{suffix}")),
-                    threads: Some(threads),
-                    ..session.subject(&name, flows)
-                };
-                session.add(subject, Metric::PacketRate, Summary::of(figures));
-            }
-            if spread != Spread::Efd {
-                both.push(rates);
+/// The core that has what comes over the fabric: turns until it is stopped, and tells what left. Returns the packets dropped.
+fn internal(core: &mut dyn Core, stop: &AtomicBool, left: &AtomicU64) -> u64 {
+    pin::to_core(1);
+    let mut taken = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let moved = core.turn();
+        if moved == 0 {
+            std::hint::spin_loop();
+        } else {
+            // A node keeps nothing when its turn ends: what it took has left.
+            taken += moved as u64;
+            left.store(taken, Ordering::Relaxed);
+        }
+    }
+    let (left, dropped) = core.left();
+    dropped.max(taken - left.min(taken))
+}
+
+/// The core that has what enters: what left both cores in how many seconds, if packets moved to the end; and the packets dropped.
+fn external(
+    core: &mut dyn Core,
+    stop: &AtomicBool,
+    left_there: &AtomicU64,
+    clock: Clock,
+    packets: u64,
+) -> (Option<(u64, f64)>, u64) {
+    pin::to_core(0);
+    let mut found = None;
+    if entered(core, WARM_UP) {
+        let left = |core: &dyn Core| core.left().0 + left_there.load(Ordering::Relaxed);
+        let (before, start) = (left(core), clock.now());
+        if entered(core, packets) {
+            let seconds = clock.now().saturating_sub(start).as_secs_f64();
+            found = Some((left(core) - before, seconds));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    (found, core.left().1)
+}
+
+/// Turns a core until it took so many packets from its ports; `false` if none came for long.
+fn entered(core: &mut dyn Core, packets: u64) -> bool {
+    let (mut taken, mut idle, mut idle_since) = (0, 0_u32, None);
+    while taken < packets {
+        let moved = core.turn();
+        taken += moved as u64;
+        if moved > 0 {
+            (idle, idle_since) = (0, None);
+            continue;
+        }
+        std::hint::spin_loop();
+        idle = idle.wrapping_add(1);
+        if idle.is_multiple_of(IDLE_TURNS) {
+            let now = Clock::Wall.now();
+            if now.saturating_sub(*idle_since.get_or_insert(now)) > STALL {
+                return false;
             }
         }
-        let [full, ours] = &both[..] else { continue };
-        let ratio = |of: &dyn Fn(usize) -> f64| -> Vec<f64> { (0..full.split.len()).map(of).collect() };
-        let tables = ratio(&|run| ours.completion[run] / full.completion[run]);
-        let all = ratio(&|run| ours.split[run] / full.split[run]);
-        let core = ratio(&|run| all[run] / tables[run]);
-        for (variant, figures) in [
-            ("core split, over full duplication", all),
-            ("of it by smaller tables", tables),
-            ("of it by the idle core", core),
-        ] {
-            let subject = Subject {
-                variant: Some(format!("{variant}{suffix}")),
-                ..session.subject(&format!("scalebricks {}", exact.name()), flows)
-            };
-            session.add(subject, Metric::Ratio, Summary::of(&figures));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::slab::{Slab, SlabPacket};
+    use crate::gateway::stages::{EXTERNAL, HANDLING, traffic};
+    use crate::gateway::tables::{Exact, Spread, TableMaker};
+
+    const FLOWS: u64 = 1000;
+
+    fn size() -> ClusterSize {
+        ClusterSize::new(NODES).unwrap()
+    }
+
+    fn kinds(flows: u64) -> Kinds {
+        Kinds { outside: traffic(flows, EXTERNAL), fabric: traffic(flows, HANDLING) }
+    }
+
+    #[test]
+    fn every_packet_that_enters_leaves_as_it_must_on_one_core_and_on_two() {
+        let home: Home<SlabPacket> = Home::new(Slab::new(ROTATION).packets);
+        let mut maker = TableMaker::new(FLOWS, size(), flows::HERE);
+        for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
+            let tables = maker.tables(spread, Exact::Cuckoo).unwrap();
+            for cores in [Cores::One, Cores::Two] {
+                judge(What::Node(&tables, size()), cores, &kinds(FLOWS), &home).unwrap();
+                assert!(
+                    rate(What::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap() > 0.0
+                );
+                assert_eq!(home.len(), ROTATION);
+            }
+        }
+        for cores in [Cores::One, Cores::Two] {
+            assert!(rate(What::Plain, cores, &kinds(FLOWS), &home, 20_000).unwrap() > 0.0);
+        }
+    }
+
+    #[test]
+    fn packets_that_are_dropped_are_no_rate() {
+        let home: Home<SlabPacket> = Home::new(Slab::new(ROTATION).packets);
+        // Tables that lack most of the flows.
+        let tables =
+            TableMaker::new(64, size(), flows::HERE).tables(Spread::FullDuplication, Exact::Cuckoo).unwrap();
+        for cores in [Cores::One, Cores::Two] {
+            let error = rate(What::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap_err();
+            assert!(error.to_string().contains("dropped"), "{error}");
+            // Dropped packets are gone for good.
+            assert!(home.len() < ROTATION);
         }
     }
 }

@@ -1,13 +1,15 @@
 //! The tables of the measured node, of several makes.
 
 use super::chained::ChainedHash;
-use super::flows::{self, HASHER, HERE};
+use super::flows::{self, HASHER};
 use crate::error::BenchError;
-use scalebricks_dataplane::{FlowCounters, FlowState, NodeTables};
+use crate::row::Subject;
+use scalebricks_dataplane::{Architecture, FlowCounters, FlowState, NodeTables};
 use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_tables::hash_partition::HashPartition;
 use scalebricks_tables::setsep::{Params, SetSepBuilder};
 use scalebricks_tables::{Fib, FibValue, Gpt, GptReader, KeyBatch};
-use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, KeyHash, NodeHint, PartitionCount};
+use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, KeyHash, NodeHint, NodeId, PartitionCount};
 use std::sync::Arc;
 
 /// Who makes the exact table.
@@ -47,6 +49,10 @@ pub enum Spread {
     ScaleBricks,
     /// As the second, with DPDK's EFD in place of `SetSep`.
     Efd,
+    /// As the first; packets take detours.
+    Vlb,
+    /// Flows where they are pinned, and where that is at the node that the hash names.
+    HashPartition,
 }
 
 impl Spread {
@@ -56,6 +62,18 @@ impl Spread {
             Self::FullDuplication => "full-duplication",
             Self::ScaleBricks => "scalebricks",
             Self::Efd => "efd",
+            Self::Vlb => "vlb",
+            Self::HashPartition => "hash-partition",
+        }
+    }
+
+    /// The way of packets through the cluster.
+    pub const fn architecture(self) -> Architecture {
+        match self {
+            Self::FullDuplication => Architecture::FullDuplication,
+            Self::ScaleBricks | Self::Efd => Architecture::ScaleBricks,
+            Self::Vlb => Architecture::Vlb,
+            Self::HashPartition => Architecture::HashPartition,
         }
     }
 }
@@ -69,7 +87,10 @@ pub struct Tables {
     pub exact: Exact,
     fib: Arc<dyn Fib>,
     gpt: Arc<dyn Readers>,
-    counters: Arc<FlowCounters>,
+    /// Where the flows are for which the node is asked: hash partition only.
+    lookup: Option<Arc<dyn Readers>>,
+    /// One a worker, as each writes its own.
+    counters: [Arc<FlowCounters>; 2],
 }
 
 /// Gives readers of a GPT.
@@ -79,14 +100,22 @@ pub trait Readers: Send + Sync + std::fmt::Debug {
 
     /// Bytes of the table, if it is another one than the FIB.
     fn table_bytes(&self) -> usize;
+
+    /// Bits of its values, if it is compact.
+    fn value_bits(&self) -> Option<u8> {
+        None
+    }
 }
 
-/// A FIB of all flows, asked for nodes.
+/// A FIB asked for nodes. Where it is the node's own, which holds all flows, packets ask the FIB instead.
 #[derive(Debug, Clone)]
-struct Copied(Arc<dyn Fib>);
+struct Copied {
+    fib: Arc<dyn Fib>,
+    is_own: bool,
+}
 
-/// Keys asked for together.
-const LANES: usize = 32;
+/// Keys asked for together: as many as a node asks for.
+const LANES: usize = 64;
 
 impl GptReader for Copied {
     fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
@@ -94,7 +123,7 @@ impl GptReader for Copied {
         let lanes = keys.keys().chunks(LANES).zip(keys.hashes().chunks(LANES)).zip(hints.chunks_mut(LANES));
         for ((keys, hashes), hints) in lanes {
             let mut values = [None; LANES];
-            self.0.lookup_batch(KeyBatch::new(keys, hashes), &mut values);
+            self.fib.lookup_batch(KeyBatch::new(keys, hashes), &mut values);
             for (hint, value) in hints.iter_mut().zip(values) {
                 *hint = value.map_or(NodeHint::NONE, FlowState::node_of);
             }
@@ -108,13 +137,13 @@ impl Readers for Copied {
     }
 
     fn table_bytes(&self) -> usize {
-        0
+        if self.is_own { 0 } else { self.fib.table_bytes() }
     }
 }
 
-/// Any GPT of ours.
+/// Any GPT of ours, and the bits of its values.
 #[derive(Debug)]
-struct Ours(Arc<dyn Gpt>);
+struct Ours(Arc<dyn Gpt>, Option<u8>);
 
 impl Readers for Ours {
     fn reader(&self) -> Box<dyn GptReader> {
@@ -124,22 +153,34 @@ impl Readers for Ours {
     fn table_bytes(&self) -> usize {
         self.0.table_bytes()
     }
+
+    fn value_bits(&self) -> Option<u8> {
+        self.1
+    }
 }
 
 impl Tables {
-    /// What a node is given.
-    pub fn for_node(&self) -> NodeTables {
+    /// What one of a node's two workers is given.
+    pub fn for_worker(&self, worker: usize) -> NodeTables {
         NodeTables {
             gpt: self.gpt.reader(),
-            lookup: None,
+            lookup: self.lookup.as_ref().map(|lookup| lookup.reader()),
             fib: Arc::clone(&self.fib),
-            counters: Arc::clone(&self.counters),
+            counters: Arc::clone(&self.counters[worker % 2]),
         }
     }
 
-    /// Bytes of both tables; counters apart.
+    /// Bytes of all tables; counters apart.
     pub fn table_bytes(&self) -> u64 {
-        (self.fib.table_bytes() + self.gpt.table_bytes()) as u64
+        let lookup = self.lookup.as_ref().map_or(0, |lookup| lookup.table_bytes());
+        (self.fib.table_bytes() + self.gpt.table_bytes() + lookup) as u64
+    }
+
+    /// A subject with what is to be said of them: their bytes, the bits of the GPT's values, and the keys that a node asks for at
+    /// once.
+    pub fn describe(&self, subject: Subject) -> Subject {
+        let (table_bytes, value_bits) = (Some(self.table_bytes()), self.gpt.value_bits());
+        Subject { table_bytes, value_bits, batch: Some(LANES), ..subject }
     }
 
     /// Their name in results.
@@ -148,23 +189,35 @@ impl Tables {
     }
 }
 
-/// The tables for some flows, each made once.
+/// Which flows a FIB holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// All.
+    All,
+    /// Those pinned to the node.
+    Own,
+    /// Those whose place the node is asked for in a hash partition.
+    Share,
+}
+
+/// The tables of one node for some flows, each made once.
 #[derive(Debug)]
 pub struct TableMaker {
     flows: u64,
     size: ClusterSize,
-    counters: Arc<FlowCounters>,
+    node: NodeId,
+    counters: [Arc<FlowCounters>; 2],
     /// `SetSep` and EFD, once made.
     gpts: Vec<(Spread, Arc<dyn Readers>)>,
-    fibs: Vec<(Exact, bool, Arc<dyn Fib>)>,
+    fibs: Vec<(Exact, Holds, Arc<dyn Fib>)>,
 }
 
 impl TableMaker {
-    /// For so many flows, each with two keys.
-    pub fn new(flows: u64, size: ClusterSize) -> Self {
-        let own = (0..flows).filter(|&flow| flows::node_of(flow) == HERE).count();
-        let counters = Arc::new(FlowCounters::new(own));
-        Self { flows, size, counters, gpts: Vec::new(), fibs: Vec::new() }
+    /// For so many flows, each with two keys, at this node.
+    pub fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
+        let own = (0..flows).filter(|&flow| flows::node_of(flow) == node).count();
+        let counters = [(); 2].map(|()| Arc::new(FlowCounters::new(own)));
+        Self { flows, size, node, counters, gpts: Vec::new(), fibs: Vec::new() }
     }
 
     /// The tables of this kind.
@@ -172,9 +225,17 @@ impl TableMaker {
     /// # Errors
     /// [`BenchError::Structure`] if one cannot be filled.
     pub fn tables(&mut self, spread: Spread, exact: Exact) -> Result<Tables, BenchError> {
-        let fib = self.fib(exact, spread == Spread::FullDuplication)?;
+        let holds_all = spread.architecture().holds_all_flows();
+        let fib = self.fib(exact, if holds_all { Holds::All } else { Holds::Own })?;
         let gpt = self.gpt(spread, &fib)?;
-        Ok(Tables { spread, exact, fib, gpt, counters: Arc::clone(&self.counters) })
+        let lookup = match spread {
+            Spread::HashPartition => {
+                let fib = self.fib(exact, Holds::Share)?;
+                Some(Arc::new(Copied { fib, is_own: false }) as Arc<dyn Readers>)
+            }
+            _ => None,
+        };
+        Ok(Tables { spread, exact, fib, gpt, lookup, counters: self.counters.clone() })
     }
 
     /// Both keys of all flows with what the FIB holds, one after the other.
@@ -183,43 +244,64 @@ impl TableMaker {
         (0..self.flows).flat_map(move |flow| {
             let index = FlowIndex(here);
             let state = flows::state(flow, index);
-            here += u32::from(state.node == HERE);
+            here += u32::from(state.node == self.node);
             [flows::key(flow), FlowKey::teid(flows::uplink(flow))].map(|key| (key, HASHER.hash(&key), state))
         })
     }
 
-    fn fib(&mut self, exact: Exact, all: bool) -> Result<Arc<dyn Fib>, BenchError> {
-        if let Some((.., fib)) = self.fibs.iter().find(|(made, of_all, _)| (*made, *of_all) == (exact, all)) {
+    fn fib(&mut self, exact: Exact, holds: Holds) -> Result<Arc<dyn Fib>, BenchError> {
+        if let Some((.., fib)) = self.fibs.iter().find(|(made, held, _)| (*made, *held) == (exact, holds)) {
             return Ok(Arc::clone(fib));
         }
-        let is_here = |state: &FlowState| all || state.node == HERE;
-        let keys = self.entries().filter(|(.., state)| is_here(state)).count();
+        let partition = HashPartition::new(self.size);
+        let is_held = |(_, hash, state): &(FlowKey, KeyHash, FlowState)| match holds {
+            Holds::All => true,
+            Holds::Own => state.node == self.node,
+            Holds::Share => partition.node(*hash) == self.node,
+        };
+        let keys = self.entries().filter(is_held).count();
+        let filled = |fib: &dyn Fib| {
+            self.entries().filter(is_held).try_for_each(|(key, hash, state)| {
+                let value: FibValue = state.encode();
+                fib.insert(&key, hash, value).map_err(|error| BenchError::of(exact.name(), error))
+            })
+        };
         let fib: Arc<dyn Fib> = match exact {
             Exact::Cuckoo => {
-                Arc::new(PartialFib::new(FibConfig::new(HASHER).short_keys(keys).grow_when_full()))
+                let fib = PartialFib::new(FibConfig::new(HASHER).short_keys(keys).grow_when_full());
+                filled(&fib)?;
+                Arc::new(fib)
             }
-            Exact::Chained => Arc::new(ChainedHash::new(keys)),
+            Exact::Chained => {
+                let fib = ChainedHash::new(keys);
+                filled(&fib)?;
+                Arc::new(fib.freeze())
+            }
             #[cfg(feature = "dpdk")]
-            Exact::RteHash => Arc::new(super::dpdk::RteFib::new(keys)?),
+            Exact::RteHash => {
+                let fib = super::dpdk::RteFib::new(keys)?;
+                filled(&fib)?;
+                Arc::new(fib.freeze())
+            }
             #[cfg(not(feature = "dpdk"))]
             Exact::RteHash => return Err(not_built_in("rte_hash")),
         };
-        for (key, hash, state) in self.entries().filter(|(.., state)| is_here(state)) {
-            let value: FibValue = state.encode();
-            fib.insert(&key, hash, value).map_err(|error| BenchError::of(exact.name(), error))?;
-        }
-        self.fibs.push((exact, all, Arc::clone(&fib)));
+        self.fibs.push((exact, holds, Arc::clone(&fib)));
         Ok(fib)
     }
 
     fn gpt(&mut self, spread: Spread, fib: &Arc<dyn Fib>) -> Result<Arc<dyn Readers>, BenchError> {
-        if spread == Spread::FullDuplication {
-            return Ok(Arc::new(Copied(Arc::clone(fib))));
+        if spread.architecture().holds_all_flows() {
+            return Ok(Arc::new(Copied { fib: Arc::clone(fib), is_own: true }));
         }
         if let Some((_, gpt)) = self.gpts.iter().find(|(made, _)| *made == spread) {
             return Ok(Arc::clone(gpt));
         }
-        let gpt = if spread == Spread::Efd { self.efd()? } else { self.setsep()? };
+        let gpt = match spread {
+            Spread::Efd => self.efd()?,
+            Spread::HashPartition => Arc::new(Ours(Arc::new(HashPartition::new(self.size)), None)),
+            _ => self.setsep()?,
+        };
         self.gpts.push((spread, Arc::clone(&gpt)));
         Ok(gpt)
     }
@@ -233,7 +315,7 @@ impl TableMaker {
             .map_err(|error| usage(&error))?;
         let control =
             SetSepBuilder::new(params).build(&keys).map_err(|error| BenchError::of("setsep", error))?;
-        Ok(Arc::new(Ours(Arc::new(control.export()))))
+        Ok(Arc::new(Ours(Arc::new(control.export()), Some(self.size.value_bits()))))
     }
 
     #[cfg(feature = "dpdk")]

@@ -1,0 +1,112 @@
+//! Rates of whole nodes with all sets of tables, and how `ScaleBricks` compares with full duplication.
+
+use super::joined::{Home, Kinds};
+use super::slab::SlabPacket;
+use super::split::{Cores, What, judge, rate};
+use super::stages::{EXTERNAL, HANDLING, traffic};
+use super::tables::{Exact, Spread, Tables};
+use crate::error::BenchError;
+use crate::row::{Metric, Subject};
+use crate::session::Session;
+use crate::stats::Summary;
+use scalebricks_types::ClusterSize;
+
+/// What is measured together.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// Flows of the cluster.
+    pub flows: u64,
+    /// Nodes.
+    pub size: ClusterSize,
+    /// All sets of tables.
+    pub tables: &'a [Tables],
+    /// The packets.
+    pub home: &'a Home<SlabPacket>,
+    /// Cores that do something else meanwhile.
+    pub spare: usize,
+    /// What the variant of each row ends in.
+    pub suffix: &'a str,
+}
+
+/// What was found of a node, or of plain forwarding, run by run.
+struct Found<'a> {
+    what: What<'a>,
+    cores: Cores,
+    rates: Vec<f64>,
+}
+
+/// Measures nodes with all tables in turn, on as many cores as there are, and leaves a row for each.
+///
+/// # Errors
+/// [`BenchError`]; a packet that was lost or changed is one.
+pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
+    let packets = session.options().pick(1 << 18, 1 << 21);
+    let kinds = Kinds { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
+    let mut found = Vec::new();
+    for cores in Cores::there(plan.spare) {
+        let nodes = plan.tables.iter().map(|tables| What::Node(tables, plan.size));
+        for what in nodes.chain([What::Plain]) {
+            if matches!(what, What::Node(..)) {
+                judge(what, cores, &kinds, plan.home)?;
+            }
+            found.push(Found { what, cores, rates: Vec::new() });
+        }
+    }
+    let runs = session.options().runs();
+    let bar = session.progress(runs * found.len());
+    for _ in 0..runs {
+        for found in &mut found {
+            session.check()?;
+            found.rates.push(rate(found.what, found.cores, &kinds, plan.home, packets)?);
+            bar.add(1);
+        }
+    }
+    bar.finish();
+    for found in &found {
+        let subject = Subject {
+            variant: Some(format!("{}{}", found.cores.name(), plan.suffix)),
+            threads: Some(found.cores.threads()),
+            ..session.subject(&found.what.name(), plan.flows)
+        };
+        let subject = match found.what {
+            What::Node(tables, _) => tables.describe(subject),
+            What::Plain => subject,
+        };
+        session.add(subject, Metric::PacketRate, Summary::of(&found.rates));
+    }
+    for exact in Exact::built_in() {
+        compare(session, &found, exact, plan);
+    }
+    Ok(())
+}
+
+/// How `ScaleBricks` compares with full duplication by the same exact table: in all; by its smaller tables alone, with one
+/// core for everything; and by what the second core then adds.
+fn compare(session: &mut Session<'_>, found: &[Found<'_>], exact: Exact, plan: &Plan<'_>) {
+    let rates = |spread: Spread, cores: Cores| {
+        let is = |found: &&Found<'_>| match found.what {
+            What::Node(tables, _) => tables.spread == spread && tables.exact == exact && found.cores == cores,
+            What::Plain => false,
+        };
+        found.iter().find(is).map(|found| &found.rates[..])
+    };
+    let gain = |cores| {
+        let (ours, full) = (rates(Spread::ScaleBricks, cores)?, rates(Spread::FullDuplication, cores)?);
+        Some(ours.iter().zip(full).map(|(ours, full)| ours / full).collect::<Vec<f64>>())
+    };
+    let (all, tables) = (gain(Cores::Two), gain(Cores::One));
+    let core = all.iter().flatten().zip(tables.iter().flatten()).map(|(all, tables)| all / tables);
+    let core: Vec<f64> = core.collect();
+    for (variant, figures) in [
+        ("core split, over full duplication", all),
+        ("of it by smaller tables", tables),
+        ("of it by the idle core", (!core.is_empty()).then_some(core)),
+    ] {
+        let Some(figures) = figures else { continue };
+        let subject = Subject {
+            variant: Some(format!("{variant}{}", plan.suffix)),
+            ..session.subject(&format!("scalebricks {}", exact.name()), plan.flows)
+        };
+        session.add(subject, Metric::Ratio, Summary::of(&figures));
+    }
+}
