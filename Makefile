@@ -4,10 +4,11 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab outages lab-down test check bench figures figures-gateway figures-concise fuzz sim soak miri clean
+.PHONY: help demo lab outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise \
+	demo-page pages fuzz sim soak miri clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a four-node cluster beside the three architectures it replaces (ARGS="--help" for more)
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo $(ARGS)
@@ -15,8 +16,8 @@ demo: ## a four-node cluster beside the three architectures it replaces (ARGS="-
 lab: ## a cluster over real interfaces on this machine, checked from all sides; needs root (ARGS="--arch all", ARGS=--help)
 	@scripts/lab.sh run $(ARGS)
 
-outages: ## what breaks in the lab under load, and who feels it: docs/outages.md and docs/outages.json; needs root (ARGS=NAME,...)
-	@scripts/lab.sh outages --json docs/outages.json --page docs/outages.md $(ARGS)
+outages: ## what breaks in the lab under load, and who feels it: docs/outages.md; needs root
+	@scripts/lab.sh outages --page $(ARGS)
 
 lab-down: ## remove whatever a lab left
 	@scripts/lab.sh down $(ARGS)
@@ -30,18 +31,29 @@ test: ## will this pass? everything public CI runs
 bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup --keys 16M", ARGS=--help)
 	@scripts/bench.sh $(ARGS)
 
-figures: ## the paper's figures and tables: docs/figures.md and docs/figures (ARGS=--quick)
-	@scripts/bench.sh setsep-figures capacity --json out/figures.json --svg docs/figures --page docs/figures.md $(ARGS)
+tables: ## build, lookup, update, reshape, the exact table: docs/measured.md and the README's table (ARGS="--runs 7")
+	@scripts/bench.sh setsep-build setsep-lookup setsep-update othello-update fib --batch 1,32,64,1024,65536 --page tables $(ARGS)
 
-choosing: ## SetSep, Othello or a full copy: docs/choosing.md, measured anew (ARGS=--quick)
-	@scripts/bench.sh choice --json out/choosing.json --svg docs/figures --page docs/choosing.md $(ARGS)
+control-figures: ## the control plane: docs/measured.md
+	@scripts/bench.sh control --page control $(ARGS)
 
-figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; needs DPDK (ARGS="--keys 1M")
-	@scripts/bench.sh --dpdk gateway --keys 1K,32K,1M,8M --json out/figures-gateway.json --svg docs/figures \
-		--page docs/gateway-figures.md $(ARGS)
+figures: ## the paper's figures and tables: docs/figures.md
+	@scripts/bench.sh setsep-figures capacity --page figures $(ARGS)
 
-figures-concise: ## the Concise paper's tables and figures: docs/concise-figures.md (ARGS="--quick", ARGS="--capture FILE")
-	@scripts/bench.sh concise --json out/figures-concise.json --svg docs/figures --page docs/concise-figures.md $(ARGS)
+choosing: ## SetSep, Othello or a full copy: docs/choosing.md
+	@scripts/bench.sh choice --page choosing $(ARGS)
+
+figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; needs DPDK
+	@scripts/bench.sh --dpdk gateway --keys 1K,32K,1M,8M --page gateway-figures $(ARGS)
+
+figures-concise: ## the Concise paper's tables and figures: docs/concise-figures.md (ARGS="--capture FILE")
+	@scripts/bench.sh concise --page concise-figures $(ARGS)
+
+demo-page: ## the demonstration's output and picture in the README
+	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)
+
+pages: ## all pages and pictures from docs/data, nothing measured (ARGS=--check)
+	@$(CARGO) run --quiet --locked -p scalebricks --bin scalebricks -- bench pages $(ARGS)
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

@@ -6,8 +6,8 @@ use crate::figures::concise::Part;
 use crate::options::Options;
 use crate::pages::MEASURED;
 use crate::timing::Clock;
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
 use scalebricks_console::quantity::{self, QuantityError};
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
@@ -98,10 +98,38 @@ Examples:
       Nodes in one process over a log on that disk.
   scalebricks bench control --quick --nats nats://127.0.0.1:4222
       The same over three NATS servers.
+  scalebricks bench choice --page choosing
+      For docs/choosing.md: kept in docs/data, and shown in the page beside other processors.
+  scalebricks bench pages --check
+      Whether all pages are what the data in docs/data make of them.
 
 Exit status:
   0 measured, all answers right    1 a wrong answer, or the run failed
   2 wrong usage                    130 interrupted";
+
+/// Benchmarks to run, or pages to write from what they found.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct BenchCall {
+    /// What is done in place of measuring.
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+
+    /// What is measured.
+    #[command(flatten)]
+    pub args: BenchArgs,
+}
+
+/// What is done with what was measured.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Write README.md, the pages of docs and their pictures anew from docs/data, without measuring
+    Pages {
+        /// Write nothing: say what differs from what the data make, and which data no page may show
+        #[arg(long)]
+        check: bool,
+    },
+}
 
 /// What a benchmark can be asked for.
 #[derive(Debug, Args)]

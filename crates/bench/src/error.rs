@@ -1,5 +1,6 @@
 //! Why a benchmark gave no result.
 
+use crate::pages::PagesError;
 use scalebricks_console::quantity::bytes;
 use scalebricks_console::{Interrupted, OutputError, status};
 
@@ -73,8 +74,8 @@ pub enum BenchError {
     #[error(transparent)]
     Output(#[from] OutputError),
     /// Pages, and the data that they show, do not agree.
-    #[error("{}", .0.join("\n"))]
-    Pages(Vec<String>),
+    #[error(transparent)]
+    Pages(#[from] PagesError),
     /// A benchmark brought from outside this crate failed in its own way.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
@@ -100,7 +101,7 @@ impl BenchError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Interrupted(_) => status::INTERRUPTED,
-            Self::Usage(_) | Self::Memory { .. } => status::USAGE,
+            Self::Usage(_) | Self::Memory { .. } | Self::Pages(PagesError::Refused(_)) => status::USAGE,
             _ => status::FAILURE,
         }
     }

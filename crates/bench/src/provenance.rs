@@ -1,6 +1,6 @@
 //! Where figures come from: which commit measured, whether it may measure for a page, and by which command.
 
-use crate::error::BenchError;
+use crate::pages::PagesError;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,14 +60,14 @@ fn git(directory: &Path, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> 
 /// from others, in haste.
 ///
 /// # Errors
-/// [`BenchError::Usage`] says what to do.
-pub fn ensure_reproducible(runs: usize, is_quick: bool) -> Result<(), BenchError> {
-    refusal(&commit(), runs, is_quick).map_or(Ok(()), |problem| Err(BenchError::Usage(problem)))?;
-    let program = std::env::current_exe().map_err(|error| BenchError::Usage(error.to_string()))?;
-    let changed = changed_since_built(&program).map_err(BenchError::Usage)?;
+/// [`PagesError::Refused`] says what to do.
+pub fn ensure_reproducible(runs: usize, is_quick: bool) -> Result<(), PagesError> {
+    refusal(&commit(), runs, is_quick).map_or(Ok(()), |problem| Err(PagesError::Refused(problem)))?;
+    let program = std::env::current_exe().map_err(PagesError::Read)?;
+    let changed = changed_since_built(&program).map_err(PagesError::Refused)?;
     changed.map_or(Ok(()), |source| {
         let source = source.display();
-        Err(BenchError::Usage(format!("{source} is newer than this program: build it anew, as make does")))
+        Err(PagesError::Refused(format!("{source} is newer than this program: build it anew, as make does")))
     })
 }
 

@@ -5,10 +5,10 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::quantity::{bytes, short_count};
 
 /// One column: its head, and what it says of a row.
-type Column = (&'static str, fn(&Row) -> Option<String>);
+pub type Column = (&'static str, fn(&Row) -> Option<String>);
 
 /// Columns that describe what was measured; those that say nothing of any row are left out.
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 10] = [
     ("structure", |row| Some(row.subject.structure.clone())),
     ("format", |row| row.subject.format.map(str::to_owned)),
     ("variant", |row| row.subject.variant.clone()),
@@ -19,15 +19,22 @@ const COLUMNS: [Column; 11] = [
     ("nodes", |row| row.subject.nodes.map(|nodes| nodes.to_string())),
     ("callers", |row| row.subject.callers.map(|callers| callers.to_string())),
     ("load", |row| row.subject.load.map(|load| format!("{load:.2}"))),
-    ("table", |row| row.subject.table_bytes.map(bytes)),
 ];
+
+/// And what is found of it, whatever is measured.
+const BYTES: Option<Column> = Some(("table", |row| row.subject.table_bytes.map(bytes)));
+
+/// The columns that say what these rows are about.
+pub fn columns(rows: &[&Row]) -> Vec<Column> {
+    COLUMNS.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect()
+}
 
 /// The rows of one benchmark as text, without a newline at the end.
 pub fn render(bench: &str, rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    let columns: Vec<Column> =
-        COLUMNS.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
+    let mut columns = columns(&rows.iter().collect::<Vec<_>>());
+    columns.extend(BYTES.filter(|(_, of)| rows.iter().any(|row| of(row).is_some())));
     let heads = columns.iter().map(|(head, _)| *head).chain(["metric", "median", "least to most"]);
     table.set_header(heads);
     for row in rows {

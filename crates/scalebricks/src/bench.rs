@@ -3,17 +3,28 @@
 mod control;
 mod gateway;
 
+use crate::pages;
 use control::Control;
 use gateway::Gateway;
-use scalebricks_bench::{Bench, BenchArgs, BenchError, benches};
+use scalebricks_bench::args::{BenchCall, BenchCommand};
+use scalebricks_bench::{Bench, BenchError, benches};
 use scalebricks_console::{Console, Interrupt, status};
 
-/// Runs the benchmarks that were asked for; the exit status.
+/// Runs the benchmarks that were asked for, or writes pages; the exit status.
 ///
 /// # Errors
 /// [`BenchError`] of the first that fails.
-pub fn run(args: &BenchArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, BenchError> {
-    scalebricks_bench::run(args, &all(), console, interrupt)?;
+pub fn run(call: &BenchCall, console: &Console, interrupt: &Interrupt) -> Result<u8, BenchError> {
+    match call.command {
+        Some(BenchCommand::Pages { check: true }) => pages::check(console)?,
+        Some(BenchCommand::Pages { check: false }) => pages::write(console)?,
+        None => {
+            scalebricks_bench::run(&call.args, &all(), console, interrupt)?;
+            if call.args.page.is_some() {
+                pages::write(console)?;
+            }
+        }
+    }
     Ok(status::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use crate::lab::args as lab;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks::engine;
 use scalebricks::switch::args as switch;
-use scalebricks_bench::{BenchArgs, args};
+use scalebricks_bench::args::{self, BenchCall};
 use scalebricks_engine::remote::Endpoint;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub enum Command {
 
     /// Measure the tables beside other structures, every answer checked
     #[command(long_about = args::ABOUT, after_long_help = args::EXAMPLES, after_help = "See --help for examples.")]
-    Bench(Box<BenchArgs>),
+    Bench(Box<BenchCall>),
 
     /// One gateway node
     #[command(long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]

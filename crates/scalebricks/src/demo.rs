@@ -21,10 +21,12 @@ pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
 
+use crate::pages;
 use crate::report::result::Report;
 use crate::report::{svg, table};
 use args::DemoArgs;
 use replayed::ReplayedError;
+use scalebricks_bench::pages::PagesError;
 use scalebricks_console::{Console, Interrupt, OutputError, output, status};
 use scalebricks_types::IdError;
 use synthetic::SyntheticError;
@@ -52,13 +54,16 @@ pub enum DemoError {
     /// There are results, and they could not be told or kept.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The pages that show them.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
 }
 
 impl DemoError {
     /// The exit status that says so.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => status::USAGE,
+            Self::Usage(_) | Self::Pages(PagesError::Refused(_)) => status::USAGE,
             Self::Synthetic(SyntheticError::Interrupted(_))
             | Self::Replayed(ReplayedError::Interrupted(_)) => status::INTERRUPTED,
             _ => status::FAILURE,
@@ -72,6 +77,9 @@ impl DemoError {
 /// [`DemoError`] if it did not.
 pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, DemoError> {
     let config = args.config()?;
+    if args.page {
+        pages::ensure_reproducible()?;
+    }
     let threads = config.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
     pool.build_global().map_err(|source| DemoError::Threads { threads, source })?;
@@ -80,6 +88,9 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
         None => synthetic::run(&config, console, interrupt)?,
     };
     tell(args, &report, console)?;
+    if args.page {
+        pages::keep(pages::DEMO, &report, console)?;
+    }
     tell_problems(&report, console);
     Ok(if report.is_clean() { status::SUCCESS } else { status::FAILURE })
 }

@@ -44,6 +44,7 @@ pub mod traffic;
 pub mod transfers;
 
 use args::LabCommand;
+use scalebricks_bench::pages::PagesError;
 use scalebricks_console::{Console, Interrupt, Interrupted, OutputError, status};
 use std::io;
 use std::path::PathBuf;
@@ -151,6 +152,9 @@ pub enum LabError {
     /// Standard output, or a file of results.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The pages that show what was found.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
 }
 
 impl LabError {
@@ -162,7 +166,8 @@ impl LabError {
             | Self::Exists { .. }
             | Self::Absent { .. }
             | Self::Busy { .. }
-            | Self::Usage { .. } => status::USAGE,
+            | Self::Usage { .. }
+            | Self::Pages(PagesError::Refused(_)) => status::USAGE,
             _ => status::FAILURE,
         }
     }

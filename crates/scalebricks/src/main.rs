@@ -8,6 +8,7 @@ mod cli;
 mod demo;
 mod lab;
 mod ledger;
+mod pages;
 mod replay;
 mod report;
 
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let console = Console::new(match &command {
         Command::Demo(args) => args.quiet,
-        Command::Bench(args) => args.quiet,
+        Command::Bench(call) => call.args.quiet,
         Command::Node(node) => node.is_quiet(),
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
@@ -64,8 +65,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => {
             demo::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
-        Command::Bench(args) => {
-            bench::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
+        Command::Bench(call) => {
+            bench::run(&call, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Node(node) => match node.command() {
             NodeCommand::Check(args) => node::check(&args.node.config, !args.elsewhere, &console),

@@ -28,6 +28,9 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x6b, 0x72, 0x79),
 ];
 
+/// Letters of a series' name that fit in their usual size.
+const LETTERS: usize = 34;
+
 /// Most labelled places of an axis.
 const MOST_TICKS: usize = 12;
 
@@ -43,18 +46,22 @@ fn picture(report: &Report, chart: &Chart) -> Result<String, DrawError> {
     let all = || chart.series.iter().flat_map(|series| &series.points);
     let x = Span::of(chart.x.scale, all().map(|point| point.x), (FRAME.0, FRAME.1));
     let y = Span::of(chart.y.scale, all().map(|point| point.y), (FRAME.3, FRAME.2));
-    picture::document(HEIGHT, |area| {
+    let height = HEIGHT.max(FRAME.2 + PITCH * length(chart.series.len() + 2));
+    picture::document(height, |area| {
         area.draw_text(&chart.title, &bold(style(22, INK, HPos::Left)), (28, 32))?;
         draw_axes(area, &chart.x, &chart.y, &x, &y)?;
         for (number, series) in chart.series.iter().enumerate() {
             let points: Vec<(i32, i32)> =
                 series.points.iter().map(|point| (x.pixel(point.x), y.pixel(point.y))).collect();
-            draw(area, series, &points)?;
-            let middle = FRAME.2 + 8 + PITCH * i32::try_from(number).unwrap_or(0);
-            draw(area, series, &[(LEGEND, middle), (LEGEND + 26, middle)])?;
-            area.draw_text(&series.name, &style(13, INK, HPos::Left), (LEGEND + 36, middle))?;
+            let alike = |other: &&Series| (other.colour, other.mark) == (series.colour, series.mark);
+            let look = Look { number, again: chart.series[..number].iter().filter(alike).count() };
+            draw(area, series, look, &points)?;
+            let middle = FRAME.2 + 8 + PITCH * length(number);
+            draw(area, series, look, &[(LEGEND, middle), (LEGEND + 30, middle)])?;
+            let size = if series.name.chars().count() > LETTERS { 11 } else { 13 };
+            area.draw_text(&series.name, &style(size, INK, HPos::Left), (LEGEND + 40, middle))?;
         }
-        draw_foot(area, report, HEIGHT)
+        draw_foot(area, report, height)
     })
 }
 
@@ -83,18 +90,48 @@ fn draw_axes(area: &Area<'_>, across: &Axis, up: &Axis, x: &Span, y: &Span) -> R
     Ok(())
 }
 
-fn draw(area: &Area<'_>, series: &Series, points: &[(i32, i32)]) -> Result<(), DrawError> {
+/// A number of series, of which there are dozens at most.
+fn length(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(0)
+}
+
+/// What tells a series from others of its colour.
+#[derive(Clone, Copy)]
+struct Look {
+    /// Its number in the chart, which chooses the shape of its points.
+    number: usize,
+    /// How many of its colour and mark are before it, which chooses how a line is broken.
+    again: usize,
+}
+
+fn draw(area: &Area<'_>, series: &Series, look: Look, points: &[(i32, i32)]) -> Result<(), DrawError> {
     let colour = COLOURS[series.colour % COLOURS.len()];
     let pen = colour.stroke_width(2);
-    match series.mark {
-        Mark::Line | Mark::Dotted => area.draw(&PathElement::new(points.to_vec(), pen))?,
-        Mark::Dashes => area.draw(&DashedPathElement::new(points.iter().copied(), 7, 5, pen))?,
-        Mark::Dots => {}
+    let (dash, gap) = [(8, 5), (2, 4), (14, 4), (5, 9)][look.again % 4];
+    match (series.mark, look.again) {
+        (Mark::Dots, _) => {}
+        (Mark::Line | Mark::Dotted, 0) => area.draw(&PathElement::new(points.to_vec(), pen))?,
+        _ => area.draw(&DashedPathElement::new(points.iter().copied(), dash, gap, pen))?,
     }
     if matches!(series.mark, Mark::Dots | Mark::Dotted) {
         for &point in points {
-            area.draw(&Circle::new(point, 4, colour.filled()))?;
+            draw_point(area, point, look.number, colour)?;
         }
+    }
+    Ok(())
+}
+
+/// A disc, square, triangle, diamond or cross.
+fn draw_point(area: &Area<'_>, at: (i32, i32), shape: usize, colour: RGBColor) -> Result<(), DrawError> {
+    let corners = |corners: &[(i32, i32)]| -> Vec<(i32, i32)> {
+        corners.iter().map(|corner| (at.0 + corner.0, at.1 + corner.1)).collect()
+    };
+    match shape % 5 {
+        0 => area.draw(&Circle::new(at, 4, colour.filled()))?,
+        1 => area.draw(&Polygon::new(corners(&[(-4, -4), (4, -4), (4, 4), (-4, 4)]), colour.filled()))?,
+        2 => area.draw(&Polygon::new(corners(&[(0, -5), (5, 4), (-5, 4)]), colour.filled()))?,
+        3 => area.draw(&Polygon::new(corners(&[(0, -6), (6, 0), (0, 6), (-6, 0)]), colour.filled()))?,
+        _ => area.draw(&Cross::new(at, 4, colour.stroke_width(2)))?,
     }
     Ok(())
 }
@@ -210,5 +247,31 @@ mod tests {
         let document = &pictures[0].1;
         assert!(document.starts_with("<svg") && document.trim_end().ends_with("</svg>"));
         assert!(document.contains("A &lt; B") && document.contains("Dashes") && document.contains("100"));
+    }
+
+    #[test]
+    fn series_of_one_colour_can_be_told_apart() {
+        let mut chart = Chart::new("c", "C", ("x", Scale::Linear), ("y", Scale::Linear));
+        for name in ["a", "b"] {
+            chart.series.push(Series::new(
+                name,
+                Mark::Dotted,
+                0,
+                vec![Point::exact(1, 1.0), Point::exact(2, 2.0)],
+            ));
+        }
+        let pictures = render(&crate::report::tests::sample("c"), &[chart]).unwrap();
+        // Discs of the first, squares of the second: two points each, and two in the legend.
+        assert_eq!(pictures[0].1.matches("<circle").count(), 4);
+        assert_eq!(pictures[0].1.matches("<polygon").count(), 4);
+    }
+
+    #[test]
+    fn a_legend_of_many_series_has_room() {
+        let mut chart = Chart::new("c", "C", ("x", Scale::Linear), ("y", Scale::Linear));
+        chart.series =
+            (0..30).map(|n| Series::new(n.to_string(), Mark::Line, n, vec![Point::exact(1, 1.0)])).collect();
+        let pictures = render(&crate::report::tests::sample("c"), &[chart]).unwrap();
+        assert!(pictures[0].1.contains(r#"height="896""#), "{}", &pictures[0].1[..120]);
     }
 }

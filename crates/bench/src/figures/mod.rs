@@ -10,6 +10,7 @@
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
 //! | [`gateway`] | Figures 8 to 10, from rows of the benchmark of that name |
 //! | [`concise`] | the figures and tables of the Concise paper |
+//! | [`tables`] | rows of other benchmarks as tables of `docs/measured.md` and `README.md` |
 //! | [`exhibit`], [`chart`] | series, tables and sentences, and charts as pictures |
 
 pub mod batches;
@@ -25,4 +26,5 @@ pub mod group_load;
 pub mod loads;
 pub mod paper;
 pub mod search;
+pub mod tables;
 pub mod theory;

@@ -15,10 +15,14 @@ pub mod site;
 pub(crate) mod tests;
 
 use crate::figures::exhibit::Exhibits;
+use crate::figures::tables;
 use crate::provenance::{self, LEAST_RUNS};
 use crate::report::Report;
 use scalebricks_console::machine::Processor;
-use std::path::PathBuf;
+use scalebricks_console::{Console, OutputError};
+use site::Site;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Processors that pages tell of even if nothing was measured on them: name and file name.
 const EXPECTED: [(&str, &str); 2] = [("Zen 4", "amd-zen4"), ("Zen 5", "amd-zen5")];
@@ -36,12 +40,12 @@ pub struct Kind {
 
 /// The kinds that benchmarks measure.
 pub const MEASURED: [Kind; 6] = [
-    Kind { name: "tables", command: "make tables", read: Report::evidence },
+    Kind { name: "tables", command: "make tables", read: tables::evidence },
     Kind { name: "choosing", command: "make choosing", read: Report::evidence },
     Kind { name: "figures", command: "make figures", read: Report::evidence },
     Kind { name: "concise-figures", command: "make figures-concise", read: Report::evidence },
     Kind { name: "gateway-figures", command: "make figures-gateway", read: Report::evidence },
-    Kind { name: "control", command: "make control-figures", read: Report::evidence },
+    Kind { name: "control", command: "make control-figures", read: tables::evidence },
 ];
 
 /// A picture.
@@ -62,6 +66,46 @@ pub struct Text {
     pub name: String,
     /// The lines.
     pub lines: String,
+}
+
+/// Why pages are not as they should be.
+#[derive(Debug, thiserror::Error)]
+pub enum PagesError {
+    /// What is measured in this way is not for a page.
+    #[error("{0}")]
+    Refused(String),
+    /// Pages, and the data that they show, do not agree.
+    #[error("{}", .0.join("\n"))]
+    Problems(Vec<String>),
+    /// The pages or the program.
+    #[error("cannot read the pages: {0}; run it in the root of a checkout")]
+    Read(#[source] io::Error),
+    /// They could not be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Writes all pages below `root` anew, from data alone.
+///
+/// # Errors
+/// [`PagesError`]; nothing is written if data are wrong.
+pub fn write(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), PagesError> {
+    let site = Site::of(root, kinds).map_err(PagesError::Read)?;
+    told(site.write(console)?)
+}
+
+/// Compares all pages below `root` with what the data make, and writes nothing.
+///
+/// # Errors
+/// [`PagesError`] with everything that is wrong.
+pub fn check(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), PagesError> {
+    let site = Site::of(root, kinds).map_err(PagesError::Read)?;
+    site.notes().iter().for_each(|note| console.note(note));
+    told(site.check().map_err(PagesError::Read)?)
+}
+
+fn told(problems: Vec<String>) -> Result<(), PagesError> {
+    if problems.is_empty() { Ok(()) } else { Err(PagesError::Problems(problems)) }
 }
 
 /// What a file of data shows.

@@ -114,6 +114,11 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE", default_value = "out/demo.svg")]
     pub svg: PathBuf,
 
+    /// Keep the results in docs/data, and write the pages that show them anew. Refused with changed sources; a page shows
+    /// no run with fewer flows or packets than by default
+    #[arg(long, conflicts_with = "pcap")]
+    pub page: bool,
+
     /// Tell nothing but the result and errors
     #[arg(long, short)]
     pub quiet: bool,

@@ -4,7 +4,9 @@ use super::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
 use crate::capacity;
 use crate::replay::{self, ArchitectureRun, ReplayError, ReplayOptions, ReplayOutcome, Step};
 use crate::report::result::{ArchitectureResult, Footprint, Machine, Report, Speed};
+use scalebricks_bench::provenance;
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
+use scalebricks_console::machine;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::count;
 use scalebricks_dataplane::Architecture;
@@ -83,6 +85,9 @@ pub fn run(
         flows_per_node: outcome.flows_per_node,
         capacity_budget_bytes: CAPACITY_BUDGET_BYTES as u64,
         version: env!("CARGO_PKG_VERSION"),
+        commit: provenance::commit(),
+        date: machine::date(),
+        command: provenance::command_line(std::env::args().skip(1)),
         machine: Machine::here(),
     })
 }

@@ -8,7 +8,9 @@ use super::traffic::Traffic;
 use crate::capacity;
 use crate::report::result::{ArchitectureResult, Machine, Report};
 use rayon::prelude::*;
+use scalebricks_bench::provenance;
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
+use scalebricks_console::machine;
 use scalebricks_console::memory;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::{bytes, count, short_count};
@@ -92,6 +94,9 @@ pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Res
         flows_per_node,
         capacity_budget_bytes: CAPACITY_BUDGET_BYTES as u64,
         version: env!("CARGO_PKG_VERSION"),
+        commit: provenance::commit(),
+        date: machine::date(),
+        command: provenance::command_line(std::env::args().skip(1)),
         machine: Machine::here(),
     })
 }

@@ -35,7 +35,7 @@ Examples:
       Short runs, over packet sockets only.
   scalebricks lab run --faults
       Then takes links down and up, kills a node, throws damaged frames.
-  scalebricks lab outages --page docs/outages.md
+  scalebricks lab outages --page
       Nodes, links, workers and the log fail one after the other, under three loads; how long that is felt.
   scalebricks lab outages control-pair,node-killed
       Two of these outages.
@@ -248,9 +248,9 @@ pub struct OutagesArgs {
     #[arg(long, value_name = "FILE", default_value = "out/outages.json")]
     pub json: PathBuf,
 
-    /// A page whose tables are written anew: docs/outages.md
-    #[arg(long, value_name = "FILE")]
-    pub page: Option<PathBuf>,
+    /// Keep the results of all outages in docs/data, and write the pages that show them anew. Refused with changed sources
+    #[arg(long, conflicts_with = "names")]
+    pub page: bool,
 
     /// Where logs are kept if an outage is felt more than it may be
     #[arg(long, value_name = "DIR", default_value = "out/lab")]

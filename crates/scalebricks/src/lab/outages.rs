@@ -16,7 +16,7 @@ mod heirs;
 mod isolation;
 pub mod list;
 pub mod loads;
-mod results;
+pub mod results;
 mod scene;
 pub mod track;
 
@@ -28,6 +28,7 @@ use super::counters::{NodeCounts, Observer};
 use super::probes;
 use super::session::Lab;
 use super::tools;
+use crate::pages;
 use list::{ISOLATION, LogKind, LooksAt, Outage, Place};
 use loads::Loads;
 use results::{Cluster, Results, Row};
@@ -36,7 +37,6 @@ use scalebricks_dataplane::Architecture;
 use scalebricks_types::NodeId;
 use scene::Scene;
 use std::collections::BTreeMap;
-use std::fs;
 use std::thread;
 use std::time::Duration;
 use track::Moments;
@@ -58,6 +58,9 @@ pub fn run(args: &OutagesArgs, console: &Console, interrupt: &Interrupt) -> Resu
     let wanted = list::named(&args.names).map_err(|name| LabError::Usage {
         what: format!("there is no outage called {name}; docs/outages.md names all"),
     })?;
+    if args.page {
+        pages::ensure_reproducible()?;
+    }
     tools::ensure(args.shape.install, console, interrupt)?;
     let plan = args.shape.plan(Architecture::ScaleBricks);
     let mut plan = plan.map_err(|error| LabError::Usage { what: error.to_string() })?;
@@ -75,13 +78,8 @@ pub fn run(args: &OutagesArgs, console: &Console, interrupt: &Interrupt) -> Resu
     console.keep(&args.json, &output::json(&results)?)?;
     console.result(&results.render())?;
     done?;
-    if let Some(path) = &args.page {
-        let told = |error| LabError::File { path: path.clone(), error };
-        let page = fs::read_to_string(path).map_err(told)?;
-        let filled = results.page(&page).map_err(|name| LabError::Setup {
-            what: format!("{} has no place for the table {name}", path.display()),
-        })?;
-        console.keep(path, &filled)?;
+    if args.page {
+        pages::keep(pages::OUTAGES, &results, console)?;
     }
     Ok(if passed { status::SUCCESS } else { status::FAILURE })
 }

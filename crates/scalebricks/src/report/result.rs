@@ -1,13 +1,22 @@
 //! What a run found, as it is written to JSON and drawn.
 
+use crate::demo::stopwatch::SLICES;
 use crate::ledger::Totals;
-use scalebricks_console::machine;
+use crate::report::{svg, table};
+use scalebricks_bench::figures::exhibit::{Conclusion, Exhibits};
+use scalebricks_bench::pages::{Evidence, Picture, Text};
+use scalebricks_bench::stored::{self, Word};
+use scalebricks_console::machine::{self, Processor};
 use scalebricks_dataplane::{Architecture, Cluster, Node};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Fewest flows and packets of a run that pages show: those of `scalebricks demo` without options.
+const PAGE_FLOWS: u64 = 1_000_000;
+const PAGE_PACKETS: u64 = 5_000_000;
+
 /// A whole run: the conditions, then one result an architecture.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Nodes in each cluster.
     pub nodes: usize,
@@ -22,31 +31,44 @@ pub struct Report {
     /// `synthetic`, or the capture that was replayed.
     pub input: String,
     /// What of a downstream packet is its key.
-    pub key: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub key: Word,
     /// Flows pinned to each node.
     pub flows_per_node: Vec<u64>,
     /// Memory the flows of `capacity_flows` had to fit in, bytes a node.
     pub capacity_budget_bytes: u64,
     /// The version that measured.
-    pub version: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub version: Word,
+    /// The commit that measured, with `-dirty` behind it if sources were changed; `unknown` outside a checkout.
+    pub commit: String,
+    /// The day, in Greenwich.
+    pub date: String,
+    /// The command that measures this, without files of this machine.
+    pub command: String,
     /// Where it was measured.
     pub machine: Machine,
 }
 
 /// Where a run was measured.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor, as the system calls it.
     pub cpu: String,
+    /// The number of its family.
+    pub cpu_family: Option<u32>,
+    /// Its number in the family.
+    pub cpu_model: Option<u32>,
     /// Cores the process may use.
     pub cores: usize,
 }
 
 /// What one architecture did.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ArchitectureResult {
     /// The architecture.
-    pub name: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub name: Word,
     /// Million packets a second, all nodes together, over all timed packets.
     pub mpps: f64,
     /// Crossings of the fabric per packet that left.
@@ -66,7 +88,7 @@ pub struct ArchitectureResult {
     /// Packets that left; a fragmented one counts once, ICMP answers do not.
     pub packets_out: u64,
     /// Packets dropped, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
+    pub dropped: BTreeMap<String, u64>,
     /// Packets never seen again.
     pub lost: u64,
     /// Packets that left elsewhere, changed, twice, or were dropped for no good reason.
@@ -155,7 +177,7 @@ impl ArchitectureResult {
             capacity_flows: capacity.measured,
             packets_in: totals.packets_in,
             packets_out: totals.packets_out,
-            dropped: totals.dropped.clone(),
+            dropped: totals.dropped.iter().map(|(&reason, &packets)| (reason.to_owned(), packets)).collect(),
             lost: totals.lost,
             misdelivered: totals.misdelivered,
             fragments_made: totals.fragments_made,
@@ -180,12 +202,57 @@ impl Report {
     pub fn is_clean(&self) -> bool {
         self.architectures.iter().all(ArchitectureResult::is_clean)
     }
+
+    /// What pages show of it. Its slices are its runs: their spread stands beside every rate.
+    ///
+    /// # Errors
+    /// What is wrong with it, or with its picture.
+    pub fn evidence(self) -> Result<Evidence, String> {
+        let is_quick =
+            self.flows < PAGE_FLOWS || self.architectures.iter().any(|r| r.packets_in < PAGE_PACKETS);
+        let picture = Picture {
+            file: "demo.svg".to_owned(),
+            title: "Forwarding rate, crossings of the switch, table bytes and capacity of the architectures"
+                .to_owned(),
+            svg: svg::render(&self).map_err(|error| error.to_string())?,
+        };
+        let text = Text { name: "output".to_owned(), lines: table::wide(&self) };
+        let said = self.conclusion().map(|sentence| Conclusion { name: "said".to_owned(), sentence });
+        Ok(Evidence {
+            processor: Processor {
+                brand: self.machine.cpu,
+                family: self.machine.cpu_family,
+                model: self.machine.cpu_model,
+            },
+            commit: self.commit,
+            runs: Some(SLICES),
+            is_quick,
+            exhibits: Exhibits { conclusions: said.into_iter().collect(), ..Exhibits::default() },
+            texts: vec![text],
+            pictures: vec![picture],
+        })
+    }
+
+    /// What ScaleBricks comes to beside full duplication, if both were run.
+    fn conclusion(&self) -> Option<String> {
+        let ours = self.architectures.iter().find(|result| result.name == "scalebricks")?;
+        let theirs = self.architectures.iter().find(|result| result.name == table::BASELINE)?;
+        let memory = table::ratio(self, ours, |result| table::table_bytes(result) as f64)?;
+        let rate = table::ratio(self, ours, |result| result.mpps)?;
+        Some(format!(
+            "A packet crosses the switch {:.2} times on average with ScaleBricks and {:.2} times with a full copy of the \
+             table at every node. The tables of a node take {memory:.2} times the memory, and packets leave at {rate:.2} \
+             times the rate ({:.2} to {:.2} Mpps in ten slices of the run, beside {:.2} to {:.2}).",
+            ours.hops_mean, theirs.hops_mean, ours.mpps_min, ours.mpps_max, theirs.mpps_min, theirs.mpps_max
+        ))
+    }
 }
 
 impl Machine {
     /// This one.
     pub fn here() -> Self {
-        Self { cpu: machine::cpu(), cores: machine::cores() }
+        let Processor { brand: cpu, family: cpu_family, model: cpu_model } = Processor::here();
+        Self { cpu, cpu_family, cpu_model, cores: machine::cores() }
     }
 }
 

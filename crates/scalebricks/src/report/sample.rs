@@ -29,7 +29,7 @@ pub fn report() -> Report {
     };
     let mut full = result("full-duplication", 2.0, 0, 64 << 20, 250_000);
     full.packets_out = 995;
-    full.dropped.insert("no_buffer", 5);
+    full.dropped.insert("no_buffer".to_owned(), 5);
     Report {
         nodes: 4,
         flows: 1_000_000,
@@ -41,6 +41,9 @@ pub fn report() -> Report {
         flows_per_node: vec![250_000; 4],
         capacity_budget_bytes: 16 << 20,
         version: "0.0.0",
-        machine: Machine { cpu: "A & B".to_owned(), cores: 2 },
+        commit: "0123456789ab".to_owned(),
+        date: "2026-01-31".to_owned(),
+        command: "scalebricks demo".to_owned(),
+        machine: Machine { cpu: "A & B".to_owned(), cpu_family: Some(1), cpu_model: Some(2), cores: 2 },
     }
 }

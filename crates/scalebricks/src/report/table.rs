@@ -6,14 +6,22 @@ use scalebricks_console::quantity::{bytes, count, short_count};
 use std::collections::BTreeSet;
 
 /// The name of the architecture all others are compared with.
-const BASELINE: &str = "full-duplication";
+pub const BASELINE: &str = "full-duplication";
 
-/// The report as text, without a newline at the end.
+/// The report as text for this terminal, without a newline at the end: cells wrap where it is narrow.
 pub fn render(report: &Report) -> String {
+    arranged(report, ContentArrangement::Dynamic)
+}
+
+/// The same as wide as it is, wherever it is made.
+pub fn wide(report: &Report) -> String {
+    arranged(report, ContentArrangement::Disabled)
+}
+
+fn arranged(report: &Report, arrangement: ContentArrangement) -> String {
     let results = &report.architectures;
     let mut table = Table::new();
-    // Cells wrap where the terminal is narrow; into a file they go as wide as they are.
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(arrangement);
     table.set_header(std::iter::once(Cell::new("")).chain(results.iter().map(|r| right(r.name.to_owned()))));
     let budget = bytes(report.capacity_budget_bytes);
     ratio_row(&mut table, report, "Mpps, all nodes together", |r| r.mpps, |r| format!("{:.2}", r.mpps));
@@ -64,7 +72,7 @@ pub fn render(report: &Report) -> String {
         row(&mut table, report, "ICMP errors sent", |r| count(r.icmp_sent));
     }
     row(&mut table, report, "dropped", |r| count(r.dropped.values().sum()));
-    let reasons: BTreeSet<&str> = results.iter().flat_map(|r| r.dropped.keys().copied()).collect();
+    let reasons: BTreeSet<&str> = results.iter().flat_map(|r| r.dropped.keys().map(String::as_str)).collect();
     for reason in reasons {
         let name = format!("  {reason}");
         row(&mut table, report, &name, |r| count(r.dropped.get(reason).copied().unwrap_or(0)));

@@ -44,6 +44,9 @@ pub fn show(session: &mut Session<'_>) {
         ]);
     }
     session.tabulate(sheet);
+    for (name, sentence) in conclusions(&rows) {
+        session.conclude(name, sentence);
+    }
     for (name, title, metric, batch) in [
         ("choice-lookup", "Lookups of one core, 256 a call", Metric::LookupRate, super::candidate::BATCH),
         ("choice-update", "Changes of one core, 1,024 at a time", Metric::UpdateRate, 1024),
@@ -53,6 +56,102 @@ pub fn show(session: &mut Session<'_>) {
         chart.series = series(&rows, metric, batch);
         session.show(chart);
     }
+}
+
+/// From so many flows on the partitions and blocks of a table are filled.
+const LARGE: u64 = 1_000_000;
+
+/// What the rows say, in sentences with their numbers; none about what was not measured.
+fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
+    let batch = super::candidate::BATCH;
+    let over = |metric, batch, of: &str| ratios(rows, metric, batch, of);
+    let large = |ratios: Vec<(u64, f64)>| {
+        range(ratios.iter().filter(|(keys, _)| *keys >= LARGE).map(|(_, ratio)| *ratio))
+    };
+    let values = |structure: &str, metric, batch| {
+        let of = rows.iter().filter(|row| row.subject.structure == structure && row.metric == metric);
+        range(of.filter(|row| row.subject.batch == batch && row.subject.keys >= LARGE).map(|row| row.median))
+    };
+    let mut said = Vec::new();
+    if let (Some(othello), Some(copy)) =
+        (large(over(Metric::BitsPerKey, None, "othello")), large(over(Metric::BitsPerKey, None, "full-copy")))
+    {
+        said.push((
+            "choice-memory",
+            format!(
+                "From a million flows on SetSep takes {othello} times Othello's bits a flow, and {copy} times those of a full copy."
+            ),
+        ));
+    }
+    let by_size = |metric, batch| {
+        let ratios = over(metric, batch, "othello");
+        let mut sizes: Vec<u64> = ratios.iter().map(|(keys, _)| *keys).collect();
+        sizes.dedup();
+        let told = sizes.iter().filter_map(|size| {
+            let of = range(ratios.iter().filter(|(keys, _)| keys == size).map(|(_, ratio)| *ratio))?;
+            Some(format!("{of} times at {} flows", short_count(*size)))
+        });
+        told.collect::<Vec<_>>().join(", ")
+    };
+    let lookups = by_size(Metric::LookupRate, Some(batch));
+    if !lookups.is_empty() {
+        said.push(("choice-lookups", format!("Lookups a second, SetSep over Othello: {lookups}.")));
+    }
+    let (single, many) = (by_size(Metric::UpdateRate, Some(1)), by_size(Metric::UpdateRate, Some(1024)));
+    if !single.is_empty() {
+        let sentence =
+            format!("Changes a second, SetSep over Othello: one at a time {single}; 1,024 at a time {many}.");
+        said.push(("choice-changes", sentence));
+    }
+    let deltas = |structure| values(structure, Metric::DeltaBytes, Some(1024));
+    if let (Some(ours), Some(theirs)) = (deltas("setsep"), deltas("othello")) {
+        said.push((
+            "choice-deltas",
+            format!(
+                "From a million flows on a change sends {ours} bytes with SetSep and {theirs} with Othello."
+            ),
+        ));
+    }
+    let owner = |structure| values(structure, Metric::ControlBytes, None);
+    if let (Some(build), Some(ours), Some(theirs)) =
+        (large(over(Metric::BuildRate, None, "othello")), owner("setsep"), owner("othello"))
+    {
+        said.push((
+            "choice-building",
+            format!(
+                "From a million flows on SetSep builds {build} times as fast as Othello; its owner holds {ours} bytes a flow, \
+                 Othello's {theirs}."
+            ),
+        ));
+    }
+    said
+}
+
+/// Flows, and a figure of SetSep over that of another for as many flows and nodes. A full copy is for any nodes.
+fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(u64, f64)> {
+    let found = |structure: &str| {
+        let structure = structure.to_owned();
+        rows.iter().filter(move |row| {
+            row.metric == metric && row.subject.batch == batch && row.subject.structure == structure
+        })
+    };
+    let ours = found("setsep").filter_map(|ours| {
+        let is_same = |row: &&Row| {
+            let nodes = row.subject.nodes;
+            row.subject.keys == ours.subject.keys && (nodes.is_none() || nodes == ours.subject.nodes)
+        };
+        found(of).find(is_same).map(|theirs| (ours.subject.keys, ours.median / theirs.median))
+    });
+    ours.collect()
+}
+
+/// The least to the most of some figures.
+fn range(figures: impl Iterator<Item = f64>) -> Option<String> {
+    let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
+    let least = figures.iter().copied().reduce(f64::min)?;
+    let most = figures.iter().copied().reduce(f64::max)?;
+    let (least, most) = (digits(least), digits(most));
+    Some(if least == most { least } else { format!("{least} to {most}") })
 }
 
 fn of<'a>(rows: &'a [Row], subject: &Subject, metric: Metric, batch: Option<usize>) -> Option<&'a Row> {
@@ -80,4 +179,49 @@ fn series(rows: &[Row], metric: Metric, batch: usize) -> Vec<Series> {
 /// A number with as many digits as it is known to.
 fn digits(number: f64) -> String {
     if number < 9.95 { format!("{number:.2}") } else { format!("{number:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Summary;
+
+    fn row(structure: &str, keys: u64, metric: Metric, batch: Option<usize>, figure: f64) -> Row {
+        let nodes = (structure != "full-copy").then_some(4);
+        let subject = Subject { structure: structure.to_owned(), keys, batch, nodes, ..Subject::default() };
+        Row::new(subject, metric, Summary::exact(figure))
+    }
+
+    #[test]
+    fn conclusions_are_made_from_rows() {
+        let bits = |structure, keys, bits| row(structure, keys, Metric::BitsPerKey, None, bits);
+        let rate = |structure, keys, rate| row(structure, keys, Metric::LookupRate, Some(256), rate);
+        let rows = [
+            bits("setsep", 1_000, 90.0),
+            bits("setsep", 1_000_000, 2.0),
+            bits("othello", 1_000_000, 2.5),
+            bits("full-copy", 1_000_000, 200.0),
+            rate("setsep", 1_000, 3e6),
+            rate("othello", 1_000, 4e6),
+            rate("setsep", 1_000_000, 3e6),
+            rate("othello", 1_000_000, 2e6),
+        ];
+        assert_eq!(super::super::candidate::BATCH, 256);
+        let said = conclusions(&rows);
+        let want = [
+            (
+                "choice-memory",
+                "From a million flows on SetSep takes 0.80 times Othello's bits a flow, and 0.01 times those of a full copy.",
+            ),
+            (
+                "choice-lookups",
+                "Lookups a second, SetSep over Othello: 0.75 times at 1 k flows, 1.50 times at 1 M flows.",
+            ),
+        ];
+        assert_eq!(said.len(), want.len(), "{said:?}");
+        for ((name, sentence), (want_name, want)) in said.iter().zip(want) {
+            assert_eq!((*name, sentence.as_str()), (want_name, want));
+        }
+        assert!(conclusions(&[]).is_empty());
+    }
 }

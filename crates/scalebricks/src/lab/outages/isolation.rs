@@ -53,13 +53,13 @@ fn one(
     thread::sleep(DEAD);
     let moments = Moments { from, at, undone: probes::now() };
     let loads = loads.finish(&lab.plan, interrupt)?;
-    let mut found = Isolation::of(architecture.name());
+    let (mut between_living, mut through_it) = (Damage::default(), Damage::default());
     for track in loads.tracks {
         let damage = track.damage(moments);
         // What was sent before tells of the machine.
         let sent = track.packets.iter().filter(|(sent, _)| *sent >= at).count() as u64;
-        let part = if track.route.meets(node) { &mut found.through_it } else { &mut found.between_living };
+        let part = if track.route.meets(node) { &mut through_it } else { &mut between_living };
         *part = part.and(Damage { sent, ..damage });
     }
-    Ok(found)
+    Ok(Isolation::of(architecture.name(), between_living, through_it))
 }

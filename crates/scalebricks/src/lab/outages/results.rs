@@ -5,24 +5,33 @@ use super::loads;
 use super::track::{Damage, Moments};
 use crate::lab::plan::{Driver, Plan};
 use scalebricks_bench::figures::exhibit::{Exhibits, Sheet};
-use scalebricks_bench::figures::page;
-use scalebricks_bench::row;
-use scalebricks_console::machine;
-use serde::Serialize;
+use scalebricks_bench::pages::{Evidence, Text};
+use scalebricks_bench::provenance;
+use scalebricks_console::machine::{self, Processor};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Drops for want of room.
 const QUEUES: [&str; 5] = ["port_full", "fabric_full", "no_buffer", "rx_missed", "tx_errors"];
 
+/// The outages of the short list.
+const SUMMARY: [&str; 4] = ["control-pair", "ran-link", "worker-stopped", "node-killed"];
+
 /// All that a run came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Results {
     /// Version of the program.
-    pub version: &'static str,
+    pub version: String,
     /// The commit of the sources.
     pub commit: String,
     /// The processor.
     pub cpu: String,
+    /// The number of its family.
+    #[serde(default)]
+    pub cpu_family: Option<u32>,
+    /// Its number in the family.
+    #[serde(default)]
+    pub cpu_model: Option<u32>,
     /// Cores, memory, kernel.
     pub machine: String,
     /// Nodes of the cluster.
@@ -30,7 +39,7 @@ pub struct Results {
     /// How nodes meet their interfaces.
     pub driver: Driver,
     /// Who keeps the log.
-    pub log: &'static str,
+    pub log: String,
     /// One for each outage.
     pub rows: Vec<Row>,
     /// One for each architecture.
@@ -57,12 +66,12 @@ pub struct Cluster {
 }
 
 /// What an outage came to.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// As the table calls it.
-    pub title: &'static str,
+    pub title: String,
     /// Whom it befell.
     pub node: u8,
     /// How long it lasted, seconds.
@@ -110,7 +119,7 @@ pub struct Row {
 }
 
 /// What flows felt.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Felt {
     /// How many.
     pub flows: u64,
@@ -125,20 +134,14 @@ pub struct Felt {
 }
 
 /// What a death came to where nobody takes the flows.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Isolation {
     /// The nodes' architecture.
-    pub architecture: &'static str,
+    pub architecture: String,
     /// Flows that enter at a living node and are handled at a living node.
-    #[serde(serialize_with = "lost")]
-    pub between_living: Damage,
+    pub between_living: Felt,
     /// Flows that enter at the dead node or are handled there.
-    #[serde(serialize_with = "lost")]
-    pub through_it: Damage,
-}
-
-fn lost<S: serde::Serializer>(damage: &Damage, serializer: S) -> Result<S::Ok, S::Error> {
-    felt(*damage).serialize(serializer)
+    pub through_it: Felt,
 }
 
 const fn felt(damage: Damage) -> Felt {
@@ -147,9 +150,10 @@ const fn felt(damage: Damage) -> Felt {
 }
 
 impl Isolation {
-    /// Of an architecture, without a flow.
-    pub fn of(architecture: &'static str) -> Self {
-        Self { architecture, between_living: Damage::default(), through_it: Damage::default() }
+    /// Of an architecture, by what flows between living nodes felt, and those that met the dead one.
+    pub fn of(architecture: &str, between_living: Damage, through_it: Damage) -> Self {
+        let architecture = architecture.to_owned();
+        Self { architecture, between_living: felt(between_living), through_it: felt(through_it) }
     }
 }
 
@@ -179,8 +183,8 @@ impl Row {
             .sum();
         let all = concerned.and(others);
         let mut row = Self {
-            name: outage.name,
-            title: outage.title,
+            name: outage.name.to_owned(),
+            title: outage.title.to_owned(),
             node: place.node.get(),
             lasted_s: moments.undone - moments.at,
             concerned: felt(concerned),
@@ -244,6 +248,11 @@ impl Row {
         self.is_as_wanted = self.passed && !is_late;
     }
 
+    /// In a line, with its title.
+    fn line(&self) -> String {
+        format!("{:<7}{}: {}", if self.passed { "ok" } else { "FAILED" }, self.title, self.summary())
+    }
+
     /// In a line.
     pub fn summary(&self) -> String {
         let verdict =
@@ -272,7 +281,7 @@ impl Row {
         };
         vec![
             format!("`{}`", self.name),
-            self.title.to_owned(),
+            self.title.clone(),
             format!("{:.0}", self.lasted_s),
             if self.concerned.flows == 0 { "-".to_owned() } else { format!("{:.2}", self.recovery_s) },
             format!("{} of {}", self.concerned.lost, self.concerned.sent),
@@ -291,14 +300,17 @@ impl Row {
 impl Results {
     /// None yet.
     pub fn new(plan: &Plan) -> Self {
+        let processor = Processor::here();
         Self {
-            version: env!("CARGO_PKG_VERSION"),
-            commit: row::commit(),
-            cpu: machine::cpu(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: provenance::commit(),
+            cpu: processor.brand,
+            cpu_family: processor.family,
+            cpu_model: processor.model,
             machine: machine::description(),
             nodes: plan.size.get(),
             driver: plan.driver,
-            log: if plan.nats.is_some() { "three NATS servers" } else { "engine process" },
+            log: if plan.nats.is_some() { "three NATS servers" } else { "engine process" }.to_owned(),
             rows: Vec::new(),
             isolation: Vec::new(),
         }
@@ -312,17 +324,24 @@ impl Results {
             && self.isolation.iter().filter(|f| !is_isolated(f)).count() == 0
     }
 
-    /// The page with its tables written anew.
-    ///
-    /// # Errors
-    /// The name of a table that has no place there.
-    pub fn page(&self, page: &str) -> Result<String, String> {
+    /// What pages show of it. Nothing is timed over several runs: an outage is as it must be, or not.
+    pub fn evidence(self) -> Evidence {
         let sheets = vec![self.run_sheet(), self.outages_sheet(), self.isolation_sheet()];
-        page::fill(page, &Exhibits { sheets, ..Exhibits::default() })
+        let lines = self.rows.iter().filter(|row| SUMMARY.contains(&row.name.as_str())).map(Row::line);
+        let lines = lines.collect::<Vec<_>>().join("\n");
+        Evidence {
+            processor: Processor { brand: self.cpu, family: self.cpu_family, model: self.cpu_model },
+            commit: self.commit,
+            runs: None,
+            is_quick: false,
+            exhibits: Exhibits { sheets, ..Exhibits::default() },
+            texts: vec![Text { name: "summary".to_owned(), lines }],
+            pictures: Vec::new(),
+        }
     }
 
     fn run_sheet(&self) -> Sheet {
-        let mut sheet = Sheet::new("run", &["", ""]);
+        let mut sheet = Sheet::new("run", &["", ""]).side_by_side(1);
         let driver = clap::ValueEnum::to_possible_value(&self.driver);
         let driver = driver.map(|value| value.get_name().to_owned()).unwrap_or_default();
         let nodes = format!("{}, {driver}", self.nodes);
@@ -331,7 +350,7 @@ impl Results {
             ("machine", &self.machine),
             ("commit", &self.commit),
             ("nodes", &nodes),
-            ("log", self.log),
+            ("log", &self.log),
         ] {
             sheet.rows.push(vec![what.to_owned(), is.to_owned()]);
         }
@@ -364,15 +383,15 @@ impl Results {
             "isolation",
             &["architecture", "lost between living nodes", "lost through the dead node"],
         );
-        let cell = |damage: &Damage| {
-            let share = damage.lost as f64 * 100.0 / damage.sent.max(1) as f64;
-            format!("{} of {} ({share:.1} %)", damage.lost, damage.sent)
+        let cell = |felt: &Felt| {
+            let share = felt.lost as f64 * 100.0 / felt.sent.max(1) as f64;
+            format!("{} of {} ({share:.1} %)", felt.lost, felt.sent)
         };
         sheet.rows = self
             .isolation
             .iter()
             .map(|found| {
-                vec![found.architecture.to_owned(), cell(&found.between_living), cell(&found.through_it)]
+                vec![found.architecture.clone(), cell(&found.between_living), cell(&found.through_it)]
             })
             .collect();
         sheet
@@ -380,13 +399,7 @@ impl Results {
 
     /// As text, without a newline at the end.
     pub fn render(&self) -> String {
-        let mut lines: Vec<String> = self
-            .rows
-            .iter()
-            .map(|row| {
-                format!("{:<7}{}: {}", if row.passed { "ok" } else { "FAILED" }, row.title, row.summary())
-            })
-            .collect();
+        let mut lines: Vec<String> = self.rows.iter().map(Row::line).collect();
         lines.extend(self.isolation.iter().map(|found| {
             format!(
                 "       {}, a node dies: lost between living nodes: {} of {}; through it: {} of {}",
@@ -472,25 +485,32 @@ mod tests {
     fn the_page_has_a_row_for_each_outage_and_each_architecture() {
         let drops = BTreeMap::from([("port_full".to_owned(), 7), ("no_lease".to_owned(), 9)]);
         let mut results = Results {
-            version: "0",
+            version: "0".to_owned(),
             commit: "c".to_owned(),
             cpu: "p".to_owned(),
+            cpu_family: None,
+            cpu_model: None,
             machine: "m".to_owned(),
             nodes: 4,
             driver: Driver::Mixed,
-            log: "l",
+            log: "l".to_owned(),
             rows: vec![row("node-killed", 1, |_| false, Cluster { drops, ..Cluster::default() })],
-            isolation: vec![Isolation::of("scalebricks"), Isolation::of("hash-partition")],
+            isolation: ["scalebricks", "hash-partition"]
+                .map(|name| Isolation::of(name, Damage::default(), Damage::default()))
+                .to_vec(),
         };
-        let place = |name: &str| format!("<!-- begin {name} -->\n<!-- end {name} -->\n");
-        let page = ["run", "outages", "isolation"].map(place).concat();
-        let filled = results.page(&page).unwrap();
+        let json = serde_json::to_string(&results).unwrap();
+        let evidence = serde_json::from_str::<Results>(&json).unwrap().evidence();
+        let tables: Vec<String> = evidence.exhibits.sheets.iter().map(Sheet::markdown).collect();
         assert!(
-            filled.contains("| `node-killed` | node killed, and started again | 6 | 0.00 | 0 of 200 |"),
-            "{filled}"
+            tables[1].contains("| `node-killed` | node killed, and started again | 6 | 0.00 | 0 of 200 |"),
+            "{tables:?}"
         );
-        assert!(filled.contains("| 2 of 2 | 7 | yes |") && filled.contains("| hash-partition |"), "{filled}");
-        assert_eq!(results.page("").unwrap_err(), "run");
+        assert!(
+            tables[1].contains("| 2 of 2 | 7 | yes |") && tables[2].contains("| hash-partition |"),
+            "{tables:?}"
+        );
+        assert!(evidence.texts[0].lines.starts_with("ok     node killed"), "{:?}", evidence.texts);
         assert!(results.passed() && results.render().contains("1 of 1 outages"));
         results.isolation[0].between_living.lost = 1;
         assert!(!results.passed(), "a death reached others");

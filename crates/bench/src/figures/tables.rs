@@ -1,0 +1,195 @@
+//! Rows as tables of `docs/measured.md` and of `README.md`: all of a benchmark, and the few that say how fast the tables are.
+
+use super::exhibit::Sheet;
+use crate::pages::Evidence;
+use crate::report::Report;
+use crate::row::{Metric, Row};
+use crate::table::{self, figure};
+use scalebricks_console::quantity::{count, short_count};
+
+/// Value bits of the headline: a node of four.
+const VALUE_BITS: u8 = 2;
+
+/// Keys a call of the headline: nodes ask for 32 or 64, whoever has many keys at once for more.
+const BATCHES: [usize; 3] = [32, 64, 1024];
+
+/// What pages show of a report whose benchmarks draw nothing themselves: a table of all rows of each, and the headline.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn evidence(json: &str) -> Result<Evidence, String> {
+    let mut evidence = Report::evidence(json)?;
+    let report: Report = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let rows = &report.rows;
+    let mut benches: Vec<&str> = rows.iter().map(|row| row.subject.bench).collect();
+    benches.dedup();
+    let of = |bench: &str| rows.iter().filter(|row| row.subject.bench == bench).collect::<Vec<_>>();
+    evidence.exhibits.sheets.extend(benches.iter().map(|bench| whole(bench, &of(bench))));
+    let headline = headline(rows);
+    if !headline.rows.is_empty() {
+        evidence.exhibits.sheets.push(headline);
+    }
+    Ok(evidence)
+}
+
+/// All rows of a benchmark: one for each subject, a column for each metric.
+fn whole(bench: &str, rows: &[&Row]) -> Sheet {
+    let columns = table::columns(rows);
+    let mut metrics: Vec<Metric> = Vec::new();
+    for row in rows {
+        if !metrics.contains(&row.metric) {
+            metrics.push(row.metric);
+        }
+    }
+    let mut sheet = Sheet::new(bench, &[]).side_by_side(columns.len());
+    sheet.heads = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+    sheet.heads.extend(metrics.iter().map(|metric| metric.name().replace('_', " ")));
+    for row in rows {
+        let about: Vec<String> = columns.iter().map(|(_, of)| of(row).unwrap_or_default()).collect();
+        let known = sheet.rows.iter().position(|known| known[..about.len()] == about[..]);
+        let place = known.unwrap_or_else(|| {
+            let empty = std::iter::repeat_n(String::new(), metrics.len());
+            sheet.rows.push(about.iter().cloned().chain(empty).collect());
+            sheet.rows.len() - 1
+        });
+        if let Some(metric) = metrics.iter().position(|metric| *metric == row.metric) {
+            sheet.rows[place][about.len() + metric] = told(row);
+        }
+    }
+    sheet
+}
+
+/// The median, with the least and the most of several runs.
+fn told(row: &Row) -> String {
+    let median = figure(row, row.median);
+    if row.runs < 2 {
+        return median;
+    }
+    format!("{median} ({} to {})", figure(row, row.min), figure(row, row.max))
+}
+
+/// How fast SetSep is, in its default format, and the static structure next to it.
+fn headline(rows: &[Row]) -> Sheet {
+    let mut sheet = Sheet::new("headline", &["", "SetSep", "ptr_hash with a packed array"]).side_by_side(1);
+    let ours = |row: &&Row| row.subject.structure == "setsep" && row.subject.format == Some("linear");
+    let theirs = |row: &&Row| row.subject.structure == "ptr_hash";
+    let mut sizes: Vec<u64> = Vec::new();
+    for row in rows.iter().filter(|row| row.subject.bench == "setsep-lookup") {
+        if !sizes.contains(&row.subject.keys) {
+            sizes.push(row.subject.keys);
+        }
+    }
+    // The best of what is asked in several ways.
+    let best = |bench: &str, metric, keys, batch: Option<usize>, is: &dyn Fn(&&Row) -> bool| {
+        let subject = |row: &&Row| {
+            let subject = &row.subject;
+            let bits = subject.value_bits == Some(VALUE_BITS);
+            subject.bench == bench && subject.keys == keys && bits && subject.threads == Some(1)
+        };
+        let found = rows.iter().filter(|row| row.metric == metric && row.subject.batch == batch);
+        let found = found.filter(|row| subject(row) && is(row));
+        found.max_by(|a, b| a.median.total_cmp(&b.median))
+    };
+    for &keys in &sizes {
+        for batch in BATCHES {
+            let lookup = |batch, is: &dyn Fn(&&Row) -> bool| {
+                best("setsep-lookup", Metric::LookupRate, keys, batch, is).map(told)
+            };
+            // A static table that has no call for so many keys is asked as it likes best.
+            let other = lookup(Some(batch), &theirs).or_else(|| lookup(None, &theirs));
+            let what = format!("lookup, {} keys, {} a call", short_count(keys), count(batch as u64));
+            push(&mut sheet, what, lookup(Some(batch), &ours), other);
+        }
+    }
+    for &keys in &sizes {
+        let build =
+            |is: &dyn Fn(&&Row) -> bool| best("setsep-build", Metric::BuildRate, keys, None, is).map(told);
+        push(
+            &mut sheet,
+            format!("build, {} keys, one thread", short_count(keys)),
+            build(&ours),
+            build(&theirs),
+        );
+    }
+    for &keys in &sizes {
+        for batch in [1, 1 << 16] {
+            let change = best("setsep-update", Metric::UpdateRate, keys, Some(batch), &ours).map(told);
+            let what =
+                format!("change of a value, {} keys, {} at a time", short_count(keys), count(batch as u64));
+            push(&mut sheet, what, change, None);
+        }
+    }
+    sheet
+}
+
+/// A row, if ours was measured.
+fn push(sheet: &mut Sheet, what: String, ours: Option<String>, theirs: Option<String>) {
+    if let Some(ours) = ours {
+        sheet.rows.push(vec![what, ours, theirs.unwrap_or_else(|| "–".to_owned())]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+    use crate::row::Subject;
+    use crate::stats::Summary;
+    use scalebricks_console::output;
+
+    fn row(bench: &'static str, structure: &str, batch: Option<usize>, metric: Metric, rate: f64) -> Row {
+        let subject = Subject {
+            bench,
+            structure: structure.to_owned(),
+            format: (structure == "setsep").then_some("linear"),
+            keys: 16_000_000,
+            value_bits: Some(2),
+            threads: Some(1),
+            batch,
+            ..Subject::default()
+        };
+        Row::new(subject, metric, Summary::of(&[rate, 0.9 * rate, 1.1 * rate]))
+    }
+
+    #[test]
+    fn the_headline_begins_with_the_calls_that_nodes_make() {
+        let rows = vec![
+            row("setsep-lookup", "setsep", Some(1024), Metric::LookupRate, 4e8),
+            row("setsep-lookup", "setsep", Some(32), Metric::LookupRate, 2e8),
+            row("setsep-lookup", "ptr_hash", None, Metric::LookupRate, 1e8),
+            row("setsep-build", "setsep", None, Metric::BuildRate, 1e8),
+        ];
+        let sheet = headline(&rows);
+        let told: Vec<&str> = sheet.rows.iter().map(|row| row[0].as_str()).collect();
+        let want = [
+            "lookup, 16 M keys, 32 a call",
+            "lookup, 16 M keys, 1,024 a call",
+            "build, 16 M keys, one thread",
+        ];
+        assert_eq!(told, want);
+        assert_eq!(sheet.rows[0][1], "200 M/s (180 M/s to 220 M/s)");
+        assert_eq!(
+            (sheet.rows[0][2].as_str(), sheet.rows[2][2].as_str()),
+            ("100 M/s (90 M/s to 110 M/s)", "–")
+        );
+    }
+
+    #[test]
+    fn each_subject_has_a_row_and_each_metric_a_column() {
+        let rows = vec![
+            row("fib", "cuckoo", Some(32), Metric::LookupRate, 2e6),
+            row("fib", "cuckoo", Some(64), Metric::LookupRate, 3e6),
+            row("fib", "cuckoo", Some(64), Metric::InsertRate, 1e6),
+        ];
+        let json = output::json(&Report { rows, ..sample("c") }).unwrap();
+        let evidence = evidence(&json).unwrap();
+        let sheet = evidence.exhibits.sheets.iter().find(|sheet| sheet.name == "fib").unwrap();
+        assert_eq!(
+            sheet.heads,
+            ["structure", "keys", "bits", "threads", "batch", "lookup rate", "insert rate"]
+        );
+        assert_eq!((sheet.rows.len(), sheet.keys), (2, 5));
+        assert_eq!(sheet.rows[1][5..], ["3 M/s (2.7 M/s to 3.3 M/s)", "1 M/s (900 k/s to 1.1 M/s)"]);
+        assert_eq!(sheet.rows[0][6], "");
+    }
+}
