@@ -172,11 +172,13 @@ impl<P: PacketBuf> Rotation<P> {
     }
 
     /// Adds an empty packet.
+    #[cfg(feature = "dpdk")]
     pub(super) fn add(&self, packet: P) {
         self.inner().add(packet);
     }
 
     /// Takes packets back that were not sent: they are nobody's to judge.
+    #[cfg(feature = "dpdk")]
     pub(super) fn take_back(&self, burst: &mut Burst<P>) {
         let mut inner = self.inner();
         burst.drain(..).for_each(|packet| inner.renew(packet));
