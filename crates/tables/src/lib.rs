@@ -37,6 +37,7 @@ pub mod setsep;
 mod stream;
 mod summed;
 mod threads;
+mod touched;
 pub mod weighted;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};

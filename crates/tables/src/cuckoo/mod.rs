@@ -51,6 +51,7 @@ mod writer;
 pub use writer::{RunError, Writer};
 
 use crate::FibError;
+use crate::touched::Lines;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use lookup::UNIT;
@@ -154,6 +155,13 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
                 return found;
             }
         }
+    }
+
+    /// Tells the cache lines that a lookup of this key reads, in its order, each once: the tags of its two buckets, and
+    /// entries with its tag up to its own. For benchmarks that replay lookups.
+    pub fn touched(&self, key: &[u64; K], hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
+        let mut lines = Lines::new(tell);
+        let _ = self.current.load().all().any(|store| store.view().touched(key, hash, &mut lines));
     }
 
     /// The value of each key of a batch of any length, with the memory accesses of many keys under way at once: batches

@@ -6,6 +6,7 @@ use super::tags::{self, Lanes, Pair, Tag};
 use super::version::{self, Seen, Versions, wait};
 use crate::huge::HugeSlice;
 use crate::prefetch::prefetch_item;
+use crate::touched::Lines;
 use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -291,7 +292,12 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
 
     #[inline(always)]
     pub(super) fn tags(self, places: Places) -> Pair {
-        let tags = |bucket: u32| self.tags[bucket as usize].load(Ordering::Relaxed);
+        let tags = |bucket: u32| {
+            let cell = &self.tags[bucket as usize];
+            #[cfg(test)]
+            crate::touched::note(cell, 4);
+            cell.load(Ordering::Relaxed)
+        };
         Pair::new(tags(places.first), tags(places.second))
     }
 
@@ -304,6 +310,18 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
     #[inline(always)]
     pub(super) fn entry(self, number: usize) -> Option<&'a Entry<K, V>> {
         self.entries.get(number)
+    }
+
+    /// Tells the lines that a lookup reads: those of the tags of both buckets, and of the entries up to the key's.
+    /// Whether it was there.
+    pub(super) fn touched(self, key: &[u64; K], hash: KeyHash, lines: &mut Lines<'_>) -> bool {
+        let places = self.places(hash);
+        [places.first, places.second].iter().for_each(|&bucket| lines.read(&self.tags[bucket as usize]));
+        let mut slots = self.candidates(places).each().map(|lane| &self.entries[places.slot(lane).number()]);
+        slots.any(|entry| {
+            lines.read(entry);
+            entry.is_of(key)
+        })
     }
 
     /// Where `key` is. For readers a guess, until the versions are found unchanged.

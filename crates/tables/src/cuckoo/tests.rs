@@ -1,8 +1,9 @@
 #![cfg(not(loom))]
 
 use super::*;
+use crate::touched::lines_of;
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Spreads the first word and folds in the rest: good enough for tests, and cheap.
 #[derive(Debug, Clone, Copy)]
@@ -355,4 +356,36 @@ fn memory_is_what_was_asked_for() {
     assert!(table.table_bytes() <= bytes && table.table_bytes() > bytes - 132, "{}", table.table_bytes());
     assert_eq!(Table::slots_within(100), 0);
     assert_eq!(Table::new(4000, 0, TestHasher).table_bytes(), 1000 * (4 * 32 + 4) + 1024 * 8);
+}
+
+/// Of keys that are there and that are not, while the table is one and while it grows.
+#[test]
+fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
+    fn assert_told<const K: usize>(table: &CuckooTable<K, 1, TestHasher>, n: u64) {
+        let key = key::<K>(n);
+        let read = lines_of(|| drop(table.get(&key, hash(&key))));
+        let mut told = Vec::new();
+        table.touched(&key, hash(&key), &mut |at| told.push(at.addr() / 64));
+        assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), read, "key {n}");
+        assert_eq!(told.len(), read.len(), "each once");
+        assert!(!told.is_empty(), "tags at the least");
+    }
+    let keys = if cfg!(miri) { 60 } else { 2000 };
+    let (short, long) =
+        (CuckooTable::new(keys + 200, 3, TestHasher), CuckooTable::new(keys + 200, 4, TestHasher));
+    for n in 0..keys as u64 {
+        short.insert(&key::<2>(n), hash(&key::<2>(n)), &[n]).unwrap();
+        long.insert(&key::<7>(n), hash(&key::<7>(n)), &[n]).unwrap();
+    }
+    for grown in [false, true] {
+        if grown {
+            let mut writer = short.write();
+            writer.grow_begin(2 * keys).unwrap();
+            writer.grow_step(keys / 8).unwrap();
+        }
+        for n in 0..2 * keys as u64 {
+            assert_told(&short, n);
+            assert_told(&long, n);
+        }
+    }
 }

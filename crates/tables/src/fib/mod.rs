@@ -126,6 +126,15 @@ impl PartialFib {
         }
     }
 
+    /// Tells the cache lines that a lookup of this key reads: see [`CuckooTable::touched`].
+    pub fn touched(&self, key: &FlowKey, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
+        match (key, self.long.get()) {
+            (FlowKey::Short(key), _) => self.short.touched(key.words(), hash, tell),
+            (FlowKey::Long(key), Some(table)) => table.touched(key.words(), hash, tell),
+            (FlowKey::Long(_), None) => {}
+        }
+    }
+
     /// Makes room for this many keys of each size in all, at load 0.95, while readers go on. Room that is there stays.
     ///
     /// Cost: one insert a key; at the peak the old and the new tables are both there.

@@ -1,12 +1,13 @@
 //! Readers: one a thread, pinned while they read; they look names up by the kernels of [`super::kernels`].
 
 use super::face::Face;
-use super::kernels::{Lookup, one};
+use super::kernels::{Lookup, one, touched};
 use super::query::Othello;
 use super::shapes::Shapes;
 use crate::gpt::{GptReader, KeyBatch};
 use crate::isa::Isa;
 use crate::publish::epoch::Reader;
+use crate::touched::Lines;
 use arc_swap::{ArcSwap, Cache};
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
@@ -167,6 +168,12 @@ impl OthelloPin<'_> {
         let face = self.shapes.of(hash);
         let mask = (1u32 << face.layout.params.value_bits()) - 1;
         (one(FacePin { face }, hash) & mask) as u16 // at most 16 bits
+    }
+
+    /// Tells the cache lines that a lookup of this name reads, in its order, each once: the range's directory word, the two
+    /// slots. For benchmarks that replay lookups.
+    pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
+        touched(FacePin { face: self.shapes.of(hash) }, hash, &mut Lines::new(tell));
     }
 
     /// The value of one name, or `None` if it is not in the table and its checksum tells.

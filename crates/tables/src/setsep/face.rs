@@ -1,12 +1,15 @@
 //! The query structure in one shape: blocks that readers look keys up in, and how one writer changes them.
 
 use super::arena::{Arena, Line, Spares, spare_slots};
+use super::balance::group_under;
 use super::changes::{BlockChange, Changes, PayloadReader};
+use super::geometry::bucket_of;
 use super::image::{Layout, group_of, set_choice};
 use super::linear::Rows;
 use super::params::{KEYS_PER_LINE, Params};
 use crate::publish::epoch::Epochs;
-use crate::publish::sync::{Arc, Memory};
+use crate::publish::sync::{Arc, Memory, Ordering};
+use crate::touched::Lines;
 use scalebricks_types::{ApplyError, PartitionId};
 
 /// What readers see of a table in one shape.
@@ -86,6 +89,20 @@ impl Face {
             Self { params, layout, arena, rows: Rows::of(&params) },
             FaceWriter { spares, lines_used, fallback_keys, words, changes: Changes::default() },
         )
+    }
+
+    /// Tells the lines that a lookup reads: those of index word, choice and group. Of a key of the fallback, those of the
+    /// group that says so.
+    pub(super) fn touched(&self, hash: u64, lines: &mut Lines<'_>) {
+        let (block, bucket) = bucket_of(hash, self.params.blocks());
+        lines.read(&self.arena.parts().0[block as usize]);
+        let slot = self.arena.block(self.arena.slot(block));
+        let cell = |word: usize| &slot[word / 8].0[word % 8];
+        let choices = cell(bucket / 32);
+        lines.read(choices);
+        let choice = choices.load(Ordering::Relaxed) >> (bucket % 32 * 2) & 3;
+        let group = group_under(bucket, choice as u8); // two bits
+        self.layout.words_read(group).for_each(|word| lines.read(cell(word)));
     }
 
     /// Asks for what the next change will write.

@@ -1,9 +1,11 @@
 //! The words of one block as readers, snapshots and the control structure share them: 8 words of choices (256 x 2
 //! bits), then 64 groups bit-packed, one word for each bit of a group.
 
+use super::format::Format;
 use super::geometry::{BUCKETS, CANDIDATES, GROUPS, bucket_of};
 use super::params::Params;
 use super::solver::{Fields, is_marked};
+use std::ops::RangeInclusive;
 
 /// Words of choices: one cache line.
 pub(super) const CHOICE_WORDS: usize = BUCKETS * 2 / 64;
@@ -53,6 +55,18 @@ impl Layout {
     #[inline]
     pub(super) const fn word_of(&self, group: usize) -> usize {
         self.bit_of(group) / 64
+    }
+
+    /// The words that a lookup in a group reads. The searched formats read 64 bits from each function on, up to the
+    /// block's end, and all functions at once where they fit in that.
+    pub(super) fn words_read(&self, group: usize) -> RangeInclusive<usize> {
+        let first = self.bit_of(group);
+        if self.params.format().is_linear() {
+            return first / 64..=(first + self.group_bits - 1) / 64;
+        }
+        let is_brute = self.params.format() == Format::Brute;
+        let last = if self.group_bits <= 64 && !is_brute { 0 } else { self.group_bits - self.width as usize };
+        first / 64..=((first + last) / 64 + 1).min(self.words - 1)
     }
 
     /// How many of a group's bits its packed word `at` holds.

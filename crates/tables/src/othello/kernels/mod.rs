@@ -19,6 +19,7 @@ mod view;
 use super::face::Face;
 use super::reader::FacePin;
 use crate::isa::Isa;
+use crate::touched::Lines;
 use scalebricks_types::KeyHash;
 
 pub(super) use portable::one;
@@ -26,7 +27,7 @@ pub(super) use portable::one;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use {avx2::Avx2, avx512::Avx512};
 
-use view::Reach;
+use view::{Reach, View};
 
 /// A kernel: something of each of some names, which must be as many as there is room for.
 type Batch<T> = unsafe fn(FacePin<'_>, &[KeyHash], &mut [T]);
@@ -37,6 +38,11 @@ pub(super) struct Lookup {
     reach: Reach,
     values: Batch<u16>,
     differences: Batch<u32>,
+}
+
+/// Tells the lines that a lookup reads.
+pub(super) fn touched(pin: FacePin<'_>, hash: KeyHash, lines: &mut Lines<'_>) {
+    View::of(pin).touched(hash.get(), lines);
 }
 
 /// What a kernel makes of the difference of two slots.

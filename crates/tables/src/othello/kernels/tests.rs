@@ -6,7 +6,9 @@ use crate::othello::face::Face;
 use crate::othello::params::Params;
 use crate::othello::query::Othello;
 use crate::othello::reader::OthelloReader;
+use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, Position};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Longest batch of which no length is left out.
@@ -97,4 +99,21 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
 fn every_form_of_far_tables_does_so_too() {
     super::view::ALL_FAR.set(true);
     every_form();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
+fn the_lines_told_of_a_name_are_those_that_its_lookup_reads() {
+    let hashes = hashes(LONGEST, 5);
+    for params in cases() {
+        let mut reader = OthelloReader::new(Arc::new(table(params)));
+        let pin = reader.pin();
+        for &hash in &hashes {
+            let read = lines_of(|| drop(pin.get(hash)));
+            let mut told = Vec::new();
+            pin.touched(hash, &mut |at| told.push(at.addr() / 64));
+            assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), read, "{params:?} {hash:?}");
+            assert_eq!(told.len(), read.len(), "each once");
+        }
+    }
 }

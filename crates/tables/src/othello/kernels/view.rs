@@ -19,6 +19,7 @@ use crate::othello::place::Places;
 use crate::othello::reader::FacePin;
 use crate::publish::line::Line;
 use crate::publish::sync::{AtomicU32, Ordering};
+use crate::touched::Lines;
 
 /// How large a table is, where kernels care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +94,10 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(super) unsafe fn word(&self, range: u32) -> u32 {
         // SAFETY: the caller's word.
-        unsafe { self.directory.get_unchecked(range as usize) }.load(Ordering::Acquire)
+        let cell = unsafe { self.directory.get_unchecked(range as usize) };
+        #[cfg(test)]
+        crate::touched::note(cell, 4);
+        cell.load(Ordering::Acquire)
     }
 
     /// Where the slot that a directory word names begins.
@@ -138,7 +142,10 @@ impl<'a> View<'a> {
         let byte = self.byte_of(bit);
         // SAFETY: four bytes of the range, which are not being written, as told above.
         let held = unsafe {
-            self.lines.as_ptr().cast::<u8>().add(base + byte as usize).cast::<u32>().read_unaligned()
+            let bytes = self.lines.as_ptr().cast::<u8>().add(base + byte as usize);
+            #[cfg(test)]
+            crate::touched::note(bytes, 4);
+            bytes.cast::<u32>().read_unaligned()
         };
         held >> (bit - 8 * byte)
     }
@@ -154,6 +161,17 @@ impl<'a> View<'a> {
         let (at, shift) = (base / 8 + bit as usize / 64, bit % 64);
         let rest = if shift + self.width > 64 { word(at + 1) << (64 - shift) } else { 0 };
         (word(at) >> shift | rest) as u32
+    }
+
+    /// Tells the lines that a lookup reads: those of directory word and slots.
+    pub(super) fn touched(&self, hash: u64, lines: &mut Lines<'_>) {
+        let cell = &self.directory[self.places.range(hash) as usize];
+        lines.read(cell);
+        let word = cell.load(Ordering::Acquire);
+        for slot in self.places.pair(hash, (word >> SLOT_BITS) as u8) {
+            let byte = self.base(word) + self.byte_of(slot * self.width) as usize;
+            lines.read_bytes(self.lines.as_ptr().cast::<u8>().wrapping_add(byte), 4);
+        }
     }
 
     /// Asks for the line of a byte, to be read soon; any place will do.

@@ -77,7 +77,10 @@ impl<'a> Blocks<'a> {
     #[inline(always)]
     pub(super) unsafe fn slot(&self, block: u32) -> u32 {
         // SAFETY: the caller's word.
-        unsafe { self.index.get_unchecked(block as usize) }.load(Ordering::Acquire)
+        let cell = unsafe { self.index.get_unchecked(block as usize) };
+        #[cfg(test)]
+        crate::touched::note(cell, 4);
+        cell.load(Ordering::Acquire)
     }
 
     /// Where word 0 lies.
@@ -94,7 +97,10 @@ impl<'a> Blocks<'a> {
     #[inline(always)]
     pub(super) unsafe fn word(&self, at: usize) -> u64 {
         // SAFETY: in bounds, as told above.
-        unsafe { self.lines.get_unchecked(at / 8).0.get_unchecked(at % 8) }.load(Ordering::Relaxed)
+        let cell = unsafe { self.lines.get_unchecked(at / 8).0.get_unchecked(at % 8) };
+        #[cfg(test)]
+        crate::touched::note(cell, 8);
+        cell.load(Ordering::Relaxed)
     }
 
     /// Asks for the line of a word, to be read soon; any place will do.

@@ -11,6 +11,8 @@ use crate::setsep::params::Params;
 use crate::setsep::query::SetSep;
 use crate::setsep::reader::SetSepReader;
 use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
+#[cfg(not(loom))]
+use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, Position};
 use std::sync::Arc;
 
@@ -155,6 +157,30 @@ fn a_single_lookup_gives_the_defined_value() {
         let pin = reader.pin();
         for &hash in &hashes {
             assert_eq!(pin.get(hash), expected(&table, hash), "{} {}", params.format(), params.value_bits());
+        }
+    }
+}
+
+#[cfg(not(loom))]
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
+fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
+    let hashes = hashes(LONGEST);
+    for params in cases() {
+        let table = Arc::new(table(params, &hashes));
+        let mut reader = SetSepReader::new(Arc::clone(&table));
+        let pin = reader.pin();
+        for &hash in &hashes {
+            let read = lines_of(|| drop(pin.get(hash)));
+            let mut told = Vec::new();
+            pin.touched(hash, &mut |at| told.push(at.addr() / 64));
+            let case = (params.format(), params.value_bits(), hash);
+            assert!((3..=5).contains(&told.len()), "{case:?}: {told:?}");
+            assert!(read.iter().all(|line| told.contains(line)), "{case:?}: {read:?}, {told:?}");
+            // A search ends at the first function of a marked group.
+            let (words, _) = table.shapes.load().now.block_state(bucket_of(hash.get(), BLOCKS).0);
+            let group = table.shapes.load().now.layout.group(&words, group_of(&words, hash.get(), BLOCKS));
+            assert!(read.len() == told.len() || is_marked(&group, &params), "{case:?}: {read:?}, {told:?}");
         }
     }
 }
