@@ -316,7 +316,8 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
     /// Whether it was there.
     pub(super) fn touched(self, key: &[u64; K], hash: KeyHash, lines: &mut Lines<'_>) -> bool {
         let places = self.places(hash);
-        [places.first, places.second].iter().for_each(|&bucket| lines.read(&self.tags[bucket as usize]));
+        lines.read(&self.tags[places.first as usize]);
+        lines.read(&self.tags[places.second as usize]);
         let mut slots = self.candidates(places).each().map(|lane| &self.entries[places.slot(lane).number()]);
         slots.any(|entry| {
             lines.read(entry);

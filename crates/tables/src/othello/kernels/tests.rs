@@ -9,6 +9,7 @@ use crate::othello::reader::OthelloReader;
 use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, Position};
 use std::collections::BTreeSet;
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// Longest batch of which no length is left out.
@@ -109,7 +110,7 @@ fn the_lines_told_of_a_name_are_those_that_its_lookup_reads() {
         let mut reader = OthelloReader::new(Arc::new(table(params)));
         let pin = reader.pin();
         for &hash in &hashes {
-            let read = lines_of(|| drop(pin.get(hash)));
+            let read = lines_of(|| _ = black_box(pin.get(hash)));
             let mut told = Vec::new();
             pin.touched(hash, &mut |at| told.push(at.addr() / 64));
             assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), read, "{params:?} {hash:?}");

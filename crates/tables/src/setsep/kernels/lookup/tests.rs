@@ -14,6 +14,7 @@ use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
 #[cfg(not(loom))]
 use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, Position};
+use std::hint::black_box;
 use std::sync::Arc;
 
 const BLOCKS: u32 = 5;
@@ -171,7 +172,7 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
         let mut reader = SetSepReader::new(Arc::clone(&table));
         let pin = reader.pin();
         for &hash in &hashes {
-            let read = lines_of(|| drop(pin.get(hash)));
+            let read = lines_of(|| _ = black_box(pin.get(hash)));
             let mut told = Vec::new();
             pin.touched(hash, &mut |at| told.push(at.addr() / 64));
             let case = (params.format(), params.value_bits(), hash);
