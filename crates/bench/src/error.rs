@@ -34,6 +34,16 @@ pub enum BenchError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A run that cannot be, such as one of no time, each time it was made.
+    #[error("{what}: rejected {tries} times: {why}")]
+    Rejected {
+        /// What was measured.
+        what: String,
+        /// Why it cannot be.
+        why: String,
+        /// Runs that were made.
+        tries: usize,
+    },
     /// A structure could not be made or changed.
     #[error("{structure}: {source}")]
     Structure {
@@ -79,6 +89,11 @@ impl BenchError {
     /// A check that failed.
     pub fn check(structure: &str, problem: impl Into<String>) -> Self {
         Self::Check { structure: structure.to_owned(), problem: problem.into() }
+    }
+
+    /// A run that cannot be, made once.
+    pub fn rejected(what: &str, why: impl Into<String>) -> Self {
+        Self::Rejected { what: what.to_owned(), why: why.into(), tries: 1 }
     }
 
     /// The exit status that says so.

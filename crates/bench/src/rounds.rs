@@ -1,4 +1,5 @@
-//! Measurements in turn, A B C A B C …: a disturbance of the machine then meets all of them.
+//! Measurements in turn, A B C A B C …: a disturbance of the machine then meets all of them. Runs that cannot be, as of
+//! clocks they can only come of one, are made again.
 
 use crate::error::BenchError;
 use crate::row::{Metric, Subject};
@@ -48,10 +49,139 @@ impl<'a, S> Turn<'a, S> {
     }
 }
 
-/// Makes all runs of all turns, round by round, and keeps what they found.
+/// Times that a run is made before a benchmark gives up on it.
+const TRIES: usize = 4;
+
+/// How much more than N times as fast N threads may be: what a clock and an undisturbed machine are off.
+const TOLERANCE: f64 = 1.1;
+
+/// Seconds for each thread that a disturbance may take from the run of one unnoticed: some time slices of a busy system.
+const SLICES: f64 = 0.05;
+
+/// Makes a run, and again if it is rejected; each that was is counted.
 ///
 /// # Errors
-/// That of the first run that fails; Ctrl-C between two runs.
+/// [`BenchError::Rejected`] when it was made four times; any other error at once.
+pub fn accepted<T>(
+    session: &Session<'_>,
+    mut run: impl FnMut() -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    for tries in 1.. {
+        session.check()?;
+        match run() {
+            Err(BenchError::Rejected { what, why, .. }) => {
+                session.reject();
+                if tries == TRIES {
+                    return Err(BenchError::Rejected { what, why, tries });
+                }
+            }
+            done => return done,
+        }
+    }
+    unreachable!("there is a last try")
+}
+
+/// A turn and what its runs found: for each row, a figure a run.
+struct Course<'a, S> {
+    turn: Turn<'a, S>,
+    figures: Vec<Vec<f64>>,
+}
+
+impl<S> Course<'_, S> {
+    /// Makes one run.
+    fn run(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
+        let Turn { rows, measure } = &mut self.turn;
+        let found = accepted(session, || {
+            let found = measure(state)?;
+            let mut told = rows.iter().zip(&found.figures);
+            match told.find(|((_, metric), figure)| !can_be(*metric, **figure)) {
+                Some(((subject, metric), figure)) => {
+                    Err(BenchError::rejected(&name(subject), format!("a {} of {figure}", metric.name())))
+                }
+                None => Ok(found),
+            }
+        })?;
+        for ((figures, figure), row) in self.figures.iter_mut().zip(found.figures).zip(rows) {
+            figures.push(figure);
+            row.0.table_bytes = found.table_bytes.or(row.0.table_bytes);
+        }
+        Ok(())
+    }
+
+    /// Makes the last run again.
+    fn again(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
+        for figures in &mut self.figures {
+            figures.pop();
+        }
+        self.run(session, state)
+    }
+}
+
+/// Whether a metric can have such a figure: no rate is without end, and no time is none.
+fn can_be(metric: Metric, figure: f64) -> bool {
+    match metric.unit() {
+        "ns" => figure.is_finite() && figure > 0.0,
+        "1/s" => figure.is_finite() && figure >= 0.0,
+        _ => figure.is_finite(),
+    }
+}
+
+/// What a subject is called in an error.
+fn name(subject: &Subject) -> String {
+    let threads = subject.threads.map(|threads| format!("{threads} threads"));
+    let parts = [
+        Some(subject.structure.clone()),
+        subject.format.map(str::to_owned),
+        subject.variant.clone(),
+        threads,
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Two turns that are the same but for their threads: one, and several.
+struct Scaled {
+    one: usize,
+    several: usize,
+    row: usize,
+    threads: usize,
+}
+
+impl Scaled {
+    /// All such among the turns that build or look up all keys.
+    fn among<S>(courses: &[Course<'_, S>]) -> Vec<Self> {
+        let alone = |row: &(Subject, Metric)| (Subject { threads: Some(1), ..row.0.clone() }, row.1);
+        let mut found = Vec::new();
+        for (several, course) in courses.iter().enumerate() {
+            for (row, of) in course.turn.rows.iter().enumerate() {
+                let (Some(threads @ 2..), Metric::BuildRate | Metric::LookupRate) = (of.0.threads, of.1)
+                else {
+                    continue;
+                };
+                let is_one = |course: &Course<'_, S>| course.turn.rows.get(row) == Some(&alone(of));
+                found.extend(courses.iter().position(is_one).map(|one| Self { one, several, row, threads }));
+            }
+        }
+        found
+    }
+
+    /// What is wrong with the last runs of the two, if the several were faster than so many can be.
+    fn fault<S>(&self, courses: &[Course<'_, S>]) -> Option<String> {
+        let rate = |turn: usize| courses[turn].figures[self.row].last().copied();
+        let (one, several) = (rate(self.one)?, rate(self.several)?);
+        let keys = courses[self.one].turn.rows[self.row].0.keys as f64;
+        let most = self.threads as f64 * (TOLERANCE * keys / several + SLICES);
+        let times = several / one;
+        (keys / one > most).then(|| format!("{times:.2} times as fast as one thread"))
+    }
+}
+
+/// Makes all runs of all turns, round by round, and keeps what they found.
+///
+/// A run that cannot be is made again, up to three times: one of no time, and one of N threads that is more than N times
+/// as fast as that of one thread in the same round, together with the latter.
+///
+/// # Errors
+/// That of the first run that fails; [`BenchError::Rejected`] if one was rejected each time; Ctrl-C between two runs.
 pub fn alternate<S>(
     session: &mut Session<'_>,
     state: &mut S,
@@ -59,21 +189,30 @@ pub fn alternate<S>(
 ) -> Result<(), BenchError> {
     let runs = session.options().runs();
     let bar = session.progress(turns.len() * runs);
-    let mut turns: Vec<_> =
-        turns.into_iter().map(|turn| (vec![Vec::with_capacity(runs); turn.rows.len()], turn)).collect();
+    let courses = turns.into_iter();
+    let mut courses: Vec<Course<'_, S>> = courses
+        .map(|turn| Course { figures: vec![Vec::with_capacity(runs); turn.rows.len()], turn })
+        .collect();
+    let pairs = Scaled::among(&courses);
     for _ in 0..runs {
-        for (figures, turn) in &mut turns {
-            session.check()?;
-            let found = (turn.measure)(state)?;
-            for ((figures, figure), row) in figures.iter_mut().zip(found.figures).zip(&mut turn.rows) {
-                figures.push(figure);
-                row.0.table_bytes = found.table_bytes.or(row.0.table_bytes);
-            }
+        for course in &mut courses {
+            course.run(session, state)?;
             bar.add(1);
+        }
+        for pair in &pairs {
+            let mut is_first = true;
+            accepted(session, || {
+                if !std::mem::take(&mut is_first) {
+                    courses[pair.one].again(session, state)?;
+                    courses[pair.several].again(session, state)?;
+                }
+                let what = name(&courses[pair.several].turn.rows[pair.row].0);
+                pair.fault(&courses).map_or(Ok(()), |fault| Err(BenchError::rejected(&what, fault)))
+            })?;
         }
     }
     bar.finish();
-    for (figures, turn) in turns {
+    for Course { turn, figures } in courses {
         for (figures, (subject, metric)) in figures.iter().zip(turn.rows) {
             session.add(subject, metric, Summary::of(figures));
         }
@@ -93,7 +232,7 @@ mod tests {
         let mut session = Session::new("test", &options, &console, &interrupt);
         let turn = |name: &'static str, step: usize| {
             let subject = session.subject(name, 1);
-            let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)];
+            let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::Loss)];
             Turn::several(rows, move |order: &mut Vec<&str>| {
                 order.push(name);
                 let figure = (order.len() * step) as f64;
@@ -106,7 +245,59 @@ mod tests {
         let rows = session.rows();
         assert_eq!(rows.len(), 4);
         assert_eq!((rows[0].median, rows[0].min, rows[0].max, rows[0].runs), (5.0, 1.0, 9.0, 5));
-        assert_eq!((rows[3].metric, rows[3].median), (Metric::DeleteRate, -60.0));
+        assert_eq!((rows[3].metric, rows[3].median), (Metric::Loss, -60.0));
         assert!(rows.iter().all(|row| row.subject.table_bytes == Some(9)));
+    }
+
+    /// Makes turns of these figures a run with so many threads each, for ever the last; rows, runs made, runs rejected.
+    fn turns_of(keys: u64, turns: &[(usize, &[f64])]) -> (Result<Vec<f64>, BenchError>, usize, usize) {
+        let options = Options { runs: Some(1), ..Options::default() };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("test", &options, &console, &interrupt);
+        let turn = |&(threads, figures): &(usize, &[f64])| {
+            let subject = Subject { threads: Some(threads), ..session.subject("a", keys) };
+            let mut left = figures.to_vec();
+            Turn::new(subject, Metric::LookupRate, move |made: &mut usize| {
+                *made += 1;
+                Ok(if left.len() > 1 { left.remove(0) } else { left[0] }.into())
+            })
+        };
+        let turns = turns.iter().map(turn).collect();
+        let mut made = 0;
+        let done = alternate(&mut session, &mut made, turns);
+        let rates = session.rows().iter().map(|row| row.median).collect();
+        (done.map(|()| rates), made, session.rejected())
+    }
+
+    #[test]
+    fn threads_that_are_faster_than_they_can_be_are_measured_again() {
+        let keys = 100_000_000;
+        let (rates, made, rejected) = turns_of(keys, &[(1, &[1e8, 3e8]), (2, &[5e8, 6e8])]);
+        assert_eq!((rates.unwrap(), made, rejected), (vec![3e8, 6e8], 4, 1));
+        let (error, made, rejected) = turns_of(keys, &[(1, &[1e8]), (2, &[3.1e8])]);
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("a, 2 threads: rejected 4 times: 3.10 times as fast"), "{error}");
+        assert_eq!((made, rejected), (2 * TRIES, TRIES));
+    }
+
+    #[test]
+    fn a_short_run_may_be_disturbed() {
+        let (rates, made, rejected) = turns_of(1000, &[(1, &[1e6]), (2, &[5e6]), (4, &[2e6])]);
+        assert_eq!((rates.unwrap().len(), made, rejected), (3, 3, 0));
+        assert!(made_of_none(&[(1, &[1e8]), (4, &[4.3e8])]));
+    }
+
+    fn made_of_none(turns: &[(usize, &[f64])]) -> bool {
+        turns_of(100_000_000, turns).2 == 0
+    }
+
+    #[test]
+    fn a_rate_without_end_is_rejected() {
+        let (rates, made, rejected) = turns_of(10, &[(1, &[f64::INFINITY, f64::NAN, -1.0, 7.0])]);
+        assert_eq!((rates.unwrap(), made, rejected), (vec![7.0], 4, 3));
+        assert!(turns_of(10, &[(1, &[f64::INFINITY])]).0.is_err());
+        assert!(
+            !can_be(Metric::PacketTime, 0.0) && can_be(Metric::UpdateRate, 0.0) && can_be(Metric::Loss, -1.0)
+        );
     }
 }

@@ -7,6 +7,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
 use scalebricks_console::{Busy, Console, Interrupt, Progress, memory};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One benchmark under way: what was asked for, whom to tell, and the rows so far.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub struct Session<'a> {
     interrupt: &'a Interrupt,
     rows: Vec<Row>,
     exhibits: Exhibits,
+    rejected: AtomicUsize,
 }
 
 impl<'a> Session<'a> {
@@ -34,6 +36,7 @@ impl<'a> Session<'a> {
             interrupt,
             rows: Vec::new(),
             exhibits: Exhibits { charts: Vec::new(), sheets: Vec::new(), conclusions: Vec::new() },
+            rejected: AtomicUsize::new(0),
         }
     }
 
@@ -68,6 +71,16 @@ impl<'a> Session<'a> {
     /// A bar of `total` steps.
     pub fn progress(&self, total: usize) -> Progress {
         self.console.progress(self.bench, total as u64)
+    }
+
+    /// Counts a run that was rejected and is made again.
+    pub fn reject(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs that were rejected and made again.
+    pub fn rejected(&self) -> usize {
+        self.rejected.load(Ordering::Relaxed)
     }
 
     /// A subject of this benchmark, to be filled in.

@@ -90,32 +90,54 @@ pub fn lookup(
     }
     let share = set.len().div_ceil(threads).max(1);
     let parts = set.questions.chunks(share).zip(answers.chunks_mut(share)).enumerate();
-    let barrier = Barrier::new(set.len().div_ceil(share));
-    let clock = if threads == 1 { Clock::chosen() } else { Clock::Wall };
+    let works = parts.map(|(number, (hashes, answers))| {
+        let (flows, words) = forms.part(number * share..number * share + hashes.len());
+        move || table.lookup(mode, Questions { hashes, flows, words }, answers)
+    });
+    Ok(set.len() as f64 / together(mode.name(), works.collect())?)
+}
+
+/// Does each work on a thread of its own that stays on one core, all begun together; seconds from the first start until the
+/// last is done, by the clock that was chosen if there is one thread, else by the wall clock.
+///
+/// # Errors
+/// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
+pub fn together<F: FnOnce() + Send>(what: &str, works: Vec<F>) -> Result<f64, BenchError> {
+    let barrier = Barrier::new(works.len());
+    let clock = if works.len() == 1 { Clock::chosen() } else { Clock::Wall };
     let times: Result<Vec<(Duration, Duration)>, BenchError> = std::thread::scope(|scope| {
         let barrier = &barrier;
-        let workers: Vec<_> = parts
-            .map(|(number, (hashes, answers))| {
-                let (flows, words) = forms.part(number * share..number * share + hashes.len());
-                scope.spawn(move || {
-                    pin::to_core(number);
-                    barrier.wait();
-                    let start = clock.now();
-                    table.lookup(mode, Questions { hashes, flows, words }, answers);
-                    (start, clock.now())
-                })
+        let begin = |(number, work): (usize, F)| {
+            scope.spawn(move || {
+                pin::to_core(number);
+                barrier.wait();
+                let start = clock.now();
+                work();
+                (start, clock.now())
             })
-            .collect();
+        };
+        let workers: Vec<_> = works.into_iter().enumerate().map(begin).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
             worker.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
         };
         workers.into_iter().map(join).collect()
     });
     let times = times?;
-    let (Some(start), Some(end)) = (times.iter().map(|t| t.0).min(), times.iter().map(|t| t.1).max()) else {
-        return Ok(0.0);
-    };
-    Ok(set.len() as f64 / end.saturating_sub(start).as_secs_f64())
+    let start = times.iter().map(|time| time.0).min().unwrap_or_default();
+    let end = times.iter().map(|time| time.1).max().unwrap_or_default();
+    net(what, end.as_secs_f64(), start.as_secs_f64())
+}
+
+/// What is left of a time without another that is part of it.
+///
+/// # Errors
+/// [`BenchError::Rejected`] if nothing is: one of the two was disturbed.
+pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
+    let left = whole - part;
+    if left > 0.0 {
+        return Ok(left);
+    }
+    Err(BenchError::rejected(what, format!("a time of {whole:.4}, and {part:.4} to be taken off it")))
 }
 
 /// Compares answers with the right ones.
@@ -164,6 +186,15 @@ mod tests {
             assert!(sum < 1 << 21 && seconds > 0.0 && seconds < 60.0);
         }
         assert_eq!(Clock::chosen(), Clock::Wall);
+    }
+
+    #[test]
+    fn a_net_time_is_positive_or_none() {
+        assert!((net("x", 3.0, 1.0).unwrap() - 2.0).abs() < 1e-12);
+        for (whole, part) in [(1.0, 1.0), (1.0, 2.0), (f64::NAN, 1.0)] {
+            let error = net("x", whole, part).unwrap_err();
+            assert!(matches!(&error, BenchError::Rejected { what, tries: 1, .. } if what == "x"), "{error}");
+        }
     }
 
     #[test]

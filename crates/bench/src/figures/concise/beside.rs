@@ -10,7 +10,7 @@ use crate::pin;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
-use crate::timing::Clock;
+use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader};
 use scalebricks_types::KeyHash;
@@ -180,7 +180,7 @@ fn ask(
         }
         first = if first + 2 * pass <= names.len() { first + pass } else { 0 };
     }
-    Ok(asked as f64 / spent.as_secs_f64().max(1e-9))
+    Ok(asked as f64 / timing::net(NAME, spent.as_secs_f64(), 0.0)?)
 }
 
 fn one(session: &mut Session<'_>, names: u64, value_bits: u8, time: Duration) -> Result<(), BenchError> {

@@ -96,7 +96,7 @@ impl Live {
             done?;
             seconds += passed;
         }
-        Ok(count as f64 / seconds.max(1e-9))
+        Ok(count as f64 / timing::net(NAME, seconds, 0.0)?)
     }
 
     /// Asks for all names, whose actions have been changed by `change`.

@@ -102,12 +102,17 @@ impl Scene {
             ..session.subject(structure, set.len() as u64)
         };
         // What the last round of this took is what is subtracted in the round.
-        let bare = std::cell::Cell::new(0.0);
+        let bare = std::cell::Cell::new(0.0_f64);
         let bare = &bare;
         let time = |seconds: f64| seconds * 1e9 / (packets / BURST * BURST) as f64;
-        let net = move |seconds: f64| {
-            let net = (time(seconds) - bare.get()).max(0.1);
-            Found { figures: vec![net, 1e9 / net], table_bytes: None }
+        let net = move |seconds: f64, rotation: &mut Rotation<P>| {
+            if bare.get().is_nan() {
+                bare.set(time(timing::pinned(|| idle(rotation, packets))?.1));
+            }
+            // If nothing is left, either may have been disturbed: the next try takes both times anew.
+            let net = timing::net("forwarding", time(seconds), bare.get());
+            let net = net.inspect_err(|_| bare.set(f64::NAN))?;
+            Ok(Found { figures: vec![net, 1e9 / net], table_bytes: None })
         };
         let rows =
             |subject: Subject| vec![(subject.clone(), Metric::PacketTime), (subject, Metric::PacketRate)];
@@ -123,7 +128,7 @@ impl Scene {
                 Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
             turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<P>| {
                 let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.asker(), packets))?;
-                Ok(net(seconds))
+                net(seconds, rotation)
             }));
         }
         for (whole, fib) in &self.switches {
@@ -131,9 +136,9 @@ impl Scene {
             let subject =
                 Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
             let mut switch = switch(fib, &rotation)?;
-            turns.push(Turn::several(rows(subject), move |_: &mut Rotation<P>| {
+            turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<P>| {
                 let ((), seconds) = timing::pinned(|| turn(&mut switch, packets))?;
-                Ok(net(seconds))
+                net(seconds, rotation)
             }));
         }
         alternate(session, &mut rotation, turns)
