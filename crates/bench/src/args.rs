@@ -122,7 +122,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_format)]
     pub format: Vec<Format>,
 
-    /// Threads that do what is timed [default: 1, and for builds all cores]
+    /// Threads that do what is timed [default: 1 and 2 for lookups and builds, else 1]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
 

@@ -5,6 +5,7 @@ use crate::error::BenchError;
 use crate::figures::chart;
 use crate::figures::exhibit::Exhibits;
 use crate::huge::HugePages;
+use crate::pair::Pair;
 use crate::report::Report;
 use crate::session::Session;
 use crate::{pages, provenance, svg, table};
@@ -45,11 +46,14 @@ pub fn run(
     }
     HugePages::turn_on();
     args.clock().choose();
+    Pair::settle()?;
+    let mut rejected = 0;
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name())) {
         console.note(&format!("{}: measuring", bench.name()));
         let mut session = Session::new(bench.name(), &options, console, interrupt);
         bench.run(&mut session)?;
+        rejected += session.rejected();
         let (found, shown) = session.finish();
         console.result(&table::render(bench.name(), &found))?;
         rows.extend(found);
@@ -61,6 +65,12 @@ pub fn run(
     let report = Report::here(rows, exhibits, &options);
     keep(args, &report, &bars, console)?;
     console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
+    if let Some(pair) = &report.pair {
+        console.result(&pair.to_string())?;
+    }
+    if rejected > 0 {
+        console.result(&format!("{rejected} runs rejected and made again"))?;
+    }
     Ok(())
 }
 

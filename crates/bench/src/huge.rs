@@ -32,6 +32,18 @@ impl HugePages {
     }
 }
 
+/// Writes to so much memory and gives it back at once, so that whoever is timed next is given memory that the machine has.
+///
+/// A virtual machine may tell its host of memory that was free for a while (free page reporting, after two seconds), and
+/// the host takes it away; whoever gets it next waits for the host, page by page, which takes far longer than clearing a
+/// page that is there. Of builds in turn, that was the one before which most memory had been free for longest.
+pub fn warm(bytes: u64) {
+    const PAGE: usize = 4096;
+    let mut memory = vec![0_u8; usize::try_from(bytes).unwrap_or(0)];
+    memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+    std::hint::black_box(memory);
+}
+
 // SAFETY: every call goes to one of two allocators with the caller's own arguments, and what that returns is returned. Which of
 // them follows from the size in the layout alone, which the caller gives when a block is made and when it is freed. A block
 // that grows or shrinks from one to the other is allocated anew, copied as far as both reach, and freed where it was.

@@ -11,6 +11,7 @@
 //! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
 //! | [`names`] | names of several kinds by shift registers |
 //! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
+//! | [`limit`], [`mod@pair`] | what the machine alone allows: the loads of lookups, and how two cores scale |
 //! | [`row`], [`report`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
 //! | [`provenance`], [`pages`] | which commit measured, and pages made from what was kept |
 //!
@@ -29,9 +30,11 @@ pub mod figures;
 pub mod gateway;
 pub mod huge;
 pub mod keys;
+pub mod limit;
 pub mod names;
 pub mod options;
 pub mod pages;
+pub mod pair;
 pub mod pin;
 pub mod provenance;
 pub mod report;

@@ -2,6 +2,7 @@
 
 use crate::contestants::Structure;
 use crate::figures::concise::Part;
+use crate::pin;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
 use std::path::PathBuf;
@@ -86,6 +87,12 @@ impl Options {
     /// The numbers of threads asked for, else one of these lists.
     pub fn threads(&self, quick: &[usize], full: &[usize]) -> Vec<usize> {
         self.threads.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
+    }
+
+    /// The numbers of threads asked for, else one and two; one alone where there is one core.
+    pub fn threads_or_pair(&self) -> Vec<usize> {
+        let pair = || if pin::cores() > 1 { vec![1, 2] } else { vec![1] };
+        self.threads.clone().unwrap_or_else(pair)
     }
 
     /// The batch sizes asked for, else these.

@@ -6,13 +6,17 @@ use scalebricks_console::machine;
 /// Binds the calling thread to one of the cores it may use: the last but `number`, round and round, as the first is
 /// where a system puts its own work. A system that refuses leaves the thread free: measurements then vary more.
 pub fn to_core(number: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let mut cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-    cores.reverse();
-    let Some(core) = cores.get(number % cores.len().max(1)) else { return };
+    let Some(core) = core(number) else { return };
     let mut one = CpuSet::new();
-    one.set(*core);
+    one.set(core);
     let _ = sched_setaffinity(None, &one);
+}
+
+/// The core that [`to_core`] binds to; `None` if the system does not tell which may be used.
+pub fn core(number: usize) -> Option<usize> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).rev().filter(|&core| allowed.is_set(core)).collect();
+    cores.get(number % cores.len().max(1)).copied()
 }
 
 /// Threads that can run at once.

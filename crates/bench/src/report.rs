@@ -4,6 +4,7 @@ use crate::figures::chart;
 use crate::figures::exhibit::{Exhibits, Sheet};
 use crate::options::Options;
 use crate::pages::{Evidence, Picture};
+use crate::pair::Pair;
 use crate::provenance;
 use crate::row::Row;
 use crate::timing::Clock;
@@ -25,6 +26,8 @@ pub struct Report {
     pub cpu_name: String,
     /// Cores that the process could use.
     pub cores: usize,
+    /// How two of them scale; `null` where there is one.
+    pub pair: Option<Pair>,
     /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
     pub commit: String,
     /// The day, in Greenwich.
@@ -60,6 +63,7 @@ impl Report {
             cpu_family: processor.family,
             cpu_model: processor.model,
             cores: machine::cores(),
+            pair: Pair::known().cloned(),
             commit: provenance::commit(),
             date: machine::date(),
             command: provenance::command_line(std::env::args().skip(1)),
@@ -121,7 +125,9 @@ impl Report {
             ("command", &command),
             ("built in", &features),
         ];
-        sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
+        let pair = self.pair.as_ref().map(Pair::to_string);
+        let pair = pair.as_deref().map(|pair| ("pair of cores", pair));
+        sheet.rows.extend(told.into_iter().chain(pair).map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
         sheet
     }
 }
@@ -153,6 +159,7 @@ pub(crate) mod tests {
             cpu_family: Some(26),
             cpu_model: Some(2),
             cpu_name: "Zen 5".to_owned(),
+            pair: Some(Pair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
             commit: commit.to_owned(),
             command: "scalebricks bench choice".to_owned(),
             ..report
@@ -165,7 +172,7 @@ pub(crate) mod tests {
         let text = json(&report).unwrap();
         let again: Report = serde_json::from_str(&text).unwrap();
         assert_eq!(json(&again).unwrap(), text);
-        assert_eq!((again.rows, again.exhibits), (report.rows, report.exhibits));
+        assert_eq!((again.rows, again.exhibits, again.pair), (report.rows, report.exhibits, report.pair));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What was measured, as it is written to JSON.
 
+use crate::pair;
 use crate::stats::Summary;
 use crate::stored::{self, Word};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub enum Metric {
     PacketTime,
     /// Time a packet takes, without plain forwarding.
     WorkTime,
+    /// The rate of lookups over that of their loads alone, prefetched.
+    ShareOfLimit,
     /// How many times the rate of another.
     Ratio,
     /// Fsyncs of a file that grows.
@@ -88,6 +91,7 @@ impl Metric {
             Self::PacketRate => "packet_rate",
             Self::PacketTime => "packet_time",
             Self::WorkTime => "work_time",
+            Self::ShareOfLimit => "share_of_limit",
             Self::Ratio => "ratio",
             Self::FsyncRate => "fsync_rate",
             Self::LatencyMean => "latency_mean",
@@ -121,7 +125,7 @@ impl Metric {
         match self {
             Self::BitsPerKey | Self::DeltaEntropy => "bits",
             Self::Loss => "percent",
-            Self::AlienShare | Self::ReseedShare => "share",
+            Self::AlienShare | Self::ReseedShare | Self::ShareOfLimit => "share",
             Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",
@@ -187,6 +191,9 @@ pub struct Row {
     /// What is measured.
     #[serde(flatten)]
     pub subject: Subject,
+    /// Whether its threads had no core each: `oversubscribed`, or `one core` if two cores scale as one.
+    #[serde(default, deserialize_with = "stored::word_or_none")]
+    pub mark: Option<Word>,
     /// What the figure tells.
     pub metric: Metric,
     /// Its unit.
@@ -207,9 +214,10 @@ pub struct Row {
 
 impl Row {
     /// A row.
-    pub const fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
+    pub fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
         let Summary { median, min, max, runs } = figures;
-        Self { subject, metric, unit: metric.unit(), median, min, max, runs }
+        let mark = pair::mark(subject.threads);
+        Self { subject, mark, metric, unit: metric.unit(), median, min, max, runs }
     }
 
     /// The figures alone.
@@ -225,7 +233,7 @@ mod tests {
     use serde_json::Value;
 
     /// The fields of a row, in the order of the documentation.
-    const FIELDS: [&str; 18] = [
+    const FIELDS: [&str; 19] = [
         "bench",
         "structure",
         "format",
@@ -238,6 +246,7 @@ mod tests {
         "callers",
         "load",
         "table_bytes",
+        "mark",
         "metric",
         "unit",
         "median",

@@ -14,7 +14,7 @@ const COLUMNS: [Column; 11] = [
     ("variant", |row| row.subject.variant.clone()),
     ("keys", |row| Some(short_count(row.subject.keys))),
     ("bits", |row| row.subject.value_bits.map(|bits| bits.to_string())),
-    ("threads", |row| row.subject.threads.map(|threads| threads.to_string())),
+    ("threads", |row| row.subject.threads.map(|threads| marked(threads, row.mark))),
     ("batch", |row| row.subject.batch.map(|batch| batch.to_string())),
     ("nodes", |row| row.subject.nodes.map(|nodes| nodes.to_string())),
     ("callers", |row| row.subject.callers.map(|callers| callers.to_string())),
@@ -50,6 +50,11 @@ pub fn render(bench: &str, rows: &[Row]) -> String {
     format!("{bench}\n{table}")
 }
 
+/// Threads, and whether they had no core each.
+fn marked(threads: usize, mark: Option<&str>) -> String {
+    mark.map_or_else(|| threads.to_string(), |mark| format!("{threads}, {mark}"))
+}
+
 /// A figure with its unit.
 pub fn figure(row: &Row, figure: f64) -> String {
     match row.metric {
@@ -58,6 +63,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
             format!("{figure:.0}")
         }
         Metric::Loss => format!("{figure:.1} %"),
+        Metric::ShareOfLimit => format!("{figure:.2}"),
         Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),

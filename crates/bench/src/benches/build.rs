@@ -8,7 +8,7 @@ use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::{pin, timing};
+use crate::timing;
 use scalebricks_tables::othello::Sizing;
 
 /// The benchmark.
@@ -25,7 +25,6 @@ impl Bench for SetSepBuild {
 
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let options = session.options();
-        let all = pin::cores();
         for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
             let structures = options.structures(&Structure::built_in());
             let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
@@ -33,7 +32,7 @@ impl Bench for SetSepBuild {
                 continue;
             }
             for value_bits in options.value_bits(&[2], &[1, 2, 4]) {
-                let threads = options.threads(&[1, all], &[1, all]);
+                let threads = options.threads_or_pair();
                 one(session, keys, value_bits, &threads, &structures)?;
             }
         }
@@ -73,6 +72,7 @@ fn one(
         Turn::several(rows, move |fills: &mut Vec<(Fill, u64)>| {
             // Prepared anew: what a structure is built from is not kept for those whose turn is later.
             let mut prepared = contestant.structure.prepare(set, contestant.make)?;
+            contestant.structure.warm(set.len());
             let (table, seconds) = build(prepared.as_mut(), contestant.make.threads)?;
             if !is_checked {
                 check(contestant.structure, table.as_ref(), set)?;

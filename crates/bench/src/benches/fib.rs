@@ -5,6 +5,7 @@ use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
 use crate::contestants::{Form, Forms, Mode, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
+use crate::limit::Limits;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
@@ -33,8 +34,9 @@ const REMOVED: usize = 16;
 /// Keys a call of a table that grows.
 const GROWING_BATCH: usize = 32;
 
-/// Bytes a key of everything: keys, questions in all forms, the FIB, each table, and one that grows at its emptiest.
-const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2;
+/// Bytes a key of everything: keys, questions in all forms, the FIB, each table, one that grows at
+/// its emptiest, and the lines of three limits.
+const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2 + 3 * 17;
 
 impl Bench for Fib {
     fn name(&self) -> &'static str {
@@ -66,6 +68,14 @@ struct Tables {
     map: FlowMap,
 }
 
+/// The same with what they are asked, and their limits.
+struct TableLimits<'a> {
+    held: Limits<'a>,
+    missing: Limits<'a>,
+    fib: Limits<'a>,
+    map: Limits<'a>,
+}
+
 /// One table size.
 fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
     let busy = session.busy("making keys and tables");
@@ -85,6 +95,12 @@ fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
     };
     tables.cuckoo.insert_run(&flows, 0..keys.set.len())?;
     tables.map.insert(&flows, 0..keys.set.len());
+    let limits = TableLimits {
+        held: Limits::of(&tables.cuckoo, &keys.set, &keys.forms),
+        missing: Limits::of(&tables.cuckoo, &keys.others, &keys.other_forms),
+        fib: Limits::of(&tables.fib, &keys.set, &keys.forms),
+        map: Limits::of(&tables.map, &keys.set, &keys.forms),
+    };
     drop(busy);
     let mut turns = Vec::new();
     for structure in session.options().structures(&[Structure::Cuckoo, Structure::HashBrown]) {
@@ -96,14 +112,14 @@ fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
         if structure == Structure::Cuckoo {
             let subject = Subject { table_bytes: Some(tables.cuckoo.table_bytes()), ..subject };
             let batches = session.options().batches(&[32, 64, 256]);
-            turns.extend(table_lookups(&subject, &tables, &keys, &flows, &batches));
+            turns.extend(table_lookups(&subject, &tables, &limits, &keys, &flows, &batches));
             turns.push(table_changes(&subject, &flows, &keys, ("single", 1), FlowTable::insert_each));
             turns.push(table_changes(&subject, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
             turns.push(table_changes(&subject, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
             turns.push(table_growth(&subject, &flows, &keys));
         } else {
             let subject = Subject { table_bytes: Some(tables.map.table_bytes()), ..subject };
-            turns.push(lookups(&subject, None, &tables.map, Mode::Loop, (&keys.set, &keys.forms)));
+            turns.extend(limits.map.turns(&subject, None, Mode::Loop));
             turns.push(map_changes(&subject, &flows, &keys));
         }
     }
@@ -114,18 +130,19 @@ fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
 fn table_lookups<'a>(
     subject: &Subject,
     tables: &'a Tables,
+    limits: &'a TableLimits<'a>,
     keys: &'a Keys,
     flows: &'a Flows<'_>,
     batches: &[usize],
 ) -> Vec<Turn<'a, Vec<u8>>> {
     let subject = Subject { load: Some(LOAD), ..subject.clone() };
-    let (held, others) = ((&keys.set, &keys.forms), (&keys.others, &keys.other_forms));
+    let held = (&keys.set, &keys.forms);
     let mut turns = Vec::new();
     for &batch in batches {
         let mode = Mode::Batch(batch);
-        turns.push(lookups(&subject, None, &tables.cuckoo, mode, held));
-        turns.push(lookups(&subject, Some("missing"), &tables.cuckoo, mode, others));
-        turns.push(lookups(&subject, Some("partial-fib"), &tables.fib, mode, held));
+        turns.extend(limits.held.turns(&subject, None, mode));
+        turns.extend(limits.missing.turns(&subject, Some("missing"), mode));
+        turns.extend(limits.fib.turns(&subject, Some("partial-fib"), mode));
         let variant = Some("beside-writer".to_owned());
         let subject = Subject { variant, batch: Some(batch), ..subject.clone() };
         turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
@@ -144,24 +161,6 @@ fn table_lookups<'a>(
         }));
     }
     turns
-}
-
-/// Lookups of all questions.
-fn lookups<'a>(
-    subject: &Subject,
-    variant: Option<&str>,
-    table: &'a dyn Table,
-    mode: Mode,
-    (set, forms): (&'a KeySet, &'a Forms),
-) -> Turn<'a, Vec<u8>> {
-    let variant = Some(variant.unwrap_or(mode.name()).to_owned());
-    let subject = Subject { variant, batch: mode.batch(), ..subject.clone() };
-    let structure = subject.structure.clone();
-    Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
-        let rate = timing::lookup(table, mode, set, forms, 1, answers)?;
-        timing::check(&structure, set, answers)?;
-        Ok(rate.into())
-    })
 }
 
 /// Adds the flows at some places.

@@ -5,10 +5,11 @@ use crate::bench::Bench;
 use crate::contestants::{Forms, Make, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::limit::{self, Limits};
+use crate::pin;
+use crate::rounds::alternate;
+use crate::row::Subject;
 use crate::session::Session;
-use crate::{pin, timing};
 use scalebricks_tables::othello::Sizing;
 
 /// The benchmark.
@@ -21,6 +22,9 @@ const KEY_BYTES: u64 = 24 + 48;
 /// Bytes a key of the tables that stay while another is built, together.
 const TABLE_BYTES: u64 = 36 + 28 + 36;
 
+/// Tables of ours, about: six formats, four sizings, and two exact ones.
+const TABLES: usize = 12;
+
 impl Bench for SetSepLookup {
     fn name(&self) -> &'static str {
         "setsep-lookup"
@@ -31,7 +35,8 @@ impl Bench for SetSepLookup {
         for keys in options.keys(&[1_000_000, 4_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
             let structures = options.structures(&Structure::built_in());
             let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
-            if !session.fits(keys, KEY_BYTES + TABLE_BYTES + most)? {
+            let limits = limit::bytes_per_key(keys, TABLES);
+            if !session.fits(keys, KEY_BYTES + TABLE_BYTES + most + limits)? {
                 continue;
             }
             for value_bits in options.value_bits(&[2], &[2]) {
@@ -61,27 +66,15 @@ fn one(
     let set = KeySet::new(keys, value_bits);
     let contestants = contestants(session, &set, structures)?;
     let forms = Forms::of(&set, contestants.iter().map(|contestant| contestant.table.form()));
+    let limits: Vec<Limits<'_>> =
+        contestants.iter().map(|contestant| Limits::of(contestant.table.as_ref(), &set, &forms)).collect();
     drop(busy);
     let mut turns = Vec::new();
-    for contestant in &contestants {
-        for mode in contestant.structure.modes(&options.batches(&[64])) {
-            for threads in options.threads(&[1], &[1]) {
-                let variant = contestant.subject.variant.as_ref();
-                let subject = Subject {
-                    variant: Some(
-                        variant.map_or(mode.name().to_owned(), |v| format!("{v}, {}", mode.name())),
-                    ),
-                    threads: Some(threads),
-                    batch: mode.batch(),
-                    ..contestant.subject.clone()
-                };
-                let (set, forms) = (&set, &forms);
-                turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
-                    let table = contestant.table.as_ref();
-                    let rate = timing::lookup(table, mode, set, forms, threads, answers)?;
-                    timing::check(contestant.structure.name(), set, answers)?;
-                    Ok(rate.into())
-                }));
+    for (contestant, limits) in contestants.iter().zip(&limits) {
+        for threads in options.threads_or_pair() {
+            for mode in contestant.structure.modes(&options.batches(&[64])) {
+                let subject = Subject { threads: Some(threads), ..contestant.subject.clone() };
+                turns.extend(limits.turns(&subject, None, mode));
             }
         }
     }

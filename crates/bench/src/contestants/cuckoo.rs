@@ -78,4 +78,10 @@ impl Table for Filled {
         };
         in_batches(mode, (questions.hashes, questions.hashes), answers, None, ask, exact);
     }
+
+    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+        for (place, &hash) in questions.hashes.iter().enumerate() {
+            self.0.touched(&[hash.get()], hash, &mut |at| tell(place, at));
+        }
+    }
 }

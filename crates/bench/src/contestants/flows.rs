@@ -171,6 +171,12 @@ impl Table for FlowTable {
         let ask = |words: &[_], hashes: &[_], values: &mut [_]| self.0.get_batch(words, hashes, values);
         in_batches(mode, (questions.words, questions.hashes), answers, None, ask, exact);
     }
+
+    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (words, &hash)) in questions.words.iter().zip(questions.hashes).enumerate() {
+            self.0.touched(words, hash, &mut |at| tell(place, at));
+        }
+    }
 }
 
 /// The FIB of a node, which has a table of such keys among others.
@@ -205,6 +211,12 @@ impl Table for FlowFib {
             self.0.lookup_batch(KeyBatch::new(flows, hashes), values);
         };
         in_batches(mode, (questions.flows, questions.hashes), answers, None, ask, exact);
+    }
+
+    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (flow, &hash)) in questions.flows.iter().zip(questions.hashes).enumerate() {
+            self.0.touched(flow, hash, &mut |at| tell(place, at));
+        }
     }
 }
 

@@ -54,4 +54,10 @@ impl Table for Copied {
         let told = |hint: NodeHint| hint.get() as u8;
         in_batches(mode, (questions.flows, questions.hashes), answers, NodeHint::NONE, ask, told);
     }
+
+    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (flow, &hash)) in questions.flows.iter().zip(questions.hashes).enumerate() {
+            self.0.fib().touched(flow, hash, &mut |at| tell(place, at));
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub use othello::params as othello_params;
 pub use setsep::params;
 
 use crate::error::BenchError;
+use crate::huge::warm;
 use crate::keys::{self, KeySet};
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
@@ -101,6 +102,11 @@ impl Structure {
             Self::HashBrown => 36,
             Self::PtrHash | Self::Sux => 48,
         }
+    }
+
+    /// Sees to it that the machine has the memory that a build of so many keys takes: see [`huge::warm`](warm).
+    pub fn warm(self, keys: usize) {
+        warm(self.building_bytes_per_key() * keys as u64);
     }
 
     /// Takes what building needs from a set of keys, in the form the structure takes it.
@@ -264,6 +270,11 @@ impl Forms {
         Self { flows: Vec::new(), words: (keys..2 * keys).map(keys::words).collect() }
     }
 
+    /// The questions of `set`, in these forms.
+    pub fn questions<'a>(&'a self, set: &'a KeySet) -> Questions<'a> {
+        Questions { hashes: &set.questions, flows: &self.flows, words: &self.words }
+    }
+
     /// Those at these places.
     pub fn part(&self, places: Range<usize>) -> (&[FlowKey], &[[u64; 2]]) {
         (self.flows.get(places.clone()).unwrap_or_default(), self.words.get(places).unwrap_or_default())
@@ -293,6 +304,11 @@ pub trait Table: Send + Sync {
 
     /// Answers all questions.
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]);
+
+    /// Tells the cache lines that a lookup of each question reads, in its order, by the place of the question. They lie in
+    /// memory that the table keeps as long as it is borrowed, in blocks that begin with a line. One that tells none is not
+    /// compared with the machine's limit.
+    fn touched(&self, _: Questions<'_>, _: &mut dyn FnMut(usize, *const u8)) {}
 
     /// What else is known of it.
     fn fill(&self) -> Fill {

@@ -107,6 +107,14 @@ impl Table for OthelloTable {
             }
         }
     }
+
+    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+        let mut reader = OthelloReader::new(Arc::clone(&self.table));
+        let pin = reader.pin();
+        for (place, &hash) in questions.hashes.iter().enumerate() {
+            pin.touched(hash, &mut |at| tell(place, at));
+        }
+    }
 }
 
 /// The control structure: asked for exact values, to check it.

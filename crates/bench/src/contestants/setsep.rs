@@ -102,6 +102,14 @@ impl Table for SetSepTable {
         }
     }
 
+    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+        let mut reader = SetSepReader::new(Arc::clone(&self.table));
+        let pin = reader.pin();
+        for (place, &hash) in questions.hashes.iter().enumerate() {
+            pin.touched(hash, &mut |at| tell(place, at));
+        }
+    }
+
     fn fill(&self) -> Fill {
         Fill { fallback_keys: Some(self.table.stats().fallback_keys), max_group_load: None }
     }

@@ -6,7 +6,6 @@ use crate::benches::build;
 use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::pin;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
@@ -77,8 +76,7 @@ fn one(
     let busy = session.busy("making keys");
     let set = KeySet::new(keys, value_bits);
     drop(busy);
-    let mut threads = options.threads(&[1, pin::cores()], &[1, pin::cores()]);
-    threads.dedup();
+    let threads = options.threads_or_pair();
     let all = formats.iter().flat_map(|&format| threads.iter().map(move |&threads| (format, threads)));
     let all: Vec<(Format, usize)> = all.collect();
     let mut fills = vec![(0, 0); all.len()];
@@ -94,6 +92,7 @@ fn one(
         Turn::new(subject, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
             let make = Make { format, threads, ..Make::table() };
             let mut prepared = Structure::SetSep.prepare(set, make)?;
+            Structure::SetSep.warm(set.len());
             let (table, seconds) = build::build(prepared.as_mut(), threads)?;
             if !is_checked {
                 build::check(Structure::SetSep, table.as_ref(), set)?;

@@ -98,6 +98,7 @@ fn one_make(subject: Subject, structure: Structure, make: Make, set: &KeySet) ->
     let mut is_checked = false;
     Turn::new(subject, Metric::BuildRate, move |(): &mut ()| {
         let mut prepared = structure.prepare(set, make)?;
+        structure.warm(set.len());
         let (table, seconds) = build(prepared.as_mut(), make.threads)?;
         if !std::mem::replace(&mut is_checked, true) {
             check(structure, table.as_ref(), set)?;

@@ -63,7 +63,7 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
     }
     drop(busy);
     let mut turns = Vec::new();
-    let threads = session.options().threads(&[1, pin::cores()], &[1, pin::cores()]);
+    let threads = session.options().threads_or_pair();
     for (fib, table) in &tables {
         for &threads in &threads {
             let subject = Subject {
