@@ -127,7 +127,9 @@ impl Report {
         ];
         let pair = self.pair.as_ref().map(Pair::to_string);
         let pair = pair.as_deref().map(|pair| ("pair of cores", pair));
-        sheet.rows.extend(told.into_iter().chain(pair).map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
+        sheet
+            .rows
+            .extend(told.into_iter().chain(pair).map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
         sheet
     }
 }
