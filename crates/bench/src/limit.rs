@@ -1,7 +1,8 @@
 //! The machine's own limit: the loads of a lookup and nothing else.
 //!
-//! A [`Replay`] holds the cache lines that the lookups of some questions read, in their order, as numbers of four bytes.
-//! It asks for the lines of as many keys as a call has, reads a word of each, and adds them up. No line waits for
+//! A [`Replay`] holds the cache lines that the lookups of some questions read, in their order, as numbers of four bytes;
+//! those of small and of large arrays apart, as these lie far apart in memory. It asks for the lines of as many keys
+//! as a call has, reads a word of each, and adds them up. No line waits for
 //! another, no hash is computed and no answer stored: what that takes is the memory's time, of the very addresses, on the
 //! same pages and as many threads. The numbers are read one after the other, as the questions are by a lookup; those
 //! are not read besides.
@@ -37,59 +38,76 @@ pub fn bytes_per_key(keys: u64, tables: usize) -> u64 {
     QUESTION_BYTES * tables as u64 * keys.min(MOST as u64) / keys.max(1)
 }
 
-/// Stretches of memory that a table may lie in: allocators place small and large blocks far apart.
+/// Bytes that a place is counted in: what an address can be scaled by.
+const UNIT: usize = 8;
+
+/// Most stretches of memory that a table may lie in: allocators place small and large blocks far apart.
 const STRETCHES: usize = 8;
 
-/// Bits of a line's number in its stretch: 32 GiB.
-const STRETCH_BITS: u32 = 29;
-
-/// These bits.
-const STRETCH: u32 = (1 << STRETCH_BITS) - 1;
-
-/// The first and the last line of each stretch; of one not in use, the last is before the first.
-#[derive(Clone, Copy)]
-struct Stretches([(usize, usize); STRETCHES]);
-
-impl Default for Stretches {
-    fn default() -> Self {
-        Self([(usize::MAX, 0); STRETCHES])
-    }
+/// The lines that were told in one stretch of memory of at most 32 GiB.
+struct Stretch {
+    /// The first and the last line.
+    first: usize,
+    last: usize,
+    /// All lines that are read, in units from the first.
+    places: Vec<u32>,
+    /// How many each question reads.
+    counts: Vec<u8>,
 }
 
-impl Stretches {
-    /// Adds a line to the first stretch that can hold it; whether there is one.
-    fn add(&mut self, line: usize) -> bool {
-        for (first, last) in &mut self.0 {
-            let (least, most) = (line.min(*first), line.max(*last));
-            if most - least <= STRETCH as usize {
-                (*first, *last) = (least, most);
-                return true;
-            }
-        }
-        false
+impl Stretch {
+    /// The units of a line from the first.
+    const fn place(&self, line: usize) -> usize {
+        (line - self.first) * (LINE / UNIT)
     }
 
-    /// The number of a line that was added.
-    fn number(&self, line: usize) -> Option<u32> {
-        let at = self.0.iter().position(|&(first, last)| (first..=last).contains(&line))?;
-        Some((at as u32) << STRETCH_BITS | (line - self.0[at].0) as u32) // eight, and at most `STRETCH`
+    /// Whether it holds a line, or can.
+    fn takes(&mut self, line: usize) -> bool {
+        let (first, last) = (self.first.min(line), self.last.max(line));
+        let fits = (last - first) * (LINE / UNIT) <= u32::MAX as usize;
+        if fits {
+            (self.first, self.last) = (first, last);
+        }
+        fits
+    }
+
+    /// The first word of the line at a place.
+    #[inline(always)]
+    fn word(&self, place: u32) -> &AtomicU32 {
+        let address = self.first * LINE + place as usize * UNIT;
+        // SAFETY: the table told an address in this line, in memory that it keeps as long as it is borrowed (`Replay`). All that
+        // tables tell lies in blocks that begin with a line and holds four bytes at the least, so the line's first four are
+        // there; and they are atomics for whoever writes them.
+        unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
+    }
+
+    /// For calls of so many questions, where their lines end, of the questions at these places.
+    fn ends(&self, questions: Range<usize>, batch: usize) -> (usize, Vec<usize>) {
+        let sum = |counts: &[u8]| counts.iter().map(|&count| usize::from(count)).sum::<usize>();
+        let first = sum(&self.counts[..questions.start]);
+        let mut end = first;
+        let calls = self.counts[questions].chunks(batch.max(1));
+        let ends = calls.map(|counts| {
+            end += sum(counts);
+            end
+        });
+        (first, ends.collect())
     }
 }
 
 /// The lines that a table's lookups read. The table is borrowed: nobody takes its memory away meanwhile.
 pub struct Replay<'a> {
-    /// The first line of each stretch.
-    firsts: [usize; STRETCHES],
-    /// All lines: the number of the stretch, and that of the line in it.
-    lines: Vec<u32>,
-    /// How many each question reads.
-    counts: Vec<u8>,
+    stretches: Vec<Stretch>,
+    questions: usize,
     table: PhantomData<&'a ()>,
 }
 
+/// What one thread reads of one stretch: where its lines begin, and where those of each call end.
+type Part<'a> = (&'a Stretch, usize, Vec<usize>);
+
 impl<'a> Replay<'a> {
-    /// Of the first of these questions; `None` of a table that does not tell what it reads, or that
-    /// lies in more than eight stretches of 32 GiB.
+    /// Of the first of these questions; `None` of a table that does not tell what it reads, or that lies in more than
+    /// eight stretches of 32 GiB.
     pub fn of(table: &'a dyn Table, questions: Questions<'_>) -> Option<Self> {
         let some = |len: usize| 0..len.min(MOST);
         let questions = Questions {
@@ -106,26 +124,35 @@ impl<'a> Replay<'a> {
         questions: usize,
         touched: impl Fn(&'a T, &mut dyn FnMut(usize, *const u8)),
     ) -> Option<Self> {
-        let (mut stretches, mut count, mut fits) = (Stretches::default(), 0, true);
+        let mut stretches: Vec<Stretch> = Vec::new();
         touched(table, &mut |_, at| {
-            fits &= stretches.add(at.expose_provenance() / LINE);
-            count += 1;
+            let line = at.expose_provenance() / LINE;
+            if !stretches.iter_mut().any(|stretch| stretch.takes(line)) {
+                stretches.push(Stretch {
+                    first: line,
+                    last: line,
+                    places: Vec::new(),
+                    counts: vec![0; questions],
+                });
+            }
         });
-        if !fits || count == 0 {
+        if stretches.is_empty() || stretches.len() > STRETCHES {
             return None;
         }
-        let (mut lines, mut counts) = (Vec::with_capacity(count), vec![0_u8; questions]);
         touched(table, &mut |question, at| {
-            lines.extend(stretches.number(at.addr() / LINE));
-            counts[question] = counts[question].saturating_add(1);
+            let line = at.addr() / LINE;
+            if let Some(of) = stretches.iter_mut().find(|of| (of.first..=of.last).contains(&line)) {
+                of.places.push(of.place(line) as u32); // as tried before
+                of.counts[question] += 1;
+            }
         });
-        let firsts = stretches.0.map(|(first, _)| first);
-        Some(Self { firsts, lines, counts, table: PhantomData })
+        stretches.iter_mut().for_each(|stretch| stretch.places.shrink_to_fit());
+        Some(Self { stretches, questions, table: PhantomData })
     }
 
     /// How many questions there are.
     pub const fn questions(&self) -> usize {
-        self.counts.len()
+        self.questions
     }
 
     /// Questions a second, all asked so many times, so many at a time, cut into one part for each thread.
@@ -134,50 +161,45 @@ impl<'a> Replay<'a> {
     /// [`BenchError::Threads`]; [`BenchError::Rejected`].
     pub fn rate(&self, passes: usize, batch: usize, threads: usize) -> Result<f64, BenchError> {
         let parts = self.parts(batch, threads);
-        let work = |first, ends| (0..passes).for_each(|_| self.pass(first, ends));
-        let works = parts.iter().map(|(first, ends)| move || work(*first, ends)).collect();
-        Ok((passes * self.counts.len()) as f64 / timing::together("machine limit", works)?)
+        let works = parts.iter().map(|part| move || (0..passes).for_each(|_| pass(part))).collect();
+        Ok((passes * self.questions) as f64 / timing::together("machine limit", works)?)
     }
 
-    /// For each thread, where its lines begin, and where those of each call end.
-    fn parts(&self, batch: usize, threads: usize) -> Vec<(usize, Vec<usize>)> {
-        let share = self.counts.len().div_ceil(threads).max(1);
-        let mut at = 0;
-        let parts = self.counts.chunks(share).map(|counts| {
-            let first = at;
-            let ends = counts.chunks(batch.max(1)).map(|counts| {
-                at += counts.iter().map(|&count| usize::from(count)).sum::<usize>();
-                at
-            });
-            (first, ends.collect())
+    /// What each thread reads.
+    fn parts(&self, batch: usize, threads: usize) -> Vec<Vec<Part<'_>>> {
+        let share = self.questions.div_ceil(threads).max(1);
+        let parts = (0..self.questions).step_by(share).map(|from| {
+            let questions = from..self.questions.min(from + share);
+            let part = |of| {
+                let (first, ends) = Stretch::ends(of, questions.clone(), batch);
+                (of, first, ends)
+            };
+            self.stretches.iter().map(part).collect()
         });
         parts.collect()
     }
+}
 
-    /// Reads a thread's lines, those of one call after those of another.
-    #[inline(never)]
-    fn pass(&self, first: usize, ends: &[usize]) {
-        let (mut from, mut sum) = (first, 0_u32);
-        for &end in ends {
-            let Range { start, end } = from..end;
-            self.lines[start..end].iter().for_each(|&line| prefetch_read(self.word(line)));
-            for &line in &self.lines[start..end] {
-                sum = sum.wrapping_add(self.word(line).load(Ordering::Relaxed));
-            }
-            from = end;
+/// Reads a thread's lines, those of one call after those of another.
+#[inline(never)]
+fn pass(part: &[Part<'_>]) {
+    let mut sum = 0_u32;
+    let calls = part.first().map_or(0, |(_, _, ends)| ends.len());
+    for call in 0..calls {
+        let places = |(of, first, ends): &Part<'_>| {
+            let from = if call == 0 { *first } else { ends[call - 1] };
+            from..ends[call].min(of.places.len())
+        };
+        for of in part {
+            of.0.places[places(of)].iter().for_each(|&place| prefetch_read(of.0.word(place)));
         }
-        black_box(sum);
+        for of in part {
+            for &place in &of.0.places[places(of)] {
+                sum = sum.wrapping_add(of.0.word(place).load(Ordering::Relaxed));
+            }
+        }
     }
-
-    /// The first word of a line.
-    #[inline(always)]
-    fn word(&self, line: u32) -> &AtomicU32 {
-        let address = (self.firsts[(line >> STRETCH_BITS) as usize] + (line & STRETCH) as usize) * LINE;
-        // SAFETY: the table told an address in this line, in memory that it keeps as long as it is borrowed. All that tables
-        // tell lies in blocks that begin with a line and holds four bytes at the least, so the line's first four are there;
-        // and they are atomics for whoever writes them.
-        unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
-    }
+    black_box(sum);
 }
 
 /// A table, the questions it is asked, and its limits in the round under way.
@@ -231,6 +253,11 @@ impl<'a> Limits<'a> {
         turns
     }
 
+    /// The limit of the round under way, of lookups in this mode on one thread, if it is measured.
+    pub fn of_one(&self, mode: Mode) -> Option<f64> {
+        self.rate((mode.batch()?, 1))
+    }
+
     fn rate(&self, way: (usize, usize)) -> Option<f64> {
         self.rates.borrow().iter().find(|of| of.0 == way).map(|of| of.1)
     }
@@ -243,7 +270,12 @@ impl<'a> Limits<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::benches::ALL;
     use crate::contestants::{Make, Structure};
+    use crate::options::Options;
+    use crate::row::Row;
+    use crate::session::Session;
+    use scalebricks_console::{Console, Interrupt};
 
     /// Reads three lines for every question, in the order of the questions.
     struct Told([Vec<u64>; 3]);
@@ -268,30 +300,41 @@ mod tests {
         let questions = Questions { hashes: &hashes, flows: &[], words: &[] };
         let table = Told(std::array::from_fn(|_| vec![0; 8 * 12]));
         let replay = Replay::of(&table, questions).unwrap();
-        assert_eq!(replay.counts, [3; 10]);
+        let [stretch] = &replay.stretches[..] else { panic!("one allocation after the other") };
+        assert_eq!(stretch.counts, [3; 10]);
         let at = |question: usize, part: usize| (&raw const table.0[part][8 * question + 4]).addr() / LINE;
-        let wanted: Vec<usize> =
-            (0..10).flat_map(|n| (0..3).map(move |part| (n, part))).map(|(n, part)| at(n, part)).collect();
+        let wanted: Vec<usize> = (0..10).flat_map(|n| (0..3).map(move |part| at(n, part))).collect();
         let told: Vec<usize> =
-            replay.lines.iter().map(|&line| replay.word(line).as_ptr().addr() / LINE).collect();
+            stretch.places.iter().map(|&place| stretch.word(place).as_ptr().addr() / LINE).collect();
         assert_eq!(told, wanted);
-        assert_eq!(replay.parts(4, 1), [(0, vec![12, 24, 30])]);
-        assert_eq!(replay.parts(4, 2), [(0, vec![12, 15]), (15, vec![27, 30])]);
+        let parts = |batch, threads| -> Vec<(usize, Vec<usize>)> {
+            let parts = replay.parts(batch, threads).into_iter().flatten();
+            parts.map(|(_, first, ends)| (first, ends)).collect()
+        };
+        assert_eq!(parts(4, 1), [(0, vec![12, 24, 30])]);
+        assert_eq!(parts(4, 2), [(0, vec![12, 15]), (15, vec![27, 30])]);
         assert_eq!(replay.parts(1, 10).len(), 10);
     }
 
     #[test]
-    fn lines_far_apart_are_numbered() {
-        let mut stretches = Stretches::default();
-        let lines: Vec<usize> =
-            (0..STRETCHES).flat_map(|n| [(n << 40) + 7, (n << 40) + 5, n << 40]).collect();
-        assert!(lines.iter().all(|&line| stretches.add(line)) && !stretches.add(1 << 50));
-        for line in lines {
-            let number = stretches.number(line).unwrap();
-            let first = stretches.0[(number >> STRETCH_BITS) as usize].0;
-            assert_eq!(first + (number & STRETCH) as usize, line);
+    fn lines_far_apart_are_in_stretches_of_their_own() {
+        let (memory, mut blocks) = (vec![0_u64; 1 << 10], Vec::new());
+        let near = memory.as_ptr().cast::<u8>();
+        // Told and never read.
+        let told = [0, 640, 1 << 40, (1 << 40) + 64, 64, (1 << 40) + 128].map(|far| near.wrapping_add(far));
+        let tell = |_: &[u64], tell: &mut dyn FnMut(usize, *const u8)| {
+            told.iter().enumerate().for_each(|(place, &at)| tell(place / 2, at));
+        };
+        let replay = Replay::told(&memory[..], 3, tell).unwrap();
+        for stretch in &replay.stretches {
+            blocks.push((stretch.places.clone(), stretch.counts.clone()));
         }
-        assert_eq!(stretches.number(8), None);
+        assert_eq!(blocks, [(vec![0, 80, 8], vec![2, 0, 1]), (vec![0, 8, 16], vec![0, 2, 1])]);
+        let many = |_: &[u64], tell: &mut dyn FnMut(usize, *const u8)| {
+            (0..=STRETCHES).for_each(|n| tell(0, near.wrapping_add(n << 40)));
+        };
+        assert!(Replay::told(&memory[..], 1, many).is_none());
+        assert!(Replay::told(&memory[..], 1, |_, _| ()).is_none());
     }
 
     #[test]
@@ -301,12 +344,55 @@ mod tests {
             let table = structure.prepare(&set, Make::table()).unwrap().build().unwrap();
             let forms = Forms::of(&set, [table.form()]);
             let replay = Replay::of(&*table, forms.questions(&set)).unwrap();
-            assert!(replay.counts.iter().all(|count| (2..=6).contains(count)), "{}", structure.name());
+            let lines = |question: usize| replay.stretches.iter().map(|of| of.counts[question]).sum::<u8>();
+            assert!((0..3000).all(|question| (2..=6).contains(&lines(question))), "{}", structure.name());
             for (batch, threads) in [(1, 1), (64, 2), (5000, 3)] {
                 assert!(replay.rate(2, batch, threads).unwrap() > 0.0, "{}", structure.name());
             }
         }
         let other = Structure::HashBrown.prepare(&set, Make::table()).unwrap().build().unwrap();
         assert!(Replay::of(&*other, Forms::default().questions(&set)).is_none());
+    }
+
+    /// Runs a benchmark with few keys; its rows.
+    fn rows_of(name: &str) -> Vec<Row> {
+        let bench = ALL.into_iter().find(|bench| bench.name() == name).unwrap();
+        let keys = 3000;
+        let options = Options { keys: Some(vec![keys]), runs: Some(3), quick: true, ..Options::default() };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new(bench.name(), &options, &console, &interrupt);
+        bench.run(&mut session).unwrap();
+        session.finish().0
+    }
+
+    #[test]
+    fn lookups_of_ours_have_a_share_of_a_limit() {
+        for (bench, ours) in [
+            ("setsep-lookup", &["setsep", "othello", "full-copy", "cuckoo"][..]),
+            ("fib", &["cuckoo"]),
+            ("choice", &["setsep", "othello", "full-copy"]),
+        ] {
+            let rows = rows_of(bench);
+            let is_limit = |row: &Row| row.subject.variant.as_deref().is_some_and(|v| v.ends_with(LIMIT));
+            let half = |row: &Row| row.subject.variant.as_deref() == Some("half-moved");
+            let lookups = rows.iter().filter(|row| {
+                row.metric == Metric::LookupRate && ours.contains(&row.subject.structure.as_str())
+            });
+            let (limits, lookups): (Vec<&Row>, Vec<&Row>) = lookups.partition(|row| is_limit(row));
+            assert!(limits.len() >= ours.len(), "{bench}");
+            for row in lookups.into_iter().filter(|row| !half(row)) {
+                let share = |of: &&Row| of.metric == Metric::ShareOfLimit && of.subject == row.subject;
+                let share = rows.iter().find(share).unwrap();
+                assert!(share.min > 0.0 && share.max.is_finite() && share.runs == row.runs);
+                let same = |of: &&&Row| {
+                    let as_many =
+                        (of.subject.batch, of.subject.threads) == (row.subject.batch, row.subject.threads);
+                    as_many
+                        && of.subject.structure == row.subject.structure
+                        && of.subject.format == row.subject.format
+                };
+                assert!(limits.iter().any(|limit| same(&limit)), "{:?}", row.subject);
+            }
+        }
     }
 }

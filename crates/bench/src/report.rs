@@ -115,19 +115,21 @@ impl Report {
         let runs = self.runs.to_string() + if self.quick { ", small tables" } else { "" };
         let command = format!("`{}`", self.command);
         let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
-        let pair = self.pair.as_ref().map_or_else(|| "not measured".to_owned(), Pair::to_string);
         let told = [
             ("processor", self.cpu.as_str()),
             ("machine", &self.machine),
             ("cores", &cores),
-            ("two threads", &pair),
             ("commit", &self.commit),
             ("date", &self.date),
             ("runs", &runs),
             ("command", &command),
             ("built in", &features),
         ];
-        sheet.rows.extend(told.map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
+        let pair = self.pair.as_ref().map(Pair::to_string);
+        let pair = pair.as_deref().map(|pair| ("pair of cores", pair));
+        sheet
+            .rows
+            .extend(told.into_iter().chain(pair).map(|(what, text)| vec![what.to_owned(), text.to_owned()]));
         sheet
     }
 }
@@ -159,6 +161,7 @@ pub(crate) mod tests {
             cpu_family: Some(26),
             cpu_model: Some(2),
             cpu_name: "Zen 5".to_owned(),
+            pair: Some(Pair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
             commit: commit.to_owned(),
             command: "scalebricks bench choice".to_owned(),
             ..report
@@ -171,7 +174,7 @@ pub(crate) mod tests {
         let text = json(&report).unwrap();
         let again: Report = serde_json::from_str(&text).unwrap();
         assert_eq!(json(&again).unwrap(), text);
-        assert_eq!((again.rows, again.exhibits), (report.rows, report.exhibits));
+        assert_eq!((again.rows, again.exhibits, again.pair), (report.rows, report.exhibits, report.pair));
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub struct Row {
     #[serde(flatten)]
     pub subject: Subject,
     /// Whether its threads had no core each: `oversubscribed`, or `one core` if two cores scale as one.
-    #[serde(deserialize_with = "stored::word_or_none")]
+    #[serde(default, deserialize_with = "stored::word_or_none")]
     pub mark: Option<Word>,
     /// What the figure tells.
     pub metric: Metric,

@@ -43,11 +43,11 @@ impl<'a> Lines<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) use noted::{lines_of, note};
 
 /// What scalar lookups really read, noted where they read it.
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod noted {
     use super::LINE;
     use std::cell::RefCell;

@@ -6,6 +6,7 @@ mod page;
 use crate::bench::Bench;
 use crate::error::BenchError;
 use crate::keys::KeySet;
+use crate::limit::{self, LIMIT, Replay};
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
@@ -17,8 +18,9 @@ use scalebricks_types::{ClusterSize, FlowKey};
 #[derive(Debug)]
 pub struct Choice;
 
-/// Bytes a key of keys, questions, answers and flows, of building, and of the largest candidate.
-const KEY_BYTES: u64 = 20 + 40 + 90 + 40;
+/// Bytes a key of keys, questions, answers and flows, of building, of the largest candidate, and of the
+/// lines that it reads.
+const KEY_BYTES: u64 = 20 + 40 + 90 + 40 + 17;
 
 /// Lookups of a run at the least: small tables are asked again and again.
 const LEAST_LOOKUPS: usize = 1 << 22;
@@ -94,8 +96,16 @@ fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchEr
 
 fn turns<'a>(subject: &Subject) -> Vec<Turn<'a, Live>> {
     let lookups = Subject { batch: Some(candidate::BATCH), ..subject.clone() };
-    let mut turns =
-        vec![Turn::new(lookups, Metric::LookupRate, |live: &mut Live| Ok(live.look_up()?.into()))];
+    let limit = Subject { variant: Some(LIMIT.to_owned()), ..lookups.clone() };
+    let rows = vec![
+        (limit, Metric::LookupRate),
+        (lookups.clone(), Metric::LookupRate),
+        (lookups, Metric::ShareOfLimit),
+    ];
+    let mut turns = vec![Turn::several(rows, |live: &mut Live| {
+        let (limit, rate) = (live.limit()?, live.look_up()?);
+        Ok(Found { figures: vec![limit, rate, rate / limit], table_bytes: None })
+    })];
     for batch in BATCHES {
         let subject = Subject { batch: Some(batch), ..subject.clone() };
         let mut rows = vec![(subject.clone(), Metric::UpdateRate)];
@@ -116,6 +126,15 @@ impl Live {
         let seconds = self.candidate.look_up((&self.set.questions, &self.flows), passes, &mut answers)?;
         crate::timing::check(self.candidate.name(), &self.set, &answers)?;
         Ok((passes * self.set.len()) as f64 / seconds)
+    }
+
+    /// What the memory allows, of the first of them: changes have moved what lookups read since the last run.
+    fn limit(&self) -> Result<f64, BenchError> {
+        let some = self.set.len().min(limit::MOST);
+        let questions = (&self.set.questions[..some], &self.flows[..some.min(self.flows.len())]);
+        let replay = Replay::told(&*self.candidate, some, |table, tell| table.touched(questions, tell));
+        let told = || BenchError::check(self.candidate.name(), "it does not tell what it reads");
+        replay.ok_or_else(told)?.rate(LEAST_LOOKUPS.div_ceil(some), candidate::BATCH, 1)
     }
 
     /// Changes a second, so many at a time, and bytes of deltas a change.

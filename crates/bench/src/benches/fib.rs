@@ -145,7 +145,8 @@ fn table_lookups<'a>(
         turns.extend(limits.fib.turns(&subject, Some("partial-fib"), mode));
         let variant = Some("beside-writer".to_owned());
         let subject = Subject { variant, batch: Some(batch), ..subject.clone() };
-        turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
+        let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
+        turns.push(Turn::several(rows, move |answers: &mut Vec<u8>| {
             let stop = AtomicBool::new(false);
             let rate = std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -157,7 +158,9 @@ fn table_lookups<'a>(
                 rate
             })?;
             timing::check("cuckoo", held.0, answers)?;
-            Ok(rate.into())
+            let mut figures = vec![rate];
+            figures.extend(limits.held.of_one(mode).map(|limit| rate / limit));
+            Ok(Found { figures, table_bytes: None })
         }));
     }
     turns

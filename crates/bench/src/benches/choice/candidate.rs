@@ -56,6 +56,9 @@ pub trait Candidate: Send + Sync {
         answers: &mut [u8],
     ) -> Result<f64, BenchError>;
 
+    /// Tells the cache lines that a lookup of each question reads: see [`Table::touched`](crate::contestants::Table::touched).
+    fn touched(&self, questions: (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8));
+
     /// Makes these changes, so many at a time, to the table and at its owner.
     fn change(&mut self, changes: &[Change], batch: usize) -> Result<Changed, BenchError>;
 }
@@ -141,6 +144,20 @@ impl Candidate for Compact {
         Ok(seconds)
     }
 
+    fn touched(&self, (hashes, _): (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8)) {
+        let hashes = hashes.iter().enumerate();
+        match Reader::new(&self.table) {
+            Reader::SetSep(mut reader) => {
+                let pin = reader.pin();
+                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| tell(place, at)));
+            }
+            Reader::Othello(mut reader) => {
+                let pin = reader.pin();
+                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| tell(place, at)));
+            }
+        }
+    }
+
     fn change(&mut self, changes: &[Change], batch: usize) -> Result<Changed, BenchError> {
         let ops: Vec<Op> = changes.iter().map(|&(hash, _, value)| Op::Update(hash, value)).collect();
         let mut deltas = Vec::with_capacity(ops.len());
@@ -189,6 +206,12 @@ impl Candidate for Copied {
             }
         })?;
         Ok(seconds)
+    }
+
+    fn touched(&self, (hashes, flows): (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (flow, &hash)) in flows.iter().zip(hashes).enumerate() {
+            self.fib.touched(flow, hash, &mut |at| tell(place, at));
+        }
     }
 
     fn change(&mut self, changes: &[Change], _: usize) -> Result<Changed, BenchError> {

@@ -95,7 +95,7 @@ impl<'a> View<'a> {
     pub(super) unsafe fn word(&self, range: u32) -> u32 {
         // SAFETY: the caller's word.
         let cell = unsafe { self.directory.get_unchecked(range as usize) };
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         crate::touched::note(cell, 4);
         cell.load(Ordering::Acquire)
     }
@@ -143,7 +143,7 @@ impl<'a> View<'a> {
         // SAFETY: four bytes of the range, which are not being written, as told above.
         let held = unsafe {
             let bytes = self.lines.as_ptr().cast::<u8>().add(base + byte as usize);
-            #[cfg(test)]
+            #[cfg(all(test, not(loom)))]
             crate::touched::note(bytes, 4);
             bytes.cast::<u32>().read_unaligned()
         };

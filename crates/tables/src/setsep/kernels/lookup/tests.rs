@@ -11,7 +11,6 @@ use crate::setsep::params::Params;
 use crate::setsep::query::SetSep;
 use crate::setsep::reader::SetSepReader;
 use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
-#[cfg(not(loom))]
 use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, Position};
 use std::hint::black_box;
@@ -162,7 +161,6 @@ fn a_single_lookup_gives_the_defined_value() {
     }
 }
 
-#[cfg(not(loom))]
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing unsafe")]
 fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
