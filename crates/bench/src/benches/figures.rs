@@ -47,8 +47,8 @@ impl Bench for Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::without_place;
     use crate::options::Options;
-    use crate::pages::place;
     use scalebricks_console::{Console, Interrupt};
 
     #[test]
@@ -60,7 +60,7 @@ mod tests {
         SetSepFigures.run(&mut session).unwrap();
         Capacity.run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
-        assert_eq!(place::missing(PAGE, &exhibits), Vec::<String>::new());
+        assert_eq!(without_place(PAGE, &exhibits), Vec::<String>::new());
         assert_eq!(exhibits.conclusions.len(), 6);
         for said in &exhibits.conclusions {
             assert!(!said.sentence.contains("NaN") && !said.sentence.contains("inf"), "{}", said.sentence);

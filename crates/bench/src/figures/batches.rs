@@ -223,7 +223,7 @@ fn conclude(session: &mut Session<'_>, rows: &[Row]) {
         paper::LOOKUP_THREADS,
         paper::BATCH_GAIN,
     );
-    session.conclude("figure-7-says", sentence);
+    session.conclude("figure-7-conclusion", sentence);
 }
 
 /// A rate with the least and the most.

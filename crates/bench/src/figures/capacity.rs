@@ -153,7 +153,7 @@ fn conclude(session: &mut Session<'_>, counts: &[Count<'_>]) {
              at {of}; the paper prints up to {} (S3).",
             paper::PRINTED_CAPACITY_GAIN,
         );
-        session.conclude("figure-11-says", sentence);
+        session.conclude("figure-11-conclusion", sentence);
     }
 }
 

@@ -248,7 +248,7 @@ fn conclude(session: &mut Session<'_>, made: &[Built]) {
          builds up to {:.1} M keys a second.",
         best(Format::default()),
     );
-    session.conclude("table-1-says", sentence);
+    session.conclude("table-1-conclusion", sentence);
 }
 
 /// Some of all keys: as a share, and how many.

@@ -110,7 +110,7 @@ fn conclude(session: &mut Session<'_>) {
         paper::GROUP_BITS.0,
         paper::GROUP_BITS.1,
     );
-    session.conclude("figure-3-says", sentence);
+    session.conclude("figure-3-conclusion", sentence);
     let gains = CELLS.filter_map(|cells| {
         let one = Way::OneFunction.iterations(2, cells)?;
         let gain = one / Way::OneABit.iterations(2, cells)?;
@@ -122,7 +122,7 @@ fn conclude(session: &mut Session<'_>) {
              to {:.0} times.",
             paper::JOINT_SEARCH,
         );
-        session.conclude("figure-4-says", sentence);
+        session.conclude("figure-4-conclusion", sentence);
     }
 }
 

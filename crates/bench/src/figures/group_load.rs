@@ -74,7 +74,7 @@ fn conclude(session: &mut Session<'_>) {
         paper::MAX_GROUP_LOAD,
         paper::MAX_GROUP_LOAD_DIRECT,
     );
-    session.conclude("group-load-says", sentence);
+    session.conclude("group-load-conclusion", sentence);
 }
 
 fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> Result<(), BenchError> {

@@ -28,3 +28,14 @@ pub mod paper;
 pub mod search;
 pub mod tables;
 pub mod theory;
+
+/// The names of what is shown and has no place in a page.
+#[cfg(test)]
+pub(crate) fn without_place(page: &str, exhibits: &exhibit::Exhibits) -> Vec<String> {
+    let places = crate::pages::place::places(page).unwrap();
+    let sheets = exhibits.sheets.iter().map(|sheet| sheet.name.clone());
+    let said = exhibits.conclusions.iter().map(|said| said.name.clone());
+    let charts = exhibits.charts.iter().map(|chart| format!("{}.svg", chart.name));
+    let names = sheets.chain(said).chain(charts);
+    names.filter(|name| places.iter().all(|place| place.name != *name)).collect()
+}

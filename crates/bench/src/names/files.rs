@@ -100,7 +100,7 @@ impl FileNames {
             ".",
             word(&ENDINGS, 7),
         ];
-        pieces.iter().for_each(|piece| name.push_str(piece));
+        name.extend(pieces);
     }
 }
 

@@ -41,16 +41,6 @@ pub fn places(page: &str) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// What a page has no place for.
-#[cfg(test)]
-pub(crate) fn missing(page: &str, exhibits: &crate::figures::exhibit::Exhibits) -> Vec<String> {
-    let there: Vec<String> = places(page).unwrap().into_iter().map(|place| place.name).collect();
-    let sheets = exhibits.sheets.iter().map(|sheet| sheet.name.clone());
-    let said = exhibits.conclusions.iter().map(|said| said.name.clone());
-    let charts = exhibits.charts.iter().map(|chart| format!("{}.svg", chart.name));
-    sheets.chain(said).chain(charts).filter(|name| !there.contains(name)).collect()
-}
-
 /// What a place of this name shows of data that are in the order of their processors, in a page from which `docs` is
 /// there.
 pub fn content(kind: &Kind, name: &str, all: &[&Evidence], docs: &str) -> String {

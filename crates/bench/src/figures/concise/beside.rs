@@ -137,7 +137,7 @@ impl Live {
     /// Asks for every name that is there, whose action is known now that nobody changes any.
     fn check(&self) -> Result<(), BenchError> {
         let mut held = self.names.hashes.clone();
-        let is_flipped = |place: usize| place % ALTERED == 0 && self.flipped[place / ALTERED];
+        let is_flipped = |place: usize| place.is_multiple_of(ALTERED) && self.flipped[place / ALTERED];
         if self.change == Change::Replace {
             for place in (0..held.len()).filter(|&place| is_flipped(place)) {
                 held[place] = self.others[place / ALTERED];
@@ -254,7 +254,7 @@ fn ask(
                 Change::Alter => 1,
                 Change::Replace => u16::MAX,
             };
-            if (answer ^ action) & !(may_differ * u16::from(place % ALTERED == 0)) != 0 {
+            if (answer ^ action) & !(may_differ * u16::from(place.is_multiple_of(ALTERED))) != 0 {
                 return Err(BenchError::check(NAME, format!("{answer} for name {place} beside updates")));
             }
         }
@@ -342,7 +342,9 @@ fn show(session: &mut Session<'_>) {
         add_point(chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);
     }
     session.tabulate(sheet);
-    charts.into_iter().for_each(|chart| session.show(chart));
+    for chart in charts {
+        session.show(chart);
+    }
     conclusions::beside(session, &rows);
 }
 

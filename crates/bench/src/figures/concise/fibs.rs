@@ -333,7 +333,9 @@ impl<B: Baseline> Asker for Loop<'_, B> {
     fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         for (actions, names) in actions.chunks_mut(AHEAD).zip(names.chunks(AHEAD)) {
             if names.len() > 1 {
-                names.iter().for_each(|&name| self.0.prefetch(name));
+                for &name in names {
+                    self.0.prefetch(name);
+                }
             }
             for (action, &name) in actions.iter_mut().zip(names) {
                 *action = self.0.look_up(name).action().unwrap_or(UNKNOWN);

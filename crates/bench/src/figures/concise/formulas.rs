@@ -26,7 +26,6 @@ const VALUE_BITS: u8 = 8;
 ///
 /// # Errors
 /// None; Table II has its own.
-#[expect(clippy::unnecessary_wraps, reason = "a part like the others")]
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let heads = [
         "FIB",

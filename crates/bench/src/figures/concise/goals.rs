@@ -165,7 +165,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         .count();
     let sentence = format!("{met} of {} goals are met.", sheet.rows.len());
     session.tabulate(sheet);
-    session.conclude("concise-goals-says", sentence);
+    session.conclude("concise-goals-conclusion", sentence);
     Ok(())
 }
 
@@ -177,6 +177,7 @@ fn line(goal: &Goal, row: &Row) -> Vec<String> {
         Metric::LookupRate if threads(row) > pin::cores() => {
             format!("{} threads, oversubscribed", threads(row))
         }
+        Metric::LookupRate if threads(row) == 1 => "1 thread".to_owned(),
         Metric::LookupRate => format!("{} threads", threads(row)),
         _ => of.value_bits.map_or_else(String::new, |bits| format!("{} actions", 1_u32 << bits)),
     };

@@ -203,8 +203,8 @@ fn megabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::without_place;
     use crate::options::Options;
-    use crate::pages::place;
     use scalebricks_console::{Console, Interrupt};
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let mut session = Session::new("concise", &options, &console, &interrupt);
         run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
-        assert_eq!(place::missing(PAGE, &exhibits), Vec::<String>::new());
+        assert_eq!(without_place(PAGE, &exhibits), Vec::<String>::new());
     }
 
     #[test]

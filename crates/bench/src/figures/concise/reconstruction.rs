@@ -143,7 +143,7 @@ fn one(
     bar.finish();
     let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let share = over(&|met| met.times.len() as f64 / met.additions.max(1) as f64);
-    let cost = over(&|met| met.times.iter().sum::<f64>() / met.additions.max(1) as f64);
+    let cost = over(&|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
     found.retain(|met| !met.times.is_empty());
     let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
