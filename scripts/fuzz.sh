@@ -2,7 +2,8 @@
 # Runs every fuzz target for a while: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET...]
 #
 # Needs cargo and a C++ compiler; neither nightly Rust nor cargo-fuzz. One line a target; exit status 1 if any
-# crashed. Without a C++ compiler it says so and exits 0. What was learnt stays in fuzz/corpus (not committed).
+# crashed, or ran too few inputs to have looked for anything, or was built blind. Without a C++ compiler it says so and
+# exits with 77. What was learnt stays in fuzz/corpus (not committed).
 # A target has one thread: FUZZ_JOBS of them run at a time (as many as there are cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,8 +11,8 @@ cd "$(dirname "$0")/.."
 seconds=${1:-20}
 shift || true
 if ! command -v "${CXX:-c++}" >/dev/null && ! command -v g++ >/dev/null && ! command -v clang++ >/dev/null; then
-    echo "fuzz: skipped: no C++ compiler"
-    exit 0
+    echo "skipped: no C++ compiler (on Debian: apt install g++)"
+    exit 77
 fi
 if ! command -v "${CXX:-c++}" >/dev/null; then
     CXX=$(command -v g++ || command -v clang++)
@@ -152,11 +153,18 @@ if [ $# -gt 0 ]; then
 else
     mapfile -t targets < <(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml)
 fi
+# Whether a target looked for anything: it tried more than what it was given, and saw where that led.
+has_looked() {
+    local runs=$1 cover=$2 seeds=$3
+    [ "${runs:-0}" -ge $((seeds + 500)) ] && [ "${cover:-0}" -gt 1 ]
+}
+
 # Fuzzes one target.
 fuzz() {
-    local target=$1 binary log runs cover artifact
+    local target=$1 binary log runs cover artifact seeds
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     seeds
+    seeds=$(find "fuzz/corpus/$target" -type f | wc -l)
     binary="fuzz/target/$host/release/$target"
     log=fuzz/artifacts/$target.log
     # A single input may take 10 s and 2 GiB; sizes in octets.
@@ -164,7 +172,12 @@ fuzz() {
         -artifact_prefix="fuzz/artifacts/$target/" "fuzz/corpus/$target" >"$log" 2>&1; then
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
         cover=$(grep -o 'cov: [0-9]*' "$log" | tail -1)
-        echo "fuzz: $target: ok, $runs runs in $seconds s, ${cover:-cov: 0}"
+        if has_looked "$runs" "${cover#cov: }" "$seeds"; then
+            echo "fuzz: $target: ok, $runs runs in $seconds s from $seeds inputs, $cover"
+        else
+            echo "fuzz: $target: TOO FEW RUNS: ${runs:-none} in $seconds s from $seeds inputs, ${cover:-cov: 0}; log: $log"
+            return 1
+        fi
     else
         artifact=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
         echo "fuzz: $target: CRASHED; log: $log; replay: $binary ${artifact:-(no input was kept)}"

@@ -4,20 +4,26 @@
 #   scripts/test.sh [all|quick|soak|STAGE...]
 #
 # Needs cargo and a linker. A stage whose tool is missing is skipped and says how to get it, unless CI=1 or
-# INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run.
+# INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run. The
+# summary tells what was skipped, and stages fail that executed less than the sources hold.
 #
+#   REQUIRE_STAGES  1: what is skipped fails the run, a stage or a part of one, unless scripts/may-skip lists it
+#   MAY_SKIP        stages that may be skipped as well: those that another job runs
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   CHECK_TIMEOUT   seconds until one of the checks beside the repository counts as failed (600)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
+#   REQUIRE_HUGE_PAGES  1: too few huge pages fail the dpdk stage
+#   REQUIRE_AVX512  1: a processor without AVX-512 fails the tests of kernels, and so does one that leaves a variant out
 #   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 #   SOAK_RUNS       how often the soak stage, which is no part of `all`, runs every test (20)
 set -uo pipefail
 cd "$(dirname "$0")/.."
+. scripts/executed.sh
 
 ALL="format clippy build checks tests nats peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
 QUICK="format clippy unit layering"
@@ -34,6 +40,7 @@ mkdir -p "$LOGS"
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 
 skip() {
+    why=$1
     printf 'skipped: %s\n' "$1"
     return $SKIPPED
 }
@@ -107,12 +114,16 @@ stage_checks() {
         SCALEBRICKS=$program logged "check-${check##*/}" timeout --kill-after=10 "${CHECK_TIMEOUT:-600}" "$check" ||
             { printf 'FAILED %s\n' "${check##*/}"; failed=1; }
     done
-    [ $found = 1 ] || { skip "no executable in $folder"; return; }
+    [ $found = 1 ] || { printf 'no executable in %s\n' "$folder" >&2; return 1; }
     return $failed
 }
 
-# Those with NATS servers have a stage of their own.
-stage_tests() { logged tests env NATS_TESTS=apart cargo test --workspace --locked --no-fail-fast; }
+# Those with NATS servers have a stage of their own, and so have those of features.
+stage_tests() {
+    logged tests env NATS_TESTS=apart cargo test --workspace --locked --no-fail-fast || return
+    no_idle_binary "$LOGS/tests.log" "$(names_of_tests_behind dpdk)" &&
+        at_least "$(tests_in_sources crates -e 'fn loom_' -e 'feature = "')" "$(passed "$LOGS/tests.log")" tests
+}
 
 # The engine over three real servers, which are killed on the way.
 stage_nats() {
@@ -123,35 +134,47 @@ stage_nats() {
     fi
     # As part of the workspace: with it the features of what all use are those of the tests before, and built.
     cargo test --locked --workspace --test nats --no-run &&
-        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked --workspace --test nats
+        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked --workspace --test nats || return
+    local sources=(crates/engine/tests/nats crates/scalebricks/tests/nats crates/scalebricks/tests/nats.rs) servers
+    # What each cluster of a test asks for.
+    servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${sources[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
+    at_least $(($(tests_in_sources "${sources[@]}") + $(conformance_tests))) "$(passed "$LOGS/nats.log")" tests &&
+        at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
 }
 
 # The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
 stage_peers() {
-    logged peers cargo test --locked -p scalebricks-bench --features peers --lib
+    logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
+        at_least "$(tests_in_sources crates/bench/src)" "$(passed "$LOGS/peers.log")" tests
 }
 
-# Sets huge pages aside for as long as a command runs, where that is allowed and none are set aside yet.
+# Sets huge pages aside for as long as a command runs, where that is allowed and too few are free.
 with_huge_pages() {
-    local pages=/proc/sys/vm/nr_hugepages before
+    local pages=/proc/sys/vm/nr_hugepages before free status
     before=$(cat $pages 2>/dev/null || echo 0)
-    if [ "$before" = 0 ] && [ -w $pages ]; then echo 128 >$pages; fi
+    free=$(sed -n 's/^HugePages_Free: *//p' /proc/meminfo)
+    if [ "${free:-0}" -lt 128 ] && [ -w $pages ]; then echo $((before + 128)) >$pages; fi
     "$@"
-    local status=$?
-    if [ "$before" = 0 ] && [ -w $pages ]; then echo 0 >$pages; fi
+    status=$?
+    if [ -w $pages ]; then echo "$before" >$pages; fi
     return $status
 }
 
-# Ports over DPDK's virtual devices. Those that meet the system's own network need root.
+# Ports over DPDK's virtual devices, and whatever else only the feature brings. Those that meet the system's own network need root.
 stage_dpdk() {
     has_dpdk || { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
-    local test tests=()
-    for test in crates/dpdk/tests/*.rs; do tests+=(--test "$(basename "$test" .rs)"); done
+    local name tests=(--lib) only
+    for name in $(names_of_tests_behind dpdk); do tests+=(--test "$name"); done
     # shellcheck disable=SC2086 # a list of options
     cargo clippy $WITH_DPDK --all-targets -- -D warnings &&
-        cargo test $WITH_DPDK "${tests[@]}" --test switch --no-run &&
-        with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test $WITH_DPDK "${tests[@]}" &&
-        cargo test $WITH_DPDK --test switch dpdk
+        cargo test --locked --workspace "${tests[@]}" -- --list --format terse >"$LOGS/dpdk.without" &&
+        cargo test $WITH_DPDK "${tests[@]}" -- --list --format terse >"$LOGS/dpdk.with" || return
+    # Every test that is not there without the feature.
+    mapfile -t only < <(comm -13 <(sort "$LOGS/dpdk.without") <(sort "$LOGS/dpdk.with") | sed -n 's/: test$//p')
+    # shellcheck disable=SC2086 # a list of options
+    with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test $WITH_DPDK "${tests[@]}" -- --exact "${only[@]}" &&
+        at_least "${#only[@]}" "$(passed "$LOGS/dpdk.log")" 'tests of the feature' &&
+        at_least "$(tests_in_sources crates/dpdk)" "${#only[@]}" 'tests found behind the feature'
 }
 
 # A cluster over real interfaces, in all architectures.
@@ -213,9 +236,14 @@ stage_loom() {
     for crate in crates/*; do
         grep -rqE 'fn loom_' "$crate/src" && packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)")
     done
-    [ ${#packages[@]} -gt 0 ] || { skip 'no test is named loom_*'; return; }
-    RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom \
-        logged loom cargo test --locked "${packages[@]}" --lib loom_
+    [ ${#packages[@]} -gt 0 ] || { printf 'no test is named loom_*\n' >&2; return 1; }
+    # Loom's own lines tell how many interleavings it tried: more than one, or a test's threads never met.
+    RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom LOOM_LOG=loom::model=info \
+        logged loom cargo test --locked "${packages[@]}" --lib loom_ -- --nocapture || return
+    local wanted
+    wanted=$(grep -rhoE 'fn loom_\w+' crates/*/src | wc -l)
+    at_least "$wanted" "$(passed "$LOGS/loom.log")" tests &&
+        at_least "$wanted" "$(grep -cE 'Completed in ([2-9]|[0-9]{2,}) iterations' "$LOGS/loom.log")" 'models of more than one interleaving'
 }
 
 stage_miri() {
@@ -246,15 +274,15 @@ stage_miri() {
         pids+=($!)
     done
     for core in "${pids[@]}"; do wait "$core" || status=1; done
-    return $status
+    [ $status = 0 ] && at_least "${#tests[@]}" "$(passed "$LOGS"/miri-*.log)" tests
 }
 
 stage_fuzz() {
-    [ -x scripts/fuzz.sh ] || { skip 'no scripts/fuzz.sh'; return; }
-    logged fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-8}"
+    logged fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-8}" || return
+    at_least "$(find fuzz/fuzz_targets -name '*.rs' | wc -l)" "$(grep -cE '^fuzz: \w+: ok' "$LOGS/fuzz.log")" targets
 }
 
-stage_packets() { scripts/check-pcap.sh; }
+stage_packets() { logged packets scripts/check-pcap.sh; }
 
 # Every test again and again, each time with other seeds: SOAK_RUNS runs are so many times the cases of every property, and as
 # many chances for a race or a deadline. Property tests are told the seed of a run, so that it can be repeated.
@@ -278,8 +306,34 @@ quick) stages=$QUICK ;;
 *) stages=$* ;;
 esac
 
+# Whether the list allows this to be skipped: a stage, or what a part of one says.
+may_skip() {
+    local stage=$1 says=$2 entry
+    case " ${MAY_SKIP:-} " in *" $stage "*) return 0 ;; esac
+    while IFS= read -r entry; do
+        [ "$entry" = "$stage" ] && return 0
+        case "$stage: $says" in "$entry"*) [ "$entry" != "${entry#*: }" ] && return 0 ;; esac
+    done < <(sed -n 's/^\([^#][^|]*[^ |]\) *|.*/\1/p' scripts/may-skip)
+    return 1
+}
+
+# Says what a stage skipped; fails if that is not allowed.
+judge_skip() {
+    local stage=$1 says=$2 verdict='not required here' status=0
+    if may_skip "$stage" "$says"; then
+        verdict='scripts/may-skip allows it'
+    elif [ "${REQUIRE_STAGES:-}" = 1 ]; then
+        verdict='nothing allows it' status=1
+    fi
+    notes+=("$(printf '%-9s skipped: %s (%s)' "$stage" "$says" "$verdict")")
+    return $status
+}
+
 summary=()
+notes=()
+ran=0
 failed=0
+skipped=0
 for stage in $stages; do
     if ! declare -F "stage_$stage" >/dev/null; then
         printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering soak" >&2
@@ -287,12 +341,29 @@ for stage in $stages; do
     fi
     printf '\n== %s\n' "$stage"
     began=$SECONDS
+    why=''
     "stage_$stage"
     status=$?
     case $status in
-    0) outcome=ok ;;
-    "$SKIPPED") outcome=skipped ;;
-    *) outcome=FAILED failed=1 ;;
+    0)
+        outcome=ok
+        # A test that cannot run here says so past the runner, which keeps what tests print to itself.
+        if [ -e "$LOGS/$stage.log" ]; then
+            while IFS= read -r line; do
+                judge_skip "$stage" "${line#skipped: }" || outcome=FAILED
+            done < <(grep -h '^skipped: ' "$LOGS/$stage.log" | sort -u)
+        fi
+        ;;
+    "$SKIPPED")
+        outcome=skipped
+        judge_skip "$stage" "${why:-see above}" || outcome=FAILED
+        ;;
+    *) outcome=FAILED ;;
+    esac
+    case $outcome in
+    ok) ran=$((ran + 1)) ;;
+    skipped) skipped=$((skipped + 1)) ;;
+    *) failed=1 ;;
     esac
     summary+=("$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))")
     [ $failed = 0 ] || break
@@ -301,4 +372,6 @@ done
 printf '\n== summary\n'
 printf '%s\n' "${summary[@]}"
 printf '%-18s %4d s\n' total "$SECONDS"
+[ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"
+printf 'stages: %d passed, %d failed, %d skipped\n' $ran $failed $skipped | tee "$LOGS/stages"
 exit $failed

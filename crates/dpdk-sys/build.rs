@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("sb_.*")
         .allowlist_function("rte_eal_(init|cleanup|hotplug_add|hotplug_remove|has_hugepages)")
         .allowlist_function("rte_(thread_register|thread_unregister|strerror|version)")
-        .allowlist_function("rte_pktmbuf_(pool_create|free_bulk)")
+        .allowlist_function("rte_pktmbuf_(pool_create|free_bulk|clone)")
         .allowlist_function("rte_mempool_(free|avail_count|in_use_count)")
         .allowlist_function("rte_mbuf_(dynfield|dynflag)_register")
         .allowlist_function("rte_eth_dev_(count_avail|get_port_by_name|get_name_by_port|info_get|configure|start|stop|close)")

@@ -49,5 +49,6 @@ extern const uint64_t SB_RSS_GTPU;
 extern const uint32_t SB_MQ_RX_RSS;
 extern const uint16_t SB_LINK_UP;
 extern const uint64_t SB_VLAN_STRIPPED;
+extern const uint64_t SB_BUFFER_ELSEWHERE;
 
 #endif

@@ -4,11 +4,12 @@ use crate::error::{DpdkError, check};
 use scalebricks_dpdk_sys as sys;
 use scalebricks_io::{PacketBuf, RoomError, Tag, reframed};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 /// A packet in one buffer, owned: dropping it gives it back to its pool.
 ///
-/// All its bytes are in one segment, and no other packet shares its buffer: queues let no other in.
+/// All its bytes are in one segment, and no other packet shares its buffer: queues let no other in, whatever a driver
+/// gives them.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Mbuf(NonNull<sys::rte_mbuf>);
@@ -68,24 +69,46 @@ impl Mbuf {
         unsafe { self.0.as_mut() }
     }
 
-    /// Segments: 1, except for what a queue has yet to look at.
-    pub(crate) const fn segments(&self) -> u16 {
-        self.raw().nb_segs
-    }
-
-    /// Whether it is as packets should be: in one segment, with its VLAN tag in it if it has one.
+    /// Whether it is as packets should be: its own, in one segment, with its VLAN tag in it if it has one.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        // SAFETY: reads a constant.
-        let stripped = unsafe { sys::SB_VLAN_STRIPPED };
-        self.raw().nb_segs == 1 && self.raw().ol_flags & stripped == 0
+        // SAFETY: reads constants.
+        let unwanted = unsafe { sys::SB_VLAN_STRIPPED | sys::SB_BUFFER_ELSEWHERE };
+        let packet = self.as_ptr();
+        // SAFETY: there is an mbuf, and nobody writes what is read here but the count, which is read as others write it.
+        // No reference is made: it may be shared still.
+        let (flags, segments) = unsafe { ((*packet).ol_flags, (*packet).nb_segs) };
+        segments == 1 && flags & unwanted == 0 && Self::holders(packet) == 1
     }
 
-    /// Makes it so; whether there was room.
+    /// Whether every segment is nobody else's and lies in its own mbuf: not a clone, not cloned, not attached to memory
+    /// of an application. Only of such packets may the bytes be touched.
+    pub(crate) fn is_own(&self) -> bool {
+        let mut segment = self.as_ptr();
+        while !segment.is_null() {
+            // SAFETY: as in `is_plain`; a packet's segments are a list that ends with null.
+            let (flags, next) = unsafe { ((*segment).ol_flags, (*segment).next) };
+            // SAFETY: reads a constant.
+            if flags & unsafe { sys::SB_BUFFER_ELSEWHERE } != 0 || Self::holders(segment) != 1 {
+                return false;
+            }
+            segment = next;
+        }
+        true
+    }
+
+    /// How many hold a segment, itself among them.
+    #[inline(always)]
+    fn holders(segment: *mut sys::rte_mbuf) -> u16 {
+        // SAFETY: the count is aligned, in an mbuf that is there, and DPDK changes it atomically.
+        unsafe { AtomicU16::from_ptr(&raw mut (*segment).refcnt) }.load(Ordering::Relaxed)
+    }
+
+    /// Makes it plain; whether there was room. For packets that are [their own](Self::is_own).
     pub(crate) fn make_plain(&mut self) -> bool {
         // SAFETY: reads a constant.
         let stripped = unsafe { sys::SB_VLAN_STRIPPED };
-        if self.segments() > 1 && !self.linearize() {
+        if self.raw().nb_segs > 1 && !self.linearize() {
             return false;
         }
         // SAFETY: the packet is ours alone, and in one segment.

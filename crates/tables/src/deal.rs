@@ -7,7 +7,7 @@
 //! for a little more than a stretch's fair share; what does not fit (keys not hashed well, or hostile) goes to a list.
 
 use crate::huge::HugeSlice;
-use crate::stream;
+use crate::stream::Writer;
 
 /// Where stretches lie in the hash range, and how a key becomes a record.
 #[derive(Debug)]
@@ -62,6 +62,8 @@ struct Pending([u64; 8]);
 #[derive(Debug)]
 pub(crate) struct Dealt<'a> {
     region: &'a mut [u64],
+    /// Writes to the region; dropped early, it makes what it wrote visible.
+    out: Writer,
     /// Words of each stretch's region, a multiple of 8.
     room: usize,
     pending: Vec<Pending>,
@@ -81,7 +83,7 @@ impl<'a> Dealt<'a> {
     pub(crate) fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
         let bins: Vec<_> = packing.bases.iter().map(|&base| (base, 0)).collect();
         let pending = vec![Pending([0; 8]); bins.len()];
-        Self { region, room, pending, bins, list: Vec::new() }
+        Self { region, out: Writer::default(), room, pending, bins, list: Vec::new() }
     }
 
     /// Adds a key to a stretch.
@@ -116,7 +118,7 @@ impl<'a> Dealt<'a> {
             return;
         }
         if let Some(line) = self.region[stretch * self.room + at..].first_chunk_mut::<8>() {
-            stream::line(line, &self.pending[stretch].0);
+            self.out.line(line, &self.pending[stretch].0);
         }
     }
 
@@ -144,7 +146,7 @@ impl<'a> Dealt<'a> {
             }
         }
         self.list.sort_unstable();
-        stream::finish();
+        self.out.finish();
     }
 
     /// The records of a stretch.

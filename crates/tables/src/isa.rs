@@ -85,9 +85,30 @@ impl std::fmt::Display for Isa {
     }
 }
 
+/// The levels that a test of kernels compares: all that this processor has. `REQUIRE_AVX512=1` fails a test that would
+/// leave one of the first three out.
+#[cfg(test)]
+pub(crate) fn compared() -> Vec<Isa> {
+    let (there, lacks): (Vec<Isa>, Vec<Isa>) = Isa::ALL.into_iter().partition(|isa| isa.is_available());
+    for isa in &lacks {
+        println!("skipped: {isa}");
+    }
+    let is_required = std::env::var_os("REQUIRE_AVX512").is_some_and(|value| value == "1");
+    assert!(!is_required || there.contains(&Isa::Avx512), "required, but this processor lacks {lacks:?}");
+    there
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_are_compared_on_all_levels_of_this_processor() {
+        assert_eq!(compared(), Isa::available().collect::<Vec<_>>());
+        assert!(
+            std::env::var_os("REQUIRE_AVX512").is_none_or(|value| value != "1") || Isa::best() >= Isa::Avx512
+        );
+    }
 
     #[test]
     fn the_portable_form_is_always_there_and_levels_contain_each_other() {

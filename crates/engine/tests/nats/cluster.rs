@@ -3,7 +3,8 @@
 use scalebricks_engine::nats::{JetStream, Options};
 use serde_json::{Value, json};
 use std::fs;
-use std::net::TcpListener;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -26,7 +27,8 @@ pub fn program() -> Option<&'static Path> {
         }
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(std::env::var_os("REQUIRE_NATS").is_none_or(|value| value != "1"), "required: {why}");
-        println!("skipped: {why}");
+        // Past the runner, which keeps what tests print to itself; so is what is counted below.
+        let _ = writeln!(io::stderr(), "skipped: {}", why.trim().replace('\n', "; "));
         None
     };
     PROGRAM.get_or_init(find).as_deref()
@@ -105,12 +107,13 @@ impl Cluster {
             .spawn()
             .unwrap();
         self.running.lock().unwrap()[n] = Some(child);
-        let address = ([127, 0, 0, 1], self.ports[n]).into();
+        let address = SocketAddr::from(([127, 0, 0, 1], self.ports[n]));
         let began = Instant::now();
         while std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
             assert!(began.elapsed() < Duration::from_secs(60), "server {n} does not start");
             sleep(Duration::from_millis(20));
         }
+        let _ = writeln!(io::stderr(), "nats-server s{n} answers at {address}");
     }
 
     /// With `kill -9`.

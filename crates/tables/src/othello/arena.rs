@@ -150,9 +150,7 @@ mod tests {
     /// agree, however the threads interleave.
     #[test]
     fn loom_a_reader_sees_one_version_of_a_range() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        loom::model(|| {
             let epochs = Arc::new(Epochs::new());
             let (arena, mut spares) = Arena::new(Memory::zeroed(2 + 1), &[0], 1, epochs);
             let arena = Arc::new(arena);

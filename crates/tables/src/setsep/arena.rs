@@ -263,9 +263,7 @@ mod tests {
     /// the fallback list, however the threads interleave.
     #[test]
     fn loom_a_reader_sees_one_version_of_a_block() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        loom::model(|| {
             let epochs = Arc::new(Epochs::new());
             let (arena, mut spares) = Arena::new(Arena::memory(1, 1, 1), 1, 1, 4, epochs);
             let arena = Arc::new(arena);

@@ -186,7 +186,6 @@ fn best(cells: &[Runs; GROUPS], counts: &Counts) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::levels;
     use super::*;
     use crate::setsep::balance::{loads, max};
     use proptest::prelude::*;
@@ -220,7 +219,7 @@ mod tests {
 
     fn check(counts: &Counts) {
         let choices = obvious(counts);
-        for isa in levels() {
+        for isa in crate::isa::compared() {
             assert_eq!(Balancer::new(isa).balance(counts), choices, "{isa}");
         }
     }

@@ -10,14 +10,6 @@ use super::*;
 use proptest::prelude::*;
 use scalebricks_types::PartitionCount;
 
-/// All levels this processor has; says which it lacks.
-pub(super) fn levels() -> impl Iterator<Item = Isa> {
-    for missing in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
-        println!("skipped: {missing}");
-    }
-    Isa::available()
-}
-
 fn params(dense: bool, bits: u8, seed: u64) -> Params {
     let format = if dense { Format::Dense } else { Format::Linear };
     Params::new(1, bits, PartitionCount::ONE).unwrap().with_format(format).unwrap().with_seed(seed)
@@ -38,7 +30,7 @@ fn check(groups: &[GroupKeys], params: &Params) -> usize {
     let solved: Vec<_> = groups.iter().map(|keys| linear::solve(keys, params)).collect();
     let bits = usize::from(params.value_bits());
     let layout = Layout::of(params);
-    for isa in levels() {
+    for isa in crate::isa::compared() {
         let mut solver = LaneSolver::new(params, isa);
         for turn in 0..if cfg!(miri) { 1 } else { 2 } {
             for (tag, keys) in groups.iter().enumerate().skip(turn) {

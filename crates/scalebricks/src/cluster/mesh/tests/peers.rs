@@ -40,20 +40,18 @@ async fn four_nodes_hear_each_other_and_messages_come_in_order() {
 }
 
 #[tokio::test]
-async fn a_node_that_starts_again_is_heard_and_connected_at_once() {
+async fn a_node_that_starts_again_is_heard_at_once_and_connected() {
     let (mut a, mut b, addresses) = pair(MeshLimits::default()).await;
     beat_until(&a, &mut b, b"one").await;
     for life in 0..3_u8 {
         b.mesh.close().await;
         a.find(|event| (event == Event::Disconnected { peer: B }).then_some(())).await;
-        let start = Instant::now();
         b = Node::start(config(B, &addresses));
         // Proven by greetings alone, before its first beat.
         until("proven", || a.count(B, PeerCount::GreetingsSent) > u64::from(life)).await;
         beat_until(&b, &mut a, &[life]).await;
         beat_until(&a, &mut b, &[life]).await;
         until("connected", || a.mesh.stats().peers[&B].is_connected).await;
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
         a.mesh.send(B, vec![life]).unwrap();
         assert_eq!(b.message().await, (A, vec![life]));
     }

@@ -1,6 +1,6 @@
 //! Every form against the definition: [`evaluate`] and the fallback list of the block.
 
-use crate::isa::Isa;
+use crate::isa;
 use crate::setsep::arena::Line;
 use crate::setsep::face::Face;
 use crate::setsep::format::Format;
@@ -119,11 +119,7 @@ fn every_form_of_far_tables_does_so_too() {
 fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
     let longest = lengths[lengths.len() - 1];
     let (mut from_lists, mut from_groups) = (0, 0);
-    for isa in Isa::ALL {
-        if !isa.is_available() {
-            println!("skipped: {isa}");
-            continue;
-        }
+    for isa in isa::compared() {
         for params in cases() {
             let table = Arc::new(table(params, hashes));
             from_lists += table.stats().fallback_keys;

@@ -49,18 +49,11 @@ fn group(n: usize, bits: u8, seed: u64) -> (Vec<u64>, Vec<u8>) {
     keys.map(|i| (mix64(seed ^ i << 40), (mix64(!seed ^ i) & ((1 << bits) - 1)) as u8)).unzip()
 }
 
-fn forms() -> impl Iterator<Item = Isa> {
-    for isa in Isa::ALL.iter().filter(|isa| !isa.is_available()) {
-        println!("skipped: {isa}");
-    }
-    Isa::available()
-}
-
 fn check(format: Format, n: usize, bits: u8, seed: u64) -> Result<(), TestCaseError> {
     let params = params(format, bits, seed);
     let (hashes, values) = group(n, bits, seed);
     let expected = definition(&hashes, &values, &params);
-    for isa in forms() {
+    for isa in crate::isa::compared() {
         let solved = SearchSolver::new(&params, isa).solve(&hashes, &values);
         prop_assert_eq!(solved, expected, "{}", isa);
     }
@@ -87,7 +80,7 @@ proptest! {
         let values = vec![value; n];
         let expected = definition(&hashes, &values, &params);
         prop_assert_eq!(expected.is_some(), n <= MOST_KEYS || SEARCHED[format] != Format::Brute);
-        for isa in forms() {
+        for isa in crate::isa::compared() {
             prop_assert_eq!(SearchSolver::new(&params, isa).solve(&hashes, &values), expected, "{}", isa);
         }
     }
