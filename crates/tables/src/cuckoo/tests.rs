@@ -1,6 +1,8 @@
 #![cfg(not(loom))]
 
 use super::*;
+use crate::huge::HugeSlice;
+use crate::huge::walls::{Flush, between};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -355,4 +357,30 @@ fn memory_is_what_was_asked_for() {
     assert!(table.table_bytes() <= bytes && table.table_bytes() > bytes - 132, "{}", table.table_bytes());
     assert_eq!(Table::slots_within(100), 0);
     assert_eq!(Table::new(4000, 0, TestHasher).table_bytes(), 1000 * (4 * 32 + 4) + 1024 * 8);
+}
+
+/// Batches of every length around the stages of a lookup, of a full table, with tags, entries and questions at walls.
+#[test]
+#[cfg_attr(miri, ignore = "there are no walls under the interpreter, which needs none")]
+fn no_lookup_leaves_its_memory() {
+    const LONGEST: usize = 2 * 256 + 1;
+    for flush in Flush::BOTH {
+        let table = between(flush, || CuckooTable::<2, 2, _>::new(512, 1, TestHasher));
+        let (mut keys, mut hashes) = between(flush, || {
+            (HugeSlice::<[u64; 2]>::zeroed(LONGEST), HugeSlice::<KeyHash>::zeroed(LONGEST))
+        });
+        let held = (0..).take_while(|&n| table.insert(&key(n), hash(&key::<2>(n)), &[n; 2]).is_ok()).count();
+        assert!(held > 480, "{held}");
+        for len in 0..=LONGEST {
+            let part = flush.part(LONGEST, len);
+            for (at, n) in part.clone().zip(len as u64..) {
+                (keys[at], hashes[at]) = (key(n), hash(&key::<2>(n)));
+            }
+            let mut values = vec![None; len];
+            table.get_batch(&keys[part.clone()], &hashes[part], &mut values);
+            for (n, value) in (len as u64..).zip(values) {
+                assert_eq!(value, (n < held as u64).then_some([n; 2]), "{len} {flush:?}");
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::shapes::Shapes;
 use crate::gpt::{GptReader, KeyBatch};
 use crate::isa::Isa;
 use crate::publish::epoch::Reader;
-use arc_swap::{ArcSwap, Cache};
+use crate::publish::sync::{ArcSwap, Cache};
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
 
@@ -66,6 +66,13 @@ impl OthelloReader {
         let lookup = Lookup::new(&table.shapes.load().now, isa);
         let shapes = Cache::new(Arc::clone(&table.shapes));
         Self { table, shapes, cell, isa, lookup }
+    }
+
+    /// One that pins nothing, whose races ThreadSanitizer has to find.
+    #[cfg(all(test, tsan))]
+    pub(super) fn blind(self) -> Self {
+        let cell = crate::publish::epoch::Epochs::new().register();
+        Self { cell, ..self }
     }
 
     /// The instructions its kernel uses.
