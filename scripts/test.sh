@@ -11,6 +11,7 @@
 #   MAY_SKIP        stages that may be skipped as well: those that another job runs
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
+#   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer count as failed (900)
 #   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   CHECK_TIMEOUT   seconds until one of the checks beside the repository counts as failed (600)
@@ -25,7 +26,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
-ALL="format clippy build checks tests nats peers dpdk lab msrv aarch64 deny loom miri fuzz packets"
+ALL="format clippy build checks tests nats peers dpdk lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
 QUICK="format clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -275,6 +276,75 @@ stage_miri() {
     done
     for core in "${pids[@]}"; do wait "$core" || status=1; done
     [ $status = 0 ] && at_least "${#tests[@]}" "$(passed "$LOGS"/miri-*.log)" tests
+}
+
+# Readers beside a writer once more, by the kernels with AVX2, of which the interpreter knows the instructions.
+stage_miri_avx2() {
+    [ "$(uname -m)" = x86_64 ] || { skip 'no AVX2 on this processor'; return; }
+    have_toolchain "$NIGHTLY" miri rust-src || {
+        skip "no Miri (install with: rustup toolchain install $NIGHTLY --profile minimal --component miri,rust-src)"
+        return
+    }
+    export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows -Zmiri-permissive-provenance}"
+    logged miri_avx2 env "RUSTFLAGS=-Ctarget-feature=+avx2,+bmi1,+bmi2,+popcnt" CARGO_TARGET_DIR=target/miri-avx2 timeout "${MIRI_TIMEOUT:-1800}" \
+        cargo "+$NIGHTLY" miri test --locked -p scalebricks-tables --lib -- --nocapture a_reader_beside_a_writer || return
+    local table
+    for table in setsep othello; do
+        grep -q "beside readers: $table tiny on avx2\$" "$LOGS/miri_avx2.log" ||
+            { printf 'no reader of %s used AVX2\n' "$table" >&2; return 1; }
+    done
+}
+
+# The levels of instructions that kernels of the tables have and this processor too, as the tests name them.
+levels() {
+    local flags
+    flags=$(grep -m 1 '^flags' /proc/cpuinfo)
+    printf 'portable\n'
+    [[ $flags =~ \ avx2\  ]] && printf 'avx2\n'
+    [[ $flags =~ \ avx512vl\  ]] && printf 'avx512\n'
+    [[ $flags =~ \ gfni\  && $flags =~ \ avx512_vpopcntdq\  ]] && printf 'avx512-gfni\n'
+}
+
+# Stress tests of the tables under ThreadSanitizer, at each level of instructions; and readers that do not pin what they read,
+# whose races it has to find, or else it saw nothing. What it cannot see is in docs/adr/0035-what-tools-checked.md.
+stage_tsan() {
+    have_toolchain "$NIGHTLY" rust-src || {
+        skip "no sources of the standard library (install with: rustup toolchain install $NIGHTLY --profile minimal --component rust-src)"
+        return
+    }
+    # Hardly optimised: wide loads that an optimiser makes of narrow ones are not watched.
+    local tsan=(env "RUSTFLAGS=-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR=target/tsan CARGO_PROFILE_TEST_OPT_LEVEL=1
+        timeout "${TSAN_TIMEOUT:-900}" cargo "+$NIGHTLY" test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')"
+        -p scalebricks-tables --lib)
+    "${tsan[@]}" --no-run && logged tsan "${tsan[@]}" -- --nocapture stress turnover || return
+    local level table runs failed=0
+    for level in $(levels); do
+        runs=$(grep -c "beside readers: .* on $level\$" "$LOGS/tsan.log")
+        printf 'tsan: %s: %d stress runs\n' "$level" "$runs"
+        [ "$runs" -ge 20 ] || { printf 'FAILED: too few runs of readers on %s\n' "$level"; failed=1; }
+    done
+    for table in publish cuckoo; do
+        grep -q "beside readers: $table" "$LOGS/tsan.log" || { printf 'FAILED: no run of %s\n' "$table"; failed=1; }
+    done
+    for level in $(levels); do
+        # The portable form of SetSep reads by atomic loads, of which none can race.
+        [ "$level" = portable ] || planted_race setsep::tests "$level" || failed=1
+        planted_race othello::tests "$level" || failed=1
+    done
+    planted_race publish portable || failed=1
+    return $failed
+}
+
+# Whether ThreadSanitizer finds a module's race that was made on purpose; of stage_tsan, whose command it uses.
+planted_race() {
+    local test=$1::stress::planted_race_of_readers_without_a_pin log=$LOGS/tsan-planted-${1%%:*}-$2.log
+    TSAN_OPTIONS=halt_on_error=1 PLANTED_ISA=$2 "${tsan[@]}" -- --nocapture --ignored --exact "$test" >"$log" 2>&1
+    if grep -q 'WARNING: ThreadSanitizer: data race' "$log"; then
+        printf 'tsan: %s on %s: the planted race was found\n' "${1%%:*}" "$2"
+    else
+        printf 'FAILED: %s on %s: the planted race was not found; log: %s\n' "${1%%:*}" "$2" "$log"
+        return 1
+    fi
 }
 
 stage_fuzz() {

@@ -2,6 +2,9 @@
 //! one cache miss instead of a cache miss and a page walk.
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+pub(crate) mod walls;
+
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -41,6 +44,9 @@ pub struct HugeSlice<T> {
     /// From the system and not from the allocator.
     mapped: bool,
     owns: PhantomData<T>,
+    /// What the memory lies between, of a test that wants it so.
+    #[cfg(test)]
+    walls: Option<walls::Walls>,
 }
 
 // SAFETY: it owns its elements, as a `Box<[T]>` does.
@@ -56,7 +62,13 @@ impl<T: Zeroable> HugeSlice<T> {
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         if layout.size() == 0 {
-            return Self { start: NonNull::dangling(), len, mapped: false, owns: PhantomData };
+            return Self::from_raw(NonNull::dangling(), len, false);
+        }
+        #[cfg(test)]
+        if let Some((start, walls)) = walls::map(len * size_of::<T>()) {
+            let mut slice = Self::from_raw(start.cast(), len, false);
+            slice.walls = Some(walls);
+            return slice;
         }
         // Zeroed here and not by the allocator: it would touch the pages before they are advised.
         // SAFETY: the layout's size is not zero.
@@ -71,17 +83,32 @@ impl<T: Zeroable> HugeSlice<T> {
         }
         // SAFETY: that many bytes were just allocated.
         unsafe { memory.write_bytes(0, layout.size()) };
-        Self { start, len, mapped: false, owns: PhantomData }
+        Self::from_raw(start, len, false)
+    }
+
+    const fn from_raw(start: NonNull<T>, len: usize, mapped: bool) -> Self {
+        Self {
+            start,
+            len,
+            mapped,
+            owns: PhantomData,
+            #[cfg(test)]
+            walls: None,
+        }
     }
 
     /// [`Self::zeroed`] whose pages come when they are first touched, each for 0.1 to 0.2 ms if it is huge: for memory
     /// that has to be there at once and is filled bit by bit. Where the system has no such memory, as `zeroed`.
     pub fn untouched(len: usize) -> Self {
         let layout = Self::layout(len);
+        #[cfg(test)]
+        if walls::are_wanted() {
+            return Self::zeroed(len);
+        }
         if layout.size() >= HUGE_PAGE
             && let Some(memory) = map(layout.size())
         {
-            return Self { start: memory.cast(), len, mapped: true, owns: PhantomData };
+            return Self::from_raw(memory.cast(), len, true);
         }
         Self::zeroed(len)
     }
@@ -161,6 +188,10 @@ fn capacity_overflow() -> ! {
 impl<T> Drop for HugeSlice<T> {
     fn drop(&mut self) {
         let layout = Self::layout(self.len);
+        #[cfg(test)]
+        if self.walls.is_some() {
+            return; // they take it with them
+        }
         if self.mapped {
             // SAFETY: mapped in `untouched` with this very size; the elements need no dropping (`Zeroable`).
             unsafe { unmap(self.start.cast(), layout.size()) };

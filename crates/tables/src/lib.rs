@@ -16,6 +16,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(all(test, not(loom)))]
+mod beside;
 mod bits;
 pub mod compact;
 pub mod cuckoo;

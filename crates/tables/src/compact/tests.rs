@@ -1,6 +1,8 @@
 //! Both tables do what a map does, through the one interface.
 
 use super::{Control, Op, Params, Reader, ReshapeError, Structure, Table};
+use crate::huge::HugeSlice;
+use crate::huge::walls::{Flush, between};
 use proptest::prelude::*;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -104,4 +106,31 @@ fn a_table_stays_what_it_is() {
     }
     let refused = "bloom".parse::<Structure>().unwrap_err();
     assert_eq!(refused.to_string(), "\"bloom\" is not setsep or othello");
+}
+
+/// Either table, with its memory, questions and answers at walls.
+#[test]
+#[cfg_attr(miri, ignore = "there are no walls under the interpreter, which needs none")]
+fn no_lookup_leaves_its_memory() {
+    const LONGEST: usize = 2 * 256 + 1;
+    for (flush, structure) in Flush::BOTH.into_iter().flat_map(|flush| Structure::ALL.map(|s| (flush, s))) {
+        let params = params(structure, 2_000, 3);
+        let (mut control, table) =
+            between(flush, || (Control::for_partitions(params, [PARTITION]), Table::new(params)));
+        let (mut hashes, mut nodes) =
+            between(flush, || (HugeSlice::<KeyHash>::zeroed(LONGEST), HugeSlice::<u8>::zeroed(LONGEST)));
+        let ops: Vec<Op> = (0..LONGEST as u64).map(|n| Op::Insert(hash(n), n as u8 & 7)).collect();
+        let delta = control.batch_to(Position(1), &ops).unwrap().unwrap();
+        let _ = table.apply(&delta).unwrap();
+        let mut reader = Reader::new(&table);
+        for len in 0..=LONGEST {
+            let part = flush.part(LONGEST, len);
+            hashes[part.clone()].iter_mut().zip(0..).for_each(|(to, n)| *to = hash(n));
+            reader.lookup_batch(&hashes[part.clone()], &mut nodes[part.clone()]);
+            assert!(
+                nodes[part].iter().zip(0_u64..).all(|(&node, n)| node == n as u8 & 7),
+                "{structure} {len} {flush:?}"
+            );
+        }
+    }
 }

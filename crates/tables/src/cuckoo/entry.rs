@@ -1,8 +1,7 @@
 //! One slot: a key and its value, as words that readers and the writer share.
 #![allow(unsafe_code)]
 
-use crate::huge::Zeroable;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::publish::sync::{AtomicU64, Ordering};
 
 /// A key and its value. Of 16 bytes each, they are half a line, and never lie across two.
 #[derive(Debug)]
@@ -12,8 +11,18 @@ pub(super) struct Entry<const K: usize, const V: usize> {
     value: [AtomicU64; V],
 }
 
+#[cfg(not(loom))]
 // SAFETY: atomics of zero are valid, and so is the padding.
-unsafe impl<const K: usize, const V: usize> Zeroable for Entry<K, V> {}
+unsafe impl<const K: usize, const V: usize> crate::huge::Zeroable for Entry<K, V> {}
+
+#[cfg(loom)]
+impl<const K: usize, const V: usize> Default for Entry<K, V> {
+    fn default() -> Self {
+        let (key, value) =
+            (std::array::from_fn(|_| AtomicU64::new(0)), std::array::from_fn(|_| AtomicU64::new(0)));
+        Self { key, value }
+    }
+}
 
 #[inline(always)]
 fn load<const N: usize>(words: &[AtomicU64; N]) -> [u64; N] {

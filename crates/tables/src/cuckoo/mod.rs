@@ -33,6 +33,8 @@
 //! reads are those of `MemC3` (NSDI 2013) and `CuckooSwitch` (`CoNEXT` 2013), with counters by bucket instead of by
 //! key; tags are `MemC3`'s, kept apart from the keys.
 
+#[cfg(all(test, loom))]
+mod model;
 #[cfg(test)]
 mod stress;
 #[cfg(test)]
@@ -51,12 +53,12 @@ mod writer;
 pub use writer::{RunError, Writer};
 
 use crate::FibError;
+use crate::publish::sync::{ArcSwap, AtomicU64, Ordering};
 use crate::touched::Lines;
-use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use lookup::UNIT;
 use scalebricks_types::{FlowKey, Key16, Key40, KeyHash, KeyHasher};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{SLOTS, Store};
 use stores::Stores;

@@ -4,11 +4,10 @@
 use super::entry::Entry;
 use super::tags::{self, Lanes, Pair, Tag};
 use super::version::{self, Seen, Versions, wait};
-use crate::huge::HugeSlice;
 use crate::prefetch::prefetch_item;
+use crate::publish::sync::{AtomicU32, Memory, Ordering};
 use crate::touched::Lines;
 use scalebricks_types::KeyHash;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Slots in a bucket.
 pub(super) const SLOTS: usize = 4;
@@ -66,8 +65,8 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Store<const K: usize, const V: usize> {
     /// The tags of each bucket, the first slot's in the lowest byte.
-    tags: HugeSlice<AtomicU32>,
-    entries: HugeSlice<Entry<K, V>>,
+    tags: Memory<AtomicU32>,
+    entries: Memory<Entry<K, V>>,
     pub(super) versions: Versions,
     seed: u64,
 }
@@ -75,13 +74,13 @@ pub(super) struct Store<const K: usize, const V: usize> {
 impl<const K: usize, const V: usize> Store<K, V> {
     /// An empty store of this many buckets.
     pub(super) fn new(buckets: usize, seed: u64) -> Self {
-        let (tags, entries) = (HugeSlice::zeroed(buckets), HugeSlice::zeroed(buckets * SLOTS));
+        let (tags, entries) = (Memory::zeroed(buckets), Memory::zeroed(buckets * SLOTS));
         Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
     }
 
     /// [`Self::new`] whose memory comes as it is first touched, so that making it takes no time.
     pub(super) fn untouched(buckets: usize, seed: u64) -> Self {
-        let (tags, entries) = (HugeSlice::untouched(buckets), HugeSlice::untouched(buckets * SLOTS));
+        let (tags, entries) = (Memory::untouched(buckets), Memory::untouched(buckets * SLOTS));
         Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
     }
 

@@ -10,7 +10,11 @@ use std::thread;
 const SLOTS: usize = if cfg!(miri) { 24 } else { 4096 };
 /// Keys that stay: 70 % of the slots. The rest, to 95 % and above, comes and goes and displaces them.
 const STAY: u64 = SLOTS as u64 * 7 / 10;
-const CHURN: u64 = if cfg!(miri) { 30 } else { 400_000 };
+const CHURN: u64 = match (cfg!(miri), cfg!(tsan)) {
+    (true, _) => 30,
+    (_, true) => 60_000,
+    _ => 400_000,
+};
 /// The interpreter's threads share its time.
 const READERS: usize = if cfg!(miri) { 1 } else { 2 };
 
@@ -77,6 +81,7 @@ fn beside_readers<const K: usize, const V: usize>(
 
 /// Fills the table to the brim with passing keys, takes the oldest away, and so on, updating keys that stay between.
 fn churn<const K: usize, const V: usize>() {
+    println!("beside readers: cuckoo {K} and {V} words");
     let table = CuckooTable::<K, V, _>::new(SLOTS, 1, TestHasher);
     beside_readers(&table, || {
         let (mut oldest, mut next, mut most) = (STAY, STAY, 0);

@@ -1,6 +1,8 @@
 #![cfg(not(loom))]
 
 use super::*;
+use crate::huge::HugeSlice;
+use crate::huge::walls::{Flush, between};
 use crate::touched::lines_of;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
@@ -387,6 +389,32 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
         for n in 0..2 * keys as u64 {
             assert_told(&short, n);
             assert_told(&long, n);
+        }
+    }
+}
+
+/// Batches of every length around the stages of a lookup, of a full table, with tags, entries and questions at walls.
+#[test]
+#[cfg_attr(miri, ignore = "there are no walls under the interpreter, which needs none")]
+fn no_lookup_leaves_its_memory() {
+    const LONGEST: usize = 2 * 256 + 1;
+    for flush in Flush::BOTH {
+        let table = between(flush, || CuckooTable::<2, 2, _>::new(512, 1, TestHasher));
+        let (mut keys, mut hashes) = between(flush, || {
+            (HugeSlice::<[u64; 2]>::zeroed(LONGEST), HugeSlice::<KeyHash>::zeroed(LONGEST))
+        });
+        let held = (0..).take_while(|&n| table.insert(&key(n), hash(&key::<2>(n)), &[n; 2]).is_ok()).count();
+        assert!(held > 480, "{held}");
+        for len in 0..=LONGEST {
+            let part = flush.part(LONGEST, len);
+            for (at, n) in part.clone().zip(len as u64..) {
+                (keys[at], hashes[at]) = (key(n), hash(&key::<2>(n)));
+            }
+            let mut values = vec![None; len];
+            table.get_batch(&keys[part.clone()], &hashes[part], &mut values);
+            for (n, value) in (len as u64..).zip(values) {
+                assert_eq!(value, (n < held as u64).then_some([n; 2]), "{len} {flush:?}");
+            }
         }
     }
 }

@@ -28,11 +28,8 @@
 //!
 //! The models in the tests run under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib loom_`.
 
+use crate::publish::sync::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Most stamps a table has: 32 KiB, so that they stay in a core's own cache (ADR 3).
 const MAX_STRIPES: usize = 4096;

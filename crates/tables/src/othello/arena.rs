@@ -24,7 +24,7 @@ const SPARE_BYTES: usize = 1 << 20;
 /// What readers see.
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// The slots, and a line behind them that a load of a last slot may touch.
+    /// The slots: no load leaves one.
     lines: Memory<Line>,
     directory: Memory<AtomicU32>,
     slot_lines: usize,
@@ -48,7 +48,7 @@ impl Arena {
     /// Zeroed lines for this many ranges of `slot_lines` each, which the caller may fill, and behind them what else an
     /// arena needs.
     pub(super) fn memory(ranges: usize, slot_lines: usize) -> Memory<Line> {
-        Memory::zeroed((ranges + spare_ranges(ranges, slot_lines)) * slot_lines + 1)
+        Memory::zeroed((ranges + spare_ranges(ranges, slot_lines)) * slot_lines)
     }
 
     /// The arena of the ranges in a [`memory`](Self::memory), with these seeds, and the writer's view of it.
@@ -58,7 +58,7 @@ impl Arena {
         slot_lines: usize,
         epochs: Arc<Epochs>,
     ) -> (Self, Spares) {
-        let (ranges, slots) = (seeds.len(), (lines.len() - 1) / slot_lines);
+        let (ranges, slots) = (seeds.len(), lines.len() / slot_lines);
         let mut directory = Memory::zeroed(ranges);
         for ((cell, slot), &seed) in directory.iter_mut().zip(0..).zip(seeds) {
             *cell = AtomicU32::new(slot | u32::from(seed) << SLOT_BITS);
@@ -152,7 +152,7 @@ mod tests {
     fn loom_a_reader_sees_one_version_of_a_range() {
         loom::model(|| {
             let epochs = Arc::new(Epochs::new());
-            let (arena, mut spares) = Arena::new(Memory::zeroed(2 + 1), &[0], 1, epochs);
+            let (arena, mut spares) = Arena::new(Memory::zeroed(2), &[0], 1, epochs);
             let arena = Arc::new(arena);
             let reader = {
                 let arena = Arc::clone(&arena);

@@ -69,6 +69,8 @@ mod face;
 mod graph;
 mod image;
 mod kernels;
+#[cfg(all(test, loom))]
+mod model;
 mod ops;
 mod params;
 mod payload;

@@ -5,9 +5,9 @@
 //! gone.
 
 use super::face::Face;
+use crate::publish::sync::{AtomicBool, Ordering};
 use scalebricks_types::{KeyHash, PartitionId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A table's shapes at one time.
 #[derive(Debug)]

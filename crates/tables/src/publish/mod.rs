@@ -10,5 +10,9 @@
 
 pub(crate) mod epoch;
 pub(crate) mod line;
+#[cfg(loom)]
+mod modelled;
 pub(crate) mod queue;
+#[cfg(all(test, not(loom)))]
+mod stress;
 pub(crate) mod sync;

@@ -3,44 +3,25 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
+#[cfg(loom)]
+pub(crate) use super::modelled::Memory;
 /// Zeroed memory of atomics: on huge pages, but not under the model checker, whose atomics are more than their bits.
 #[cfg(not(loom))]
 pub(crate) use crate::huge::HugeSlice as Memory;
-#[cfg(loom)]
-pub(crate) use modelled::Memory;
 
 #[cfg(loom)]
-mod modelled {
-    #[derive(Debug)]
-    pub(crate) struct Memory<T>(Box<[T]>);
-
-    impl<T: Default> Memory<T> {
-        pub(crate) fn zeroed(len: usize) -> Self {
-            Self((0..len).map(|_| T::default()).collect())
-        }
-    }
-
-    impl<T> std::ops::Deref for Memory<T> {
-        type Target = [T];
-        fn deref(&self) -> &[T] {
-            &self.0
-        }
-    }
-
-    impl<T> std::ops::DerefMut for Memory<T> {
-        fn deref_mut(&mut self) -> &mut [T] {
-            &mut self.0
-        }
-    }
-}
+pub(crate) use super::modelled::{ArcSwap, Cache};
+/// What readers are led by, without waiting, to a value that a writer replaces.
+#[cfg(not(loom))]
+pub(crate) use arc_swap::{ArcSwap, Cache};
 
 /// Lets other threads run while waiting for them.
 pub(crate) fn yield_now() {

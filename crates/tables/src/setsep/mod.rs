@@ -64,6 +64,8 @@ mod held;
 mod image;
 mod kernels;
 mod linear;
+#[cfg(all(test, loom))]
+mod model;
 mod ops;
 mod paper;
 mod params;

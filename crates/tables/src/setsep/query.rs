@@ -10,8 +10,7 @@ use super::reshape;
 use super::shapes::Shapes;
 use crate::gpt::{Gpt, GptReader};
 use crate::publish::epoch::Epochs;
-use crate::publish::sync::{Arc as Shared, Memory};
-use arc_swap::ArcSwap;
+use crate::publish::sync::{Arc as Shared, ArcSwap, Memory};
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -7,8 +7,8 @@ use super::shapes::Shapes;
 use crate::gpt::{GptReader, KeyBatch};
 use crate::isa::Isa;
 use crate::publish::epoch::Reader;
+use crate::publish::sync::{ArcSwap, Cache};
 use crate::touched::Lines;
-use arc_swap::{ArcSwap, Cache};
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
 
@@ -68,6 +68,13 @@ impl SetSepReader {
         let lookup = Lookup::new(&table.shapes.load().now, isa);
         let shapes = Cache::new(Arc::clone(&table.shapes));
         Self { table, shapes, cell, isa, lookup }
+    }
+
+    /// One that pins nothing, whose races ThreadSanitizer has to find.
+    #[cfg(all(test, tsan))]
+    pub(super) fn blind(self) -> Self {
+        let cell = crate::publish::epoch::Epochs::new().register();
+        Self { cell, ..self }
     }
 
     /// The instructions its kernel uses.

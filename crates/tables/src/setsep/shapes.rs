@@ -8,9 +8,9 @@
 
 use super::face::Face;
 use super::geometry::bucket_of;
+use crate::publish::sync::{AtomicU32, Ordering};
 use scalebricks_types::PartitionId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A table's shapes at one time.
 #[derive(Debug)]

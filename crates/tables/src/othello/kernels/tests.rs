@@ -1,5 +1,7 @@
 //! Every form against the definition, on arbitrary contents.
 
+use crate::huge::HugeSlice;
+use crate::huge::walls::{Flush, between};
 use crate::isa;
 use crate::mix::mix64;
 use crate::othello::face::Face;
@@ -7,7 +9,7 @@ use crate::othello::params::Params;
 use crate::othello::query::Othello;
 use crate::othello::reader::OthelloReader;
 use crate::touched::lines_of;
-use scalebricks_types::{KeyHash, PartitionCount, Position};
+use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -53,10 +55,32 @@ fn cases() -> impl Iterator<Item = Params> {
     })
 }
 
+/// Lets a table's last range lie where its memory ends.
+fn move_to_the_end(table: &Othello) {
+    let shapes = table.shapes.load_full();
+    let (mut words, last) = (Vec::new(), shapes.now.layout.params.ranges() - 1);
+    let seed = shapes.now.state(last, &mut words);
+    let (_, lines, slot_lines) = shapes.now.arena.parts();
+    let mut own = table.own();
+    while shapes.now.arena.find(last).0 as usize != lines.len() / slot_lines - 1 {
+        own.publish(PartitionId(0), last, &words, seed);
+    }
+}
+
 fn every_form() {
+    Flush::BOTH.into_iter().for_each(every_form_between_walls);
+}
+
+/// With tables, questions and answers at walls.
+fn every_form_between_walls(flush: Flush) {
     let hashes = hashes(3 * LONGEST, 5);
+    let (mut asked, mut found) =
+        between(flush, || (HugeSlice::<KeyHash>::zeroed(LONGEST + 1), HugeSlice::<u16>::zeroed(LONGEST + 1)));
     for params in cases() {
-        let table = Arc::new(table(params));
+        let table = Arc::new(between(flush, || table(params)));
+        if flush == Flush::End {
+            move_to_the_end(&table);
+        }
         let wanted: Vec<u32> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
         let mask = (1u32 << params.value_bits()) - 1;
         let values: Vec<u16> = wanted.iter().map(|&difference| (difference & mask) as u16).collect();
@@ -65,10 +89,13 @@ fn every_form() {
             assert_eq!(reader.isa(), isa);
             for len in 0..=LONGEST {
                 let at = len * 7 % (hashes.len() - LONGEST);
-                let mut found = vec![0xEEEE; len + 1];
-                reader.lookup_batch(&hashes[at..at + len], &mut found);
-                assert_eq!(found[..len], values[at..at + len], "{isa} {params:?} {len}");
-                assert_eq!(found[len], 0xEEEE, "{isa} {params:?} {len}");
+                let part = flush.part(LONGEST + 1, len);
+                asked[part.clone()].copy_from_slice(&hashes[at..at + len]);
+                found.fill(0xEEEE);
+                reader.lookup_batch(&asked[part.clone()], &mut found[part.clone()]);
+                assert_eq!(found[part.clone()], values[at..at + len], "{isa} {params:?} {len} {flush:?}");
+                let others = found[..part.start].iter().chain(&found[part.end..]);
+                assert!(others.copied().all(|value| value == 0xEEEE), "{isa} {params:?} {len} {flush:?}");
             }
             let mut found = vec![0; hashes.len()];
             reader.lookup_batch(&hashes, &mut found);

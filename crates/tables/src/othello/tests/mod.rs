@@ -9,6 +9,7 @@ mod reshape;
 mod shared;
 mod snapshots;
 mod stress;
+mod turnover;
 mod twin;
 
 use super::*;

@@ -2,71 +2,54 @@
 //! answer right at every moment.
 
 use super::*;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::beside::{Watched, beside};
+use crate::isa::Isa;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+/// A batched lookup by these instructions.
+pub(super) fn reader_of(table: &Arc<Othello>, isa: Isa) -> impl FnMut(&[KeyHash], &mut [u16]) + use<> {
+    let mut reader = OthelloReader::with_isa(Arc::clone(table), isa).unwrap();
+    move |hashes, values| reader.lookup_batch(hashes, values)
+}
+
 /// Names that stay and never change, names that change, and names that come and go, all in the same crowded ranges.
-fn churn(value_bits: u8, rounds: u64) {
-    let stay = 1000;
-    let params = Params::new(partitions(2), 3, [256; 2], value_bits).unwrap();
+fn churn(params: Params, isa: Isa, rounds: u64) {
+    let (stay, value_bits) = (1000, params.value_bits());
     let kept = entries(stay, value_bits, 0);
     let mut control = OthelloBuilder::new(params).build(&kept).unwrap();
     let table = Arc::new(control.export());
-    let (stop, looked_up) = (AtomicBool::new(false), AtomicU64::new(0));
-    let wrong = Mutex::new(Vec::new());
+    let watched = Watched::new(&kept);
     // The names with odd numbers change between two values; those with even numbers never.
     let mask = u16::MAX >> (16 - value_bits);
-    thread::scope(|scope| {
-        for turn in 0..2 {
-            let (table, kept, stop, looked_up, wrong) = (&table, &kept, &stop, &looked_up, &wrong);
-            scope.spawn(move || {
-                let isa = if turn == 0 { crate::isa::Isa::best() } else { crate::isa::Isa::Portable };
-                let mut reader = OthelloReader::with_isa(Arc::clone(table), isa).unwrap();
-                let hashes: Vec<KeyHash> = kept.iter().map(|e| e.0).collect();
-                let mut values = vec![0; hashes.len()];
-                while !stop.load(Ordering::Relaxed) {
-                    reader.lookup_batch(&hashes, &mut values);
-                    for (at, &value) in values.iter().enumerate() {
-                        let legal = value == kept[at].1 || at % 2 == 1 && value == kept[at].1 ^ mask;
-                        if !legal {
-                            wrong.lock().unwrap().push((at, value));
+    beside(
+        &watched,
+        &format!("othello {value_bits} bits"),
+        isa,
+        || reader_of(&table, isa),
+        || {
+            for round in 0..rounds {
+                let at = (mix64(round) % (stay / 2)) as usize * 2 + 1;
+                let value = watched.value(at) ^ mask;
+                let mut ops = vec![Op::Update(kept[at].0, value)];
+                if round % 3 == 0 {
+                    ops.push(Op::Insert(entry(round, value_bits, 7).0, value));
+                }
+                if round % 3 == 2 && round >= 602 {
+                    ops.push(Op::Remove(entry(round - 602, value_bits, 7).0));
+                }
+                watched.change(at, value, || {
+                    if round % 2 == 0 {
+                        let _ = control.batch_with(&table, &ops).unwrap();
+                    } else {
+                        for delta in control.batch(&ops).unwrap() {
+                            let _ = table.apply(&delta).unwrap();
                         }
                     }
-                    looked_up.fetch_add(values.len() as u64, Ordering::Relaxed);
-                }
-            });
-        }
-        let mut flipped = vec![false; stay as usize];
-        for round in 0..rounds {
-            let at = (mix64(round) % (stay / 2)) as usize * 2 + 1;
-            flipped[at] = !flipped[at];
-            let value = if flipped[at] { kept[at].1 ^ mask } else { kept[at].1 };
-            let mut ops = vec![Op::Update(kept[at].0, value)];
-            if round % 3 == 0 {
-                ops.push(Op::Insert(entry(round, value_bits, 7).0, value));
+                });
             }
-            if round % 3 == 2 && round >= 602 {
-                ops.push(Op::Remove(entry(round - 602, value_bits, 7).0));
-            }
-            let deltas = if round % 2 == 0 {
-                control.batch_with(&table, &ops).unwrap()
-            } else {
-                control.batch(&ops).unwrap()
-            };
-            if round % 2 == 1 {
-                for delta in &deltas {
-                    let _ = table.apply(delta).unwrap();
-                }
-            }
-        }
-        // On few cores the readers may not have run yet.
-        while looked_up.load(Ordering::Relaxed) < 10 * stay {
-            thread::yield_now();
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    assert_eq!(wrong.into_inner().unwrap(), []);
+        },
+    );
     assert!(control.stats().reseeded > 3, "{:?}", control.stats());
     let held: Vec<_> = control.iter().collect();
     assert_answers(&table, &held);
@@ -75,14 +58,64 @@ fn churn(value_bits: u8, rounds: u64) {
 
 #[test]
 #[cfg_attr(miri, ignore = "too slow to interleave; loom checks the protocol")]
-fn readers_of_two_bit_values_see_before_or_after_and_others_unchanged() {
-    churn(2, 20_000);
+fn readers_see_before_or_after_and_others_unchanged_by_all_instructions() {
+    for isa in Isa::available() {
+        for (value_bits, check_bits) in [(2, 0), (13, 0), (8, 6)] {
+            let params = Params::new(partitions(2), 3, [256; 2], value_bits).unwrap();
+            churn(params.with_check_bits(check_bits).unwrap(), isa, 5000);
+        }
+    }
 }
 
+/// A dozen names and few updates, each to memory used before: for the interpreter.
 #[test]
-#[cfg_attr(miri, ignore = "too slow to interleave; loom checks the protocol")]
-fn readers_of_thirteen_bit_values_see_before_or_after_and_others_unchanged() {
-    churn(13, 20_000);
+fn a_reader_beside_a_writer() {
+    for isa in Isa::available() {
+        let kept = entries(12, 3, 0);
+        let params = Params::new(partitions(1), 1, [32; 2], 3).unwrap();
+        let mut control = OthelloControl::new(params);
+        for &(hash, value) in &kept {
+            let _ = control.insert(hash, value).unwrap();
+        }
+        let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
+        beside(
+            &watched,
+            "othello tiny",
+            isa,
+            || reader_of(&table, isa),
+            || {
+                for round in 0..6 {
+                    let new = kept[round].1 ^ 7;
+                    watched.change(round, new, || {
+                        let _ = table.apply(&control.update(kept[round].0, new).unwrap()).unwrap();
+                    });
+                }
+            },
+        );
+    }
+}
+
+#[cfg(tsan)]
+#[test]
+#[ignore = "a race on purpose, which ThreadSanitizer has to find"]
+fn planted_race_of_readers_without_a_pin() {
+    let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();
+    let kept = entries(12, 3, 0);
+    let mut control = OthelloBuilder::new(params(12, 3, 1)).build(&kept).unwrap();
+    let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
+    let reader = || {
+        let mut reader = OthelloReader::with_isa(Arc::clone(&table), isa).unwrap().blind();
+        move |hashes: &[KeyHash], values: &mut [u16]| reader.lookup_batch(hashes, values)
+    };
+    beside(&watched, "othello without a pin", isa, reader, || {
+        for round in 0..4000 {
+            let at = round % 12;
+            let new = watched.value(at) ^ 7;
+            watched.change(at, new, || {
+                let _ = table.apply(&control.update(kept[at].0, new).unwrap()).unwrap();
+            });
+        }
+    });
 }
 
 /// A reader that stays pinned holds back the memory it may see, and only that: updates go on until the spare slots

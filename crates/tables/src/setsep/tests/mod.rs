@@ -8,6 +8,7 @@ mod replica;
 mod reshape;
 mod snapshots;
 mod stress;
+mod turnover;
 
 use super::geometry::mix64;
 use super::*;

@@ -1,5 +1,7 @@
 //! Every form against the definition: [`evaluate`] and the fallback list of the block.
 
+use crate::huge::HugeSlice;
+use crate::huge::walls::{Flush, between};
 use crate::isa;
 use crate::setsep::arena::Line;
 use crate::setsep::face::Face;
@@ -12,7 +14,7 @@ use crate::setsep::query::SetSep;
 use crate::setsep::reader::SetSepReader;
 use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
 use crate::touched::lines_of;
-use scalebricks_types::{KeyHash, PartitionCount, Position};
+use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -115,13 +117,34 @@ fn every_form_of_far_tables_does_so_too() {
     every_form(&hashes(7 * LONGEST), &(0..=LONGEST).chain(sampled).collect::<Vec<_>>());
 }
 
+/// Lets a table's last block lie where its memory ends.
+fn move_to_the_end(table: &SetSep) {
+    let (last, shapes) = (BLOCKS - 1, table.shapes.load_full());
+    let (words, list) = shapes.now.block_state(last);
+    let slots = shapes.now.arena.parts().1.len() * 8 / words.len();
+    let mut own = table.own();
+    while shapes.now.arena.slot(last) as usize != slots - 1 {
+        own.publish(false, PartitionId(0), last, &words, Some(&list));
+    }
+}
+
 /// Batches of these lengths, the last the longest, of arbitrary tables.
 fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
+    Flush::BOTH.into_iter().for_each(|flush| every_form_between_walls(hashes, lengths, flush));
+}
+
+/// The same with tables, questions and answers at walls.
+fn every_form_between_walls(hashes: &[KeyHash], lengths: &[usize], flush: Flush) {
     let longest = lengths[lengths.len() - 1];
+    let (mut asked, mut values) =
+        between(flush, || (HugeSlice::<KeyHash>::zeroed(longest + 1), HugeSlice::<u8>::zeroed(longest + 1)));
     let (mut from_lists, mut from_groups) = (0, 0);
     for isa in isa::compared() {
         for params in cases() {
-            let table = Arc::new(table(params, hashes));
+            let table = Arc::new(between(flush, || table(params, hashes)));
+            if flush == Flush::End {
+                move_to_the_end(&table);
+            }
             from_lists += table.stats().fallback_keys;
             let wanted: Vec<u8> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
             from_groups += wanted.iter().filter(|&&value| value != 0).count();
@@ -129,11 +152,14 @@ fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
             assert_eq!(reader.isa(), isa);
             for &len in lengths {
                 let at = len * 7 % (hashes.len() - longest);
-                let mut values = vec![0xEE; len + 1];
-                reader.lookup_batch(&hashes[at..at + len], &mut values);
-                let case = (isa, params.format(), params.value_bits(), len);
-                assert_eq!(values[..len], wanted[at..at + len], "{case:?}");
-                assert_eq!(values[len], 0xEE, "{case:?}");
+                let part = flush.part(longest + 1, len);
+                asked[part.clone()].copy_from_slice(&hashes[at..at + len]);
+                values.fill(0xEE);
+                reader.lookup_batch(&asked[part.clone()], &mut values[part.clone()]);
+                let case = (isa, params.format(), params.value_bits(), len, flush);
+                assert_eq!(values[part.clone()], wanted[at..at + len], "{case:?}");
+                let others = values[..part.start].iter().chain(&values[part.end..]);
+                assert!(others.copied().all(|value| value == 0xEE), "{case:?}");
             }
             let mut values = vec![0; hashes.len()]; // more than one pin
             reader.lookup_batch(hashes, &mut values);
