@@ -14,8 +14,10 @@
 #
 # Without an argument, tshark also judges every kind of frame that the slow path makes: questions, announcements, answers.
 #
-# What users say to each other is not judged: a capture may hold anything. So tshark is told to know nothing above UDP
-# but GTP-U, and of what left to the Internet only that each frame is an IP packet.
+# Every frame that left must be whole, with at least one checksum, and all of them right.
+#
+# What users say to each other in a given capture is not judged, as it may hold anything: tshark is then told to know
+# nothing above UDP but GTP-U. Our own sample is sound, so that TCP, UDP and ICMP of it must still be when they left.
 set -euo pipefail
 given=${1:+$(realpath -- "$1")}
 cd "$(dirname "$0")/.."
@@ -85,10 +87,61 @@ captures_in "$out"
 # Nodes send from 02:5a:01:… to base stations, from 02:5a:00:… to the Internet.
 to_station='eth.src[0:3] == 02:5a:01'
 
-judge_by_tshark() {
-    mkdir -p "$work/config/wireshark"
+# A configuration of tshark's in which it knows no protocols but these, of which each is a pattern.
+knows_only() {
+    mkdir -p "$work/$1/wireshark"
     tshark -G protocols 2>/dev/null | cut -f3 |
-        grep -vxE 'frame|eth|ethertype|ip|ipv6|ipv6\..*|udp|gtp|data|_ws\..*' >"$work/config/wireshark/disabled_protos"
+        grep -vxE "frame|eth|ethertype|ip|ipv6|ipv6\\..*|udp|gtp|data|_ws\\..*|$2" >"$work/$1/wireshark/disabled_protos"
+}
+
+# Every frame of the captures is whole, and every checksum in it is right: at least so many frames. Outer UDP may do
+# without one, as GTP-U does; what ICMP errors quote is not the sender's. An IPv6 packet has no checksum of its own.
+judge_checksums_by_tshark() {
+    local least=$1 whose=none file
+    if [ -z "$given" ]; then whose='tcp|icmp|icmpv6'; fi
+    knows_only checksums "$whose"
+    for file in "${files[@]}"; do
+        env "XDG_CONFIG_HOME=$work/checksums" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE \
+            -o tcp.check_checksum:TRUE -r "$file" -T fields -E separator=';' -E occurrence=a -E aggregator=, \
+            -e frame.number -e _ws.malformed -e ip.checksum.status -e udp.checksum.status -e tcp.checksum.status \
+            -e icmp.checksum.status -e icmpv6.checksum.status -e gtp.message -e icmp.type -e icmpv6.type -e ipv6.version \
+            2>/dev/null | sed "s|^|${file##*/};|"
+    done | awk -F';' -v least="$least" -v judges_all="$([ -z "$given" ] && echo 1 || echo 0)" '
+        function bad(what) { if (++count <= 5) printf "%s: frame %s: %s\n", $1, $2, what; failed = 1 }
+        # Of these states those that count are right; of a tunnel the first may be 3: there is none.
+        function look(states, name, most, may_be_none, all, at, n) {
+            n = split(states, all, ",")
+            for (at = 1; at <= n && at <= most; at++) {
+                if (all[at] == 1 || all[at] == "Good") { right++; good[name]++ }
+                else if (!(at == 1 && may_be_none && all[at] == 3)) bad(name " checksum: state " all[at])
+            }
+        }
+        {
+            right = 0
+            split($10, type, ","); quotes = type[1] ~ /^(3|4|5|11|12)$/
+            split($11, type6, ","); quotes6 = type6[1] != "" && type6[1] < 128
+            if ($3 != "") bad("malformed")
+            most = quotes || quotes6 ? ($9 != "" ? 2 : 1) : 99
+            look($4, "IPv4", most, 0)
+            if (!quotes && !quotes6) { look($5, "UDP", 99, $9 != ""); look($6, "TCP", 99, 0) }
+            else if ($9 != "") look($5, "UDP", 1, 1)
+            look($7, "ICMP", 1, 0)
+            look($8, "ICMPv6", 1, 0)
+            if (right > 0) verified++
+            else if (judges_all || $12 == "") bad("no checksum in it was verified")
+            else bare++
+        }
+        END {
+            printf "%d frames read, %d of them with verified checksums:", NR, verified
+            for (name in good) printf " %s %d", name, good[name]
+            printf "\n"
+            if (verified + bare < least || verified == 0) { printf "fewer than the %d frames that should have left\n", least; failed = 1 }
+            exit failed
+        }'
+}
+
+judge_by_tshark() {
+    knows_only config none
     # Two passes, so that a fragment knows of those behind it.
     local tshark=(env "XDG_CONFIG_HOME=$work/config" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE)
     local fields=(-T fields -E separator=, -E occurrence=f -e frame.number -e ip.version -e ip.checksum.status
@@ -222,12 +275,20 @@ PYTHON
 }
 
 "judge_by_$judge"
+if [ $judge = tshark ]; then
+    # All of the sample leaves; of a given capture something.
+    least=1
+    if [ -z "$given" ]; then least=$(tshark -n -r "$capture" 2>/dev/null | wc -l); fi
+    judge_checksums_by_tshark "$least"
+fi
 if [ -z "$given" ] && [ $judge = tshark ]; then
     captures_in "$work/fragment"
     judge_by_tshark
+    judge_checksums_by_tshark "$least"
     judge_senders_of_fragments
     captures_in "$work/icmp"
     judge_by_tshark
+    judge_checksums_by_tshark "$least"
     judge_refusals_by_tshark
     judge_local_by_tshark
 fi

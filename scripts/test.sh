@@ -201,7 +201,12 @@ stage_lab() {
     local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
-        logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages"
+        logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages" || return
+    local read_by_tshark='^ok +capture, read by tshark: [1-9][0-9]* frames read, none malformed, [1-9]'
+    at_least 3 "$(grep -cE "$read_by_tshark" "$LOGS/lab.log")" 'architectures of which tshark read the packets' &&
+        at_least 1 "$(grep -cE "$read_by_tshark" "$LOGS/lab-faults.log")" 'clusters with a control plane of which it did' &&
+        at_least "$(tr , '\n' <<<"${outages//,isolation/}" | wc -l)" "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-outages.log")" outages &&
+        at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was looked at'
 }
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
@@ -370,7 +375,7 @@ stage_soak() {
 case "${1:-all}" in
 all)
     stages=$ALL
-    rm -f "$LOGS"/*.log
+    rm -f "$LOGS"/*.log "$LOGS/stages"
     ;;
 quick) stages=$QUICK ;;
 *) stages=$* ;;

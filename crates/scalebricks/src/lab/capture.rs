@@ -78,6 +78,8 @@ pub struct Seen {
     pub gtpu: Option<Gtpu>,
     /// What is wrong with it.
     pub problem: Option<String>,
+    /// Checksums in it that were computed anew and found right.
+    pub right: usize,
 }
 
 /// A GTP-U message.
@@ -190,8 +192,10 @@ fn seen(line: &str, plan: &Plan) -> Option<Seen> {
         Some((field, _)) => Some(format!("{} is bad", FIELDS[field])),
         None => None,
     };
+    let is_right = |status: &&str| matches!(*status, "1" | "Good");
+    let right = fields[CHECKSUMS].iter().flat_map(|field| field.split(',')).filter(is_right).count();
     let (src, dst) = (mac(fields[2])?, mac(fields[3])?);
-    Some(Seen { number: fields[0].parse().ok()?, link, node, src, dst, outer, inner, gtpu, problem })
+    Some(Seen { number: fields[0].parse().ok()?, link, node, src, dst, outer, inner, gtpu, problem, right })
 }
 
 fn number(text: &str) -> Option<u32> {
@@ -220,7 +224,7 @@ mod tests {
         assert_eq!(seen.gtpu, Some(Gtpu { message: 255, teid: 0x10001, qfi: Some(9) }));
         assert_eq!(seen.inner.unwrap().0, "2001:db8:45:1::1".parse::<IpAddr>().unwrap());
         assert_eq!(seen.outer.unwrap().1, "10.255.0.1".parse::<IpAddr>().unwrap());
-        assert_eq!(seen.problem, None);
+        assert_eq!((seen.problem, seen.right), (None, 2));
     }
 
     #[test]
@@ -235,6 +239,8 @@ mod tests {
         assert_eq!(problem("Bad", "").as_deref(), Some("tcp.checksum.status is bad"));
         assert_eq!(problem("1,0", "").as_deref(), Some("tcp.checksum.status is bad"));
         assert_eq!(problem("1", "Malformed").as_deref(), Some("malformed"));
+        let right = |status| seen(&line(status, ""), &Plan::sample()).unwrap().right;
+        assert_eq!((right("1"), right("2"), right("Good,0")), (2, 1, 2), "with that of the IPv4 header");
         assert_eq!(seen("1;2", &Plan::sample()), None);
     }
 

@@ -216,8 +216,9 @@ impl Checks<'_> {
         let (wrong, first) = &findings.wrong;
         let says = if *wrong == 0 {
             format!(
-                "{} frames read, none malformed; {} packets entered, {} crossings of the fabric, each as it must be",
+                "{} frames read, none malformed, {} with checksums verified and none wrong; {} packets entered, {} crossings of the fabric, each as it must be",
                 frames.len(),
+                findings.verified,
                 findings.entered,
                 findings.crossed
             )

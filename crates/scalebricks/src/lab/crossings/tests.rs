@@ -40,6 +40,7 @@ fn upstream(way: &[u8]) -> Vec<Seen> {
         inner,
         gtpu,
         problem: None,
+        right: 1,
     };
     let mut frames = vec![base.clone()];
     for pair in way.windows(2) {
@@ -117,4 +118,7 @@ fn wrong_frames_are_found() {
     assert!(change(2, |frame| frame.dst = HOST).contains("no fabric address"));
     assert!(change(2, |frame| frame.inner = None).contains("no phone's packet"));
     assert!(change(0, |frame| frame.problem = Some("malformed".to_owned())).contains("malformed"));
+    let unverified: Vec<Seen> =
+        upstream(&[0, 2]).into_iter().map(|frame| Seen { right: 0, ..frame }).collect();
+    assert!(wrong(&unverified, Architecture::ScaleBricks).contains("verified in 0 frames only"));
 }
