@@ -135,7 +135,10 @@ impl Rows {
             for tables in contestants.clone() {
                 let found = columns.map(|(variant, metric, unit, digits)| {
                     let row = self.find(tables, &format!("{variant}{suffix}"), flows, metric);
-                    row.map(|row| (row.subject.value_bits, spread(row, unit, digits)))
+                    row.map(|row| {
+                        let mark = row.mark.map_or_else(String::new, |mark| format!(", {mark}"));
+                        (row.subject.value_bits, spread(row, unit, digits) + &mark)
+                    })
                 });
                 if found.iter().all(Option::is_none) {
                     continue;
@@ -268,13 +271,15 @@ mod tests {
     fn rows_of_a_node_find_their_places() {
         let mut efd = row("efd rte_hash", "ingress", Metric::WorkTime, &[20.0]);
         efd.subject.value_bits = Some(8);
+        let mut marked = row("plain forwarding", "core split", Metric::PacketRate, &[90e6]);
+        marked.mark = Some("one core");
         let mut rows = Rows(vec![
             row("scalebricks cuckoo", "ingress", Metric::WorkTime, &[14.0, 15.0, 16.0]),
             row("scalebricks cuckoo", "ingress, mbufs", Metric::WorkTime, &[13.0]),
             row("scalebricks cuckoo", "core split", Metric::PacketRate, &[20e6, 30e6, 40e6]),
             row("scalebricks cuckoo", "run to completion", Metric::PacketRate, &[10e6]),
             row("scalebricks cuckoo", "core split, over full duplication", Metric::Ratio, &[1.4]),
-            row("plain forwarding", "core split", Metric::PacketRate, &[90e6]),
+            marked,
             efd,
         ]);
         let stages = rows.stages();
@@ -290,7 +295,7 @@ mod tests {
         let wanted =
             ["1 M", "scalebricks cuckoo", "30.0 (20.0–40.0)", "10.0 (10.0–10.0)", "1.40 (1.40–1.40)", "", ""];
         assert_eq!(table.rows[0], wanted);
-        assert_eq!(table.rows[1][..3], ["1 M", "plain forwarding", "90.0 (90.0–90.0)"]);
+        assert_eq!(table.rows[1][..3], ["1 M", "plain forwarding", "90.0 (90.0–90.0), one core"]);
         // Where there is one core.
         rows.0
             .retain(|row| !row.subject.variant.as_deref().is_some_and(|name| name.starts_with("core split")));

@@ -12,6 +12,7 @@ use crate::error::BenchError;
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::{rounds, timing};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::ClusterSize;
 use std::sync::Arc;
@@ -44,23 +45,6 @@ pub const ROLES: [Role; 6] = [INGRESS, HANDLING, HANDLING_UP, BOTH, BOTH_UP, EXT
 
 /// Those that are measured by themselves: the external core is measured beside the internal one.
 pub const MEASURED: [Role; 5] = [INGRESS, HANDLING, HANDLING_UP, BOTH, BOTH_UP];
-
-/// A run whose part took at least as long as its whole.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{whole_ns:.1} ns in all, of which {part_ns:.1} ns are to be subtracted")]
-pub struct Rejected {
-    whole_ns: f64,
-    part_ns: f64,
-}
-
-/// What is left of a time when a part is subtracted that was measured alone.
-///
-/// # Errors
-/// [`Rejected`] if nothing is.
-pub fn net(whole_ns: f64, part_ns: f64) -> Result<f64, Rejected> {
-    let net = whole_ns - part_ns;
-    if net > 0.0 { Ok(net) } else { Err(Rejected { whole_ns, part_ns }) }
-}
 
 /// What was found of one role with one set of tables, run by run, in nanoseconds a packet.
 #[derive(Debug, Clone)]
@@ -106,35 +90,29 @@ pub fn traffic(flows: u64, role: Role) -> Arc<Traffic> {
     Arc::new(Traffic::new(flows, packets, role.way, role.whose, role.arrival))
 }
 
-/// Times that a run is made before the benchmark gives up on it: on a machine that others keep busy, many.
-const TRIES: usize = 16;
-
-/// One run of a node: its time without the ports alone, and without plain forwarding alone. A run that is rejected is made again,
-/// and so is what it is measured against.
-fn accepted<P: PacketBuf + 'static>(
+/// One run of a node: its time without the ports alone, and without plain forwarding alone. When a run is rejected and made again,
+/// so is what it is measured against.
+fn run<P: PacketBuf + 'static>(
     session: &Session<'_>,
     plan: &Plan<'_, P>,
     rig: &mut Rig<P>,
     part: &Part,
-    (mut ports, mut forwarding): (f64, f64),
+    alone: (f64, f64),
     packets: u64,
 ) -> Result<(f64, f64), BenchError> {
-    let mut tries = 1;
-    loop {
-        let whole = rig.measure(packets)?;
-        let rejected = match (net(whole, ports), net(whole, forwarding)) {
-            (Ok(packet), Ok(work)) => return Ok((packet, work)),
-            (Err(rejected), _) | (_, Err(rejected)) => rejected,
+    let mut alone = Some(alone);
+    let what = format!("{}, {}", rig.name(), part.role.name);
+    rounds::accepted(session, || {
+        let (ports, forwarding) = match alone.take() {
+            Some(alone) => alone,
+            None => (
+                bare(plan.ring, &part.traffic, Bare::Ports, packets)?,
+                bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?,
+            ),
         };
-        let told = format!("{}, run rejected: {rejected}", part.role.name);
-        if tries == TRIES {
-            return Err(BenchError::check(rig.name(), told));
-        }
-        session.console().note(&format!("gateway: {}, {told}", rig.name()));
-        ports = bare(plan.ring, &part.traffic, Bare::Ports, packets)?;
-        forwarding = bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?;
-        tries += 1;
-    }
+        let whole = rig.measure(packets)?;
+        Ok((timing::net(&what, whole, ports)?, timing::net(&what, whole, forwarding)?))
+    })
 }
 
 /// Measures all roles with all tables in turn, and leaves a row for each time.
@@ -169,7 +147,7 @@ pub fn measure<P: PacketBuf + 'static>(
             session.check()?;
             let part = &parts[*part];
             let alone = (part.ports[run], part.forwarding[run]);
-            let (packet, work) = accepted(session, plan, rig, part, alone, packets)?;
+            let (packet, work) = self::run(session, plan, rig, part, alone, packets)?;
             times.packet.push(packet);
             times.work.push(work);
             bar.add(1);
@@ -198,18 +176,4 @@ pub fn measure<P: PacketBuf + 'static>(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_that_leaves_nothing_is_rejected() {
-        assert_eq!(net(30.0, 10.0), Ok(20.0));
-        assert_eq!(net(10.0, 10.0), Err(Rejected { whole_ns: 10.0, part_ns: 10.0 }));
-        let rejected = net(10.0, 12.5).unwrap_err();
-        assert_eq!(rejected.to_string(), "10.0 ns in all, of which 12.5 ns are to be subtracted");
-        assert!(net(f64::NAN, 1.0).is_err());
-    }
 }
