@@ -77,10 +77,18 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
 /// Packets in memory.
 type Packets = Rotation<SlabPacket>;
 
+/// A bare table.
+struct Contestant {
+    fib: Fib,
+    table: Box<dyn NameFib>,
+    /// Names that it may give a wrong action, as several fit.
+    ambiguous: usize,
+}
+
 /// What packets of one size of tables go through.
 struct Scene {
     stations: Arc<Stations>,
-    tables: Vec<(Fib, Box<dyn NameFib>)>,
+    tables: Vec<Contestant>,
     switches: Vec<(Whole, Arc<FlatFib>)>,
 }
 
@@ -92,7 +100,9 @@ impl Scene {
         let (mut tables, mut switches) = (Vec::new(), Vec::new());
         for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
             session.check()?;
-            tables.push((fib, fib.build(&stations.set, pin::cores())?));
+            let table = fib.build(&stations.set, pin::cores())?;
+            let ambiguous = stations.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
+            tables.push(Contestant { fib, table, ambiguous });
         }
         for whole in Whole::ALL {
             session.check()?;
@@ -101,15 +111,10 @@ impl Scene {
         Ok(Self { stations, tables, switches })
     }
 
-    /// Names that a table may give a wrong action, as several fit.
-    fn ambiguous(&self, table: &dyn NameFib) -> usize {
-        self.stations.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count()
-    }
-
     /// Measures all tables with packets in memory.
     fn measure(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.stations, OCTETS);
-        let packets = session.options().pick(200_000, 4_000_000);
+        let packets = session.options().pick(200_000, 2_000_000);
         let set = &self.stations.set;
         let subject = |structure: &str, fib: Option<Fib>| Subject {
             format: fib.and_then(Fib::format),
@@ -140,8 +145,8 @@ impl Scene {
             bare.set(time(seconds));
             Ok(bare.get().into())
         })];
-        for (fib, table) in &self.tables {
-            judge_table(*fib, &mut *table.asker(), &rotation, (set.len(), self.ambiguous(&**table)))?;
+        for Contestant { fib, table, ambiguous } in &self.tables {
+            judge_table(*fib, &mut *table.asker(), &rotation, (set.len(), *ambiguous))?;
             let subject =
                 Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
             turns.push(Turn::several(rows(subject), move |rotation: &mut Packets| {
@@ -261,7 +266,11 @@ fn show(session: &mut Session<'_>) {
 
 /// Rate and memory of one beside those of another.
 fn compared(one: (f64, f64), other: (f64, f64)) -> String {
-    format!("{:.1} times the rate, {:.0} % of the memory", one.0 / other.0, 100.0 * one.1 / other.1.max(1.0))
+    format!(
+        "{:.1} times the rate and {:.0} % of the memory",
+        one.0 / other.0,
+        100.0 * one.1 / other.1.max(1.0)
+    )
 }
 
 #[cfg(test)]

@@ -237,12 +237,12 @@ fn show(session: &mut Session<'_>) {
         session.conclude(
             "concise-switches-conclusion",
             format!(
-                "For {} switches of {} names, one graph is made {} as fast as a graph each, takes {} less memory, and adds \
+                "For {} switches of {} names, one graph is made {} as fast as a graph each, takes {:.0} % of the memory, and adds \
                  and deletes names at {} the rate.",
                 one.1,
                 short_count(one.0),
                 times(each.2, one.2),
-                times(bytes(&each.3), bytes(&one.3)),
+                100.0 * bytes(&one.3) / bytes(&each.3).max(1.0),
                 times(one.4, each.4),
             ),
         );

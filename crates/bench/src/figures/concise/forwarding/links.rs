@@ -12,7 +12,7 @@
 use super::ends::{Kind, Links, Passed, pass, refill};
 use super::movers::{Mover, Whole, switch_between, turn_until};
 use super::rotation::{PORTS, Rotation, Rule};
-use super::{STRUCTURES, Scene};
+use super::{Contestant, STRUCTURES, Scene};
 use crate::error::BenchError;
 use crate::figures::concise::fibs::{Asker, Fib};
 use crate::figures::concise::{add_point, millions, paper};
@@ -108,11 +108,10 @@ impl Scene {
         let mut turns = vec![Turn::several(rows(nothing), move |rotation: &mut Rotation<Mbuf>| {
             run(rotation, &mut |stop| move_by(links, &mut Nothing(0), stop))
         })];
-        for (fib, table) in &self.tables {
-            let wrong = self.ambiguous(&**table);
+        for Contestant { fib, table, ambiguous } in &self.tables {
             let judged =
                 || pass_all(links, &rotation, names, |stop| move_by(links, &mut *table.asker(), stop));
-            judge(fib.name(), Rule::Rewritten, &rotation, wrong, judged)?;
+            judge(fib.name(), Rule::Rewritten, &rotation, *ambiguous, judged)?;
             let subject =
                 Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
             turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<Mbuf>| {
