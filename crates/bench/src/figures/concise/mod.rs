@@ -223,7 +223,8 @@ mod tests {
             keys: Some(vec![3000]),
             quick: true,
             runs: Some(1),
-            seconds: Some(0),
+            // What packets of so small a table take without generator and sink may be nothing, and is rejected then.
+            parts: Some(Part::ALL.into_iter().filter(|&part| part != Part::Figure9).collect()),
             ..Options::default()
         };
         let (console, interrupt) = (Console::new(true), Interrupt::default());
