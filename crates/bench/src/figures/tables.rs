@@ -189,7 +189,7 @@ mod tests {
             ["structure", "keys", "bits", "threads", "batch", "lookup rate", "insert rate"]
         );
         assert_eq!((sheet.rows.len(), sheet.keys), (2, 5));
-        assert_eq!(sheet.rows[1][5..], ["3 M/s (2.7 M/s to 3.3 M/s)", "1 M/s (900 k/s to 1.1 M/s)"]);
+        assert_eq!(sheet.rows[1][5..], ["3 M/s (2.70 M/s to 3.30 M/s)", "1 M/s (900 k/s to 1.10 M/s)"]);
         assert_eq!(sheet.rows[0][6], "");
     }
 }
