@@ -125,7 +125,9 @@ fn side_by_side(found: &[(&Evidence, Sheet)], keys: usize, missing: &[&str]) -> 
     let mut rows: Vec<Vec<String>> = abouts.iter().map(|about| about.to_vec()).collect();
     for (name, _) in EXPECTED.iter().filter(|(name, _)| missing.contains(name)) {
         heads.push((*name).to_owned());
-        rows.iter_mut().for_each(|row| row.push("not measured".to_owned()));
+        for row in &mut rows {
+            row.push("not measured".to_owned());
+        }
     }
     for (evidence, sheet) in found {
         let name = evidence.processor.name();
