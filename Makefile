@@ -5,7 +5,7 @@ SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise \
-	demo-page pages fuzz sim soak miri clean
+	demo-page lab-page pages fuzz sim soak miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ figures-concise: ## the Concise paper's tables and figures: docs/concise-figures
 
 demo-page: ## the demonstration's output and picture in the README
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)
+
+lab-page: ## the lab's output in the README; needs root
+	@scripts/lab.sh run --page $(ARGS)
 
 pages: ## all pages and pictures from docs/data, nothing measured (ARGS=--check)
 	@$(CARGO) run --quiet --locked -p scalebricks --bin scalebricks -- bench pages $(ARGS)

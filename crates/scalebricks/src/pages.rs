@@ -1,6 +1,6 @@
-//! Pages of `README.md` and `docs` from all kinds of data: what benchmarks, the demonstration and outages left.
+//! Pages of `README.md` and `docs` from all kinds of data: what benchmarks, the demonstration, the lab and outages left.
 
-use crate::lab::outages::results::Results;
+use crate::lab::{self, outages::results::Results};
 use crate::report::result::Report;
 use scalebricks_bench::pages::{self, Kind, MEASURED, PagesError};
 use scalebricks_bench::provenance::{self, LEAST_RUNS};
@@ -13,12 +13,20 @@ use std::path::Path;
 /// The demonstration's kind.
 pub const DEMO: &str = "demo";
 
+/// That of the lab's checks.
+pub const LAB: &str = "lab";
+
 /// That of outages.
 pub const OUTAGES: &str = "outages";
 
 /// Kinds beside those of benchmarks.
-const OTHERS: [Kind; 2] = [
+const OTHERS: [Kind; 3] = [
     Kind { name: DEMO, command: "make demo-page", read: |json| parse::<Report>(json)?.evidence() },
+    Kind {
+        name: LAB,
+        command: "make lab-page",
+        read: |json| Ok(parse::<lab::report::Report>(json)?.evidence()),
+    },
     Kind { name: OUTAGES, command: "make outages", read: |json| Ok(parse::<Results>(json)?.evidence()) },
 ];
 

@@ -32,6 +32,11 @@ fn rows(args: &[&str]) -> Vec<Value> {
         assert!(fields.contains(field), "{field} is not in {fields:?}");
     }
     assert!(report["machine"].as_str().unwrap().contains("core"), "{report}");
+    for (kind, extension) in [("sheets", ""), ("conclusions", ""), ("charts", ".svg")] {
+        for shown in report[kind].as_array().unwrap() {
+            has_place(&format!("{}{extension}", shown["name"].as_str().unwrap()));
+        }
+    }
     let rows = report["rows"].as_array().unwrap().clone();
     rows.iter().for_each(check);
     for row in &rows {
@@ -41,6 +46,19 @@ fn rows(args: &[&str]) -> Vec<Value> {
     let mut pictures = std::fs::read_dir(directory.path().join("pictures")).unwrap();
     assert!(pictures.next().is_some(), "no picture");
     rows
+}
+
+/// What a benchmark keeps for a page has a place in one: what is measured for hours must not be refused at its end.
+fn has_place(name: &str) {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut pages =
+        std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let begins = [format!("<!-- begin {name} -->"), format!("/{name} -->")];
+    let is_there = pages.any(|page| {
+        let text = std::fs::read_to_string(page).unwrap_or_default();
+        begins.iter().any(|begin| text.contains(begin))
+    });
+    assert!(is_there, "no page has lines <!-- begin {name} --> and <!-- end {name} -->");
 }
 
 /// What holds of every row.

@@ -102,7 +102,9 @@ fn processors_stand_in_a_fixed_order() {
     others[1].cpu_family = Some(25);
     others[1].cpu_model = Some(17);
     others[1].exhibits.sheets[0].rows[0][1] = "1.00".to_owned();
-    others.iter().for_each(|report| tried.keep(report));
+    for report in &others {
+        tried.keep(report);
+    }
     tried.site().write(&Console::new(true)).unwrap();
     let page = fs::read_to_string(tried.root().join("docs/choosing.md")).unwrap();
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not in\n{page}"));

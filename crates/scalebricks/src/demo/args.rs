@@ -48,6 +48,7 @@ Exit status:
 
 /// What a demonstration can be asked for.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct DemoArgs {
     /// Nodes in the cluster, 2 to 64
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = clap::value_parser!(u16).range(NODE_RANGE))]

@@ -194,6 +194,10 @@ pub struct ChecksArgs {
     #[arg(long, value_name = "FILE", default_value = "out/lab.json")]
     pub json: PathBuf,
 
+    /// Keep the results in docs/data if all checks passed, and write the pages that show them anew. Refused with changed sources
+    #[arg(long, conflicts_with = "quick")]
+    pub page: bool,
+
     /// Where logs and captures are kept if a check fails
     #[arg(long, value_name = "DIR", default_value = "out/lab")]
     pub out: PathBuf,

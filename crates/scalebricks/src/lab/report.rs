@@ -3,15 +3,33 @@
 use super::plan::{Family, Plan};
 use super::traffic::Verdict;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use serde::Serialize;
+use scalebricks_bench::figures::exhibit::Exhibits;
+use scalebricks_bench::pages::{Evidence, Text};
+use scalebricks_bench::provenance;
+use scalebricks_bench::stored::{self, Word};
+use scalebricks_console::machine::{self, Processor};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The results of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Version of the program.
-    pub version: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub version: Word,
+    /// The commit of the sources.
+    pub commit: String,
+    /// The day, in Greenwich.
+    pub date: String,
+    /// The command that checks this, without files of this machine.
+    pub command: String,
+    /// The processor.
+    pub cpu: String,
+    /// The number of its family.
+    pub cpu_family: Option<u32>,
+    /// Its number in the family.
+    pub cpu_model: Option<u32>,
     /// Processor, and how many of its cores there are.
     pub machine: String,
     /// Nodes of the cluster.
@@ -25,10 +43,11 @@ pub struct Report {
 }
 
 /// A check.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The architecture of the nodes.
-    pub architecture: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub architecture: Word,
     /// What was checked.
     pub check: String,
     /// IPv4 or IPv6, where it is about one of them.
@@ -44,7 +63,7 @@ pub struct Outcome {
 }
 
 /// Where packets entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ingress {
     /// Nowhere else: it is about the node itself.
@@ -68,12 +87,16 @@ impl fmt::Display for Ingress {
 impl Report {
     /// A report without a check.
     pub fn new(plan: &Plan) -> Self {
-        let (cpu, cores) = (scalebricks_console::machine::cpu(), std::thread::available_parallelism());
-        let machine = format!("{cpu}, {} cores", cores.map_or(1, usize::from));
-        let version = env!("CARGO_PKG_VERSION");
+        let Processor { brand: cpu, family: cpu_family, model: cpu_model } = Processor::here();
         Self {
-            version,
-            machine,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: provenance::commit(),
+            date: machine::date(),
+            command: provenance::command_line(std::env::args().skip(1)),
+            machine: format!("{cpu}, {} cores", machine::cores()),
+            cpu,
+            cpu_family,
+            cpu_model,
             nodes: plan.size.get(),
             driver: plan.driver,
             passed: true,
@@ -87,14 +110,32 @@ impl Report {
         self.outcomes.push(outcome);
     }
 
-    /// As text, without a newline at the end.
+    /// What pages show of it. Nothing is timed over several runs: a check passed, or not.
+    pub fn evidence(self) -> Evidence {
+        let text = Text { name: "output".to_owned(), lines: self.arranged(&ContentArrangement::Disabled) };
+        Evidence {
+            processor: Processor { brand: self.cpu, family: self.cpu_family, model: self.cpu_model },
+            commit: self.commit,
+            runs: None,
+            is_quick: false,
+            exhibits: Exhibits::default(),
+            texts: vec![text],
+            pictures: Vec::new(),
+        }
+    }
+
+    /// As text for this terminal, without a newline at the end.
     pub fn render(&self) -> String {
+        self.arranged(&ContentArrangement::Dynamic)
+    }
+
+    fn arranged(&self, arrangement: &ContentArrangement) -> String {
         let mut parts = Vec::new();
         let mut architectures: Vec<_> = self.outcomes.iter().map(|outcome| outcome.architecture).collect();
         architectures.dedup();
         for architecture in architectures {
             let of_it = || self.outcomes.iter().filter(|outcome| outcome.architecture == architecture);
-            parts.push(format!("{architecture}\n{}", self.table(of_it())));
+            parts.push(format!("{architecture}\n{}", self.table(of_it(), arrangement)));
             let others = of_it().filter(|outcome| outcome.handling_node.is_none());
             parts.extend(others.map(|outcome| {
                 let Outcome { check, says, passed, .. } = outcome;
@@ -113,9 +154,13 @@ impl Report {
     }
 
     /// A row a check and ingress, a column a handling node.
-    fn table<'a>(&self, outcomes: impl Iterator<Item = &'a Outcome>) -> Table {
+    fn table<'a>(
+        &self,
+        outcomes: impl Iterator<Item = &'a Outcome>,
+        arrangement: &ContentArrangement,
+    ) -> Table {
         let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(arrangement.clone());
         let nodes = (0..self.nodes).map(|node| format!("handled at {node}"));
         let header = ["check".to_owned(), "enters at".to_owned()].into_iter().chain(nodes);
         table.set_header(header);
@@ -216,5 +261,8 @@ mod tests {
         assert_eq!(text.matches("ping, IPv6").count(), 2);
         assert!(text.contains("FAILED 20 of 20") && text.contains("ok     checksums: none wrong"), "{text}");
         assert!(text.contains("1 of 4 checks FAILED") && !report.passed);
+        let json = serde_json::to_string(&report).unwrap();
+        let evidence = serde_json::from_str::<Report>(&json).unwrap().evidence();
+        assert!(evidence.texts[0].lines.contains("ok     checksums: none wrong"), "{:?}", evidence.texts);
     }
 }

@@ -14,6 +14,7 @@ use super::report::{Ingress, Report, Round};
 use super::session::Lab;
 use super::tools;
 use super::traffic::{Traffic, Use, Verdict};
+use crate::pages;
 use scalebricks_console::{Console, Interrupt, output, status};
 use scalebricks_dataplane::Architecture;
 use scalebricks_types::NodeId;
@@ -28,6 +29,9 @@ const QUICK: u64 = 20;
 /// # Errors
 /// [`LabError`] if it does not come to the end of its checks.
 pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
+    if args.checks.page {
+        pages::ensure_reproducible()?;
+    }
     tools::ensure(args.shape.install, console, interrupt)?;
     let architectures = args.architectures();
     let first = architectures.first().copied().unwrap_or(Architecture::ScaleBricks);
@@ -84,6 +88,9 @@ fn one(
 /// # Errors
 /// [`LabError`] if it does not come to the end of its checks.
 pub fn test(args: &TestArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
+    if args.checks.page {
+        pages::ensure_reproducible()?;
+    }
     tools::ensure(false, console, interrupt)?;
     let mut lab = Lab::attach(&args.lab.name, console, interrupt)?;
     let mut report = Report::new(&lab.plan);
@@ -105,6 +112,9 @@ fn finish(
     }
     if !report.outcomes.is_empty() {
         console.keep(&args.json, &output::json(report)?)?;
+        if args.page && passed {
+            pages::keep(pages::LAB, report, console)?;
+        }
         console.result(&report.render())?;
     }
     done?;

@@ -258,6 +258,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use super::{PAGE_PACKETS, Report};
     use crate::report::sample;
     use scalebricks_console::output;
     use serde_json::Value;
@@ -289,5 +290,26 @@ mod tests {
             assert!(result[name].is_u64(), "{name}");
         }
         assert_eq!(result["dropped"]["no_buffer"], 5);
+    }
+
+    #[test]
+    fn pages_show_a_whole_run_as_it_was_told() {
+        let mut report = sample::report();
+        for result in &mut report.architectures {
+            result.packets_in = PAGE_PACKETS;
+        }
+        let text = output::json(&report).unwrap();
+        let again: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(output::json(&again).unwrap(), text);
+        let evidence = again.evidence().unwrap();
+        assert!(
+            !evidence.is_quick && evidence.texts[0].lines.contains("3.00 (1.50×)"),
+            "{:?}",
+            evidence.texts
+        );
+        let said = &evidence.exhibits.conclusions[0].sentence;
+        assert!(said.contains("0.27 times the memory") && said.contains("1.50 times the rate"), "{said}");
+        report.architectures[0].packets_in -= 1;
+        assert!(report.evidence().unwrap().is_quick);
     }
 }
