@@ -11,7 +11,7 @@
 pub(crate) mod epoch;
 pub(crate) mod line;
 #[cfg(loom)]
-mod modelled;
+pub(crate) mod modelled;
 pub(crate) mod queue;
 #[cfg(all(test, not(loom)))]
 mod stress;
