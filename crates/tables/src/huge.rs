@@ -2,7 +2,8 @@
 //! one cache miss instead of a cache miss and a page walk.
 #![allow(unsafe_code)]
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 pub(crate) mod walls;
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

@@ -13,6 +13,7 @@ pub(crate) mod line;
 #[cfg(loom)]
 pub(crate) mod modelled;
 pub(crate) mod queue;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod stress;
 pub(crate) mod sync;

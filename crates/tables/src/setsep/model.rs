@@ -26,7 +26,7 @@ fn deltas() -> (Params, Vec<Delta>, Vec<Delta>) {
 #[test]
 fn loom_a_reader_sees_before_or_after_while_the_table_is_reshaped() {
     let (from, before, deltas) = deltas();
-    check(move || {
+    check(2, move || {
         let table = Arc::new(SetSep::new(from));
         for delta in &before {
             let _ = table.apply(delta).unwrap();

@@ -130,7 +130,9 @@ fn move_to_the_end(table: &SetSep) {
 
 /// Batches of these lengths, the last the longest, of arbitrary tables.
 fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
-    Flush::BOTH.into_iter().for_each(|flush| every_form_between_walls(hashes, lengths, flush));
+    for flush in Flush::BOTH {
+        every_form_between_walls(hashes, lengths, flush);
+    }
 }
 
 /// The same with tables, questions and answers at walls.
