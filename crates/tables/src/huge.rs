@@ -2,6 +2,7 @@
 //! one cache miss instead of a cache miss and a page walk.
 #![allow(unsafe_code)]
 
+#[cfg(not(loom))]
 #[cfg(test)]
 pub(crate) mod walls;
 
@@ -45,7 +46,7 @@ pub struct HugeSlice<T> {
     mapped: bool,
     owns: PhantomData<T>,
     /// What the memory lies between, of a test that wants it so.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     walls: Option<walls::Walls>,
 }
 
@@ -64,7 +65,7 @@ impl<T: Zeroable> HugeSlice<T> {
         if layout.size() == 0 {
             return Self::from_raw(NonNull::dangling(), len, false);
         }
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         if let Some((start, walls)) = walls::map(len * size_of::<T>()) {
             let mut slice = Self::from_raw(start.cast(), len, false);
             slice.walls = Some(walls);
@@ -92,7 +93,7 @@ impl<T: Zeroable> HugeSlice<T> {
             len,
             mapped,
             owns: PhantomData,
-            #[cfg(test)]
+            #[cfg(all(test, not(loom)))]
             walls: None,
         }
     }
@@ -101,7 +102,7 @@ impl<T: Zeroable> HugeSlice<T> {
     /// that has to be there at once and is filled bit by bit. Where the system has no such memory, as `zeroed`.
     pub fn untouched(len: usize) -> Self {
         let layout = Self::layout(len);
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         if walls::are_wanted() {
             return Self::zeroed(len);
         }
@@ -188,7 +189,7 @@ fn capacity_overflow() -> ! {
 impl<T> Drop for HugeSlice<T> {
     fn drop(&mut self) {
         let layout = Self::layout(self.len);
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         if self.walls.is_some() {
             return; // they take it with them
         }

@@ -16,7 +16,8 @@
 
 #![deny(unsafe_code)]
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod beside;
 mod bits;
 pub mod compact;

@@ -11,8 +11,9 @@
 pub(crate) mod epoch;
 pub(crate) mod line;
 #[cfg(loom)]
-mod modelled;
+pub(crate) mod modelled;
 pub(crate) mod queue;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod stress;
 pub(crate) mod sync;

@@ -98,3 +98,24 @@ impl<T> Cache<Arc<ArcSwap<T>>, Arc<T>> {
         &self.value
     }
 }
+
+/// Runs a model through its interleavings with so many preemptions at most. There must be many, or its threads never met.
+///
+/// The writer belongs into the thread that calls: loom remembers of a word the last look only, so one of the writer's own, before
+/// it writes, would hide that of a reader that has run first.
+#[cfg(test)]
+pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    use std::sync::atomic::AtomicU64;
+    let tried = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&tried);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 100_000;
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let tried = tried.load(Ordering::Relaxed);
+    println!("Completed in {tried} iterations");
+    assert!(tried > 20, "only {tried} interleavings");
+}

@@ -81,7 +81,7 @@ fn readers_of_plain_memory_see_whole_versions_in_order() {
 }
 
 #[cfg(tsan)]
-#[test]
+#[cfg_attr(tsan, test)]
 #[ignore = "a race on purpose, which ThreadSanitizer has to find"]
 fn planted_race_of_readers_without_a_pin() {
     beside_readers(false);

@@ -1,6 +1,7 @@
 //! A reader beside the deltas of a reshaping, all of it the table's own code, through the interleavings of loom's memory model.
 
 use super::*;
+use crate::publish::modelled::check;
 use scalebricks_types::{Delta, KeyHash, PartitionCount, PartitionId};
 use std::sync::Arc;
 
@@ -25,31 +26,27 @@ fn deltas() -> (Params, Vec<Delta>, Vec<Delta>) {
 #[test]
 fn loom_a_reader_sees_before_or_after_while_the_table_is_reshaped() {
     let (from, before, deltas) = deltas();
-    let deltas = Arc::new(deltas);
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 100_000;
-    model.check(move || {
+    check(2, move || {
         let table = Arc::new(SetSep::new(from));
         for delta in &before {
             let _ = table.apply(delta).unwrap();
         }
-        let writer = {
-            let (table, deltas) = (Arc::clone(&table), Arc::clone(&deltas));
+        let reader = {
+            let table = Arc::clone(&table);
             loom::thread::spawn(move || {
-                for delta in &*deltas {
-                    let _ = table.apply(delta).unwrap();
+                let mut reader = SetSepReader::new(table);
+                let mut last = 1;
+                for _ in 0..2 {
+                    let value = reader.pin().get(KEY);
+                    assert!(value <= last, "{value} after {last}");
+                    last = value;
                 }
             })
         };
-        let mut reader = SetSepReader::new(Arc::clone(&table));
-        let mut last = 1;
-        for _ in 0..2 {
-            let value = reader.pin().get(KEY);
-            assert!(value <= last, "{value} after {last}");
-            last = value;
+        for delta in &deltas {
+            let _ = table.apply(delta).unwrap();
         }
-        writer.join().unwrap();
-        assert_eq!(reader.pin().get(KEY), 0, "no update is lost");
+        reader.join().unwrap();
+        assert_eq!(SetSepReader::new(table).pin().get(KEY), 0, "no update is lost");
     });
 }

@@ -84,10 +84,10 @@ fn a_reader_beside_a_writer() {
             isa,
             || reader_of(&table, isa),
             || {
-                for round in 0..6 {
-                    let new = kept[round].1 ^ 7;
+                for (round, &(hash, value)) in kept.iter().enumerate().take(6) {
+                    let new = value ^ 7;
                     watched.change(round, new, || {
-                        let _ = table.apply(&control.update(kept[round].0, new).unwrap()).unwrap();
+                        let _ = table.apply(&control.update(hash, new).unwrap()).unwrap();
                     });
                 }
             },
@@ -96,7 +96,7 @@ fn a_reader_beside_a_writer() {
 }
 
 #[cfg(tsan)]
-#[test]
+#[cfg_attr(tsan, test)]
 #[ignore = "a race on purpose, which ThreadSanitizer has to find"]
 fn planted_race_of_readers_without_a_pin() {
     let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();

@@ -103,10 +103,10 @@ fn a_reader_beside_a_writer() {
             isa,
             || reader_of(&table, isa),
             || {
-                for round in 0..6 {
-                    let new = kept[round].1 ^ 1;
+                for (round, &(hash, value)) in kept.iter().enumerate().take(6) {
+                    let new = value ^ 1;
                     watched.change(round, new.into(), || {
-                        let _ = table.apply(&control.update(kept[round].0, new).unwrap()).unwrap();
+                        let _ = table.apply(&control.update(hash, new).unwrap()).unwrap();
                     });
                 }
             },
@@ -115,7 +115,7 @@ fn a_reader_beside_a_writer() {
 }
 
 #[cfg(tsan)]
-#[test]
+#[cfg_attr(tsan, test)]
 #[ignore = "a race on purpose, which ThreadSanitizer has to find"]
 fn planted_race_of_readers_without_a_pin() {
     let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();

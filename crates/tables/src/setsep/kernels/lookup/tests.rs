@@ -120,17 +120,19 @@ fn every_form_of_far_tables_does_so_too() {
 /// Lets a table's last block lie where its memory ends.
 fn move_to_the_end(table: &SetSep) {
     let (last, shapes) = (BLOCKS - 1, table.shapes.load_full());
-    let (words, list) = shapes.now.block_state(last);
+    let (words, _) = shapes.now.block_state(last);
     let slots = shapes.now.arena.parts().1.len() * 8 / words.len();
     let mut own = table.own();
     while shapes.now.arena.slot(last) as usize != slots - 1 {
-        own.publish(false, PartitionId(0), last, &words, Some(&list));
+        own.publish(false, PartitionId(0), last, &words, None);
     }
 }
 
 /// Batches of these lengths, the last the longest, of arbitrary tables.
 fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
-    Flush::BOTH.into_iter().for_each(|flush| every_form_between_walls(hashes, lengths, flush));
+    for flush in Flush::BOTH {
+        every_form_between_walls(hashes, lengths, flush);
+    }
 }
 
 /// The same with tables, questions and answers at walls.
