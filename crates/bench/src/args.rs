@@ -1,6 +1,6 @@
 //! The command line of `scalebricks bench`.
 
-use crate::contestants::Structure;
+use crate::contestants::{Structure, native};
 use crate::error::BenchError;
 use crate::figures::concise::Part;
 use crate::options::Options;
@@ -78,8 +78,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   all             all of them";
 
 /// What `--structure` takes.
-const STRUCTURES: &str =
-    "Structure to measure: setsep, othello, full-copy, cuckoo, hashbrown, ptr_hash or sux [default: all]";
+const STRUCTURES: &str = "Structure to measure: setsep, othello, full-copy, cuckoo, hashbrown, ptr_hash, sux, efd or rte_hash [default: all]";
 
 /// Examples and exit statuses.
 pub const EXAMPLES: &str = "\
@@ -154,7 +153,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
 
-    /// Keys a call [default: 64; for fib 32, 64 and 256; for updates 65536]
+    /// Keys a call [default: 1, 32, 64 and 1024; for updates 65536]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_batch)]
     pub batch: Vec<usize>,
 
@@ -273,8 +272,14 @@ impl BenchArgs {
             )));
         }
         if let Some(structure) = self.structure.iter().find(|structure| !structure.is_built_in()) {
-            let name = structure.name();
-            return Err(BenchError::Usage(format!("{name} was not built in: build with --features peers")));
+            return Err(BenchError::Usage(structure.missing()));
+        }
+        if self.page.is_some() && cfg!(feature = "peers") && !native::is_native() {
+            let (what, how) =
+                (native::compiled_for(), "scripts/bench.sh compiles it for the processor it runs on");
+            return Err(BenchError::Usage(format!(
+                "--page: this binary was {what}, which handicaps others: {how}"
+            )));
         }
         Ok(())
     }

@@ -44,7 +44,9 @@ pub fn run(
     if args.page.is_some() {
         provenance::ensure_reproducible(options.runs(), options.quick)?; // rather now than after half an hour
     }
-    HugePages::turn_on();
+    if !HugePages::turn_on() {
+        console.note("no huge pages but those that tables ask for themselves: others are handicapped");
+    }
     args.clock().choose();
     Pair::settle()?;
     let mut rejected = 0;

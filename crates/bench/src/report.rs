@@ -1,5 +1,6 @@
 //! All that a run measured, and where: the JSON that pages are made from.
 
+use crate::contestants::native;
 use crate::figures::chart;
 use crate::figures::exhibit::{Exhibits, Sheet};
 use crate::options::Options;
@@ -56,8 +57,12 @@ impl Report {
         let processor = Processor::here();
         let features = [("peers", cfg!(feature = "peers")), ("dpdk", cfg!(feature = "dpdk"))];
         Self {
-            machine: machine::description()
-                + if is_timed_by_cpu { ", single threads by CPU time" } else { "" },
+            machine: format!(
+                "{}, {}{}",
+                machine::description(),
+                native::compiled_for(),
+                if is_timed_by_cpu { ", single threads by CPU time" } else { "" }
+            ),
             cpu_name: processor.name(),
             cpu: processor.brand,
             cpu_family: processor.family,

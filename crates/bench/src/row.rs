@@ -77,6 +77,8 @@ pub enum Metric {
     FallbackKeys,
     /// Keys in the fullest group.
     MaxGroupLoad,
+    /// The share of a table that lies on huge pages.
+    HugePages,
     /// Hash functions tried for a group.
     Iterations,
     /// Flows that fit in a cluster.
@@ -121,6 +123,7 @@ impl Metric {
             Self::AmbiguousNames => "ambiguous_names",
             Self::FallbackKeys => "fallback_keys",
             Self::MaxGroupLoad => "max_group_load",
+            Self::HugePages => "huge_pages",
             Self::Iterations => "iterations",
             Self::Flows => "flows",
         }
@@ -131,7 +134,11 @@ impl Metric {
         match self {
             Self::BitsPerKey | Self::DeltaEntropy => "bits",
             Self::Loss => "percent",
-            Self::AlienShare | Self::ReseedShare | Self::ShareOfLimit | Self::PacketLoss => "share",
+            Self::AlienShare
+            | Self::ReseedShare
+            | Self::ShareOfLimit
+            | Self::PacketLoss
+            | Self::HugePages => "share",
             Self::Reseeded => "ranges",
             Self::CacheLines => "lines",
             Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",

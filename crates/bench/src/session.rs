@@ -118,6 +118,20 @@ impl<'a> Session<'a> {
         (self.rows, self.exhibits)
     }
 
+    /// Those of these sizes that fit the memory.
+    ///
+    /// # Errors
+    /// As [`Self::fits`].
+    pub fn fitting(&self, sizes: Vec<u64>, bytes_per_key: u64) -> Result<Vec<u64>, BenchError> {
+        let mut fitting = Vec::with_capacity(sizes.len());
+        for keys in sizes {
+            if self.fits(keys, bytes_per_key)? {
+                fitting.push(keys);
+            }
+        }
+        Ok(fitting)
+    }
+
     /// Whether `keys` keys, which take about so many bytes, fit the memory. A size that nobody asked for by name is
     /// left out with a note.
     ///

@@ -145,14 +145,22 @@ pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
 /// # Errors
 /// [`BenchError::Wrong`] for the first that differs.
 pub fn check(structure: &str, set: &KeySet, answers: &[u8]) -> Result<(), BenchError> {
-    let wrong = set.answers.iter().zip(answers).position(|(right, got)| right != got);
+    compare(structure, &set.answers, answers)
+}
+
+/// Compares answers with others than those of a set, which are right by now.
+///
+/// # Errors
+/// [`BenchError::Wrong`] for the first that differs.
+pub fn compare(structure: &str, right: &[u8], answers: &[u8]) -> Result<(), BenchError> {
+    let wrong = right.iter().zip(answers).position(|(right, got)| right != got);
     wrong.map_or(Ok(()), |key| {
         Err(BenchError::Wrong {
             structure: structure.to_owned(),
             key,
-            keys: set.len(),
+            keys: right.len(),
             got: answers[key],
-            want: set.answers[key],
+            want: right[key],
         })
     })
 }

@@ -67,6 +67,28 @@ impl RteHash {
         Ok(check(|| "adding a key to an rte_hash".to_owned(), place)?.unsigned_abs() as usize)
     }
 
+    /// Takes a key out; the place it had, which is another key's from then on.
+    ///
+    /// # Errors
+    /// [`DpdkError::Call`] if it is not there.
+    pub fn remove(&mut self, key: &Key, hash: u32) -> Result<usize, DpdkError> {
+        // SAFETY: nobody else has the table now; the key is as long as the table's.
+        let place = unsafe {
+            sys::rte_hash_del_key_with_hash(self.table.as_ptr(), key.as_ptr().cast::<c_void>(), hash)
+        };
+        Ok(check(|| "taking a key out of an rte_hash".to_owned(), place)?.unsigned_abs() as usize)
+    }
+
+    /// The place of a key; `None` if it is not there.
+    #[inline]
+    pub fn find_one(&self, key: &Key, hash: u32) -> Option<usize> {
+        // SAFETY: the key is as long as the table's; nobody adds, as that needs the table for itself.
+        let place = unsafe {
+            sys::rte_hash_lookup_with_hash(self.table.as_ptr(), key.as_ptr().cast::<c_void>(), hash)
+        };
+        usize::try_from(place).ok()
+    }
+
     /// The place of each of up to [`HASH_KEYS`] keys; negative for a key that is not there.
     ///
     /// # Panics
@@ -121,6 +143,13 @@ pub const EFD_VALUE_BITS: u8 = sys::RTE_EFD_VALUE_NUM_BITS as u8;
 /// The one memory node that tables are made on.
 const SOCKET: u8 = 0;
 
+/// Keys that a chunk of a table is made for, and the bytes of it that lookups read: choices of 256 buckets, and 64 groups of
+/// 16 bits of index and 16 of array for each of 8 value bits.
+const CHUNK: (usize, usize) = (64 * 22, 256 * 2 / 8 + 64 * 8 * 4);
+
+/// Bytes behind the last chunk.
+const PADDING: usize = 256;
+
 impl Efd {
     /// An empty table of this name, of which there is one in the process, for so many keys.
     ///
@@ -149,6 +178,19 @@ impl Efd {
         let failed = u32::try_from(done).is_ok_and(|done| done == sys::RTE_EFD_UPDATE_FAILED);
         check(|| "setting a key of an EFD".to_owned(), if failed { -28 } else { done.min(0) })?; // ENOSPC
         Ok(())
+    }
+
+    /// Bytes of what lookups read, of a table for so many keys, as DPDK's source has it: a power of two of chunks. There is
+    /// no call that says.
+    pub const fn table_bytes(keys: usize) -> usize {
+        (keys / CHUNK.0 + 1).next_power_of_two() * CHUNK.1 + PADDING
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub fn value(&self, key: &Key) -> u8 {
+        // SAFETY: the key is as long as the table's; nobody sets.
+        unsafe { sys::rte_efd_lookup(self.0.as_ptr(), SOCKET.into(), key.as_ptr().cast::<c_void>()) }
     }
 
     /// The value of each of up to [`KEYS`] keys.

@@ -72,7 +72,7 @@ fn check(row: &Value) {
         | "fsync_rate" => "1/s",
         "bits_per_key" | "delta_entropy" => "bits",
         "loss" => "percent",
-        "alien_share" | "reseed_share" | "share_of_limit" | "packet_loss" => "share",
+        "alien_share" | "reseed_share" | "share_of_limit" | "packet_loss" | "huge_pages" => "share",
         "reseeded" => "ranges",
         "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
         "cache_lines" => "lines",
@@ -104,6 +104,9 @@ fn structures() -> Vec<&'static str> {
     if cfg!(feature = "peers") {
         structures.extend(["ptr_hash", "sux"]);
     }
+    if cfg!(feature = "dpdk") {
+        structures.extend(["efd", "rte_hash"]);
+    }
     structures
 }
 
@@ -112,21 +115,27 @@ fn builds_and_lookups() {
     let rows = rows(&["setsep-build", "setsep-lookup", "--quick", "--keys", "20k", "--batch", "1,17"]);
     let mut want = set(&[("setsep", "fallback_keys"), ("setsep", "max_group_load")]);
     for structure in structures() {
-        want.extend(set(&[(structure, "build_rate"), (structure, "lookup_rate")]));
+        want.extend(set(&["build_rate", "lookup_rate", "huge_pages"].map(|metric| (structure, metric))));
     }
     assert_eq!(pairs(&rows), want);
     for row in &rows {
-        assert_eq!((row["keys"].as_u64(), row["value_bits"].as_u64()), (Some(20_000), Some(2)), "{row}");
+        let bits = if row["structure"] == "efd" { 8 } else { 2 };
+        assert_eq!((row["keys"].as_u64(), row["value_bits"].as_u64()), (Some(20_000), Some(bits)), "{row}");
         let has_forms = row["structure"] == "setsep" || row["structure"] == "othello";
         assert_eq!(row["format"].is_null(), !has_forms, "{row}");
         assert!(row["table_bytes"].as_u64().is_some_and(|bytes| bytes > 5_000), "{row}");
     }
-    let batches: BTreeSet<_> = rows
-        .iter()
-        .filter(|row| row["structure"] == "setsep" && row["metric"] == "lookup_rate")
-        .map(|row| row["batch"].as_u64())
-        .collect();
-    assert_eq!(batches, [Some(1), Some(17)].into());
+    for structure in structures() {
+        let asked = rows.iter().filter(|row| row["structure"] == structure && row["metric"] == "lookup_rate");
+        let batches: BTreeSet<_> = asked.map(|row| row["batch"].as_u64()).collect();
+        assert_eq!(batches, [Some(1), Some(17)].into(), "{structure} is asked as all others are");
+    }
+    for row in rows.iter().filter(|row| row["metric"] == "lookup_rate" && row["structure"] == "setsep") {
+        let variant = row["variant"].as_str().unwrap();
+        let is_searched = !["linear", "dense"].contains(&row["format"].as_str().unwrap());
+        let tells = variant.contains("no vector lookup");
+        assert!(tells || !is_searched || variant.starts_with("portable"), "{row}");
+    }
 }
 
 #[test]
@@ -159,8 +168,9 @@ fn space_and_fib() {
     let rows = rows(&["setsep-space", "fib", "--quick", "--keys", "20k"]);
     let metrics = ["bits_per_key", "fallback_keys", "max_group_load"];
     let mut want = set(&metrics.map(|metric| ("setsep", metric)));
-    for structure in ["cuckoo", "hashbrown"] {
-        want.extend(set(&["lookup_rate", "insert_rate", "delete_rate"].map(|metric| (structure, metric))));
+    let others = if cfg!(feature = "dpdk") { &["rte_hash"][..] } else { &[] };
+    for structure in ["cuckoo", "hashbrown"].iter().chain(others) {
+        want.extend(set(&["lookup_rate", "insert_rate", "delete_rate"].map(|metric| (*structure, metric))));
     }
     assert_eq!(pairs(&rows), want);
     let bits = |row: &&Value| row["metric"] == "bits_per_key" && row["value_bits"] == 4;
@@ -321,6 +331,11 @@ fn wishes_that_cannot_be_are_refused_with_a_reason() {
         let output = bench(directory.path(), &["setsep-lookup", "--structure", "sux"]);
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains("--features peers"));
+    } else if cfg!(target_arch = "x86_64") && !cfg!(target_feature = "avx") {
+        std::fs::write(directory.path().join("page.md"), "").unwrap();
+        let output = bench(directory.path(), &["setsep-lookup", "--page", "page.md"]);
+        assert_eq!(output.status.code(), Some(2), "no page from a binary that handicaps other structures");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("scripts/bench.sh"));
     }
 }
 

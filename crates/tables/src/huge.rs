@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// The size of a huge page, and the alignment of allocations of at least one.
-const HUGE_PAGE: usize = 2 << 20;
+pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Types for which memory of all zeros is a valid value.
 ///
@@ -115,9 +115,10 @@ impl<T: Zeroable> HugeSlice<T> {
     }
 }
 
-/// Fresh pages, aligned to huge ones; `bytes` is a multiple of those.
+/// Fresh pages, all zeros, aligned to huge ones, which the system is asked for; `bytes` is a multiple of [`HUGE_PAGE`].
+/// `None` if the system has no such memory. What it gives back is [`unmap`].
 #[cfg(all(target_os = "linux", not(miri)))]
-fn map(bytes: usize) -> Option<NonNull<u8>> {
+pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     let with_room = bytes.checked_add(HUGE_PAGE)?;
     // SAFETY: a mapping where the system likes, which touches no memory that is there.
@@ -142,8 +143,9 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(start)
 }
 
+/// No such memory here: see the one for Linux.
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn map(_: usize) -> Option<NonNull<u8>> {
+pub fn map(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
@@ -152,13 +154,17 @@ fn map(_: usize) -> Option<NonNull<u8>> {
 /// # Safety
 /// `start` and `bytes` are those of a call of [`map`], and nothing uses the memory any more.
 #[cfg(all(target_os = "linux", not(miri)))]
-unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: as the caller promises. It fails only for ranges that are no mapping.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
 }
 
+/// Nothing was mapped: see the one for Linux.
+///
+/// # Safety
+/// Never called, as [`map`] gives nothing.
 #[cfg(not(all(target_os = "linux", not(miri))))]
-unsafe fn unmap(_: NonNull<u8>, _: usize) {
+pub unsafe fn unmap(_: NonNull<u8>, _: usize) {
     unreachable!("nothing is mapped here")
 }
 

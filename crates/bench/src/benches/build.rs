@@ -1,7 +1,7 @@
 //! `setsep-build`: from keys and values to a table.
 
 use crate::bench::Bench;
-use crate::contestants::{Build, Fill, Forms, Make, Mode, Product, Structure, Table};
+use crate::contestants::{Build, Fill, Forms, Make, Mode, Product, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
@@ -9,7 +9,9 @@ use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::timing;
+use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
+use scalebricks_tables::setsep::{Bits, Format};
 
 /// The benchmark.
 #[derive(Debug)]
@@ -25,12 +27,12 @@ impl Bench for SetSepBuild {
 
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let options = session.options();
-        for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
-            let structures = options.structures(&Structure::built_in());
-            let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
-            if !session.fits(keys, KEY_BYTES + 2 * most)? {
-                continue;
-            }
+        let structures = options.structures(&Structure::built_in());
+        let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
+        let sizes = options.keys(&[1_000_000], &[1_000_000, 16_000_000, 64_000_000]);
+        let sizes = session.fitting(sizes, KEY_BYTES + 2 * most)?;
+        Structure::start(&structures, &sizes)?;
+        for keys in sizes {
             for value_bits in options.value_bits(&[2], &[1, 2, 4]) {
                 let threads = options.threads_or_pair();
                 one(session, keys, value_bits, &threads, &structures)?;
@@ -92,8 +94,8 @@ fn one(
     });
     let turns = turns.collect();
     alternate(session, &mut fills, turns)?;
-    // Equal keys give equal tables, whatever the threads and the instructions.
-    let once = |make: Make| Some(&make.threads) == threads.first();
+    // Equal keys give equal tables, whatever the threads, the instructions and the order of the search.
+    let once = |make: Make| Some(&make.threads) == threads.first() && make.bits == Bits::Pairs;
     for (contestant, (fill, bytes)) in
         contestants.iter().zip(fills).filter(|(contestant, _)| once(contestant.make))
     {
@@ -111,31 +113,30 @@ fn contestants(
     threads: &[usize],
     structures: &[Structure],
 ) -> Vec<Contestant> {
-    let options = session.options();
     let mut contestants = Vec::new();
     for &structure in structures {
         let mut threads: Vec<usize> =
             threads.iter().copied().filter(|&n| n == 1 || structure.builds_in_parallel()).collect();
         threads.dedup();
         let base = Subject {
-            value_bits: Some(set.value_bits),
+            value_bits: Some(structure.value_bits(set.value_bits)),
+            variant: structure.note(),
             ..session.subject(structure.name(), set.len() as u64)
         };
         for threads in threads {
             let make = Make { threads, ..Make::table() };
             if structure == Structure::SetSep {
-                for format in options.formats() {
-                    for isa in options.isas() {
-                        for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
-                            let subject = Subject {
-                                format: Some(format.name()),
-                                variant: Some(format!("{isa}, {name}")),
-                                threads: Some(threads),
-                                ..base.clone()
-                            };
-                            let make = Make { format, isa, product, ..make };
-                            contestants.push(Contestant { structure, subject, make });
-                        }
+                for (format, bits, isa) in ways(session, set.value_bits) {
+                    for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
+                        let together = (bits == Bits::Together).then(|| "bits together".to_owned());
+                        let subject = Subject {
+                            format: Some(format.name()),
+                            variant: noted([Some(isa.to_string()), together, Some(name.to_owned())]),
+                            threads: Some(threads),
+                            ..base.clone()
+                        };
+                        let make = Make { format, isa, bits, product, ..make };
+                        contestants.push(Contestant { structure, subject, make });
                     }
                 }
             } else if structure == Structure::Othello {
@@ -163,16 +164,32 @@ fn contestants(
     contestants
 }
 
-/// Builds on a pinned thread, or on as many as asked in a pool of their own.
+/// The ways to build SetSep: formats, value bits searched for at once, instructions. Up to two bits are one way.
+fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, Bits, Isa)> {
+    let mut ways = Vec::new();
+    for format in session.options().formats() {
+        for isa in session.options().isas() {
+            ways.push((format, Bits::Pairs, isa));
+            if format.is_papers() && value_bits > 2 && isa > Isa::Portable {
+                ways.push((format, Bits::Together, isa));
+            }
+        }
+    }
+    ways
+}
+
+/// Builds on a pinned thread, or on as many as asked in a pool of their own. One thread is a pool, too, of itself alone: what
+/// structures would hand to other threads stays with it.
 pub fn build(
     prepared: &mut (dyn Build + Send + '_),
     threads: usize,
 ) -> Result<(Box<dyn Table>, f64), BenchError> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| BenchError::Threads(error.to_string()))?;
+    let pool = || rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let failed = |error: rayon::ThreadPoolBuildError| BenchError::Threads(error.to_string());
     let (table, seconds) = if threads == 1 {
-        timing::pinned(|| prepared.build())?
+        timing::pinned(|| pool().use_current_thread().build().map_err(failed)?.install(|| prepared.build()))?
     } else {
+        let pool = pool().build().map_err(failed)?;
         timing::timed(|| pool.install(|| prepared.build()))
     };
     Ok((table?, seconds))

@@ -18,9 +18,9 @@ use scalebricks_types::{ClusterSize, FlowKey};
 #[derive(Debug)]
 pub struct Choice;
 
-/// Bytes a key of keys, questions, answers and flows, of building, of the largest candidate, and of the
-/// lines that it reads.
-const KEY_BYTES: u64 = 20 + 40 + 90 + 40 + 17;
+/// Bytes a key of keys, questions, answers and their flows, of the largest building, of all candidates together, and of the lines
+/// that one of them reads.
+const KEY_BYTES: u64 = 21 + 40 + 90 + 40 + 16 + 30 + 17;
 
 /// Lookups of a run at the least: small tables are asked again and again.
 const LEAST_LOOKUPS: usize = 1 << 22;
@@ -55,107 +55,146 @@ impl Bench for Choice {
 
 /// One candidate at work, and what it must answer.
 struct Live {
-    candidate: Box<dyn Candidate>,
-    set: KeySet,
-    flows: Vec<FlowKey>,
+    kind: Kind,
+    /// None while another is built in its place.
+    candidate: Option<Box<dyn Candidate>>,
+    /// The value of each question by now.
+    answers: Vec<u8>,
+    /// Where changes go on.
     cursor: usize,
 }
 
-/// All candidates for so many flows on so many nodes. One after the other: together the largest would not fit.
-fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchError> {
-    let size = ClusterSize::new(nodes).map_err(|error| BenchError::Usage(error.to_string()))?;
-    let first = session.options().nodes(&[4], &[2, 16, 256]).first() == Some(&nodes);
-    for kind in Kind::ALL {
-        // A full copy is the same for any number of nodes.
-        if kind == Kind::FullCopy && !first {
-            continue;
-        }
-        let busy = session.busy("making keys and tables");
-        let set = KeySet::new(keys, size.value_bits());
-        let (candidate, rate) = kind.build(&set)?;
-        let flows = if kind == Kind::FullCopy { set.question_flows() } else { Vec::new() };
-        let mut live = Live { candidate, set, flows, cursor: 0 };
-        drop(busy);
-        let (table, control) = live.candidate.bytes();
-        let nodes = (kind != Kind::FullCopy).then_some(nodes);
-        let subject = Subject {
-            value_bits: Some(size.value_bits()),
-            nodes,
-            threads: Some(1),
-            table_bytes: Some(table),
-            ..session.subject(kind.name(), keys)
-        };
-        session.add(subject.clone(), Metric::BuildRate, Summary::exact(rate));
-        session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(table as f64 * 8.0 / keys as f64));
-        session.add(subject.clone(), Metric::ControlBytes, Summary::exact(control as f64 / keys as f64));
-        alternate(session, &mut live, turns(&subject))?;
-        live.check()?;
-    }
-    Ok(())
+/// What all candidates are built from and asked.
+struct Keys {
+    set: KeySet,
+    /// The flows of the questions, which a full copy takes.
+    flows: Vec<FlowKey>,
 }
 
-fn turns<'a>(subject: &Subject) -> Vec<Turn<'a, Live>> {
-    let lookups = Subject { batch: Some(candidate::BATCH), ..subject.clone() };
-    let limit = Subject { variant: Some(LIMIT.to_owned()), ..lookups.clone() };
-    let rows = vec![
-        (limit, Metric::LookupRate),
-        (lookups.clone(), Metric::LookupRate),
-        (lookups, Metric::ShareOfLimit),
-    ];
-    let mut turns = vec![Turn::several(rows, |live: &mut Live| {
-        let (limit, rate) = (live.limit()?, live.look_up()?);
-        Ok(Found { figures: vec![limit, rate, rate / limit], table_bytes: None })
-    })];
+/// All candidates for so many flows on so many nodes, in turn.
+fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchError> {
+    let size = ClusterSize::new(nodes).map_err(|error| BenchError::Usage(error.to_string()))?;
+    // A full copy is the same for any number of nodes.
+    let has_copy = session.options().nodes(&[4], &[2, 16, 256]).first() == Some(&nodes);
+    let busy = session.busy("making keys and tables");
+    let set = KeySet::new(keys, size.value_bits());
+    let flows = if has_copy { set.question_flows() } else { Vec::new() };
+    let keys = Keys { set, flows };
+    let mut all = Vec::new();
+    for kind in Kind::ALL.into_iter().filter(|&kind| has_copy || kind != Kind::FullCopy) {
+        session.check()?;
+        let (candidate, _) = kind.build(&keys.set)?;
+        all.push(Live { kind, candidate: Some(candidate), answers: keys.set.answers.clone(), cursor: 0 });
+    }
+    drop(busy);
+    let mut subjects = Vec::new();
+    for live in &all {
+        let (table, control) = live.candidate()?.bytes();
+        let subject = Subject {
+            value_bits: Some(size.value_bits()),
+            nodes: (live.kind != Kind::FullCopy).then_some(nodes),
+            threads: Some(1),
+            table_bytes: Some(table),
+            ..session.subject(live.kind.name(), keys.set.len() as u64)
+        };
+        let each = |bytes: u64| bytes as f64 / keys.set.len() as f64;
+        session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(each(table) * 8.0));
+        session.add(subject.clone(), Metric::ControlBytes, Summary::exact(each(control)));
+        subjects.push(subject);
+    }
+    alternate(session, &mut all, turns(&subjects, &keys))?;
+    all.iter().try_for_each(|live| live.look_up(&keys).map(|_| ()))
+}
+
+/// What is measured of each candidate, all candidates one after the other: builds, lookups, changes one by one and many at a
+/// time. A build leaves the new candidate in place of the old.
+fn turns<'a>(subjects: &[Subject], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
+    let mut turns = Vec::new();
+    for (number, subject) in subjects.iter().enumerate() {
+        turns.push(Turn::new(subject.clone(), Metric::BuildRate, move |all: &mut Vec<Live>| {
+            Ok(all[number].rebuild(keys)?.into())
+        }));
+    }
+    for (number, subject) in subjects.iter().enumerate() {
+        let lookups = Subject { batch: Some(candidate::BATCH), ..subject.clone() };
+        let limit = Subject { variant: Some(LIMIT.to_owned()), ..lookups.clone() };
+        let rows = vec![
+            (limit, Metric::LookupRate),
+            (lookups.clone(), Metric::LookupRate),
+            (lookups, Metric::ShareOfLimit),
+        ];
+        turns.push(Turn::several(rows, move |all: &mut Vec<Live>| {
+            let (limit, rate) = (all[number].limit(keys)?, all[number].look_up(keys)?);
+            Ok(Found { figures: vec![limit, rate, rate / limit], table_bytes: None })
+        }));
+    }
     for batch in BATCHES {
-        let subject = Subject { batch: Some(batch), ..subject.clone() };
-        let mut rows = vec![(subject.clone(), Metric::UpdateRate)];
-        // A full copy has no stream of its own: whoever writes it is told keys and values.
-        if subject.nodes.is_some() {
-            rows.push((subject, Metric::DeltaBytes));
+        for (number, subject) in subjects.iter().enumerate() {
+            let subject = Subject { batch: Some(batch), ..subject.clone() };
+            let mut rows = vec![(subject.clone(), Metric::UpdateRate)];
+            // A full copy has no stream of its own: whoever writes it is told keys and values.
+            if subject.nodes.is_some() {
+                rows.push((subject, Metric::DeltaBytes));
+            }
+            turns.push(Turn::several(rows, move |all: &mut Vec<Live>| all[number].change(keys, batch)));
         }
-        turns.push(Turn::several(rows, move |live: &mut Live| live.change(batch)));
     }
     turns
 }
 
 impl Live {
+    fn candidate(&self) -> Result<&dyn Candidate, BenchError> {
+        self.candidate.as_deref().ok_or_else(|| BenchError::check(self.kind.name(), "it was not built"))
+    }
+
+    /// Checks what changes have made of it, and builds it anew with the values of the beginning; keys a second.
+    fn rebuild(&mut self, keys: &Keys) -> Result<f64, BenchError> {
+        self.look_up(keys)?;
+        self.candidate = None;
+        let (candidate, rate) = self.kind.build(&keys.set)?;
+        self.candidate = Some(candidate);
+        self.answers.copy_from_slice(&keys.set.answers);
+        Ok(rate)
+    }
+
     /// Lookups a second; every answer is compared.
-    fn look_up(&self) -> Result<f64, BenchError> {
-        let passes = LEAST_LOOKUPS.div_ceil(self.set.len());
-        let mut answers: Vec<u8> = self.set.answers.iter().map(|answer| !answer).collect();
-        let seconds = self.candidate.look_up((&self.set.questions, &self.flows), passes, &mut answers)?;
-        crate::timing::check(self.candidate.name(), &self.set, &answers)?;
-        Ok((passes * self.set.len()) as f64 / seconds)
+    fn look_up(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
+        let passes = LEAST_LOOKUPS.div_ceil(set.len());
+        let mut answers: Vec<u8> = self.answers.iter().map(|answer| !answer).collect();
+        let seconds = self.candidate()?.look_up((&set.questions, flows), passes, &mut answers)?;
+        crate::timing::compare(self.kind.name(), &self.answers, &answers)?;
+        Ok((passes * set.len()) as f64 / seconds)
     }
 
     /// What the memory allows, of the first of them: changes have moved what lookups read since the last run.
-    fn limit(&self) -> Result<f64, BenchError> {
-        let some = self.set.len().min(limit::MOST);
-        let questions = (&self.set.questions[..some], &self.flows[..some.min(self.flows.len())]);
-        let replay = Replay::told(&*self.candidate, some, |table, tell| table.touched(questions, tell));
-        let told = || BenchError::check(self.candidate.name(), "it does not tell what it reads");
+    fn limit(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
+        let some = set.len().min(limit::MOST);
+        let questions = (&set.questions[..some], &flows[..some.min(flows.len())]);
+        let replay = Replay::told(self.candidate()?, some, |table, tell| table.touched(questions, tell));
+        let told = || BenchError::check(self.kind.name(), "it does not tell what it reads");
         replay.ok_or_else(told)?.rate(LEAST_LOOKUPS.div_ceil(some), candidate::BATCH, 1)
     }
 
     /// Changes a second, so many at a time, and bytes of deltas a change.
-    fn change(&mut self, batch: usize) -> Result<Found, BenchError> {
+    fn change(&mut self, Keys { set, flows }: &Keys, batch: usize) -> Result<Found, BenchError> {
         let count = if batch == 1 { 1 << 15 } else { 1 << 17 };
-        let mask = u8::MAX >> (8 - self.set.value_bits);
+        let mask = u8::MAX >> (8 - set.value_bits);
+        let takes_flows = self.kind == Kind::FullCopy;
         let mut changes = Vec::with_capacity(count);
         for _ in 0..count {
-            let place = self.cursor % self.set.len();
+            let place = self.cursor % set.len();
             self.cursor += 1;
-            let value = self.set.answers[place].wrapping_add(1) & mask;
-            self.set.answers[place] = value;
-            changes.push((self.set.questions[place], self.flows.get(place).copied(), value));
+            let value = self.answers[place].wrapping_add(1) & mask;
+            self.answers[place] = value;
+            let flow = if takes_flows { flows.get(place).copied() } else { None };
+            changes.push((set.questions[place], flow, value));
         }
-        let changed = self.candidate.change(&changes, batch)?;
+        let Some(candidate) = &mut self.candidate else {
+            return Err(BenchError::check(self.kind.name(), "it was not built"));
+        };
+        let changed = candidate.change(&changes, batch)?;
         let mut figures = vec![count as f64 / changed.seconds];
         figures.extend(changed.bytes.map(|bytes| bytes as f64 / count as f64));
         Ok(Found { figures, table_bytes: None })
-    }
-
-    fn check(&self) -> Result<(), BenchError> {
-        self.look_up().map(|_| ())
     }
 }

@@ -1,8 +1,10 @@
-//! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library.
+//! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library and DPDK's `rte_hash`.
 
 use crate::bench::Bench;
+#[cfg(feature = "dpdk")]
+use crate::contestants::dpdk::FlowHash;
 use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
-use crate::contestants::{Form, Forms, Mode, Structure, Table};
+use crate::contestants::{BATCHES, Form, Forms, Mode, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::Limits;
@@ -44,12 +46,13 @@ impl Bench for Fib {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        for keys in session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]) {
-            if session.fits(keys, KEY_BYTES)? {
-                one(session, keys)?;
-            }
-        }
-        Ok(())
+        let structures = [Structure::Cuckoo, Structure::HashBrown, Structure::RteHash];
+        let structures = structures.into_iter().filter(|structure| structure.is_built_in());
+        let structures = session.options().structures(&structures.collect::<Vec<_>>());
+        let sizes = session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]);
+        let sizes = session.fitting(sizes, KEY_BYTES)?;
+        Structure::start(&structures, &sizes)?;
+        sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
     }
 }
 
@@ -66,6 +69,8 @@ struct Tables {
     cuckoo: FlowTable,
     fib: FlowFib,
     map: FlowMap,
+    #[cfg(feature = "dpdk")]
+    hash: Option<FlowHash>,
 }
 
 /// The same with what they are asked, and their limits.
@@ -73,11 +78,13 @@ struct TableLimits<'a> {
     held: Limits<'a>,
     missing: Limits<'a>,
     fib: Limits<'a>,
-    map: Limits<'a>,
+    map: [Limits<'a>; 2],
+    #[cfg(feature = "dpdk")]
+    hash: Option<[Limits<'a>; 2]>,
 }
 
 /// One table size.
-fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result<(), BenchError> {
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, VALUE_BITS);
     let others = set.of_others(u8::MAX);
@@ -92,6 +99,11 @@ fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
         cuckoo: FlowTable::new(keys.set.len()),
         fib: FlowFib::new(&flows)?,
         map: FlowMap::new(keys.set.len()),
+        #[cfg(feature = "dpdk")]
+        hash: structures
+            .contains(&Structure::RteHash)
+            .then(|| rte_hash(&flows, 0..keys.set.len()))
+            .transpose()?,
     };
     tables.cuckoo.insert_run(&flows, 0..keys.set.len())?;
     tables.map.insert(&flows, 0..keys.set.len());
@@ -99,28 +111,45 @@ fn one(session: &mut Session<'_>, keys: u64) -> Result<(), BenchError> {
         held: Limits::of(&tables.cuckoo, &keys.set, &keys.forms),
         missing: Limits::of(&tables.cuckoo, &keys.others, &keys.other_forms),
         fib: Limits::of(&tables.fib, &keys.set, &keys.forms),
-        map: Limits::of(&tables.map, &keys.set, &keys.forms),
+        map: both_of(&tables.map, &keys),
+        #[cfg(feature = "dpdk")]
+        hash: tables.hash.as_ref().map(|hash| both_of(hash, &keys)),
     };
     drop(busy);
     let mut turns = Vec::new();
-    for structure in session.options().structures(&[Structure::Cuckoo, Structure::HashBrown]) {
+    let batches = session.options().batches(&BATCHES);
+    for &structure in structures {
         let subject = Subject {
             value_bits: Some(ALL_VALUE_BITS),
             threads: Some(1),
+            variant: structure.note(),
             ..session.subject(structure.name(), keys.set.len() as u64)
         };
-        if structure == Structure::Cuckoo {
-            let subject = Subject { table_bytes: Some(tables.cuckoo.table_bytes()), ..subject };
-            let batches = session.options().batches(&[32, 64, 256]);
-            turns.extend(table_lookups(&subject, &tables, &limits, &keys, &flows, &batches));
-            turns.push(table_changes(&subject, &flows, &keys, ("single", 1), FlowTable::insert_each));
-            turns.push(table_changes(&subject, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
-            turns.push(table_changes(&subject, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
-            turns.push(table_growth(&subject, &flows, &keys));
-        } else {
-            let subject = Subject { table_bytes: Some(tables.map.table_bytes()), ..subject };
-            turns.extend(limits.map.turns(&subject, None, Mode::Loop));
-            turns.push(map_changes(&subject, &flows, &keys));
+        let modes = structure.modes(&batches);
+        let of = |table: &dyn Table| Subject { table_bytes: Some(table.table_bytes()), ..subject.clone() };
+        match structure {
+            Structure::Cuckoo => {
+                let subject = of(&tables.cuckoo);
+                turns.extend(table_lookups(&subject, &tables, &limits, &keys, &flows, &modes));
+                turns.push(table_changes(&subject, &flows, &keys, ("single", 1), FlowTable::insert_each));
+                turns.push(table_changes(&subject, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
+                turns.push(table_changes(&subject, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
+                turns.push(table_growth(&subject, &flows, &keys));
+            }
+            Structure::HashBrown => {
+                let subject = of(&tables.map);
+                turns.extend(other_lookups(&subject, &limits.map, &modes));
+                turns.push(map_changes(&subject, &flows, &keys));
+            }
+            _ =>
+            {
+                #[cfg(feature = "dpdk")]
+                if let (Some(hash), Some(limits)) = (&tables.hash, &limits.hash) {
+                    let subject = of(hash);
+                    turns.extend(other_lookups(&subject, limits, &modes));
+                    turns.push(rte_hash_changes(&subject, &flows, &keys));
+                }
+            }
         }
     }
     alternate(session, &mut vec![0; keys.set.len()], turns)
@@ -133,18 +162,17 @@ fn table_lookups<'a>(
     limits: &'a TableLimits<'a>,
     keys: &'a Keys,
     flows: &'a Flows<'_>,
-    batches: &[usize],
+    modes: &[Mode],
 ) -> Vec<Turn<'a, Vec<u8>>> {
     let subject = Subject { load: Some(LOAD), ..subject.clone() };
     let held = (&keys.set, &keys.forms);
     let mut turns = Vec::new();
-    for &batch in batches {
-        let mode = Mode::Batch(batch);
+    for &mode in modes {
         turns.extend(limits.held.turns(&subject, None, mode));
         turns.extend(limits.missing.turns(&subject, Some("missing"), mode));
         turns.extend(limits.fib.turns(&subject, Some("partial-fib"), mode));
         let variant = Some("beside-writer".to_owned());
-        let subject = Subject { variant, batch: Some(batch), ..subject.clone() };
+        let subject = Subject { variant, batch: mode.batch(), ..subject.clone() };
         let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
         turns.push(Turn::several(rows, move |answers: &mut Vec<u8>| {
             let stop = AtomicBool::new(false);
@@ -164,6 +192,25 @@ fn table_lookups<'a>(
         }));
     }
     turns
+}
+
+/// The limits of a table that is asked for keys it has and for others.
+fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Limits<'a>; 2] {
+    [Limits::of(table, &keys.set, &keys.forms), Limits::of(table, &keys.others, &keys.other_forms)]
+}
+
+/// Lookups in a table of another make: plain, and of other keys.
+fn other_lookups<'a>(
+    subject: &Subject,
+    [held, missing]: &'a [Limits<'a>; 2],
+    modes: &[Mode],
+) -> Vec<Turn<'a, Vec<u8>>> {
+    let of = |&mode: &Mode| {
+        let mut turns = held.turns(subject, None, mode);
+        turns.extend(missing.turns(subject, Some("missing"), mode));
+        turns
+    };
+    modes.iter().flat_map(of).collect()
 }
 
 /// Adds the flows at some places.
@@ -238,9 +285,7 @@ fn map_changes<'a>(
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
 ) -> Turn<'a, Vec<u8>> {
-    let subject = Subject { variant: Some("single".to_owned()), batch: Some(1), ..subject.clone() };
-    let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)];
-    Turn::several(rows, move |answers: &mut Vec<u8>| {
+    Turn::several(change_rows(subject), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut map = FlowMap::new(keys);
         let ((), inserting) = timing::pinned(|| map.insert(flows, 0..keys))?;
@@ -248,6 +293,42 @@ fn map_changes<'a>(
         timing::check("hashbrown", set, answers)?;
         let removed = (keys / REMOVED).max(1).min(keys);
         let ((), removing) = timing::pinned(|| map.remove(flows, 0..removed))?;
+        Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
+    })
+}
+
+/// Rows of a table that is filled and whose keys are taken out one by one.
+fn change_rows(subject: &Subject) -> Vec<(Subject, Metric)> {
+    let variant = noted([subject.variant.clone(), Some("single".to_owned())]);
+    let subject = Subject { variant, batch: Some(1), ..subject.clone() };
+    vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)]
+}
+
+/// DPDK's table with the flows at these places.
+#[cfg(feature = "dpdk")]
+fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHash, BenchError> {
+    let mut table = FlowHash::of_flows(places.len())?;
+    table.insert_flows(flows, places)?;
+    Ok(table)
+}
+
+/// Fills a table of DPDK's, checks it, and takes some keys out.
+#[cfg(feature = "dpdk")]
+fn rte_hash_changes<'a>(
+    subject: &Subject,
+    flows: &'a Flows<'_>,
+    Keys { set, forms, .. }: &'a Keys,
+) -> Turn<'a, Vec<u8>> {
+    Turn::several(change_rows(subject), move |answers: &mut Vec<u8>| {
+        let keys = set.len();
+        let mut table = FlowHash::of_flows(keys)?;
+        let (done, inserting) = timing::pinned(|| table.insert_flows(flows, 0..keys))?;
+        done?;
+        timing::lookup(&table, Mode::Batch(64), set, forms, 1, answers)?;
+        timing::check("rte_hash", set, answers)?;
+        let removed = (keys / REMOVED).max(1).min(keys);
+        let (done, removing) = timing::pinned(|| table.remove_flows(flows, 0..removed))?;
+        done?;
         Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
     })
 }

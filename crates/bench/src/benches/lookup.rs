@@ -2,14 +2,15 @@
 
 use super::build::build;
 use crate::bench::Bench;
-use crate::contestants::{Forms, Make, Structure, Table};
+use crate::contestants::{BATCHES, Forms, Make, Structure, Table, noted, with_pages};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, Limits};
 use crate::pin;
 use crate::rounds::alternate;
-use crate::row::Subject;
+use crate::row::{Metric, Subject};
 use crate::session::Session;
+use crate::stats::Summary;
 use scalebricks_tables::othello::Sizing;
 
 /// The benchmark.
@@ -32,13 +33,16 @@ impl Bench for SetSepLookup {
 
     fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
         let options = session.options();
+        let structures = options.structures(&Structure::built_in());
+        let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
+        let mut sizes = Vec::new();
         for keys in options.keys(&[1_000_000, 4_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
-            let structures = options.structures(&Structure::built_in());
-            let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
-            let limits = limit::bytes_per_key(keys, TABLES);
-            if !session.fits(keys, KEY_BYTES + TABLE_BYTES + most + limits)? {
-                continue;
+            if session.fits(keys, KEY_BYTES + TABLE_BYTES + most + limit::bytes_per_key(keys, TABLES))? {
+                sizes.push(keys);
             }
+        }
+        Structure::start(&structures, &sizes)?;
+        for keys in sizes {
             for value_bits in options.value_bits(&[2], &[2]) {
                 one(session, keys, value_bits, &structures)?;
             }
@@ -72,7 +76,7 @@ fn one(
     let mut turns = Vec::new();
     for (contestant, limits) in contestants.iter().zip(&limits) {
         for threads in options.threads_or_pair() {
-            for mode in contestant.structure.modes(&options.batches(&[64])) {
+            for mode in contestant.structure.modes(&options.batches(&BATCHES)) {
                 let subject = Subject { threads: Some(threads), ..contestant.subject.clone() };
                 turns.extend(limits.turns(&subject, None, mode));
             }
@@ -83,7 +87,7 @@ fn one(
 
 /// All tables of one size, built with all cores.
 fn contestants(
-    session: &Session<'_>,
+    session: &mut Session<'_>,
     set: &KeySet,
     structures: &[Structure],
 ) -> Result<Vec<Contestant>, BenchError> {
@@ -92,7 +96,7 @@ fn contestants(
     for &structure in structures {
         let make = Make { threads: pin::cores(), ..Make::table() };
         let subject = Subject {
-            value_bits: Some(set.value_bits),
+            value_bits: Some(structure.value_bits(set.value_bits)),
             ..session.subject(structure.name(), set.len() as u64)
         };
         let mut made = Vec::new();
@@ -118,9 +122,15 @@ fn contestants(
         }
         for (subject, make) in made {
             session.check()?;
-            let mut prepared = structure.prepare(set, make)?;
-            let (table, _) = build(prepared.as_mut(), make.threads)?;
-            let subject = Subject { table_bytes: Some(table.table_bytes()), ..subject };
+            let (table, pages) = with_pages(|| {
+                let mut prepared = structure.prepare(set, make)?;
+                Ok(build(prepared.as_mut(), make.threads)?.0)
+            })?;
+            let variant = noted([subject.variant, structure.note(), table.note().map(str::to_owned)]);
+            let subject = Subject { table_bytes: Some(table.table_bytes()), variant, ..subject };
+            if let Some(share) = pages {
+                session.add(subject.clone(), Metric::HugePages, Summary::exact(share));
+            }
             contestants.push(Contestant { structure, subject, table });
         }
     }

@@ -1,8 +1,9 @@
 //! Exact tables of flows: 16-byte keys, 16-byte values.
 
+use super::Table;
+use super::ask::{Form, Mode, Questions, exact, in_batches, in_calls};
 use super::cuckoo::insert_run;
 use super::hash_map::Given;
-use super::{Form, Mode, Questions, Table, exact, in_batches};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use hashbrown::HashMap;
@@ -32,7 +33,8 @@ impl<'a> Flows<'a> {
         Self { set, words: (0..set.len() as u64).map(keys::words).collect() }
     }
 
-    fn at(&self, place: usize) -> (&[u64; 2], KeyHash, [u64; 2]) {
+    /// Key, hash and value of a flow.
+    pub(super) fn at(&self, place: usize) -> (&[u64; 2], KeyHash, [u64; 2]) {
         (&self.words[place], self.set.hashes[place], [self.set.values[place].into(), place as u64])
     }
 }
@@ -168,6 +170,12 @@ impl Table for FlowTable {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        if mode == Mode::Loop {
+            for ((key, &hash), answer) in questions.words.iter().zip(questions.hashes).zip(answers) {
+                *answer = exact(self.0.get(key, hash));
+            }
+            return;
+        }
         let ask = |words: &[_], hashes: &[_], values: &mut [_]| self.0.get_batch(words, hashes, values);
         in_batches(mode, (questions.words, questions.hashes), answers, None, ask, exact);
     }
@@ -207,6 +215,12 @@ impl Table for FlowFib {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        if mode == Mode::Loop {
+            for ((flow, &hash), answer) in questions.flows.iter().zip(questions.hashes).zip(answers) {
+                *answer = exact(self.0.get(flow, hash));
+            }
+            return;
+        }
         let ask = |flows: &[_], hashes: &[_], values: &mut [_]| {
             self.0.lookup_batch(KeyBatch::new(flows, hashes), values);
         };
@@ -266,9 +280,12 @@ impl Table for FlowMap {
         Form::Words
     }
 
-    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        for ((&key, &hash), answer) in questions.words.iter().zip(questions.hashes).zip(answers) {
-            *answer = exact(self.0.get(&Hashed(key, hash)).copied());
-        }
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        let mut words = questions.words.chunks(mode.keys());
+        in_calls(mode, questions.hashes, answers, |hashes, answers| {
+            for ((&key, &hash), answer) in words.next().unwrap_or_default().iter().zip(hashes).zip(answers) {
+                *answer = exact(self.0.get(&Hashed(key, hash)).copied());
+            }
+        });
     }
 }

@@ -1,12 +1,17 @@
-//! The structures, each behind one interface: built from a [`KeySet`], asked all its questions in one call.
+//! The structures, each behind one interface: built from a [`KeySet`], asked all its questions by [`Table::lookup`].
 //!
-//! Each is asked the way its authors mean it to be asked for many keys: in batches or as a stream with prefetching
-//! where it offers that, else in a plain loop, in which the processor overlaps what it can.
+//! All are asked in calls of the same numbers of keys, and one key a call. Within a call each is asked the way its authors
+//! mean it to be asked for many keys: in batches or as a stream with prefetching where it offers that, else key after key,
+//! of which the processor overlaps what it can. [`ask`] has the ways.
 
+pub mod ask;
 mod cuckoo;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod flows;
 mod full_copy;
 mod hash_map;
+pub mod native;
 mod othello;
 mod packed;
 #[cfg(feature = "peers")]
@@ -15,18 +20,20 @@ mod setsep;
 #[cfg(feature = "peers")]
 mod sux;
 
+pub use ask::{Form, Forms, Mode, Questions};
 pub use cuckoo::Hashed;
 pub use othello::params as othello_params;
 pub use setsep::params;
 
 use crate::error::BenchError;
-use crate::huge::warm;
-use crate::keys::{self, KeySet};
+use crate::huge::{HugePages, warm};
+use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
-use scalebricks_tables::setsep::Format;
-use scalebricks_types::{FlowKey, KeyHash};
-use std::ops::Range;
+use scalebricks_tables::setsep::{Bits, Format};
+
+/// Keys a call where nothing is asked: one, what nodes take at once, and many.
+pub const BATCHES: [usize; 4] = [1, 32, 64, 1024];
 
 /// A structure that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +52,15 @@ pub enum Structure {
     PtrHash,
     /// `VFunc` of `sux`, a static function. Static.
     Sux,
+    /// DPDK's EFD: 16-byte keys, values of 8 bits whatever is asked.
+    Efd,
+    /// DPDK's `rte_hash`, and an array of values behind it: 16-byte keys, exact.
+    RteHash,
 }
 
 impl Structure {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::SetSep,
         Self::Othello,
         Self::FullCopy,
@@ -57,6 +68,8 @@ impl Structure {
         Self::HashBrown,
         Self::PtrHash,
         Self::Sux,
+        Self::Efd,
+        Self::RteHash,
     ];
 
     /// Its name in the command line and in results.
@@ -69,6 +82,8 @@ impl Structure {
             Self::HashBrown => "hashbrown",
             Self::PtrHash => "ptr_hash",
             Self::Sux => "sux",
+            Self::Efd => "efd",
+            Self::RteHash => "rte_hash",
         }
     }
 
@@ -77,9 +92,55 @@ impl Structure {
         Self::ALL.into_iter().find(|structure| structure.name() == name)
     }
 
-    /// Whether it was built in: the static ones of other authors come with the feature `peers`.
+    /// The feature with which it is built in, if it takes one.
+    pub const fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::PtrHash | Self::Sux => Some("peers"),
+            Self::Efd | Self::RteHash => Some("dpdk"),
+            _ => None,
+        }
+    }
+
+    /// Whether it was built in.
     pub const fn is_built_in(self) -> bool {
-        cfg!(feature = "peers") || !matches!(self, Self::PtrHash | Self::Sux)
+        match self {
+            Self::PtrHash | Self::Sux => cfg!(feature = "peers"),
+            Self::Efd | Self::RteHash => cfg!(feature = "dpdk"),
+            _ => true,
+        }
+    }
+
+    /// What a row of it must say, whatever is measured: on what terms it is there.
+    pub fn note(self) -> Option<String> {
+        match self {
+            Self::HashBrown | Self::PtrHash | Self::Sux => native::handicap().map(str::to_owned),
+            #[cfg(feature = "dpdk")]
+            Self::Efd => Some(format!("8 value bits, {}", dpdk::pages())),
+            #[cfg(feature = "dpdk")]
+            Self::RteHash => Some(dpdk::pages().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The value bits that it holds when keys have so many.
+    pub const fn value_bits(self, asked: u8) -> u8 {
+        if matches!(self, Self::Efd) { 8 } else { asked }
+    }
+
+    /// Gets ready what those of these structures that need it share: DPDK, with memory for tables of the most of these keys.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if it does not start.
+    pub fn start(structures: &[Self], sizes: &[u64]) -> Result<(), BenchError> {
+        let most = sizes.iter().copied().max();
+        #[cfg(feature = "dpdk")]
+        if let Some(most) = most
+            && structures.iter().any(|structure| matches!(structure, Self::Efd | Self::RteHash))
+        {
+            crate::gateway::dpdk::start(most)?;
+        }
+        let _ = (structures, most);
+        Ok(())
     }
 
     /// Those built in.
@@ -89,7 +150,7 @@ impl Structure {
 
     /// Whether it can be built by several threads.
     pub const fn builds_in_parallel(self) -> bool {
-        matches!(self, Self::SetSep | Self::Othello | Self::Sux)
+        matches!(self, Self::SetSep | Self::Othello | Self::PtrHash | Self::Sux)
     }
 
     /// Bytes a key that building it takes at the worst, about.
@@ -101,6 +162,7 @@ impl Structure {
             Self::Cuckoo => 28,
             Self::HashBrown => 36,
             Self::PtrHash | Self::Sux => 48,
+            Self::Efd | Self::RteHash => 120,
         }
     }
 
@@ -124,26 +186,33 @@ impl Structure {
             Self::PtrHash => Box::new(ptr_hash::Prepared::new(set)),
             #[cfg(feature = "peers")]
             Self::Sux => Box::new(sux::Prepared::new(set, make.threads)),
-            #[cfg(not(feature = "peers"))]
-            Self::PtrHash | Self::Sux => {
-                return Err(BenchError::Usage(format!(
-                    "{} was not built in: build with --features peers",
-                    self.name()
-                )));
-            }
+            #[cfg(feature = "dpdk")]
+            Self::Efd => Box::new(dpdk::PreparedEfd::new(set)),
+            #[cfg(feature = "dpdk")]
+            Self::RteHash => Box::new(dpdk::PreparedHash::new(set)),
+            #[cfg(not(all(feature = "peers", feature = "dpdk")))]
+            _ => return Err(BenchError::Usage(self.missing())),
         })
     }
 
-    /// The ways to ask it that are measured, for these batch sizes.
+    /// That it is not built in, and what would help.
+    pub fn missing(self) -> String {
+        let feature = self.feature().unwrap_or_default();
+        format!("{} was not built in: build with --features {feature}", self.name())
+    }
+
+    /// The ways to ask it that are measured, for these numbers of keys a call.
     pub fn modes(self, batches: &[usize]) -> Vec<Mode> {
-        match self {
-            Self::SetSep | Self::Othello => batches.iter().flat_map(|&batch| setsep::modes(batch)).collect(),
-            Self::FullCopy | Self::Cuckoo => {
-                let batches = batches.iter().filter(|&&batch| batch > 1);
-                batches.map(|&batch| Mode::Batch(batch)).collect()
-            }
-            Self::HashBrown | Self::Sux => vec![Mode::Loop],
-            Self::PtrHash => vec![Mode::Stream, Mode::Batch(32)],
+        batches.iter().flat_map(|&batch| self.modes_of(batch)).collect()
+    }
+
+    fn modes_of(self, batch: usize) -> Vec<Mode> {
+        match (self, batch) {
+            (Self::SetSep | Self::Othello, ..=1) => vec![Mode::OnePin, Mode::PinEach],
+            (_, ..=1) => vec![Mode::Loop],
+            (Self::HashBrown | Self::Sux, _) => vec![Mode::Plain(batch)],
+            (Self::PtrHash, _) => vec![Mode::Batch(batch), Mode::Stream(batch)],
+            _ => vec![Mode::Batch(batch)],
         }
     }
 }
@@ -157,6 +226,8 @@ pub struct Make {
     pub sizing: Sizing,
     /// The instructions it may use.
     pub isa: Isa,
+    /// The value bits that SetSep searches for at once.
+    pub bits: Bits,
     /// Threads that build.
     pub threads: usize,
     /// What is built.
@@ -179,45 +250,9 @@ impl Make {
             format: Format::default(),
             sizing: Sizing::default(),
             isa: Isa::best(),
+            bits: Bits::default(),
             threads: 1,
             product: Product::Table,
-        }
-    }
-}
-
-/// How a structure is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// So many keys a call.
-    Batch(usize),
-    /// One key a call, all under one pin (see `SetSepReader::pin`).
-    OnePin,
-    /// One key a call, each under a pin of its own.
-    PinEach,
-    /// One key a call.
-    Loop,
-    /// One call for all keys, prefetching 32 keys ahead.
-    Stream,
-}
-
-impl Mode {
-    /// Its name in results, besides the batch size.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Batch(_) => "batched",
-            Self::OnePin => "one-pin",
-            Self::PinEach => "pin-each",
-            Self::Loop => "loop",
-            Self::Stream => "stream",
-        }
-    }
-
-    /// Keys a call, where that means something.
-    pub const fn batch(self) -> Option<usize> {
-        match self {
-            Self::Batch(batch) => Some(batch),
-            Self::OnePin | Self::PinEach | Self::Loop => Some(1),
-            Self::Stream => None,
         }
     }
 }
@@ -229,67 +264,6 @@ pub trait Build: Send {
     /// # Errors
     /// [`BenchError::Structure`] with what the structure says.
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError>;
-}
-
-/// The form in which a structure takes keys, besides their hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// The hash is the key.
-    Hash,
-    /// Flow keys.
-    Flow,
-    /// Flow keys as two words each.
-    Words,
-}
-
-/// Keys in the forms that structures take; empty where none of them does.
-#[derive(Debug, Clone, Default)]
-pub struct Forms {
-    flows: Vec<FlowKey>,
-    words: Vec<[u64; 2]>,
-}
-
-impl Forms {
-    /// The questions of `set` in these forms.
-    pub fn of(set: &KeySet, forms: impl IntoIterator<Item = Form>) -> Self {
-        let mut made = Self::default();
-        for form in forms {
-            if form == Form::Flow && made.flows.is_empty() {
-                made.flows = set.question_flows();
-            }
-            if form == Form::Words && made.words.is_empty() {
-                made.words = set.question_words();
-            }
-        }
-        made
-    }
-
-    /// The keys of [`KeySet::of_others`], as words.
-    pub fn of_others(set: &KeySet) -> Self {
-        let keys = set.len() as u64;
-        Self { flows: Vec::new(), words: (keys..2 * keys).map(keys::words).collect() }
-    }
-
-    /// The questions of `set`, in these forms.
-    pub fn questions<'a>(&'a self, set: &'a KeySet) -> Questions<'a> {
-        Questions { hashes: &set.questions, flows: &self.flows, words: &self.words }
-    }
-
-    /// Those at these places.
-    pub fn part(&self, places: Range<usize>) -> (&[FlowKey], &[[u64; 2]]) {
-        (self.flows.get(places.clone()).unwrap_or_default(), self.words.get(places).unwrap_or_default())
-    }
-}
-
-/// Questions, in the forms that structures take.
-#[derive(Debug, Clone, Copy)]
-pub struct Questions<'a> {
-    /// The hashes.
-    pub hashes: &'a [KeyHash],
-    /// The flows, if asked for.
-    pub flows: &'a [FlowKey],
-    /// Their words, if asked for.
-    pub words: &'a [[u64; 2]],
 }
 
 /// A structure that is there.
@@ -314,37 +288,39 @@ pub trait Table: Send + Sync {
     fn fill(&self) -> Fill {
         Fill::default()
     }
-}
 
-/// Most keys a call.
-const MAX_BATCH: usize = 4096;
+    /// What a row of its lookups must say: that its batches are not what others' are.
+    fn note(&self) -> Option<&'static str> {
+        None
+    }
 
-/// Asks for keys in batches. `ask` puts what the table says in place of as many `missing`, and `told` reads the answer
-/// from it.
-fn in_batches<K, V: Copy>(
-    mode: Mode,
-    (keys, hashes): (&[K], &[KeyHash]),
-    answers: &mut [u8],
-    missing: V,
-    mut ask: impl FnMut(&[K], &[KeyHash], &mut [V]),
-    told: impl Fn(V) -> u8,
-) {
-    let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
-    let mut said = vec![missing; batch];
-    for ((keys, hashes), answers) in
-        keys.chunks(batch).zip(hashes.chunks(batch)).zip(answers.chunks_mut(batch))
-    {
-        let said = &mut said[..hashes.len()];
-        ask(keys, hashes, said);
-        for (answer, &mut said) in answers.iter_mut().zip(said) {
-            *answer = told(said);
-        }
+    /// Whether it lies on huge pages, where it is not the process's own memory and who made it knows.
+    fn on_huge_pages(&self) -> Option<bool> {
+        None
     }
 }
 
-/// The answer in the value of an exact table: a value of at most 8 bits, or none.
-fn exact<const V: usize>(value: Option<[u64; V]>) -> u8 {
-    value.map_or(u8::MAX, |value| value[0] as u8)
+/// A table, and the share of it that lies on huge pages, if the system tells: `make` leaves nothing else large behind.
+///
+/// # Errors
+/// That of `make`.
+pub fn with_pages(
+    make: impl FnOnce() -> Result<Box<dyn Table>, BenchError>,
+) -> Result<(Box<dyn Table>, Option<f64>), BenchError> {
+    let before = HugePages::held_bytes();
+    let table = make()?;
+    let grown = HugePages::held_bytes().zip(before).map(|(after, before)| after.saturating_sub(before));
+    let share = match table.on_huge_pages() {
+        Some(all) => Some(f64::from(u8::from(all))),
+        None => grown.map(|bytes| (bytes as f64 / table.table_bytes().max(1) as f64).min(1.0)),
+    };
+    Ok((table, share))
+}
+
+/// A variant of several parts.
+pub fn noted(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// How a SetSep table is filled: each product knows its part.
@@ -364,11 +340,12 @@ mod tests {
     #[test]
     fn all_that_are_built_in_answer_rightly_in_every_mode() {
         let set = KeySet::new(20_000, 2);
+        Structure::start(&Structure::built_in(), &[20_000]).unwrap();
         for structure in Structure::built_in() {
             let table = structure.prepare(&set, Make::table()).unwrap().build().unwrap();
             assert!(table.table_bytes() > 4_000, "{}", structure.name());
             let forms = Forms::of(&set, [table.form()]);
-            for mode in structure.modes(&[1, 17, 64]) {
+            for mode in structure.modes(&[1, 17, 32, 64, 1024]) {
                 let mut answers = vec![0xFF; set.len()];
                 timing::lookup(&*table, mode, &set, &forms, 1, &mut answers).unwrap();
                 timing::check(structure.name(), &set, &answers).unwrap();

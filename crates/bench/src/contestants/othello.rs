@@ -1,6 +1,7 @@
 //! Othello.
 
-use super::{Build, Make, Mode, Product, Questions, Table};
+use super::ask::{MAX_BATCH, Mode, Questions, in_calls};
+use super::{Build, Make, Product, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
@@ -73,9 +74,6 @@ struct OthelloTable {
     isa: Isa,
 }
 
-/// Most values a call.
-const MAX_BATCH: usize = 4096;
-
 impl Table for OthelloTable {
     fn table_bytes(&self) -> u64 {
         self.table.stats().table_bytes as u64
@@ -96,14 +94,15 @@ impl Table for OthelloTable {
                     *answer = reader.pin().get(hash) as u8;
                 }
             }
-            Mode::Batch(_) | Mode::Stream => {
-                let batch = mode.batch().unwrap_or(MAX_BATCH).clamp(1, MAX_BATCH);
+            Mode::Batch(_) | Mode::Stream(_) | Mode::Plain(_) => {
                 let mut values = [0; MAX_BATCH];
-                for (hashes, answers) in questions.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
-                    let values = &mut values[..hashes.len()];
-                    reader.lookup_batch(hashes, values);
-                    answers.iter_mut().zip(values).for_each(|(answer, value)| *answer = *value as u8);
-                }
+                in_calls(mode, questions.hashes, answers, |hashes, answers| {
+                    for (hashes, answers) in hashes.chunks(MAX_BATCH).zip(answers.chunks_mut(MAX_BATCH)) {
+                        let values = &mut values[..hashes.len()];
+                        reader.lookup_batch(hashes, values);
+                        answers.iter_mut().zip(values).for_each(|(answer, value)| *answer = *value as u8);
+                    }
+                });
             }
         }
     }

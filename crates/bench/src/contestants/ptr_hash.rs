@@ -1,12 +1,14 @@
 //! `PtrHash` (Groot Koerkamp, SEA 2025): a perfect hash function, here before an array of packed values. Its fastest
 //! preset, which numbers `n` keys within 1.01·n and whose authors recommend no further hashing of random keys.
 
+use super::ask::{Mode, Questions, in_calls};
 use super::packed::Packed;
-use super::{Build, Mode, Questions, Table};
+use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use ptr_hash::hash::NoHash;
 use ptr_hash::{FastPtrHash, PtrHashParams};
+use scalebricks_types::KeyHash;
 
 /// Keys in flight, as its authors recommend.
 const AHEAD: usize = 32;
@@ -46,11 +48,11 @@ struct Filled {
 }
 
 impl Filled {
-    /// As a stream: the function's own prefetching, and behind it a ring of places whose values are on their way.
-    fn stream(&self, questions: Questions<'_>, answers: &mut [u8]) {
+    /// A call as a stream: the function's own prefetching, and behind it a ring of places whose values are on their way.
+    fn stream(&self, hashes: &[KeyHash], answers: &mut [u8]) {
         let mut ring = [0; AHEAD];
         let (mut asked, mut answers) = (0, answers.iter_mut());
-        let keys = questions.hashes.iter().map(|hash| hash.get());
+        let keys = hashes.iter().map(|hash| hash.get());
         self.function.index_stream::<AHEAD, _>(keys).for_each(|place| {
             self.values.prefetch(place);
             let before = std::mem::replace(&mut ring[asked % AHEAD], place);
@@ -66,11 +68,12 @@ impl Filled {
         }
     }
 
-    fn batches(&self, questions: Questions<'_>, answers: &mut [u8]) {
-        let (batches, rest) = questions.hashes.as_chunks::<AHEAD>();
+    /// A call in batches of the function's own, and what is left over one by one.
+    fn batches(&self, hashes: &[KeyHash], answers: &mut [u8]) {
+        let (batches, rest) = hashes.as_chunks::<AHEAD>();
         let (answered, late) = answers.split_at_mut(batches.len() * AHEAD);
         for (hashes, answers) in batches.iter().zip(answered.chunks_mut(AHEAD)) {
-            let places = self.function.index_batch::<AHEAD, _>(hashes.map(scalebricks_types::KeyHash::get));
+            let places = self.function.index_batch::<AHEAD, _>(hashes.map(KeyHash::get));
             for &place in &places {
                 self.values.prefetch(place);
             }
@@ -78,9 +81,15 @@ impl Filled {
                 *answer = self.values.get(place);
             }
         }
-        for (hash, answer) in rest.iter().zip(late) {
-            *answer = self.values.get(self.function.index(&hash.get()));
+        for (&hash, answer) in rest.iter().zip(late) {
+            *answer = self.one(hash);
         }
+    }
+
+    /// One key.
+    #[inline(always)]
+    fn one(&self, hash: KeyHash) -> u8 {
+        self.values.get(self.function.index(&hash.get()))
     }
 }
 
@@ -92,9 +101,10 @@ impl Table for Filled {
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        match mode {
-            Mode::Batch(_) => self.batches(questions, answers),
-            _ => self.stream(questions, answers),
-        }
+        in_calls(mode, questions.hashes, answers, |hashes, answers| match mode {
+            Mode::Stream(_) => self.stream(hashes, answers),
+            Mode::Batch(_) => self.batches(hashes, answers),
+            _ => hashes.iter().zip(answers).for_each(|(&hash, answer)| *answer = self.one(hash)),
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! SetSep.
 
-use super::{Build, Fill, Make, Mode, Product, Questions, Table};
+use super::ask::{Mode, Questions, in_calls};
+use super::{Build, Fill, Make, Product, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
@@ -43,7 +44,7 @@ impl<'a> Prepared<'a> {
     pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
         let params = params(set.len() as u64, set.value_bits, make)?;
         let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
-        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
+        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa).bits_at_once(make.bits);
         Ok(Self { set, make, builder, entries })
     }
 }
@@ -68,11 +69,6 @@ struct SetSepTable {
     isa: Isa,
 }
 
-/// Ways to ask it for so many keys a call.
-pub fn modes(batch: usize) -> Vec<Mode> {
-    if batch > 1 { vec![Mode::Batch(batch)] } else { vec![Mode::OnePin, Mode::PinEach] }
-}
-
 impl Table for SetSepTable {
     fn table_bytes(&self) -> u64 {
         self.table.stats().table_bytes as u64
@@ -93,12 +89,11 @@ impl Table for SetSepTable {
                     *answer = reader.pin().get(hash);
                 }
             }
-            Mode::Batch(batch) => {
-                for (hashes, answers) in questions.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
+            Mode::Batch(_) | Mode::Stream(_) | Mode::Plain(_) => {
+                in_calls(mode, questions.hashes, answers, |hashes, answers| {
                     reader.lookup_batch(hashes, answers);
-                }
+                });
             }
-            Mode::Stream => reader.lookup_batch(questions.hashes, answers),
         }
     }
 
@@ -108,6 +103,11 @@ impl Table for SetSepTable {
         for (place, &hash) in questions.hashes.iter().enumerate() {
             pin.touched(hash, &mut |at| tell(place, at));
         }
+    }
+
+    fn note(&self) -> Option<&'static str> {
+        let reader = SetSepReader::with_isa(Arc::clone(&self.table), self.isa)?;
+        (self.isa > Isa::Portable && !reader.has_vector_lookup()).then_some("no vector lookup")
     }
 
     fn fill(&self) -> Fill {

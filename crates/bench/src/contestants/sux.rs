@@ -1,6 +1,7 @@
-//! `VFunc` of `sux` (Vigna): a static function with values of a few bits, read in a plain loop, as it has no batches.
+//! `VFunc` of `sux` (Vigna): a static function with values of a few bits, read key after key, as it has no batches.
 
-use super::{Build, Mode, Questions, Table};
+use super::ask::{Mode, Questions, in_calls};
+use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use dsi_progress_logger::no_logging;
@@ -43,9 +44,11 @@ impl Table for Filled {
         self.0.mem_size(SizeFlags::default()) as u64
     }
 
-    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        for (hash, answer) in questions.hashes.iter().zip(answers) {
-            *answer = self.0.get(hash.get()) as u8; // a value of at most 8 bits
-        }
+    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        in_calls(mode, questions.hashes, answers, |hashes, answers| {
+            for (hash, answer) in hashes.iter().zip(answers) {
+                *answer = self.0.get(hash.get()) as u8; // a value of at most 8 bits
+            }
+        });
     }
 }

@@ -77,8 +77,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "cells m",
             "functions to try, paper",
             "formula",
-            "32-bit hashes",
-            "16-bit hashes, as the tables",
+            "32-bit index",
+            "16-bit index, as the tables",
             "index bits, mean",
             "index bits, one group in 10⁶ fails",
             "bits a key",
@@ -127,8 +127,8 @@ fn conclude(session: &mut Session<'_>) {
 }
 
 fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchError> {
-    let mut wide = measured("measured, 32-bit hashes", 1);
-    let mut narrow = measured("measured, hashes of the tables", 2);
+    let mut wide = measured("measured, 32-bit index", 1);
+    let mut narrow = measured("measured, index of the tables", 2);
     let (mut expected, mut average) = (Vec::new(), Vec::new());
     let (mut array, mut index, mut total) = (Vec::new(), Vec::new(), Vec::new());
     for cells in CELLS {
@@ -273,7 +273,7 @@ fn point(
         tried as f64 / (found.max(1)) as f64
     };
     let figures = Summary::of(&(0..runs).map(run).collect::<Vec<_>>());
-    let family = if functions == Functions::Wide { "32-bit hashes" } else { "16-bit hashes" };
+    let family = if functions == Functions::Wide { "32-bit index" } else { "16-bit index" };
     let mut subject = session.subject("search", u64::from(KEYS_PER_GROUP) * groups);
     subject.value_bits = Some(value_bits);
     subject.variant = Some(format!("{cells} cells, {}, {family}", way.name()));

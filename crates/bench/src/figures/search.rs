@@ -2,13 +2,12 @@
 
 use crate::keys;
 
-/// Where the functions `H_i = G1 + i·G2` come from. Their top bits, scaled, name the cell.
+/// Which functions `H_i = G1 + i·G2` there are, of G1 and G2 of 32 bits. Their top bits, scaled, name the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Functions {
-    /// G1 and G2 of 32 bits: 2^32 functions.
+    /// 2^32.
     Wide,
-    /// G1 and G2 of 16 bits, a second pair for the upper half of the indices: the 65,535 functions of the tables'
-    /// format 16+8, where the last index marks a group as unsolved.
+    /// The 65,535 of the tables' format 16+8, where the last index marks a group as unsolved.
     Tables,
 }
 
@@ -20,19 +19,13 @@ impl Functions {
             Self::Tables => u16::MAX as u32,
         }
     }
+}
 
-    /// The cell of a key, of `cells`, under function `index`.
-    #[inline(always)]
-    pub const fn cell(self, key: u64, index: u32, cells: u32) -> u32 {
-        let hash = match self {
-            Self::Wide => (key as u32).wrapping_add(index.wrapping_mul((key >> 32) as u32)),
-            Self::Tables => {
-                let word = (key >> (32 * (index >> 15 & 1))) as u32;
-                (word << 16).wrapping_add(index.wrapping_mul(word & 0xFFFF_0000))
-            }
-        };
-        ((hash as u64 * cells as u64) >> 32) as u32
-    }
+/// The cell of a key, of `cells`, under function `index`.
+#[inline(always)]
+const fn cell(key: u64, index: u32, cells: u32) -> u32 {
+    let hash = (key as u32).wrapping_add(index.wrapping_mul((key >> 32) as u32));
+    ((hash as u64 * cells as u64) >> 32) as u32
 }
 
 /// The keys of a group and their values.
@@ -60,10 +53,10 @@ impl Group {
 
     /// Whether no cell gets two values.
     #[inline(always)]
-    fn works(&self, functions: Functions, index: u32, cells: u32) -> bool {
+    fn works(&self, index: u32, cells: u32) -> bool {
         let (mut taken, mut of_value) = (0_u32, [0_u32; 16]);
         for (&key, &value) in self.keys.iter().zip(&self.values) {
-            let cell = 1 << functions.cell(key, index, cells);
+            let cell = 1 << cell(key, index, cells);
             let own = &mut of_value[usize::from(value & 15)];
             if taken & !*own & cell != 0 {
                 return false;
@@ -77,7 +70,7 @@ impl Group {
     /// Functions tried until one tells all values apart, and whether one did.
     pub fn one_function(&self, functions: Functions, cells: u32) -> (u64, bool) {
         let count = functions.count();
-        match (0..count).find(|&index| self.works(functions, index, cells)) {
+        match (0..count).find(|&index| self.works(index, cells)) {
             Some(index) => (u64::from(index) + 1, true),
             None => (count.into(), false),
         }

@@ -57,12 +57,16 @@ fn free_huge_mib() -> u64 {
     (of("HugePages_Free:") * of("Hugepagesize:")) >> 10
 }
 
-fn eal() -> Result<Eal, BenchError> {
+/// DPDK in this process.
+///
+/// # Errors
+/// [`BenchError::Check`] if it was not started.
+pub fn eal() -> Result<Eal, BenchError> {
     EAL.get().copied().ok_or_else(|| BenchError::check("DPDK", "it was not started"))
 }
 
 /// A name that no other table of the process has.
-fn name() -> String {
+pub fn name() -> String {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     format!("bench{}", MADE.fetch_add(1, Ordering::Relaxed))
 }

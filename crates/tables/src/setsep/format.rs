@@ -25,11 +25,11 @@ pub enum Format {
     /// The same in 64 bits: 50 keys a group, smallest, slower to build and change.
     Dense = 5,
     /// 16+8: the paper's choice. 24 bits a group and value bit; fewer than one group in a million fails.
-    Paper16x8 = 1,
+    Paper16x8 = 7,
     /// 8+16: of the paper's, builds fastest; about one key in a hundred (and value bit) ends in the fallback.
-    Paper8x16 = 2,
+    Paper8x16 = 8,
     /// 16+16: 32 bits a group and value bit; of the paper's, carries the fullest groups.
-    Paper16x16 = 3,
+    Paper16x16 = 9,
     /// 16+8 as in the paper, but of hash functions made for vector instructions: found several times as fast.
     Brute = 6,
 }
@@ -39,15 +39,15 @@ impl Format {
     pub const ALL: [Self; 6] =
         [Self::Linear, Self::Dense, Self::Paper16x8, Self::Paper8x16, Self::Paper16x16, Self::Brute];
 
-    /// The format with this number.
+    /// The format with this number. 1 to 3 were the paper's with hashes of 15 bits: tables of those are refused.
     pub const fn from_u8(number: u8) -> Option<Self> {
         Some(match number {
-            1 => Self::Paper16x8,
-            2 => Self::Paper8x16,
-            3 => Self::Paper16x16,
             4 => Self::Linear,
             5 => Self::Dense,
             6 => Self::Brute,
+            7 => Self::Paper16x8,
+            8 => Self::Paper8x16,
+            9 => Self::Paper16x16,
             _ => return None,
         })
     }
@@ -72,6 +72,11 @@ impl Format {
     /// Whether a group is a solution of linear equations.
     pub const fn is_linear(self) -> bool {
         matches!(self, Self::Linear | Self::Dense)
+    }
+
+    /// Whether a group's functions are those of the paper, `G1 + i·G2`.
+    pub const fn is_papers(self) -> bool {
+        matches!(self, Self::Paper16x8 | Self::Paper8x16 | Self::Paper16x16)
     }
 
     /// Bits a group spends on each value bit.

@@ -17,34 +17,28 @@ pub(super) const fn bucket_of(hash: u64, blocks: u32) -> (u32, usize) {
     ((bucket >> 8) as u32, (bucket & 0xFF) as usize)
 }
 
-/// What every hash of the family `H_i = G1 + i·G2` of the searched formats is made of (paper §4.2).
+/// What every hash of the family `H_i = G1 + i·G2` of the paper's formats is made of (paper §4.2).
 ///
-/// G1, G2 and their sums have 15 bits, half as many as there are indices, and fit lanes of 16: twice as many to a vector
-/// as 32 bits would allow. The upper half of the indices has a G1 and a G2 of its own, since two keys of a group in many
-/// thousand are so alike in both that hardly any function tells them apart. G2 may be even: were it always odd, `H_i`
-/// and `H_(i+16384)` would differ in the top bit for every key, and half of the functions would be of no use.
+/// G1, G2 and their sums have 32 bits, as in DPDK's EFD, and an index has at most 16: its functions are all different but
+/// for the few keys whose G2 ends in 16 zeros, and two keys are hardly ever alike in both.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Family(u64);
+pub(super) struct Family {
+    pub(super) g1: u32,
+    pub(super) g2: u32,
+}
 
 impl Family {
     /// The family of a key.
     #[inline(always)]
     pub(super) const fn of(hash: u64, seed: u64) -> Self {
-        Self(mix64(hash ^ seed))
+        let word = mix64(hash ^ seed);
+        Self { g1: word as u32, g2: (word >> 32) as u32 }
     }
 
-    /// G1 and G2 of the lower (0) or upper (1) half of the indices, in the top bits of words.
+    /// The array cell of 2^`position_bits` that a function names: its top bits.
     #[inline(always)]
-    pub(super) const fn halves(self, upper: u32) -> (u32, u32) {
-        let word = (self.0 >> (32 * upper)) as u32;
-        (word << 17, word >> 16 << 17)
-    }
-
-    /// The array cell of 2^`position_bits` that function `index` of 2^`index_bits` names: its top bits.
-    #[inline(always)]
-    pub(super) const fn position(self, index: u32, index_bits: u32, position_bits: u32) -> u32 {
-        let (g1, g2) = self.halves(index >> (index_bits - 1));
-        g1.wrapping_add(index.wrapping_mul(g2)) >> (32 - position_bits)
+    pub(super) const fn position(self, index: u32, position_bits: u32) -> u32 {
+        self.g1.wrapping_add(index.wrapping_mul(self.g2)) >> (32 - position_bits)
     }
 }
 

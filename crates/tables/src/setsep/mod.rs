@@ -87,6 +87,7 @@ pub use builder::{BuildError, Progress, SetSepBuilder};
 pub use control::{SetSepControl, Stats};
 pub use format::Format;
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
+pub use kernels::search::Bits;
 pub use ops::{Full, Op, UpdateError};
 pub use params::{MAX_BLOCKS, PARAMS_BYTES, Params, ParamsError};
 pub use query::{SetSep, TableStats};

@@ -82,6 +82,11 @@ impl SetSepReader {
         self.isa
     }
 
+    /// Whether its batches take several keys to a register. The formats of searched functions have no such kernel.
+    pub const fn has_vector_lookup(&self) -> bool {
+        self.lookup.has_vectors()
+    }
+
     /// The table it reads.
     pub const fn table(&self) -> &Arc<SetSep> {
         &self.table

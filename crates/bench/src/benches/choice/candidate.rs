@@ -10,8 +10,8 @@ use scalebricks_tables::{Fib, FibValue, Gpt, KeyBatch};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint, PartitionCount};
 use std::sync::Arc;
 
-/// Lookups a call.
-pub const BATCH: usize = 256;
+/// Lookups a call, as a node's.
+pub const BATCH: usize = 64;
 
 /// Keys from which on the key space is cut, as a cluster's is.
 const LARGE: usize = 100_000;
@@ -42,9 +42,6 @@ pub struct Changed {
 
 /// One of them, built.
 pub trait Candidate: Send + Sync {
-    /// Its name.
-    fn name(&self) -> &'static str;
-
     /// Bytes of the table at every node, and of what its owner holds besides.
     fn bytes(&self) -> (u64, u64);
 
@@ -119,10 +116,6 @@ struct Compact {
 }
 
 impl Candidate for Compact {
-    fn name(&self) -> &'static str {
-        self.structure.name()
-    }
-
     fn bytes(&self) -> (u64, u64) {
         (self.table.table_bytes() as u64, self.control.control_bytes() as u64)
     }
@@ -178,10 +171,6 @@ struct Copied {
 }
 
 impl Candidate for Copied {
-    fn name(&self) -> &'static str {
-        Kind::FullCopy.name()
-    }
-
     fn bytes(&self) -> (u64, u64) {
         (self.fib.table_bytes() as u64, 0)
     }
@@ -221,7 +210,7 @@ impl Candidate for Copied {
                     .try_for_each(|flow| self.fib.update(flow, *hash, [(*value).into(), 0]).map(|_| ()))
             })
         })?;
-        done.map_err(|error| BenchError::of(self.name(), error))?;
+        done.map_err(|error| BenchError::of(Kind::FullCopy.name(), error))?;
         Ok(Changed { seconds, bytes: None })
     }
 }

@@ -48,7 +48,7 @@ pub fn show(session: &mut Session<'_>) {
         session.conclude(name, sentence);
     }
     for (name, title, metric, batch) in [
-        ("choice-lookup", "Lookups of one core, 256 a call", Metric::LookupRate, super::candidate::BATCH),
+        ("choice-lookup", "Lookups of one core, 64 a call", Metric::LookupRate, super::candidate::BATCH),
         ("choice-update", "Changes of one core, 1,024 at a time", Metric::UpdateRate, 1024),
     ] {
         let mut chart =

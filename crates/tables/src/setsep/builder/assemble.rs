@@ -4,7 +4,7 @@ use super::super::balance::{Counts, group_under};
 use super::super::block;
 use super::super::geometry::{BUCKETS, GROUPS};
 use super::super::image::{CHOICE_WORDS, set_choice};
-use super::super::kernels::search::SearchSolver;
+use super::super::kernels::search::{Bits, SearchSolver};
 use super::super::kernels::{Balancer, Tile, Word};
 use super::super::ops::Full;
 use super::super::params::Params;
@@ -50,11 +50,11 @@ enum Solver {
 pub(super) type List = (u32, Vec<(u64, u8)>);
 
 impl<'a> Assembler<'a> {
-    pub(super) fn new(params: &'a Params, packing: &'a Packing, isa: Isa) -> Self {
+    pub(super) fn new(params: &'a Params, packing: &'a Packing, isa: Isa, bits: Bits) -> Self {
         let solver = match (params.format().is_linear(), params.format().field_bits()) {
             (true, u32::BITS) => Solver::Linear(Tile::new(params, isa), Vec::new()),
             (true, _) => Solver::Dense(Tile::new(params, isa), Vec::new()),
-            (false, _) => Solver::Search(SearchSolver::new(params, isa)),
+            (false, _) => Solver::Search(SearchSolver::new(params, isa).with_bits(bits)),
         };
         let places = Places {
             balancer: Balancer::new(isa),

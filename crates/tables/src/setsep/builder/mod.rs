@@ -8,6 +8,7 @@ use super::block::Moves;
 use super::control::SetSepControl;
 use super::face::{Face, lines_for};
 use super::held::Held;
+use super::kernels::search::Bits;
 use super::ops::Full;
 use super::params::Params;
 use super::query::SetSep;
@@ -115,6 +116,7 @@ pub struct SetSepBuilder<'a> {
     cancel: Option<&'a AtomicBool>,
     mine: Vec<bool>,
     isa: Isa,
+    bits: Bits,
     regions: Arc<Mutex<Regions>>,
 }
 
@@ -138,6 +140,7 @@ impl<'a> SetSepBuilder<'a> {
             cancel: None,
             mine,
             isa: Isa::best(),
+            bits: Bits::default(),
             regions: Arc::default(),
         }
     }
@@ -150,6 +153,11 @@ impl<'a> SetSepBuilder<'a> {
     /// Uses kernels of these instructions, or the best below them that this processor has. The bits are the same.
     pub fn isa(self, isa: Isa) -> Self {
         Self { isa, ..self }
+    }
+
+    /// Searches for hash functions of the paper's formats for so many value bits at once. The bits are the same.
+    pub fn bits_at_once(self, bits: Bits) -> Self {
+        Self { bits, ..self }
     }
 
     /// Calls `progress` every few thousand keys, from any of the threads, several at once.

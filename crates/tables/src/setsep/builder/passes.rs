@@ -75,7 +75,8 @@ impl<'a> Passes<'a> {
         let done = AtomicU64::new(0);
         let workers: Vec<()> = vec![(); self.threads];
         on_threads(workers, |()| {
-            let mut assembler = Assembler::new(&self.builder.params, &self.packing, self.builder.isa);
+            let mut assembler =
+                Assembler::new(&self.builder.params, &self.packing, self.builder.isa, self.builder.bits);
             let mut scratch = scratch();
             loop {
                 let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();

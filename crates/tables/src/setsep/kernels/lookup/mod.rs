@@ -38,6 +38,8 @@ pub(in crate::setsep) struct Lookup {
     bits: u8,
     reach: Reach,
     batch: Batch,
+    /// Whether it takes several keys to a register.
+    has_vectors: bool,
 }
 
 /// How large a table is, where kernels care.
@@ -88,11 +90,18 @@ impl Lookup {
                 (Isa::Portable, _) => None,
             };
             if let Some(batch) = batch {
-                return Self { format, bits, reach, batch };
+                // For fields of 64 bits AVX2 has no vectors, only instructions.
+                let has_vectors = isa >= Isa::Avx512 || format != Format::Dense;
+                return Self { format, bits, reach, batch, has_vectors };
             }
         }
         let _ = isa;
-        Self { format, bits, reach, batch: portable::batch(format, bits) }
+        Self { format, bits, reach, batch: portable::batch(format, bits), has_vectors: false }
+    }
+
+    /// Whether it takes several keys to a register.
+    pub(in crate::setsep) const fn has_vectors(self) -> bool {
+        self.has_vectors
     }
 
     /// Whether it is the kernel of tables like this one.

@@ -220,7 +220,7 @@ impl<const INDEX: u32, const POSITION: u32> Groups for Searched<INDEX, POSITION>
         let family = Family::of(hash, params.seed());
         let bits = usize::from(params.value_bits());
         let cell = |field: u64| {
-            let position = family.position(field as u32 & marker, INDEX, POSITION);
+            let position = family.position(field as u32 & marker, POSITION);
             ((field >> INDEX >> position) & 1) as u8
         };
         // SAFETY: bits of the group.

@@ -31,6 +31,29 @@ use x86::{Avx2, Avx512, Gfni};
 pub(in crate::setsep) struct SearchSolver {
     params: Params,
     form: Form,
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "the portable form has one way"))]
+    bits: Bits,
+}
+
+/// How many value bits share the sums of an index in the vector forms of the paper's formats. What is found is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Bits {
+    /// Two: a third and a fourth start anew, from index 0.
+    #[default]
+    Pairs,
+    /// All of values of up to four bits, four of wider ones: fewer sums, and more to do with each.
+    Together,
+}
+
+impl Bits {
+    /// Their number.
+    #[cfg(target_arch = "x86_64")]
+    const fn at_once(self) -> u8 {
+        match self {
+            Self::Pairs => 2,
+            Self::Together => 4,
+        }
+    }
 }
 
 /// The form of the kernels, each with the proof that the processor has it.
@@ -69,7 +92,12 @@ impl Form {
 impl SearchSolver {
     /// A solver for tables of these parameters with the kernels of `isa`, or the best below it that there is.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
-        Self { params: *params, form: Form::of(isa) }
+        Self { params: *params, form: Form::of(isa), bits: Bits::default() }
+    }
+
+    /// The same with so many value bits at once.
+    pub(in crate::setsep) const fn with_bits(self, bits: Bits) -> Self {
+        Self { bits, ..self }
     }
 
     /// The canonical fields of a group with these keys and values, in any order, or `None` if some value bit has no
@@ -81,7 +109,7 @@ impl SearchSolver {
         match self.form {
             Form::Portable => paper::solve(hashes, values, &self.params),
             #[cfg(target_arch = "x86_64")]
-            form => candidates::solve(form, hashes, values, &self.params),
+            form => candidates::solve(form, self.bits, hashes, values, &self.params),
         }
     }
 }

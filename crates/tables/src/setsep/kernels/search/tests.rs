@@ -54,8 +54,10 @@ fn check(format: Format, n: usize, bits: u8, seed: u64) -> Result<(), TestCaseEr
     let (hashes, values) = group(n, bits, seed);
     let expected = definition(&hashes, &values, &params);
     for isa in crate::isa::compared() {
-        let solved = SearchSolver::new(&params, isa).solve(&hashes, &values);
-        prop_assert_eq!(solved, expected, "{}", isa);
+        for at_once in [Bits::Pairs, Bits::Together] {
+            let solved = SearchSolver::new(&params, isa).with_bits(at_once).solve(&hashes, &values);
+            prop_assert_eq!(solved, expected, "{} {:?}", isa, at_once);
+        }
     }
     for (&hash, &value) in hashes.iter().zip(&values) {
         let Some(fields) = expected else { break };
@@ -106,7 +108,7 @@ fn the_marker_is_no_index() {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn groups_fail_as_often_as_they_should() {
-    for (format, share) in [(Format::Paper16x8, 0.025_f64), (Format::Brute, 0.042)] {
+    for (format, share) in [(Format::Paper16x8, 0.022_f64), (Format::Brute, 0.042)] {
         let params = params(format, 1, 7);
         let solver = SearchSolver::new(&params, Isa::best());
         let count = 4000;

@@ -37,13 +37,13 @@ impl Lanes for Avx512 {
     const LANES: u32 = 64;
 
     #[inline(always)]
-    fn splat(self, twice: u32) -> __m512i {
+    fn splat(self, word: u32) -> __m512i {
         // SAFETY: as above.
-        unsafe { _mm512_set1_epi32(twice.cast_signed()) }
+        unsafe { _mm512_set1_epi32(word.cast_signed()) }
     }
     #[inline(always)]
-    fn evens(self) -> __m512i {
-        let numbers: [u16; 32] = std::array::from_fn(|i| 2 * i as u16);
+    fn fours(self) -> __m512i {
+        let numbers: [u32; 16] = std::array::from_fn(|i| 4 * i as u32);
         // SAFETY: as above; 64 bytes are read.
         unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
     }
@@ -55,12 +55,12 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn add(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: as above.
-        unsafe { _mm512_add_epi16(a, b) }
+        unsafe { _mm512_add_epi32(a, b) }
     }
     #[inline(always)]
     fn mul(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: as above.
-        unsafe { _mm512_mullo_epi16(a, b) }
+        unsafe { _mm512_mullo_epi32(a, b) }
     }
     #[inline(always)]
     fn or(self, a: __m512i, b: __m512i) -> __m512i {
@@ -68,11 +68,19 @@ impl Lanes for Avx512 {
         unsafe { _mm512_or_si512(a, b) }
     }
     #[inline(always)]
-    fn tops(self, even: __m512i, odd: __m512i) -> __m512i {
+    fn tops(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
         // SAFETY: as above.
         unsafe {
-            let (even, odd) = (_mm512_srli_epi16::<11>(even), _mm512_srli_epi16::<3>(odd));
-            _mm512_ternarylogic_epi32::<0xEC>(_mm512_set1_epi32(0xFF00_FF00_u32.cast_signed()), even, odd) // a AND c, OR b
+            let second = _mm512_set1_epi32(0x0F00);
+            let (third, fourth) = (_mm512_set1_epi32(0x0F_0000), _mm512_set1_epi32(0x0F00_0000));
+            // a AND c, OR b
+            let tops = _mm512_ternarylogic_epi32::<0xEC>(
+                second,
+                _mm512_srli_epi32::<28>(a),
+                _mm512_srli_epi32::<20>(b),
+            );
+            let tops = _mm512_ternarylogic_epi32::<0xEC>(third, tops, _mm512_srli_epi32::<12>(c));
+            _mm512_ternarylogic_epi32::<0xEC>(fourth, tops, _mm512_srli_epi32::<4>(d))
         }
     }
     #[inline(always)]
@@ -99,13 +107,13 @@ impl Lanes for Avx2 {
     const LANES: u32 = 32;
 
     #[inline(always)]
-    fn splat(self, twice: u32) -> __m256i {
+    fn splat(self, word: u32) -> __m256i {
         // SAFETY: as above.
-        unsafe { _mm256_set1_epi32(twice.cast_signed()) }
+        unsafe { _mm256_set1_epi32(word.cast_signed()) }
     }
     #[inline(always)]
-    fn evens(self) -> __m256i {
-        let numbers: [u16; 16] = std::array::from_fn(|i| 2 * i as u16);
+    fn fours(self) -> __m256i {
+        let numbers: [u32; 8] = std::array::from_fn(|i| 4 * i as u32);
         // SAFETY: as above; 32 bytes are read.
         unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) }
     }
@@ -117,12 +125,12 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn add(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: as above.
-        unsafe { _mm256_add_epi16(a, b) }
+        unsafe { _mm256_add_epi32(a, b) }
     }
     #[inline(always)]
     fn mul(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: as above.
-        unsafe { _mm256_mullo_epi16(a, b) }
+        unsafe { _mm256_mullo_epi32(a, b) }
     }
     #[inline(always)]
     fn or(self, a: __m256i, b: __m256i) -> __m256i {
@@ -130,11 +138,13 @@ impl Lanes for Avx2 {
         unsafe { _mm256_or_si256(a, b) }
     }
     #[inline(always)]
-    fn tops(self, even: __m256i, odd: __m256i) -> __m256i {
+    fn tops(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
         // SAFETY: as above.
         unsafe {
-            let (even, odd) = (_mm256_srli_epi16::<11>(even), _mm256_srli_epi16::<3>(odd));
-            _mm256_or_si256(even, _mm256_and_si256(odd, _mm256_set1_epi32(0xFF00_FF00_u32.cast_signed())))
+            let b = _mm256_and_si256(_mm256_srli_epi32::<20>(b), _mm256_set1_epi32(0x0F00));
+            let c = _mm256_and_si256(_mm256_srli_epi32::<12>(c), _mm256_set1_epi32(0x0F_0000));
+            let d = _mm256_and_si256(_mm256_srli_epi32::<4>(d), _mm256_set1_epi32(0x0F00_0000));
+            _mm256_or_si256(_mm256_or_si256(_mm256_srli_epi32::<28>(a), b), _mm256_or_si256(c, d))
         }
     }
     #[inline(always)]
