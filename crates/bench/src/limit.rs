@@ -64,7 +64,7 @@ impl Stretch {
     /// Whether it holds a line, or can.
     fn takes(&mut self, line: usize) -> bool {
         let (first, last) = (self.first.min(line), self.last.max(line));
-        let fits = (last - first) * (LINE / UNIT) <= u32::MAX as usize;
+        let fits = u32::try_from((last - first) * (LINE / UNIT)).is_ok();
         if fits {
             (self.first, self.last) = (first, last);
         }
@@ -146,7 +146,9 @@ impl<'a> Replay<'a> {
                 of.counts[question] += 1;
             }
         });
-        stretches.iter_mut().for_each(|stretch| stretch.places.shrink_to_fit());
+        for stretch in &mut stretches {
+            stretch.places.shrink_to_fit();
+        }
         Some(Self { stretches, questions, table: PhantomData })
     }
 

@@ -49,8 +49,8 @@ impl<'a, S> Turn<'a, S> {
     }
 }
 
-/// Times that a run is made before a benchmark gives up on it.
-const TRIES: usize = 4;
+/// Times that a run is made before a benchmark gives up on it: on a machine that others keep busy, many.
+const TRIES: usize = 16;
 
 /// How much more than N times as fast N threads may be: what a clock and an undisturbed machine are off.
 const TOLERANCE: f64 = 1.1;
@@ -61,7 +61,7 @@ const SLICES: f64 = 0.05;
 /// Makes a run, and again if it is rejected; each that was is counted.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] when it was made four times; any other error at once.
+/// [`BenchError::Rejected`] when it was made sixteen times; any other error at once.
 pub fn accepted<T>(
     session: &Session<'_>,
     mut run: impl FnMut() -> Result<T, BenchError>,
@@ -71,6 +71,7 @@ pub fn accepted<T>(
         match run() {
             Err(BenchError::Rejected { what, why, .. }) => {
                 session.reject();
+                session.console().note(&format!("{what}: run rejected: {why}"));
                 if tries == TRIES {
                     return Err(BenchError::Rejected { what, why, tries });
                 }
@@ -177,7 +178,7 @@ impl Scaled {
 
 /// Makes all runs of all turns, round by round, and keeps what they found.
 ///
-/// A run that cannot be is made again, up to three times: one of no time, and one of N threads that is more than N times
+/// A run that cannot be is made again, up to fifteen times: one of no time, and one of N threads that is more than N times
 /// as fast as that of one thread in the same round, together with the latter.
 ///
 /// # Errors
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!((rates.unwrap(), made, rejected), (vec![3e8, 6e8], 4, 1));
         let (error, made, rejected) = turns_of(keys, &[(1, &[1e8]), (2, &[3.1e8])]);
         let error = error.unwrap_err().to_string();
-        assert!(error.starts_with("a, 2 threads: rejected 4 times: 3.10 times as fast"), "{error}");
+        assert!(error.starts_with("a, 2 threads: rejected 16 times: 3.10 times as fast"), "{error}");
         assert_eq!((made, rejected), (2 * TRIES, TRIES));
     }
 

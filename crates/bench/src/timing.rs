@@ -140,6 +140,14 @@ pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
     Err(BenchError::rejected(what, format!("a time of {whole:.4}, and {part:.4} to be taken off it")))
 }
 
+/// How many a second, if so many took so long; none of none, which take no time.
+///
+/// # Errors
+/// [`BenchError::Rejected`] if some took no time.
+pub fn rate(what: &str, count: usize, seconds: f64) -> Result<f64, BenchError> {
+    if count == 0 { Ok(0.0) } else { Ok(count as f64 / net(what, seconds, 0.0)?) }
+}
+
 /// Compares answers with the right ones.
 ///
 /// # Errors

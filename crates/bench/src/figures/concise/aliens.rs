@@ -236,7 +236,7 @@ fn ask(
         turns.push(Turn::new(subject, Metric::LookupRate, move |through: &mut Vec<usize>| {
             let (found, seconds) = timing::pinned(|| contestant.judge.known(aliens))?;
             through[place] = found;
-            Ok((aliens.len() as f64 / seconds.max(1e-9)).into())
+            Ok(timing::rate(contestant.structure, aliens.len(), seconds)?.into())
         }));
     }
     alternate(session, &mut through, turns)?;

@@ -4,9 +4,8 @@ use super::fibs::{self, Asker, BATCH, Fib, NameFib};
 use crate::error::BenchError;
 use crate::names::population::Population;
 use crate::names::{mac_numbers, mixed};
-use crate::{pin, timing};
+use crate::timing;
 use scalebricks_types::KeyHash;
-use std::sync::Barrier;
 
 /// Least lookups of a run: few names are asked for again and again.
 const LEAST: usize = 1 << 21;
@@ -15,29 +14,10 @@ const LEAST: usize = 1 << 21;
 /// last is done.
 ///
 /// # Errors
-/// [`BenchError::Threads`].
+/// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
 pub fn on_threads<P: Send>(parts: Vec<P>, work: impl Fn(P) + Sync) -> Result<f64, BenchError> {
-    let clock = if parts.len() == 1 { timing::Clock::chosen() } else { timing::Clock::Wall };
-    let barrier = Barrier::new(parts.len());
-    let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
-    std::thread::scope(|scope| {
-        let (barrier, work) = (&barrier, &work);
-        let begin = |(number, part)| {
-            scope.spawn(move || {
-                pin::to_core(number);
-                barrier.wait();
-                let start = clock.now();
-                work(part);
-                (start, clock.now())
-            })
-        };
-        let workers: Vec<_> = parts.into_iter().enumerate().map(begin).collect();
-        let times: Vec<_> =
-            workers.into_iter().map(|worker| worker.join().map_err(panicked)).collect::<Result<_, _>>()?;
-        let start = times.iter().map(|time| time.0).min().unwrap_or_default();
-        let end = times.iter().map(|time| time.1).max().unwrap_or_default();
-        Ok(end.saturating_sub(start).as_secs_f64().max(1e-9))
-    })
+    let work = &work;
+    timing::together("names asked for", parts.into_iter().map(|part| move || work(part)).collect())
 }
 
 /// Asks for the first names, hashed before; lookups a second of all threads.

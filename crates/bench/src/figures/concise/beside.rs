@@ -260,7 +260,7 @@ fn ask(
         }
         first = if first + 2 * pass <= names.len() { first + pass } else { 0 };
     }
-    Ok(asked as f64 / timing::net(NAME, spent.as_secs_f64(), 0.0)?)
+    timing::rate(NAME, asked, spent.as_secs_f64())
 }
 
 fn one(

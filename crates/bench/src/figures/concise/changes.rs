@@ -96,7 +96,7 @@ impl Live {
             done?;
             seconds += passed;
         }
-        Ok(count as f64 / timing::net(NAME, seconds, 0.0)?)
+        timing::rate(NAME, count, seconds)
     }
 
     /// Asks for all names, whose actions have been changed by `change`.
