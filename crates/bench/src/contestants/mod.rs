@@ -103,11 +103,12 @@ impl Structure {
 
     /// Whether it was built in.
     pub const fn is_built_in(self) -> bool {
-        match self {
-            Self::PtrHash | Self::Sux => cfg!(feature = "peers"),
-            Self::Efd | Self::RteHash => cfg!(feature = "dpdk"),
-            _ => true,
-        }
+        let is_left_out = match self {
+            Self::PtrHash | Self::Sux => !cfg!(feature = "peers"),
+            Self::Efd | Self::RteHash => !cfg!(feature = "dpdk"),
+            _ => false,
+        };
+        !is_left_out
     }
 
     /// What a row of it must say, whatever is measured: on what terms it is there.

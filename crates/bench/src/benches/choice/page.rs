@@ -186,6 +186,7 @@ fn digits(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::candidate::BATCH;
     use super::*;
     use crate::stats::Summary;
 
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn conclusions_are_made_from_rows() {
         let bits = |structure, keys, bits| row(structure, keys, Metric::BitsPerKey, None, bits);
-        let rate = |structure, keys, rate| row(structure, keys, Metric::LookupRate, Some(256), rate);
+        let rate = |structure, keys, rate| row(structure, keys, Metric::LookupRate, Some(BATCH), rate);
         let rows = [
             bits("setsep", 1_000, 90.0),
             bits("setsep", 1_000_000, 2.0),
@@ -209,7 +210,6 @@ mod tests {
             rate("setsep", 1_000_000, 3e6),
             rate("othello", 1_000_000, 2e6),
         ];
-        assert_eq!(super::super::candidate::BATCH, 256);
         let said = conclusions(&rows);
         let want = [
             (

@@ -8,7 +8,7 @@ use crate::pin;
 use scalebricks_dpdk::{Mbuf, PortConfig, RxQueue, Started, TxQueue};
 use scalebricks_io::{Burst, RxPort, TxPort};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,10 @@ impl Kind {
     }
 
     /// The devices at both ends of a link: the one that has to be there first, which is the generator's for virtio and the
-    /// switch's for memif, and the other.
-    fn devices(self, link: usize, folder: &Path) -> [String; 2] {
+    /// switch's for memif, and the other. No two devices of the process have the same name.
+    fn devices(self, folder: &Path) -> [String; 2] {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let link = MADE.fetch_add(1, Ordering::Relaxed);
         let socket = folder.join(format!("{}{link}", self.name())).display().to_string();
         match self {
             Self::Virtio => [
@@ -47,7 +49,7 @@ impl Kind {
                 let of = |role, number| {
                     format!("net_memif{number},role={role},id={link},socket={socket},socket-abstract=no")
                 };
-                [of("server", link), of("client", PORTS + 1 + link)]
+                [of("server", 2 * link), of("client", 2 * link + 1)]
             }
         }
     }
@@ -82,11 +84,12 @@ impl Links {
     /// Makes them, and waits until packets can pass.
     pub(super) fn new(kind: Kind) -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::check(kind.name(), error.to_string());
-        let folder = std::env::temp_dir().join(format!("concise-{}-{}", kind.name(), std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("{}-{}-{}", kind.name(), std::process::id(), dpdk::name()));
         std::fs::create_dir_all(&folder).map_err(|error| failed(&error))?;
         let mut links = Self { kind, switch: Vec::new(), generator: Vec::new(), folder };
-        for link in 0..=PORTS {
-            let [first, second] = kind.devices(link, &links.folder);
+        for _ in 0..=PORTS {
+            let [first, second] = kind.devices(&links.folder);
             let mut ends = Vec::with_capacity(2);
             for device in [first, second] {
                 ends.push(dpdk::port(&device, &PortConfig::default())?);
