@@ -64,7 +64,7 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
     for frame in frames {
         findings.verified += u64::from(frame.right > 0);
         if let Some(problem) = &frame.problem {
-            findings.add(format!("frame {}: {problem}", frame.number));
+            findings.add(format!("frame {}, {}: {problem}", frame.number, whereabouts(frame)));
         }
         let known = frame.inner.and_then(|(src, dst)| {
             let from = ues.get(&src).map(|(ue, family)| (*ue, *family, Direction::Up));
@@ -102,6 +102,15 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
         findings.add(format!("checksums were verified in {} frames only", findings.verified));
     }
     findings
+}
+
+/// Where a frame was seen, who sent it, and between whom it goes.
+fn whereabouts(frame: &Seen) -> String {
+    let is_sent = frame.src == Plan::mac(frame.node, frame.link);
+    let sender = if is_sent { "sent by it" } else { "sent to it" };
+    let ends = frame.inner.or(frame.outer);
+    let ends = ends.map_or_else(String::new, |(src, dst)| format!(", {src} to {dst}"));
+    format!("{:?} of node {}, {sender}{ends}", frame.link, frame.node.get())
 }
 
 /// Whether nodes probe each other by it.

@@ -233,6 +233,12 @@ impl Checks<'_> {
                 findings.crossed
             )
         } else {
+            // The next architecture's capture takes the place of this one.
+            let directory = self.lab.processes().directory;
+            let kept = directory.join(format!("{CAPTURE}-{}.pcapng", self.lab.plan.architecture));
+            if let Err(error) = std::fs::copy(directory.join(format!("{CAPTURE}.pcapng")), &kept) {
+                self.console.note(&format!("cannot keep the capture: {error}"));
+            }
             format!("{wrong} findings in {} frames\n  {}", frames.len(), first.join("\n  "))
         };
         let verdict = Verdict { passed: *wrong == 0, says };
