@@ -5,7 +5,7 @@ use super::*;
 use crate::gpt::Gpt;
 use proptest::prelude::*;
 use scalebricks_types::PartitionId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What is asked of a network.
 #[derive(Debug, Clone)]
@@ -238,7 +238,8 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
         shared.add_switch(|name| told(name, shift, &params)).unwrap();
     }
     let tables: Vec<_> = (0..4).map(|switch| Arc::new(shared.export(switch).unwrap())).collect();
-    let mut maps = vec![HashMap::new(); 4];
+    // Ordered: which names leave must not differ from run to run.
+    let mut maps = vec![BTreeMap::new(); 4];
     let (mut refused, mut turned) = (0, 0);
     let mut apply = |deltas: Result<Vec<scalebricks_types::Delta>, SharedError>| match deltas {
         Ok(deltas) => {
@@ -270,7 +271,8 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
                 }
             }
         }
-        if let Some(&old) = maps[0].keys().next().filter(|_| number % 3 == 0) {
+        let leaving = maps[0].keys().nth(number * 7 % maps[0].len().max(1)).filter(|_| number % 3 == 0);
+        if let Some(&old) = leaving {
             assert!(apply(shared.remove(old)));
             for map in &mut maps {
                 assert!(map.remove(&old).is_some());
@@ -285,7 +287,7 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
         maps[switch].values_mut().for_each(|action| *action ^= 31);
     }
     assert!(
-        refused > 10 && turned > 500 && shared.stats().reseeded > 100,
+        refused > 10 && turned > 500 && shared.stats().reseeded > 50,
         "{refused} {turned} {:?}",
         shared.stats()
     );
