@@ -215,6 +215,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(MEASURED.map(|kind| kind.name)))]
     pub page: Option<String>,
 
+    /// With --page: replace data that another command measured, for instance with more sizes. Without, that is refused
+    #[arg(long, requires = "page")]
+    pub replace: bool,
+
     /// Tell nothing but the results and errors
     #[arg(long, short)]
     pub quiet: bool,

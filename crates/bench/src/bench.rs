@@ -5,10 +5,12 @@ use crate::error::BenchError;
 use crate::figures::chart;
 use crate::figures::exhibit::Exhibits;
 use crate::huge::HugePages;
+use crate::pages::PagesError;
 use crate::pair::Pair;
 use crate::report::Report;
 use crate::session::Session;
 use crate::{pages, provenance, svg, table};
+use scalebricks_console::machine::Processor;
 use scalebricks_console::{Console, Interrupt, OutputError, output};
 
 /// A benchmark.
@@ -41,8 +43,12 @@ pub fn run(
 ) -> Result<(), BenchError> {
     args.validate()?;
     let options = args.options();
-    if args.page.is_some() {
-        provenance::ensure_reproducible(options.runs(), options.quick)?; // rather now than after half an hour
+    if let Some(kind) = &args.page {
+        // Rather now than after half an hour.
+        provenance::ensure_reproducible(options.runs(), options.quick)?;
+        if !args.replace {
+            ensure_as_wide(kind)?;
+        }
     }
     if !HugePages::turn_on() {
         console.note("no huge pages but those that tables ask for themselves: others are handicapped");
@@ -76,6 +82,31 @@ pub fn run(
     Ok(())
 }
 
+/// Refuses to replace what a page shows by what another command measures, which may be less of it.
+fn ensure_as_wide(kind: &str) -> Result<(), PagesError> {
+    let file = pages::data_file(kind, &Processor::here());
+    let Ok(json) = std::fs::read_to_string(&file) else { return Ok(()) };
+    let Ok(known) = serde_json::from_str::<Report>(&json) else { return Ok(()) };
+    let asked = provenance::command_line(std::env::args().skip(1));
+    other_command(&known.command, &asked)
+        .map_or(Ok(()), |problem| Err(PagesError::Refused(format!("{}: {problem}", file.display()))))
+}
+
+/// What is wrong if `asked` measures something else than `known` did; how many runs of it makes no difference.
+fn other_command(known: &str, asked: &str) -> Option<String> {
+    let measured = |line: &str| {
+        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        while let Some(place) = words.iter().position(|word| word == "--runs") {
+            words.drain(place..words.len().min(place + 2));
+        }
+        words.retain(|word| !word.starts_with("--runs="));
+        words
+    };
+    (measured(known) != measured(asked)).then(|| {
+        format!("measured by `{known}`, and this is `{asked}`: ask for the same, or say --replace if the page is to show this")
+    })
+}
+
 /// Writes the files that were asked for: all that was found, the bars of rows, and what benchmarks drew themselves.
 fn keep(args: &BenchArgs, report: &Report, bars: &[&str], console: &Console) -> Result<(), OutputError> {
     let data = args.page.as_ref().map(|kind| pages::data_file(kind, &report.processor()));
@@ -90,4 +121,29 @@ fn keep(args: &BenchArgs, report: &Report, bars: &[&str], console: &Console) -> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_is_not_put_in_the_place_of_more() {
+        let known = "scalebricks bench choice --page choosing";
+        for same in [
+            known,
+            "scalebricks bench choice --page choosing --runs 7",
+            "scalebricks bench choice --runs=3 --page choosing",
+        ] {
+            assert_eq!(other_command(known, same), None);
+        }
+        for other in
+            ["scalebricks bench choice --keys 1k --page choosing", "scalebricks bench fib --page choosing"]
+        {
+            assert!(
+                other_command(known, other).is_some_and(|problem| problem.contains("--replace")),
+                "{other}"
+            );
+        }
+    }
 }

@@ -114,7 +114,7 @@ pub fn command_line(words: impl Iterator<Item = String>) -> String {
             if !word.contains('=') {
                 words.next();
             }
-        } else if !["--quiet", "-q"].contains(&name) {
+        } else if !["--quiet", "-q", "--replace"].contains(&name) {
             line.push(' ');
             line.push_str(&shown(&word));
         }

@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::pages::{Evidence, Picture};
 use crate::pair::Pair;
 use crate::provenance;
-use crate::row::Row;
+use crate::row::{Row, Subject};
 use crate::timing::Clock;
 use scalebricks_console::machine::{self, Processor};
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,7 @@ impl Report {
     /// What is wrong with the text, or with a chart.
     pub fn evidence(json: &str) -> Result<Evidence, String> {
         let report: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        report.rows.iter().find_map(measured_too_rarely).map_or(Ok(()), Err)?;
         let drawn = chart::render(&report, &report.exhibits.charts).map_err(|error| error.to_string())?;
         let titles = report.exhibits.charts.iter().map(|chart| chart.title.clone());
         let pictures =
@@ -139,11 +140,25 @@ impl Report {
     }
 }
 
+/// What is wrong with a row that was timed in fewer runs than a page shows.
+fn measured_too_rarely(row: &Row) -> Option<String> {
+    let Subject { bench, structure, variant, keys, .. } = &row.subject;
+    (row.metric.is_timed() && row.runs < provenance::LEAST_RUNS).then(|| {
+        format!(
+            "{bench}: {} of {structure} ({}) with {keys} keys has {} runs, and a page shows {} and more",
+            row.metric.name(),
+            variant.as_deref().unwrap_or("no variant"),
+            row.runs,
+            provenance::LEAST_RUNS,
+        )
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::figures::exhibit::{Chart, Conclusion, Mark, Point, Scale, Series};
-    use crate::row::{Metric, Subject};
+    use crate::row::Metric;
     use crate::stats::Summary;
     use scalebricks_console::output::json;
     use serde_json::Value;
@@ -180,6 +195,18 @@ pub(crate) mod tests {
         let again: Report = serde_json::from_str(&text).unwrap();
         assert_eq!(json(&again).unwrap(), text);
         assert_eq!((again.rows, again.exhibits, again.pair), (report.rows, report.exhibits, report.pair));
+    }
+
+    #[test]
+    fn a_rate_of_too_few_runs_is_shown_nowhere() {
+        let mut report = sample("0123456789ab");
+        assert!(Report::evidence(&json(&report).unwrap()).is_ok());
+        let subject = report.rows[0].subject.clone();
+        report.rows.push(Row::new(subject.clone(), Metric::BitsPerKey, Summary::exact(3.5)));
+        assert!(Report::evidence(&json(&report).unwrap()).is_ok(), "it does not vary");
+        report.rows.push(Row::new(subject, Metric::UpdateRate, Summary::of(&[1.0, 2.0])));
+        let problem = Report::evidence(&json(&report).unwrap()).map(drop).unwrap_err();
+        assert!(problem.contains("update_rate of setsep") && problem.contains("2 runs"), "{problem}");
     }
 
     #[test]

@@ -162,6 +162,13 @@ impl Metric {
         }
     }
 
+    /// Whether it is timed anew in each run, and so varies from run to run. Latencies are distributions of many packets or
+    /// calls already.
+    pub const fn is_timed(self) -> bool {
+        self.is_rate()
+            || matches!(self, Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime)
+    }
+
     /// Whether it counts things a second.
     pub const fn is_rate(self) -> bool {
         matches!(self.unit().as_bytes(), b"1/s")
@@ -291,5 +298,6 @@ mod tests {
             assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
         }
         assert!(Metric::LookupRate.is_rate() && !Metric::FallbackKeys.is_rate());
+        assert!(Metric::PacketTime.is_timed() && !Metric::BitsPerKey.is_timed());
     }
 }
