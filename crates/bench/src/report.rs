@@ -107,6 +107,7 @@ impl Report {
             processor: report.processor(),
             commit: report.commit,
             runs: Some(report.runs),
+            runs_are: "runs",
             is_quick: report.quick,
             exhibits,
             texts: Vec::new(),

@@ -26,6 +26,10 @@ const TABLES: [(&str, usize, Mark); 7] = [
     ("scalebricks cuckoo", 3, Mark::Dotted),
 ];
 
+/// Those of the headline.
+const HEADLINE: [&str; 4] =
+    ["full-duplication rte_hash", "scalebricks rte_hash", "full-duplication cuckoo", "scalebricks cuckoo"];
+
 /// Shows the rows from `first` on.
 pub fn show(session: &mut Session<'_>, first: usize) {
     let rows = Rows(session.rows()[first..].to_vec());
@@ -37,6 +41,7 @@ pub fn show(session: &mut Session<'_>, first: usize) {
         session.show(rows.rates(name, about, suffix));
         session.tabulate(rows.rate_table(name, suffix));
     }
+    session.tabulate(rows.headline());
     session.tabulate(rows.throughputs());
     session.show(rows.latency_chart());
     session.tabulate(rows.latencies());
@@ -146,6 +151,29 @@ impl Rows {
                 let bits = found.iter().flatten().find_map(|(bits, _)| *bits);
                 let mut cells = vec![short_count(flows), label(tables, bits)];
                 cells.extend(found.map(|cell| cell.map_or_else(String::new, |(_, text)| text)));
+                sheet.rows.push(cells);
+            }
+        }
+        sheet
+    }
+
+    /// The few rates that say how fast a node is: million packets a second, with our exact table and with DPDK's.
+    fn headline(&self) -> Sheet {
+        let heads = ["flows", "tables", "one core, Mpps", "two cores, Mpps"];
+        let mut sheet = Sheet::new("gateway-headline", &heads).side_by_side(2);
+        for flows in self.flows() {
+            for tables in HEADLINE {
+                let rates = ["run to completion", "core split"]
+                    .map(|variant| self.find(tables, variant, flows, Metric::PacketRate));
+                if rates.iter().all(Option::is_none) {
+                    continue;
+                }
+                let mut cells = vec![short_count(flows), tables.to_owned()];
+                cells.extend(rates.map(|row| {
+                    row.map_or_else(String::new, |row| {
+                        spread(row, 1e6, 1) + &row.mark.map_or_else(String::new, |mark| format!(", {mark}"))
+                    })
+                }));
                 sheet.rows.push(cells);
             }
         }
@@ -296,6 +324,13 @@ mod tests {
             ["1 M", "scalebricks cuckoo", "30.0 (20.0–40.0)", "10.0 (10.0–10.0)", "1.40 (1.40–1.40)", "", ""];
         assert_eq!(table.rows[0], wanted);
         assert_eq!(table.rows[1][..3], ["1 M", "plain forwarding", "90.0 (90.0–90.0), one core"]);
+        let headline = rows.headline();
+        assert_eq!(
+            headline.rows,
+            [["1 M", "scalebricks cuckoo", "10.0 (10.0–10.0)", "30.0 (20.0–40.0)"]
+                .map(str::to_owned)
+                .to_vec()]
+        );
         // Where there is one core.
         rows.0
             .retain(|row| !row.subject.variant.as_deref().is_some_and(|name| name.starts_with("core split")));

@@ -117,6 +117,8 @@ pub struct Evidence {
     pub commit: String,
     /// Runs of each measurement; none of what is counted, not timed.
     pub runs: Option<usize>,
+    /// What these are, as pages call them: `runs`, or parts of one that are timed apart.
+    pub runs_are: &'static str,
     /// Whether it was measured in haste.
     pub is_quick: bool,
     /// Tables, charts and sentences.

@@ -78,7 +78,7 @@ fn each(all: &[&Evidence], show: impl Fn(&Evidence) -> Option<String>) -> Option
 
 /// Processor, commit and runs.
 fn origin(evidence: &Evidence) -> String {
-    let runs = evidence.runs.map_or_else(String::new, |runs| format!(", {runs} runs"));
+    let runs = evidence.runs.map_or_else(String::new, |runs| format!(", {runs} {}", evidence.runs_are));
     format!("{}, commit {}{runs}", evidence.processor.name(), evidence.commit)
 }
 

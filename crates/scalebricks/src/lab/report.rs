@@ -117,6 +117,7 @@ impl Report {
             processor: Processor { brand: self.cpu, family: self.cpu_family, model: self.cpu_model },
             commit: self.commit,
             runs: None,
+            runs_are: "runs",
             is_quick: false,
             exhibits: Exhibits::default(),
             texts: vec![text],

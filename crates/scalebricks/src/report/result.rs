@@ -226,6 +226,7 @@ impl Report {
             },
             commit: self.commit,
             runs: Some(SLICES),
+            runs_are: "slices of one run",
             is_quick,
             exhibits: Exhibits { conclusions: said.into_iter().collect(), ..Exhibits::default() },
             texts: vec![text],

@@ -333,6 +333,7 @@ impl Results {
             processor: Processor { brand: self.cpu, family: self.cpu_family, model: self.cpu_model },
             commit: self.commit,
             runs: None,
+            runs_are: "runs",
             is_quick: false,
             exhibits: Exhibits { sheets, ..Exhibits::default() },
             texts: vec![Text { name: "summary".to_owned(), lines }],
