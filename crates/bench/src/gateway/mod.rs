@@ -179,12 +179,22 @@ mod tests {
             assert_eq!(row.subject.value_bits, Some(8));
         }
         let names: Vec<&str> = exhibits.sheets.iter().map(|sheet| sheet.name.as_str()).collect();
-        let places =
-            ["gateway-terms", "gateway-stages", "figure-8", "figure-9", "figure-10-throughput", "figure-10"];
+        let places = [
+            "gateway-terms",
+            "gateway-stages",
+            "figure-8",
+            "figure-9",
+            "gateway-headline",
+            "figure-10-throughput",
+            "figure-10",
+        ];
         assert_eq!(names, places);
         let page = include_str!("../../../../docs/gateway-figures.md");
+        let readme = include_str!("../../../../README.md");
         for sheet in &exhibits.sheets {
-            assert!(page.contains(&format!("<!-- begin {} -->", sheet.name)), "no place for {}", sheet.name);
+            let is_there = page.contains(&format!("<!-- begin {} -->", sheet.name))
+                || readme.contains(&format!("<!-- begin gateway-figures/{} -->", sheet.name));
+            assert!(is_there, "no place for {}", sheet.name);
             // Half of the cache needs a second core.
             assert!(!sheet.rows.is_empty() || sheet.name == "figure-9" && pin::cores() < 2, "{}", sheet.name);
         }
