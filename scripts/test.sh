@@ -354,6 +354,7 @@ planted_race() {
 }
 
 stage_fuzz() {
+    have_toolchain "$NIGHTLY" || { skip "no Rust $NIGHTLY (install with: rustup toolchain install $NIGHTLY --profile minimal)"; return; }
     logged fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-8}" || return
     at_least "$(find fuzz/fuzz_targets -name '*.rs' | wc -l)" "$(grep -cE '^fuzz: \w+: ok' "$LOGS/fuzz.log")" targets
 }
