@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET...]
+# Runs every fuzz target under AddressSanitizer for a while: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET...]
 #
-# Needs cargo and a C++ compiler; neither nightly Rust nor cargo-fuzz. One line a target; exit status 1 if any
-# crashed, or ran too few inputs to have looked for anything, or was built blind. Without a C++ compiler it says so and
-# exits with 77. What was learnt stays in fuzz/corpus (not committed).
+# Needs a C++ compiler and the nightly Rust that scripts/test.sh names, as only a nightly has sanitizers; not cargo-fuzz.
+# Without one of them it says so and exits with 77. One line per target; exit status 1 if any crashed, or ran too few
+# inputs to have looked for anything, or was built blind, or if a planted overflow was not found. What was learnt stays
+# in fuzz/corpus (not committed).
 # A target has one thread: FUZZ_JOBS of them run at a time (as many as there are cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,13 +19,35 @@ if ! command -v "${CXX:-c++}" >/dev/null; then
     CXX=$(command -v g++ || command -v clang++)
     export CXX
 fi
+nightly=$(sed -n 's/^NIGHTLY=//p' scripts/test.sh)
+if ! rustup run "$nightly" rustc --version >/dev/null 2>&1; then
+    echo "skipped: no Rust $nightly (install with: rustup toolchain install $nightly --profile minimal)"
+    exit 77
+fi
 
-# What cargo-fuzz passes without a sanitizer. A target of its own keeps the flags off build scripts and macros.
+# What cargo-fuzz passes. An explicit target keeps the flags off build scripts and macros. The standard library is the
+# ready-made one: its own accesses are not checked, but its allocator is, and generic code is built here.
 host=$(rustc -vV | sed -n 's/^host: //p')
-flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
+flags="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
 flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
 flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
-RUSTFLAGS=$flags cargo build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$host" --bins
+CARGO_TARGET_DIR=fuzz/target/asan RUSTFLAGS=$flags cargo "+$nightly" build --quiet --release --locked \
+    --manifest-path fuzz/Cargo.toml --target "$host" --bins
+binaries=fuzz/target/asan/$host/release
+
+# Whether coverage leads to the planted read behind an input, and AddressSanitizer reports it.
+finds_planted_overflow() {
+    local artifacts=fuzz/artifacts/planted_overflow
+    mkdir -p "$artifacts"
+    "$binaries/planted_overflow" -seed=1 -runs=1000000 -max_len=64 -artifact_prefix="$artifacts/" >"$artifacts.log" 2>&1 || true
+    if grep -q 'ERROR: AddressSanitizer: heap-buffer-overflow' "$artifacts.log"; then
+        echo "fuzz: the planted overflow was found"
+    else
+        echo "fuzz: THE PLANTED OVERFLOW WAS NOT FOUND; log: $artifacts.log"
+        return 1
+    fi
+}
+finds_planted_overflow
 
 # Seeds: bytes NAME HEX writes one small file to the corpus of $target.
 bytes() {
@@ -151,7 +174,7 @@ seeds() {
 if [ $# -gt 0 ]; then
     targets=("$@")
 else
-    mapfile -t targets < <(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml)
+    mapfile -t targets < <(sed -n 's|^path = "fuzz_targets/\(.*\)\.rs"|\1|p' fuzz/Cargo.toml)
 fi
 # Whether a target looked for anything: it tried more than what it was given, and saw where that led.
 has_looked() {
@@ -165,11 +188,12 @@ fuzz() {
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     seeds
     seeds=$(find "fuzz/corpus/$target" -type f | wc -l)
-    binary="fuzz/target/$host/release/$target"
+    binary=$binaries/$target
     log=fuzz/artifacts/$target.log
-    # A single input may take 10 s and 2 GiB; sizes in octets.
-    if "$binary" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
-        -artifact_prefix="fuzz/artifacts/$target/" "fuzz/corpus/$target" >"$log" 2>&1; then
+    # An input of at most 4,096 octets may take 10 s and allocate 256 MiB at once. The process may have 2 GiB: freed memory
+    # that AddressSanitizer keeps back (256 MiB) and its map of all memory count as well.
+    if "$binary" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=256 -max_len=4096 \
+        -print_final_stats=1 -artifact_prefix="fuzz/artifacts/$target/" "fuzz/corpus/$target" >"$log" 2>&1; then
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
         cover=$(grep -o 'cov: [0-9]*' "$log" | tail -1)
         if has_looked "$runs" "${cover#cov: }" "$seeds"; then

@@ -7,7 +7,8 @@
 # INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run. The
 # summary tells what was skipped, and stages fail that executed less than the sources hold.
 #
-#   REQUIRE_STAGES  1: what is skipped fails the run, a stage or a part of one, unless scripts/may-skip lists it
+#   REQUIRE_STAGES  1: what is skipped fails the run, a stage or a part of one, unless scripts/may-skip lists it; so do
+#                   tests that a stage leaves to another stage which this run does not have
 #   MAY_SKIP        stages that may be skipped as well: those that another job runs
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
@@ -34,6 +35,8 @@ MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 PINNED=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-dataplane -p scalebricks-control"
 LOGS=target/test-logs
+# Tests of the stage nats: the stage tests compiles and starts them, and they do nothing there.
+NATS_SOURCES=(crates/engine/tests/nats crates/scalebricks/tests/nats crates/scalebricks/tests/nats.rs)
 # What a stage returns when it cannot run here.
 SKIPPED=77
 
@@ -123,7 +126,8 @@ stage_checks() {
 stage_tests() {
     logged tests env NATS_TESTS=apart cargo test --workspace --locked --no-fail-fast || return
     no_idle_binary "$LOGS/tests.log" "$(names_of_tests_behind dpdk)" &&
-        at_least "$(tests_in_sources crates -e 'fn loom_' -e 'feature = "')" "$(passed "$LOGS/tests.log")" tests
+        at_least $(($(tests_in_sources crates -e 'fn loom_' -e 'feature = "') - $(tests_in_sources "${NATS_SOURCES[@]}"))) \
+            "$(passed <(without_binary "$LOGS/tests.log" nats))" tests
 }
 
 # The engine over three real servers, which are killed on the way.
@@ -136,10 +140,10 @@ stage_nats() {
     # As part of the workspace: with it the features of what all use are those of the tests before, and built.
     cargo test --locked --workspace --test nats --no-run &&
         REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked --workspace --test nats || return
-    local sources=(crates/engine/tests/nats crates/scalebricks/tests/nats crates/scalebricks/tests/nats.rs) servers
+    local servers
     # What each cluster of a test asks for.
-    servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${sources[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
-    at_least $(($(tests_in_sources "${sources[@]}") + $(conformance_tests))) "$(passed "$LOGS/nats.log")" tests &&
+    servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${NATS_SOURCES[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
+    at_least $(($(tests_in_sources "${NATS_SOURCES[@]}") + $(conformance_tests))) "$(passed "$LOGS/nats.log")" tests &&
         at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
 }
 
@@ -354,6 +358,7 @@ planted_race() {
 }
 
 stage_fuzz() {
+    have_toolchain "$NIGHTLY" || { skip "no Rust $NIGHTLY (install with: rustup toolchain install $NIGHTLY --profile minimal)"; return; }
     logged fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-8}" || return
     at_least "$(find fuzz/fuzz_targets -name '*.rs' | wc -l)" "$(grep -cE '^fuzz: \w+: ok' "$LOGS/fuzz.log")" targets
 }
@@ -405,8 +410,20 @@ judge_skip() {
     return $status
 }
 
+# Fails if a stage left tests to another stage that this run did not have, unless that one may be skipped.
+judge_apart() {
+    local from=$1 to=$2 what=$3
+    if [ -n "${outcomes[$to]:-}" ]; then
+        notes+=("$(printf '%-9s leaves to %s: %s (%s)' "$from" "$to" "$what" "${outcomes[$to]}")")
+    else
+        judge_skip "$to" "not part of this run, and $from leaves to it: $what"
+    fi
+}
+
 summary=()
 notes=()
+apart=()
+declare -A outcomes=()
 ran=0
 failed=0
 skipped=0
@@ -428,6 +445,8 @@ for stage in $stages; do
             while IFS= read -r line; do
                 judge_skip "$stage" "${line#skipped: }" || outcome=FAILED
             done < <(grep -h '^skipped: ' "$LOGS/$stage.log" | sort -u)
+            # `apart: STAGE: WHAT` says which of its tests another stage runs.
+            while IFS= read -r line; do apart+=("$stage: ${line#apart: }"); done < <(grep -h '^apart: ' "$LOGS/$stage.log" | sort -u)
         fi
         ;;
     "$SKIPPED")
@@ -441,9 +460,16 @@ for stage in $stages; do
     skipped) skipped=$((skipped + 1)) ;;
     *) failed=1 ;;
     esac
+    outcomes[$stage]=$outcome
     summary+=("$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))")
     [ $failed = 0 ] || break
 done
+if [ $failed = 0 ]; then
+    for line in "${apart[@]}"; do
+        IFS=: read -r from to what <<<"$line"
+        judge_apart "$from" "${to# }" "${what# }" || failed=1
+    done
+fi
 
 printf '\n== summary\n'
 printf '%s\n' "${summary[@]}"

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[allow(dead_code, reason = "the engine's tests need more of it")]
 #[path = "../../engine/tests/nats/cluster.rs"]

@@ -17,7 +17,7 @@ pub fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
         if std::env::var_os("NATS_TESTS").is_some_and(|value| value == "apart") {
-            println!("skipped: `scripts/test.sh nats` runs these");
+            say(&format!("apart: nats: tests of {} with NATS servers", env!("CARGO_PKG_NAME")));
             return None;
         }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/nats.sh");
@@ -27,11 +27,15 @@ pub fn program() -> Option<&'static Path> {
         }
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(std::env::var_os("REQUIRE_NATS").is_none_or(|value| value != "1"), "required: {why}");
-        // Past the runner, which keeps what tests print to itself; so is what is counted below.
-        let _ = writeln!(io::stderr(), "skipped: {}", why.trim().replace('\n', "; "));
+        say(&format!("skipped: {}", why.trim().replace('\n', "; ")));
         None
     };
     PROGRAM.get_or_init(find).as_deref()
+}
+
+/// Writes a line past the runner, which keeps what tests print to itself: scripts/test.sh reads it.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Ports that are free now; all at once, so that they differ.

@@ -4,7 +4,7 @@
 //! `REQUIRE_NATS=1`; with `NATS_TESTS=apart` as well.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![allow(clippy::print_stdout, reason = "durations and counts, shown with --nocapture")]
 
 mod cluster;
 mod damage;
