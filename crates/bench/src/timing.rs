@@ -5,6 +5,7 @@ use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
 use rustix::time::{ClockId, clock_gettime};
+use std::ops::Range;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -88,13 +89,36 @@ pub fn lookup(
     for (answer, right) in answers.iter_mut().zip(&set.answers) {
         *answer = !right;
     }
-    let share = set.len().div_ceil(threads).max(1);
-    let parts = set.questions.chunks(share).zip(answers.chunks_mut(share)).enumerate();
-    let works = parts.map(|(number, (hashes, answers))| {
-        let (flows, words) = forms.part(number * share..number * share + hashes.len());
-        move || table.lookup(mode, Questions { hashes, flows, words }, answers)
+    let seconds = shared(mode.name(), &mut answers[..set.len()], threads, |places, answers| {
+        let (flows, words) = forms.part(places.clone());
+        table.lookup(mode, Questions { hashes: &set.questions[places], flows, words }, answers);
+    })?;
+    Ok(set.len() as f64 / seconds)
+}
+
+/// How many of so many questions each thread gets, all but the last ones; 1 at the least.
+pub fn share(questions: usize, threads: usize) -> usize {
+    questions.div_ceil(threads).max(1)
+}
+
+/// Cuts the answers to some questions into one part of [`share`] for each thread, which `work` fills: it is given the places of the
+/// questions and their answers. Seconds, as of [`together`].
+///
+/// # Errors
+/// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
+pub fn shared<A: Send>(
+    what: &str,
+    answers: &mut [A],
+    threads: usize,
+    work: impl Fn(Range<usize>, &mut [A]) + Sync,
+) -> Result<f64, BenchError> {
+    let (share, work) = (share(answers.len(), threads), &work);
+    let parts = answers.chunks_mut(share).enumerate();
+    let works = parts.map(|(number, answers)| {
+        let places = number * share..number * share + answers.len();
+        move || work(places, answers)
     });
-    Ok(set.len() as f64 / together(mode.name(), works.collect())?)
+    together(what, works.collect())
 }
 
 /// Does each work on a thread of its own that stays on one core, all begun together; seconds from the first start until the
@@ -202,6 +226,21 @@ mod tests {
             assert!(sum < 1 << 21 && seconds > 0.0 && seconds < 60.0);
         }
         assert_eq!(Clock::chosen(), Clock::Wall);
+    }
+
+    #[test]
+    fn threads_share_all_questions_and_none_twice() {
+        for (questions, threads, most) in [(10, 3, 4), (10, 1, 10), (9, 3, 3), (2, 5, 1)] {
+            let mut answers = vec![0; questions];
+            let fill = |places: Range<usize>, answers: &mut [usize]| {
+                assert!((1..=most).contains(&answers.len()), "{places:?}");
+                answers.iter_mut().zip(places).for_each(|(answer, place)| *answer += place + 1);
+            };
+            assert!(shared("x", &mut answers, threads, fill).unwrap() > 0.0);
+            assert_eq!(answers, (1..=questions).collect::<Vec<_>>());
+            assert_eq!(share(questions, threads), most);
+        }
+        assert_eq!(share(0, 2), 1);
     }
 
     #[test]

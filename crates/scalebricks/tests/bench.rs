@@ -206,6 +206,7 @@ fn every_part_of_the_concise_paper() {
         "delta_bytes",
         "delta_entropy",
         "lookup_rate",
+        "share_of_limit",
         "loss",
         "latency_p50",
         "build_rate",

@@ -7,7 +7,7 @@ use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
 use crate::contestants::{BATCHES, Form, Forms, Mode, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::limit::Limits;
+use crate::limit::Lookups;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Subject};
 use crate::session::Session;
@@ -75,12 +75,12 @@ struct Tables {
 
 /// The same with what they are asked, and their limits.
 struct TableLimits<'a> {
-    held: Limits<'a>,
-    missing: Limits<'a>,
-    fib: Limits<'a>,
-    map: [Limits<'a>; 2],
+    held: Lookups<'a>,
+    missing: Lookups<'a>,
+    fib: Lookups<'a>,
+    map: [Lookups<'a>; 2],
     #[cfg(feature = "dpdk")]
-    hash: Option<[Limits<'a>; 2]>,
+    hash: Option<[Lookups<'a>; 2]>,
 }
 
 /// One table size.
@@ -108,9 +108,9 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
     tables.cuckoo.insert_run(&flows, 0..keys.set.len())?;
     tables.map.insert(&flows, 0..keys.set.len());
     let limits = TableLimits {
-        held: Limits::of(&tables.cuckoo, &keys.set, &keys.forms),
-        missing: Limits::of(&tables.cuckoo, &keys.others, &keys.other_forms),
-        fib: Limits::of(&tables.fib, &keys.set, &keys.forms),
+        held: Lookups::of(&tables.cuckoo, &keys.set, &keys.forms),
+        missing: Lookups::of(&tables.cuckoo, &keys.others, &keys.other_forms),
+        fib: Lookups::of(&tables.fib, &keys.set, &keys.forms),
         map: both_of(&tables.map, &keys),
         #[cfg(feature = "dpdk")]
         hash: tables.hash.as_ref().map(|hash| both_of(hash, &keys)),
@@ -195,14 +195,14 @@ fn table_lookups<'a>(
 }
 
 /// The limits of a table that is asked for keys it has and for others.
-fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Limits<'a>; 2] {
-    [Limits::of(table, &keys.set, &keys.forms), Limits::of(table, &keys.others, &keys.other_forms)]
+fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Lookups<'a>; 2] {
+    [Lookups::of(table, &keys.set, &keys.forms), Lookups::of(table, &keys.others, &keys.other_forms)]
 }
 
 /// Lookups in a table of another make: plain, and of other keys.
 fn other_lookups<'a>(
     subject: &Subject,
-    [held, missing]: &'a [Limits<'a>; 2],
+    [held, missing]: &'a [Lookups<'a>; 2],
     modes: &[Mode],
 ) -> Vec<Turn<'a, Vec<u8>>> {
     let of = |&mode: &Mode| {

@@ -5,7 +5,7 @@ use crate::bench::Bench;
 use crate::contestants::{BATCHES, Forms, Make, Structure, Table, noted, with_pages};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::limit::{self, Limits};
+use crate::limit::{self, Lookups};
 use crate::pin;
 use crate::rounds::alternate;
 use crate::row::{Metric, Subject};
@@ -70,8 +70,8 @@ fn one(
     let set = KeySet::new(keys, value_bits);
     let contestants = contestants(session, &set, structures)?;
     let forms = Forms::of(&set, contestants.iter().map(|contestant| contestant.table.form()));
-    let limits: Vec<Limits<'_>> =
-        contestants.iter().map(|contestant| Limits::of(contestant.table.as_ref(), &set, &forms)).collect();
+    let limits: Vec<Lookups<'_>> =
+        contestants.iter().map(|contestant| Lookups::of(contestant.table.as_ref(), &set, &forms)).collect();
     drop(busy);
     let mut turns = Vec::new();
     for (contestant, limits) in contestants.iter().zip(&limits) {

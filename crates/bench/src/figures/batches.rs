@@ -6,7 +6,8 @@ use crate::benches::build;
 use crate::contestants::{Forms, Make, Mode, Questions, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Turn, alternate};
+use crate::limit::{self, LIMIT, Limits, Replay};
+use crate::rounds::alternate;
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
@@ -38,7 +39,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
     let first = session.rows().len();
     for keys in options.keys(&QUICK, &FULL) {
-        if !session.fits(keys, KEY_BYTES)? {
+        let replays = limit::bytes_per_key(keys, formats(session).len());
+        if !session.fits(keys, KEY_BYTES + replays)? {
             continue;
         }
         for value_bits in options.value_bits(&[2], &[2]) {
@@ -64,11 +66,15 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
         tables.push((format, build::build(prepared.as_mut(), make.threads)?.0));
     }
+    let forms = Forms::default();
+    let times = LEAST_ASKED.div_ceil(keys.max(1) as usize);
+    let replays = tables.iter().map(|(_, table)| Replay::of(table.as_ref(), forms.questions(&set)));
+    let limits: Vec<Limits<'_>> = replays.map(|replay| Limits::new(replay, times)).collect();
     drop(busy);
     let mut threads = options.threads(&[1], &[1, pin::cores()]);
     threads.dedup();
     let mut turns = Vec::new();
-    for (format, table) in &tables {
+    for ((format, table), limits) in tables.iter().zip(&limits) {
         for &threads in &threads {
             for batch in options.batches(&BATCHES) {
                 let subject = Subject {
@@ -80,12 +86,11 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
                     table_bytes: Some(table.table_bytes()),
                     ..session.subject(Structure::SetSep.name(), keys)
                 };
-                let (set, table) = (&set, Repeated::of(table.as_ref(), keys));
-                turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u8>| {
-                    let forms = Forms::default();
-                    let rate = timing::lookup(&table, mode(batch), set, &forms, threads, answers)?;
+                let (set, forms, table) = (&set, &forms, Repeated { table: table.as_ref(), times });
+                turns.extend(limits.turns(subject, LIMIT.to_owned(), move |answers: &mut Vec<u8>| {
+                    let rate = timing::lookup(&table, mode(batch), set, forms, threads, answers)?;
                     timing::check(Structure::SetSep.name(), set, answers)?;
-                    Ok((rate * table.times as f64).into())
+                    Ok(rate * table.times as f64)
                 }));
             }
         }
@@ -97,12 +102,6 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
 struct Repeated<'a> {
     table: &'a dyn Table,
     times: usize,
-}
-
-impl<'a> Repeated<'a> {
-    fn of(table: &'a dyn Table, keys: u64) -> Self {
-        Self { table, times: LEAST_ASKED.div_ceil(keys.max(1) as usize) }
-    }
 }
 
 impl Table for Repeated<'_> {
@@ -117,107 +116,155 @@ impl Table for Repeated<'_> {
     }
 }
 
-/// The rows from `first` on, as charts and a table.
-#[expect(clippy::cast_sign_loss, reason = "a number of keys is not negative")]
-fn show(session: &mut Session<'_>, first: usize) {
-    let rows = session.rows()[first..].to_vec();
-    let distinct = |of: fn(&Subject) -> usize| {
-        let mut found: Vec<usize> = rows.iter().map(|row| of(&row.subject)).collect();
+/// Rows of this figure: lookups, and limits, each by the size of the table.
+struct Measured {
+    rows: Vec<Row>,
+}
+
+impl Measured {
+    /// Rates of a format, or of the loads of its lookups alone, by threads and keys a call.
+    fn rates(&self, format: &str, threads: usize, batch: usize, is_limit: bool) -> Vec<&Row> {
+        let is = |row: &&Row| {
+            let of = &row.subject;
+            row.metric == Metric::LookupRate
+                && limit::is_limit(of) == is_limit
+                && (of.format, of.batch, of.threads) == (Some(format), Some(batch), Some(threads))
+        };
+        self.rows.iter().filter(is).collect()
+    }
+
+    /// All values of a part of the subjects, ascending.
+    fn distinct(&self, of: fn(&Subject) -> Option<usize>) -> Vec<usize> {
+        let mut found: Vec<usize> = self.rows.iter().filter_map(|row| of(&row.subject)).collect();
         found.sort_unstable();
         found.dedup();
         found
-    };
-    let batches = distinct(|subject| subject.batch.unwrap_or(0));
-    let threads = distinct(|subject| subject.threads.unwrap_or(0));
+    }
+}
+
+/// The rows from `first` on, as charts and a table.
+fn show(session: &mut Session<'_>, first: usize) {
+    let measured = Measured { rows: session.rows()[first..].to_vec() };
+    let batches = measured.distinct(|subject| subject.batch);
+    let threads = measured.distinct(|subject| subject.threads);
+    let formats = formats(session);
     let mut heads = vec!["format".to_owned(), "threads".to_owned(), "keys".to_owned()];
-    heads.extend(batches.iter().map(|batch| format!("{batch} a call, M/s")));
+    heads.extend(
+        batches.iter().flat_map(|n| [format!("{n} a call, M/s"), format!("{n} a call, of the limit")]),
+    );
     heads.push("best over single keys".to_owned());
     heads.push(format!("paper, {} threads, {} a call, M/s", paper::LOOKUP_THREADS, paper::LOOKUP_BATCH));
     let mut sheet = Sheet { heads, ..Sheet::new("figure-7", &[]) };
     for (place, &threads) in threads.iter().enumerate() {
         let name = if place == 0 { "figure-7" } else { "figure-7-threads" };
-        let title = match threads {
-            1 => "Lookups by keys a call, 2-bit values, one thread".to_owned(),
-            _ => format!("Lookups by keys a call, 2-bit values, {threads} threads"),
-        };
-        let mut chart = Chart::new(
-            name,
-            &title,
-            ("keys in the table", Scale::Doublings),
-            ("million keys a second", Scale::Linear),
-        );
-        for (number, format) in formats(session).into_iter().enumerate() {
-            let of = |batch: usize| {
-                let rows = rows.iter().filter(move |row| {
-                    let subject = &row.subject;
-                    (subject.format, subject.batch, subject.threads)
-                        == (Some(format.name()), Some(batch), Some(threads))
-                });
-                rows.map(|row| Point {
-                    x: row.subject.keys as f64,
-                    y: row.median / 1e6,
-                    spread: Some((row.min / 1e6, row.max / 1e6)),
-                })
-                .collect::<Vec<_>>()
-            };
-            let columns: Vec<Vec<Point>> = batches.iter().map(|&batch| of(batch)).collect();
-            let mark = if number == 0 { Mark::Dashes } else { Mark::Dotted };
-            // Three lines a format can be told apart; the table has them all.
-            let drawn = [0, batches.len() / 2, batches.len().saturating_sub(1)];
-            let all = batches.iter().zip(&columns).enumerate();
-            for (colour, (batch, points)) in all.filter(|(place, _)| drawn.contains(place)) {
-                let name = format!("{format}, {batch} a call");
-                chart.series.push(Series::new(name, mark, colour, points.clone()));
-            }
-            for (place, single) in columns.first().into_iter().flatten().enumerate() {
-                let mut cells =
-                    vec![format.name().to_owned(), threads.to_string(), short_count(single.x as u64)];
-                let rates: Vec<Point> =
-                    columns.iter().filter_map(|points| points.get(place).copied()).collect();
-                cells.extend(rates.iter().map(with_spread));
-                let best = rates.iter().map(|point| point.y).fold(0.0, f64::max);
-                cells.push(format!("{:.2}×", best / single.y));
-                let is_told = number == 0 && single.x as u64 == paper::KEYS;
-                cells.push(if is_told {
-                    format!("about {}", paper::MLOOKUPS_PER_SECOND)
-                } else {
-                    "plotted only".to_owned()
-                });
-                sheet.rows.push(cells);
-            }
+        session.show(chart(name, &measured, &formats, &batches, threads));
+        for &format in &formats {
+            sheet.rows.extend(lines(&measured, format, &batches, threads));
         }
-        session.show(chart);
     }
     session.tabulate(sheet);
-    conclude(session, &rows);
+    conclude(session, &measured);
+}
+
+/// Three lines a format can be told apart, and the limit of the last; the table has them all.
+fn chart(name: &str, measured: &Measured, formats: &[Format], batches: &[usize], threads: usize) -> Chart {
+    let title = match threads {
+        1 => "Lookups by keys a call, 2-bit values, one thread".to_owned(),
+        _ => format!("Lookups by keys a call, 2-bit values, {threads} threads"),
+    };
+    let across = ("keys in the table", Scale::Doublings);
+    let mut chart = Chart::new(name, &title, across, ("million keys a second", Scale::Linear));
+    let drawn = [0, batches.len() / 2, batches.len().saturating_sub(1)];
+    for (number, format) in formats.iter().enumerate() {
+        let mark = if number == 0 { Mark::Dashes } else { Mark::Dotted };
+        for (colour, batch) in batches.iter().enumerate().filter(|(place, _)| drawn.contains(place)) {
+            let rates = measured.rates(format.name(), threads, *batch, false);
+            let points = rates.into_iter().map(point).collect();
+            chart.series.push(Series::new(format!("{format}, {batch} a call"), mark, colour, points));
+        }
+        if let Some(batch) = batches.last() {
+            let limits =
+                measured.rates(format.name(), threads, *batch, true).into_iter().map(point).collect();
+            let name = format!("{format}, {batch} a call, {LIMIT}");
+            chart.series.push(Series::new(name, mark, batches.len(), limits));
+        }
+    }
+    chart
+}
+
+/// A rate in millions, by the size of the table.
+fn point(row: &Row) -> Point {
+    let spread = Some((row.min / 1e6, row.max / 1e6));
+    Point { x: row.subject.keys as f64, y: row.median / 1e6, spread }
+}
+
+/// The lines of the table about a format on so many threads, one a size.
+fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize) -> Vec<Vec<String>> {
+    let columns: Vec<Vec<&Row>> =
+        batches.iter().map(|&batch| measured.rates(format.name(), threads, batch, false)).collect();
+    let singles = columns.first().into_iter().flatten();
+    let lines = singles.map(|single| {
+        let keys = single.subject.keys;
+        let mut cells = vec![format.name().to_owned(), threads.to_string(), short_count(keys)];
+        let mut best = 0.0_f64;
+        for rates in &columns {
+            match rates
+                .iter()
+                .find(|row| (row.subject.keys, row.subject.value_bits) == (keys, single.subject.value_bits))
+            {
+                Some(row) => {
+                    best = best.max(row.median);
+                    cells.extend([
+                        with_spread(&point(row)),
+                        limit::told(limit::share_of(&measured.rows, row)),
+                    ]);
+                }
+                None => cells.extend([String::new(), String::new()]),
+            }
+        }
+        cells.push(format!("{:.2}×", best / single.median));
+        let is_told = format == Format::Paper16x8 && keys == paper::KEYS;
+        cells.push(if is_told {
+            format!("about {}", paper::MLOOKUPS_PER_SECOND)
+        } else {
+            "plotted only".to_owned()
+        });
+        cells
+    });
+    lines.collect()
 }
 
 /// The paper's format on all threads, in its largest table, and what batches gain at the most.
-fn conclude(session: &mut Session<'_>, rows: &[Row]) {
+fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
     let format = Format::Paper16x8.name();
-    let ours = || rows.iter().filter(|row| row.subject.format == Some(format));
+    let ours = || {
+        let rates = rows.iter().filter(|row| row.metric == Metric::LookupRate);
+        rates.filter(|row| row.subject.format == Some(format) && !limit::is_limit(&row.subject))
+    };
     let (Some(keys), Some(threads)) =
         (ours().map(|row| row.subject.keys).max(), ours().filter_map(|row| row.subject.threads).max())
     else {
         return;
     };
-    let rate = |keys: u64, threads: usize, batch: usize| {
+    let of = |keys: u64, threads: usize, batch: usize| {
         let is = |row: &&Row| {
             let of = &row.subject;
             (of.keys, of.threads, of.batch) == (keys, Some(threads), Some(batch))
         };
-        ours().find(is).map(|row| row.median)
+        ours().find(is)
     };
-    let gain = |row: &Row| Some(row.median / rate(row.subject.keys, row.subject.threads?, 1)?);
+    let gain = |row: &Row| Some(row.median / of(row.subject.keys, row.subject.threads?, 1)?.median);
     let gain = ours().filter_map(gain).fold(1.0, f64::max);
-    let Some(largest) = rate(keys, threads, paper::LOOKUP_BATCH) else { return };
+    let Some(largest) = of(keys, threads, paper::LOOKUP_BATCH) else { return };
+    let share = limit::share_of(rows, largest)
+        .map_or_else(String::new, |share| format!(", {:.2} of the machine's limit", share.median));
     let sentence = format!(
-        "In the paper's format, {} keys a call, {threads} thread{} look{} up {:.0} M keys a second in a table of {} keys (paper: {} at 64 M with \
+        "In the paper's format, {} keys a call, {threads} thread{} look{} up {:.0} M keys a second{share} in a table of {} keys (paper: {} at 64 M with \
          {}); batches gain up to {gain:.1} times over single keys (paper: {}).",
         paper::LOOKUP_BATCH,
         if threads == 1 { "" } else { "s" },
         if threads == 1 { "s" } else { "" },
-        largest / 1e6,
+        largest.median / 1e6,
         short_count(keys),
         paper::MLOOKUPS_PER_SECOND,
         paper::LOOKUP_THREADS,
@@ -230,4 +277,46 @@ fn conclude(session: &mut Session<'_>, rows: &[Row]) {
 fn with_spread(point: &Point) -> String {
     let (least, most) = point.spread.unwrap_or((point.y, point.y));
     format!("{:.0} ({least:.0}–{most:.0})", point.y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use scalebricks_console::{Console, Interrupt};
+
+    #[test]
+    fn every_rate_stands_beside_its_share_of_the_limit() {
+        let options = Options {
+            keys: Some(vec![3000, 20_000]),
+            batches: Some(vec![1, 17]),
+            threads: Some(vec![1, 2]),
+            quick: true,
+            runs: Some(2),
+            ..Options::default()
+        };
+        let (console, interrupt) = (Console::new(true), Interrupt::default());
+        let mut session = Session::new("figures", &options, &console, &interrupt);
+        run(&mut session).unwrap();
+        let rows = session.rows();
+        let of = |metric: Metric| rows.iter().filter(move |row| row.metric == metric);
+        let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.subject)).collect();
+        // Two sizes and formats, one thread and two, two numbers of keys a call.
+        assert_eq!(
+            (limits.len(), of(Metric::LookupRate).count(), of(Metric::ShareOfLimit).count()),
+            (16, 32, 16)
+        );
+        assert!(of(Metric::ShareOfLimit).all(|row| row.min > 0.0 && row.max.is_finite()));
+        let (_, exhibits) = session.finish();
+        let sheet = &exhibits.sheets[0];
+        assert_eq!(
+            sheet.heads[3..7],
+            ["1 a call, M/s", "1 a call, of the limit", "17 a call, M/s", "17 a call, of the limit"]
+        );
+        assert!(sheet.rows.len() == 8 && sheet.rows.iter().all(|row| row.len() == sheet.heads.len()));
+        assert!(sheet.rows.iter().flatten().all(|cell| !cell.is_empty() && cell != limit::NO_REPLAY));
+        let lines = exhibits.charts.iter().flat_map(|chart| &chart.series);
+        assert_eq!(lines.filter(|line| line.name.ends_with(LIMIT) && line.points.len() == 2).count(), 4);
+        assert!(exhibits.conclusions[0].sentence.contains(" of the machine's limit"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Rows as tables of `docs/measured.md` and of `README.md`: all of a benchmark, and the few that say how fast the tables are.
 
 use super::exhibit::Sheet;
-use crate::limit::LIMIT;
+use crate::limit;
 use crate::pages::Evidence;
 use crate::report::Report;
 use crate::row::{Metric, Row};
@@ -138,14 +138,14 @@ struct Asked<'a> {
 fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
     let found = rows.iter().filter(|row| {
         let subject = &row.subject;
-        let is = |name: &str| subject.variant.as_deref().is_some_and(|variant| variant.ends_with(name));
+        let is_alone = subject.variant.as_deref().is_some_and(|variant| variant.ends_with(OWNER_ALONE));
         let format = (asked.structure == "setsep").then(|| Format::default().name());
         (subject.bench, row.metric, subject.keys) == (asked.bench, asked.metric, asked.keys)
             && (subject.structure.as_str(), subject.batch, subject.format)
                 == (asked.structure, asked.batch, format)
             && (subject.value_bits, subject.threads) == (Some(VALUE_BITS), Some(1))
-            && !is(LIMIT)
-            && !is(OWNER_ALONE)
+            && !limit::is_limit(subject)
+            && !is_alone
     });
     found.max_by(|a, b| a.median.total_cmp(&b.median))
 }
@@ -153,9 +153,8 @@ fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
 /// A row, if ours was measured.
 fn push(sheet: &mut Sheet, what: String, rows: &[Row], ours: Option<&Row>, theirs: Option<&Row>) {
     let Some(ours) = ours else { return };
-    let of_limit = |row: &&Row| row.metric == Metric::ShareOfLimit && row.subject == ours.subject;
     let cell = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), told);
-    sheet.rows.push(vec![what, told(ours), cell(rows.iter().find(of_limit)), cell(theirs)]);
+    sheet.rows.push(vec![what, told(ours), cell(limit::share_of(rows, ours)), cell(theirs)]);
 }
 
 #[cfg(test)]
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn the_headline_begins_with_the_calls_that_nodes_make() {
         let mut limit = row("setsep-lookup", "setsep", Some(32), Metric::LookupRate, 9e8);
-        limit.subject.variant = Some(format!("portable, {LIMIT}"));
+        limit.subject.variant = Some(format!("portable, {}", limit::LIMIT));
         let rows = vec![
             limit,
             row("setsep-lookup", "setsep", Some(32), Metric::ShareOfLimit, 0.5),

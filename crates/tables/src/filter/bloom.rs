@@ -6,6 +6,7 @@ use super::params::{FilterParams, Layout};
 use super::probe::{MAX_HASHES, Words, below, for_each_field, line, word};
 use crate::huge::HugeSlice;
 use crate::prefetch::prefetch_item;
+use crate::touched::Lines;
 use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,6 +82,13 @@ impl BloomFilter {
         }
     }
 
+    /// Tells the cache lines that [`Self::contains`] reads for a name, in its order: for benchmarks, which replay them.
+    pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
+        let words = Words::of(hash, self.params.seed(), self.params.hashes());
+        let mut lines = Lines::new(tell);
+        let _ = self.contains_words(&words, |at| lines.read(&self.lines[at]));
+    }
+
     /// [`Self::contains`] of each name of a batch of any length, with the lines of 32 names under way at once.
     ///
     /// # Panics
@@ -125,6 +133,8 @@ impl BloomFilter {
     #[inline(always)]
     fn line_has(&self, at: usize, hash: KeyHash) -> bool {
         let line = &self.lines[at];
+        #[cfg(all(test, not(loom)))]
+        crate::touched::note(line, size_of::<Line>());
         let mut all = 1;
         for_each_field(hash, self.params.seed(), self.params.hashes(), |field| {
             all &= line[field / 64 % 8].load(Ordering::Relaxed) >> (field % 64);
@@ -165,7 +175,10 @@ impl BloomFilter {
 
     #[inline(always)]
     fn word(&self, bit: u64) -> &AtomicU64 {
-        &self.lines[(bit / LINE_BITS) as usize][(bit / 64 % 8) as usize]
+        let word = &self.lines[(bit / LINE_BITS) as usize][(bit / 64 % 8) as usize];
+        #[cfg(all(test, not(loom)))]
+        crate::touched::note(word, size_of::<AtomicU64>());
+        word
     }
 
     #[inline(always)]

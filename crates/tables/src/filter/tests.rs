@@ -1,7 +1,9 @@
 use super::*;
+use crate::touched::lines_of;
 use proptest::prelude::*;
 use scalebricks_types::KeyHash;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hint::black_box;
 
 /// Hashes without pattern.
 fn name(number: u64) -> KeyHash {
@@ -9,6 +11,20 @@ fn name(number: u64) -> KeyHash {
 }
 
 const LAYOUTS: [Layout; 2] = [Layout::Classic, Layout::Blocked];
+
+#[test]
+fn the_lines_told_are_those_read() {
+    for layout in LAYOUTS {
+        let filter = BloomFilter::new(FilterParams::for_names(500, 0.01, layout).unwrap());
+        (0..500).for_each(|number| filter.insert(name(number)));
+        for name in (0..1000).map(name) {
+            let read = lines_of(|| _ = black_box(filter.contains(name)));
+            let mut told = BTreeSet::new();
+            filter.touched(name, &mut |at| assert!(told.insert(at.addr() / 64), "each line once"));
+            assert_eq!(told, read, "{layout:?}");
+        }
+    }
+}
 
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of thousands of names")]

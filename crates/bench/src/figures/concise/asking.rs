@@ -1,6 +1,6 @@
 //! Asks a structure on some threads, each pinned, and compares its answers with the right ones.
 
-use super::fibs::{self, Asker, BATCH, Fib, NameFib};
+use super::fibs::{self, BATCH, Fib, NameFib};
 use crate::error::BenchError;
 use crate::names::population::Population;
 use crate::names::{mac_numbers, mixed};
@@ -10,15 +10,8 @@ use scalebricks_types::KeyHash;
 /// Least lookups of a run: few names are asked for again and again.
 const LEAST: usize = 1 << 21;
 
-/// Does the parts of some work, each on a thread of its own that stays on one core; seconds from when the first begins until the
-/// last is done.
-///
-/// # Errors
-/// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
-pub fn on_threads<P: Send>(parts: Vec<P>, work: impl Fn(P) + Sync) -> Result<f64, BenchError> {
-    let work = &work;
-    timing::together("names asked for", parts.into_iter().map(|part| move || work(part)).collect())
-}
+/// What is timed here, in errors.
+const WHAT: &str = "names asked for";
 
 /// Asks for the first names, hashed before; lookups a second of all threads.
 ///
@@ -32,12 +25,12 @@ pub fn hashed(
     answers: &mut [u16],
 ) -> Result<f64, BenchError> {
     measured(fib, table, (names, asked), answers, |answers, passes| {
-        let share = asked.div_ceil(threads).max(1);
-        let parts = names.hashes[..asked].chunks(share).zip(answers.chunks_mut(share)).collect();
-        on_threads(parts, |(hashes, answers)| {
-            let mut asker = table.asker();
+        timing::shared(WHAT, answers, threads, |places, answers| {
+            let (mut asker, hashes) = (table.asker(), &names.hashes[places]);
             for _ in 0..passes {
-                batches(&mut *asker, hashes, answers);
+                for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+                    asker.ask(hashes, answers);
+                }
             }
         })
     })
@@ -55,18 +48,17 @@ pub fn made(
     answers: &mut [u16],
 ) -> Result<f64, BenchError> {
     measured(fib, table, (names, asked), answers, |answers, passes| {
-        let share = asked.div_ceil(threads).max(1);
-        let mut register = mac_numbers(1);
-        let mut parts = Vec::new();
-        for answers in answers.chunks_mut(share) {
-            let start = register.clone();
-            register.nth(answers.len() - 1);
-            parts.push((start, answers));
+        let (share, mut register) = (timing::share(asked, threads), mac_numbers(1));
+        // Where the register is at the first name of each thread.
+        let mut starts = Vec::new();
+        for _ in (0..asked).step_by(share) {
+            starts.push(register.clone());
+            register.nth(share - 1);
         }
-        on_threads(parts, |(start, answers)| {
+        timing::shared(WHAT, answers, threads, |places, answers| {
             let (mut asker, mut batch) = (table.asker(), [KeyHash::new(0); BATCH]);
             for _ in 0..passes {
-                let mut register = start.clone();
+                let mut register = starts[places.start / share].clone();
                 for answers in answers.chunks_mut(BATCH) {
                     let batch = &mut batch[..answers.len()];
                     // Never at its end.
@@ -76,6 +68,11 @@ pub fn made(
             }
         })
     })
+}
+
+/// How often a run asks for all of so many names. Slow structures are given few names on purpose.
+pub fn passes(fib: Fib, asked: usize) -> usize {
+    if fib.is_slow() { 1 } else { (LEAST / asked.max(1)).max(1) }
 }
 
 /// Makes answers wrong, has them written, and compares them.
@@ -89,18 +86,10 @@ fn measured(
     let (hashes, right) = (&names.hashes[..asked], &names.actions[..asked]);
     let answers = &mut answers[..asked];
     answers.iter_mut().zip(right).for_each(|(answer, right)| *answer = !right);
-    // Slow structures are given few names on purpose.
-    let passes = if fib.is_slow() { 1 } else { (LEAST / asked.max(1)).max(1) };
+    let passes = passes(fib, asked);
     let seconds = ask(answers, passes)?;
     fibs::check(fib.name(), table, hashes, (right, answers))?;
     Ok((asked * passes) as f64 / seconds)
-}
-
-/// Asks for names in batches.
-fn batches(asker: &mut dyn Asker, hashes: &[KeyHash], answers: &mut [u16]) {
-    for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-        asker.ask(hashes, answers);
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::{add_point, conclusions, millions, paper};
 use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::limit::{self, LIMIT, Replay};
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::rounds::{Found, Turn, alternate};
@@ -27,11 +28,15 @@ const AT_ONCE: usize = 256;
 const PAUSE: Duration = Duration::from_micros(20);
 /// Of all names, those that are changed: one in so many, all over the table.
 const ALTERED: usize = 16;
+/// A run of the machine's limit asks for so many names at least.
+const LEAST_REPLAYED: usize = 1 << 22;
 /// Names asked for between two looks at the clock and at the answers.
 const PASS: usize = 1 << 15;
 /// Bytes a name: names, actions, table, control structure.
 const NAME_BYTES: u64 = 80;
 const NAME: &str = "othello";
+/// What rows of lookups without updates are called.
+const ALONE: &str = "alone, in turn with updates";
 /// What rows begin with.
 const VARIANT: &str = "beside ";
 
@@ -66,7 +71,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let time = options.seconds.map_or(time, Duration::from_secs);
     let bits = options.value_bits(&[8], &[8]);
     for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
-        if session.fits(names, NAME_BYTES)? {
+        if session.fits(names, NAME_BYTES + limit::bytes_per_key(names, 1))? {
             for &value_bits in &bits {
                 for change in Change::ALL {
                     one(session, (names, value_bits), change, time)?;
@@ -132,6 +137,18 @@ impl Live {
             (asked, updated)
         });
         Ok((asked??, updated??))
+    }
+
+    /// Names a second that the memory allows, of the first of them: updates have moved what lookups read since the last run.
+    fn limit(&self) -> Result<f64, BenchError> {
+        let names = &self.names.hashes[..self.names.len().min(limit::MOST)];
+        let replay = Replay::told(&self.table, names.len(), |table, tell| {
+            let mut reader = OthelloReader::new(Arc::clone(table));
+            let pin = reader.pin();
+            names.iter().enumerate().for_each(|(place, &name)| pin.touched(name, &mut |at| tell(place, at)));
+        });
+        let replay = replay.ok_or_else(|| BenchError::check(NAME, "it does not tell what it reads"))?;
+        replay.rate(LEAST_REPLAYED.div_ceil(names.len()), BATCH, 1)
     }
 
     /// Asks for every name that is there, whose action is known now that nobody changes any.
@@ -290,18 +307,24 @@ fn one(
             table_bytes: Some(live.table.stats().table_bytes as u64),
             ..session.subject(NAME, names)
         };
-        let alone = Subject { variant: Some("alone, in turn with updates".to_owned()), ..subject.clone() };
+        let named = |variant: String| Subject { variant: Some(variant), ..subject.clone() };
+        let (limit, alone) = (named(format!("in turn with updates, {LIMIT}")), named(ALONE.to_owned()));
         let rows = vec![
-            (alone, Metric::LookupRate),
+            (limit, Metric::LookupRate),
+            (alone.clone(), Metric::LookupRate),
+            (alone, Metric::ShareOfLimit),
             (subject.clone(), Metric::LookupRate),
+            (subject.clone(), Metric::ShareOfLimit),
             (subject.clone(), Metric::UpdateRate),
             (subject, Metric::Loss),
         ];
         Turn::several(rows, move |live: &mut Live| {
+            let limit = live.limit()?;
             let (alone, _) = live.measure(0.0, time)?;
             let (beside, updates) = live.measure(rate, time)?;
             live.check()?;
-            let figures = vec![alone, beside, updates, 100.0 * (1.0 - beside / alone)];
+            let lost = 100.0 * (1.0 - beside / alone);
+            let figures = vec![limit, alone, alone / limit, beside, beside / limit, updates, lost];
             Ok(Found { figures, table_bytes: None })
         })
     });
@@ -309,8 +332,17 @@ fn one(
 }
 
 fn show(session: &mut Session<'_>) {
-    let heads =
-        ["names", "updates", "paper", "updates, M/s", "lookups alone, M/s", "beside them, M/s", "lost, %"];
+    let heads = [
+        "names",
+        "updates",
+        "paper",
+        "updates, M/s",
+        "lookups alone, M/s",
+        "alone, of the limit",
+        "beside them, M/s",
+        "beside them, of the limit",
+        "lost, %",
+    ];
     let mut sheet = Sheet::new("concise-figure-5", &heads);
     let chart = |name, change: Change| {
         let across = ("million updates a second", Scale::Linear);
@@ -320,8 +352,8 @@ fn show(session: &mut Session<'_>) {
     let mut charts =
         [chart("concise-figure-5", Change::Alter), chart("concise-figure-5-replacing", Change::Replace)];
     let rows: Vec<Row> = session.rows().to_vec();
-    for four in rows.windows(4) {
-        let [alone, beside, updates, loss] = four else { continue };
+    for turn in rows.windows(6) {
+        let [alone, alone_share, beside, share, updates, loss] = turn else { continue };
         let variant = beside.subject.variant.as_deref().unwrap_or_default();
         let Some(variant) = variant.strip_prefix(VARIANT) else { continue };
         if loss.metric != Metric::Loss || beside.metric != Metric::LookupRate {
@@ -333,7 +365,9 @@ fn show(session: &mut Session<'_>) {
             paper::beside(beside.subject.keys).to_owned(),
             millions(&updates.summary()),
             millions(&alone.summary()),
+            limit::told(Some(alone_share)),
             millions(&beside.summary()),
+            limit::told(Some(share)),
             format!("{:.1} ({:.1} to {:.1})", loss.median, loss.min, loss.max),
         ]);
         let names = short_count(beside.subject.keys);
@@ -349,49 +383,4 @@ fn show(session: &mut Session<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn live(names: u64, change: Change) -> Live {
-        let set = Population::of(Kind::Mac, names, 3);
-        let others = Kind::Mac.hashes(set.len(), set.len().div_ceil(ALTERED));
-        Live::new(set, change, others).unwrap()
-    }
-
-    #[test]
-    fn updates_arrive_while_names_are_asked_for() {
-        for change in Change::ALL {
-            let mut live = live(5000, change);
-            let (asked, updates) = live.measure(f64::INFINITY, Duration::from_millis(40)).unwrap();
-            assert!(asked > 0.0 && updates > 0.0);
-            live.check().unwrap();
-            let (_, updates) = live.measure(0.0, Duration::from_millis(5)).unwrap();
-            assert!(updates < 1e-9);
-            live.flipped[3] = !live.flipped[3];
-            let is_noticed = live.check().is_err();
-            // The action of a name that was never added may be guessed: one in eight.
-            assert!(is_noticed || change == Change::Replace, "an update that was lost is noticed");
-        }
-    }
-
-    #[test]
-    fn a_refused_batch_is_forgotten() {
-        for (change, updates) in [(Change::Alter, 5), (Change::Replace, 10)] {
-            let mut live = live(100, change);
-            let Live { names, others, flipped, cursor, .. } = &mut live;
-            let mut ops = Ops { change, names, others, flipped, cursor };
-            let mut made = Vec::new();
-            (0..5).for_each(|_| ops.push(&mut made));
-            assert_eq!(made.len(), updates);
-            ops.undo(made.len());
-            assert!(live.flipped.iter().all(|&is_flipped| !is_flipped));
-        }
-    }
-
-    #[test]
-    fn updates_are_paced() {
-        let mut live = live(2000, Change::Alter);
-        let (_, updates) = live.measure(1000.0, Duration::from_millis(200)).unwrap();
-        assert!(updates < 1100.0, "no more than asked for: {updates}");
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! Sentences that say what tables and charts show, with the numbers of this run and whether the paper's are met.
 
+use super::formulas::Built;
 use super::goals;
 use super::lengths::length_of;
 use super::memory::SLOTS_ALONE;
@@ -225,6 +226,25 @@ pub fn reconstructions(session: &mut Session<'_>) {
         word(longest.median <= paper::REBUILD.1 * 1e9),
     );
     session.conclude("concise-reconstruction-conclusion", sentence);
+}
+
+/// Table I: how near the tables that were built come to their formulas.
+pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
+    let above = |of: &Built| of.here / of.by_formula;
+    let Some(farthest) = built.iter().max_by(|a, b| above(a).total_cmp(&above(b))) else { return };
+    let all: Vec<String> =
+        built.iter().map(|of| format!("{} {:.1} ({:.1})", of.fib, of.here, of.by_formula)).collect();
+    let mut ordered: Vec<&Built> = built.iter().collect();
+    ordered.sort_by(|a, b| a.by_formula.total_cmp(&b.by_formula));
+    let order = if ordered.is_sorted_by_key(|of| of.here) { "the order of" } else { "another order than" };
+    let sentence = format!(
+        "For MAC addresses and 256 actions, memory comes to these bits a name here, and by formula: {}; the farthest above its \
+         formula is {} with {:.2} times, and the structures come in {order} their formulas.",
+        all.join(", "),
+        farthest.fib,
+        above(farthest),
+    );
+    session.conclude("concise-table-1-conclusion", sentence);
 }
 
 /// Table II: our default beside the exact table, and the paper's words about it.

@@ -13,6 +13,7 @@ use crate::keys::mix;
 use crate::names::population::{Kind, Population, SEED};
 use crate::names::{NameHasher, macs};
 use crate::pin;
+use crate::rounds::accepted;
 use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::{Summary, percentile};
@@ -26,6 +27,8 @@ const BURST: usize = 32;
 const BATCHES: [usize; 6] = [1, 2, 4, 8, 16, BURST];
 /// Times taken of each size.
 const SAMPLES: usize = 8192;
+/// More of them that are timed, in place of those that were disturbed.
+const SPARES: usize = SAMPLES / 16;
 /// Packets a second: the paper's trace, and the same a hundred times as fast.
 const RATES_PPS: [(f64, &str); 2] = [(210e3, "210 Kpps"), (21e6, "21 Mpps")];
 /// Bytes a name, all structures in turn.
@@ -104,7 +107,7 @@ fn one(
         session.check()?;
         let busy = session.busy("timing batches");
         let table = fib.build(&set, pin::cores())?;
-        let times = measure(fib, &*table, &set)?;
+        let times = measure(session, fib, &*table, &set)?;
         drop(busy);
         for (rate, &(rate_pps, _)) in RATES_PPS.iter().enumerate() {
             let mut seed = 0;
@@ -224,24 +227,51 @@ impl Times {
 }
 
 /// Hashes and asks for batches of every size, at random names; every answer is compared afterwards.
-fn measure(fib: Fib, table: &dyn NameFib, names: &Population) -> Result<Times, BenchError> {
+fn measure(
+    session: &Session<'_>,
+    fib: Fib,
+    table: &dyn NameFib,
+    names: &Population,
+) -> Result<Times, BenchError> {
     let addresses: Vec<[u8; 6]> = macs(1).take(names.len()).collect();
     let mut all = Vec::new();
     for size in BATCHES {
+        let count = (SAMPLES + SPARES) * size;
         let places: Vec<usize> =
-            (0..SAMPLES * size).map(|n| mix(((n + size) as u64) << 8) as usize % names.len()).collect();
+            (0..count).map(|n| mix(((n + size) as u64) << 8) as usize % names.len()).collect();
         let asked: Vec<[u8; 6]> = places.iter().map(|&place| addresses[place]).collect();
-        let mut answers = vec![fibs::UNKNOWN; asked.len()];
-        let (times, _) = timing::pinned(|| time(&mut *table.asker(), &asked, &mut answers, size))?;
         let right: Vec<u16> = places.iter().map(|&place| names.actions[place]).collect();
         let hashes: Vec<KeyHash> = places.iter().map(|&place| names.hashes[place]).collect();
-        fibs::check(fib.name(), table, &hashes, (&right, &answers))?;
+        let times = accepted(session, || {
+            let mut answers = vec![fibs::UNKNOWN; asked.len()];
+            let (times, _) = timing::pinned(|| time(&mut *table.asker(), &asked, &mut answers, size))?;
+            fibs::check(fib.name(), table, &hashes, (&right, &answers))?;
+            undisturbed(session, fib.name(), times)
+        })?;
         all.push((size, times));
     }
     Ok(Times(all))
 }
 
-/// Nanoseconds of each batch, without what reading the clock takes.
+/// As many times as are taken, of those that were measured. One that is no longer than reading the clock was disturbed: it is
+/// rejected and counted, and one of the spare ones takes its place.
+///
+/// # Errors
+/// [`BenchError::Rejected`] if these do not suffice.
+fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec<f64>, BenchError> {
+    let all = times.len();
+    let mut times: Vec<f64> = times.into_iter().filter(|&time| time > 0.0).collect();
+    let rejected = all - times.len();
+    (0..rejected).for_each(|_| session.reject());
+    if times.len() < SAMPLES {
+        let why = format!("{rejected} of {all} batches took no longer than reading the clock");
+        return Err(BenchError::rejected(what, why));
+    }
+    times.truncate(SAMPLES);
+    Ok(times)
+}
+
+/// Nanoseconds of each batch, without what reading the clock takes; nothing or less where that was disturbed.
 fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
     let (clock, hasher) = (Clock::Wall, NameHasher::new(SEED));
     let since = |start| clock.now().saturating_sub(start).as_nanos() as f64;
@@ -256,7 +286,7 @@ fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usi
             let hashes = &mut hashes[..size];
             hashes.iter_mut().zip(names).for_each(|(hash, name)| *hash = hasher.hash(name));
             asker.ask(hashes, answers);
-            (since(start) - overhead).max(1.0)
+            since(start) - overhead
         })
         .collect()
 }
@@ -264,9 +294,8 @@ fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usi
 /// The distribution of sorted figures, at so many points that a picture does not need more.
 fn distribution(sorted: &[f64]) -> Vec<Point> {
     (1..=100)
-        .map(|percent| {
-            Point::exact(percentile(sorted, f64::from(percent) / 100.0).max(1.0), f64::from(percent) / 100.0)
-        })
+        .map(|percent| f64::from(percent) / 100.0)
+        .map(|share| Point::exact(percentile(sorted, share), share))
         .collect()
 }
 
@@ -312,61 +341,4 @@ fn add(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distributions_rise() {
-        let figures: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert!(
-            distribution(&figures).windows(2).all(|pair| pair[0].x <= pair[1].x && pair[0].y < pair[1].y)
-        );
-    }
-
-    #[test]
-    fn crossings_are_percentiles() {
-        let even: Vec<f64> = (1..=1000).map(f64::from).collect();
-        let tail: Vec<f64> = even.iter().map(|&ns| if ns <= 900.0 { ns - 0.5 } else { 2.0 * ns }).collect();
-        let share = crossing(&tail, &even).unwrap();
-        assert!((share - 0.9).abs() < 0.002, "{share}");
-        assert_eq!((crossing(&even, &tail), crossing(&even, &even)), (None, Some(1.0)));
-        assert!((within(&even, 250.0) - 0.25).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_is_saturated_is_no_delay() {
-        let options = crate::options::Options::default();
-        let (console, interrupt) =
-            (scalebricks_console::Console::new(true), scalebricks_console::Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
-        let mut sheet = Sheet::new("test", &["cell"; 12]);
-        let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
-        for delays in &all {
-            add(&mut session, &mut sheet, (1000, 8), ("made", 1.5), delays);
-        }
-        assert!(sheet.rows[0][6..].iter().all(|cell| cell == "saturated"));
-        assert!(sheet.rows.iter().all(|row| row.len() == 12));
-        assert_eq!(session.rows().len(), 3, "those of the second alone");
-        let (chart, gaps) = (chart(1000, &Gaps::made(), &all), Gaps::made());
-        assert_eq!(chart.series.len(), 1);
-        assert!(conclusion(1000, &gaps, &all[..1]).unwrap().contains("Othello is saturated at 210 Kpps"));
-    }
-
-    #[test]
-    fn times_are_those_of_the_next_larger_batch() {
-        let times = Times(vec![(1, vec![10.0]), (8, vec![50.0, 60.0]), (32, vec![99.0])]);
-        let mut seed = 0;
-        assert!((times.draw(1, &mut seed) - 10.0).abs() < 1e-9);
-        assert!((0..20).all(|_| [50.0, 60.0].contains(&times.draw(3, &mut seed))));
-        assert!((times.draw(31, &mut seed) - 99.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn every_batch_is_timed_and_right() {
-        let names = Population::of(Kind::Mac, 500, 2);
-        for fib in STRUCTURES {
-            let times = measure(fib, &*fib.build(&names, 1).unwrap(), &names).unwrap();
-            assert!(times.0.iter().all(|(_, times)| times.len() == SAMPLES), "{}", fib.name());
-        }
-    }
-}
+mod tests;

@@ -1,16 +1,17 @@
 //! Figure 4: hashing a name and looking it up, by the length of names and the number of threads.
 
-use super::fibs::{self, BATCH, Fib, NameFib};
-use super::{add_point, asking, conclusions, millions, paper};
+use super::fibs::{self, BATCH, Fib, NameFib, replay};
+use super::{add_point, conclusions, millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::keys::mix;
+use crate::limit::{self, LIMIT, Limits};
 use crate::names::NameHasher;
 use crate::names::population::{Population, SEED, action};
-use crate::pin;
-use crate::rounds::{Turn, alternate};
+use crate::rounds::alternate;
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
+use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_types::KeyHash;
 
@@ -31,7 +32,7 @@ const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
     let names = options.keys(&[262_144], &[262_144]).first().copied().unwrap_or(1);
-    if !session.fits(names, NAME_BYTES)? {
+    if !session.fits(names, NAME_BYTES + limit::bytes_per_key(names, STRUCTURES.len()))? {
         return Ok(());
     }
     let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
@@ -63,14 +64,17 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
         session.check()?;
         tables.push((fib, fib.build(&set, pin::cores())?));
     }
+    let limits: Vec<Limits<'_>> =
+        tables.iter().map(|(_, table)| Limits::new(replay(&**table, &set.hashes), PASSES)).collect();
     drop(busy);
     let mut turns = Vec::new();
     let threads = session.options().threads(&THREADS, &THREADS);
-    for (fib, table) in &tables {
+    for ((fib, table), limits) in tables.iter().zip(&limits) {
         for &threads in &threads {
+            let variant = format!("names of {length} bytes");
             let subject = Subject {
                 format: fib.format(),
-                variant: Some(format!("names of {length} bytes")),
+                variant: Some(variant.clone()),
                 value_bits: Some(value_bits),
                 threads: Some(threads),
                 batch: Some(BATCH),
@@ -78,12 +82,16 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
                 ..session.subject(fib.name(), names)
             };
             let (texts, set) = (&texts, &set);
-            turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u16>| {
-                answers.iter_mut().zip(&set.actions).for_each(|(answer, right)| *answer = !right);
-                let seconds = ask(&**table, (texts, length), answers, threads)?;
-                fibs::check(fib.name(), &**table, &set.hashes, (&set.actions, answers))?;
-                Ok(((PASSES * set.len()) as f64 / seconds).into())
-            }));
+            turns.extend(limits.turns(
+                subject,
+                format!("{variant}, {LIMIT}"),
+                move |answers: &mut Vec<u16>| {
+                    answers.iter_mut().zip(&set.actions).for_each(|(answer, right)| *answer = !right);
+                    let seconds = ask(&**table, (texts, length), answers, threads)?;
+                    fibs::check(fib.name(), &**table, &set.hashes, (&set.actions, answers))?;
+                    Ok((PASSES * set.len()) as f64 / seconds)
+                },
+            ));
         }
     }
     alternate(session, &mut vec![0; names as usize], turns)
@@ -96,9 +104,8 @@ fn ask(
     answers: &mut [u16],
     threads: usize,
 ) -> Result<f64, BenchError> {
-    let share = answers.len().div_ceil(threads).max(1);
-    let parts = texts.chunks(share * length).zip(answers.chunks_mut(share)).collect();
-    asking::on_threads(parts, |(texts, answers): (&[u8], &mut [u16])| {
+    timing::shared("names of one length", answers, threads, |places, answers| {
+        let texts = &texts[places.start * length..places.end * length];
         let (mut asker, hasher) = (table.asker(), NameHasher::new(SEED));
         let mut hashes = [KeyHash::new(0); BATCH];
         for _ in 0..PASSES {
@@ -113,8 +120,11 @@ fn ask(
     })
 }
 
-/// Bytes of the names of a row of this part.
+/// Bytes of the names that a row of this part looks up.
 pub fn length_of(row: &Row) -> Option<u32> {
+    if row.metric != Metric::LookupRate {
+        return None;
+    }
     let variant = row.subject.variant.as_deref()?.strip_prefix("names of ")?;
     variant.strip_suffix(" bytes")?.parse().ok()
 }
@@ -126,6 +136,7 @@ fn show(session: &mut Session<'_>) {
     for &threads in &threads {
         let mark = if threads > pin::cores() { ", oversubscribed" } else { "" };
         sheet.heads.push(format!("{threads} thread{}{mark}, M/s", if threads == 1 { "" } else { "s" }));
+        sheet.heads.push(format!("{threads} thread{}, of the limit", if threads == 1 { "" } else { "s" }));
     }
     let axis = ("bytes of a name", Scale::Doublings);
     let title = "Names hashed and looked up, by length and threads";
@@ -139,7 +150,7 @@ fn show(session: &mut Session<'_>) {
             sheet.rows.push(head.into());
         }
         if let Some(cells) = sheet.rows.last_mut() {
-            cells.push(millions(&row.summary()));
+            cells.extend([millions(&row.summary()), limit::told(limit::share_of(&rows, row))]);
         }
         // More threads than cores tell nothing of lengths: they are in the table.
         if number <= pin::cores() {

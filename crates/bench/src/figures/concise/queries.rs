@@ -1,10 +1,12 @@
 //! Figure 3: lookups a second by the number of names: names made within, as the paper has it, names hashed before, and few
 //! names asked often.
 
-use super::fibs::{BATCH, Fib, NameFib};
+use super::fibs::{BATCH, Fib, NameFib, replay};
 use super::{add_point, asking, conclusions, millions, paper};
+use crate::contestants::noted;
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::limit::{self, LIMIT, Limits};
 use crate::names::population::{Population, SEED};
 use crate::names::zipf::Zipf;
 use crate::names::{NameHasher, mac_numbers, macs, mixed};
@@ -18,6 +20,8 @@ use std::hint::black_box;
 
 /// Bytes a name of names, answers and all tables of a size.
 const NAME_BYTES: u64 = 150;
+/// Questions of a size that are replayed, about: those of seven tables, and of three asked for few names.
+const REPLAYS: usize = 7 + 3;
 /// Most lookups of a run.
 const ASKED: usize = 1 << 23;
 /// Most of a structure that takes tenths of microseconds for one.
@@ -32,6 +36,8 @@ const HASHED: &str = "hashed before";
 /// The same, as the paper has it.
 pub const MADE: &str = "names made within";
 const SKEWED: &str = "few asked often";
+/// Those that are asked for few names often.
+const SKEWED_FIBS: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 
 /// Measures and draws.
 ///
@@ -43,7 +49,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         .keys(&[65_536, 1_000_000], &[65_536, 1_000_000, 1_400_000, 4_000_000, 16_000_000, 64_000_000]);
     for value_bits in options.value_bits(&[8], &[8]) {
         for &names in &sizes {
-            if session.fits(names, NAME_BYTES)? {
+            if session.fits(names, NAME_BYTES + limit::bytes_per_key(names, REPLAYS))? {
                 session.console().note(&format!("concise: figure-3, {} names", short_count(names)));
                 one(session, names, value_bits)?;
             }
@@ -90,35 +96,43 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
         hashes: few.iter().map(|&rank| set.hashes[rank]).collect(),
         actions: few.iter().map(|&rank| set.actions[rank]).collect(),
     };
+    let limits: Vec<[Limits<'_>; 2]> = contestants
+        .iter()
+        .map(|Contestant { fib, table, asked }| {
+            let skewed = SKEWED_FIBS.contains(fib).then(|| replay(&**table, &skewed.hashes[..*asked]));
+            let all = replay(&**table, &set.hashes[..*asked]);
+            [all, skewed.flatten()].map(|replay| Limits::new(replay, asking::passes(*fib, *asked)))
+        })
+        .collect();
     drop(busy);
     let mut answers = vec![0; set.len().min(ASKED)];
     let mut turns = bare(session, names);
-    for contestant in &contestants {
+    for (contestant, [limits, skewed_limits]) in contestants.iter().zip(&limits) {
         let Contestant { fib, table, asked } = contestant;
         let subject = |how: &str, threads: usize| Subject {
             format: fib.format(),
-            variant: Some(
-                [Some(how.to_owned()), fib.checks()].into_iter().flatten().collect::<Vec<_>>().join(", "),
-            ),
+            variant: noted([Some(how.to_owned()), fib.checks()]),
             value_bits: Some(value_bits),
             threads: Some(threads),
             batch: Some(BATCH),
             table_bytes: Some(table.table_bytes()),
             ..session.subject(fib.name(), names)
         };
+        let limit = noted([fib.checks(), Some(LIMIT.to_owned())]).unwrap_or_default();
         let (set, skewed, asked) = (&set, &skewed, *asked);
         for threads in session.options().threads(&THREADS, &THREADS) {
             let subject = subject(MADE, threads);
-            turns.push(Turn::new(subject, Metric::LookupRate, move |answers: &mut Vec<u16>| {
-                Ok(asking::made(*fib, &**table, (set, asked), threads, answers)?.into())
+            turns.extend(limits.turns(subject, limit.clone(), move |answers: &mut Vec<u16>| {
+                asking::made(*fib, &**table, (set, asked), threads, answers)
             }));
         }
-        turns.push(Turn::new(subject(HASHED, 1), Metric::LookupRate, move |answers: &mut Vec<u16>| {
-            Ok(asking::hashed(*fib, &**table, (set, asked), 1, answers)?.into())
+        turns.extend(limits.turns(subject(HASHED, 1), limit, move |answers: &mut Vec<u16>| {
+            asking::hashed(*fib, &**table, (set, asked), 1, answers)
         }));
-        if [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo].contains(fib) {
-            turns.push(Turn::new(subject(SKEWED, 1), Metric::LookupRate, move |answers: &mut Vec<u16>| {
-                Ok(asking::hashed(*fib, &**table, (skewed, asked), 1, answers)?.into())
+        if SKEWED_FIBS.contains(fib) {
+            let limit = format!("{SKEWED}, {LIMIT}");
+            turns.extend(skewed_limits.turns(subject(SKEWED, 1), limit, move |answers: &mut Vec<u16>| {
+                asking::hashed(*fib, &**table, (skewed, asked), 1, answers)
             }));
         }
     }
@@ -183,15 +197,21 @@ fn show(session: &mut Session<'_>) {
         Sheet::new("concise-figure-3", &["value bits", "names", "structure", "paper, 4 threads, M/s"]);
     for &threads in &threads {
         let mark = if threads > pin::cores() { ", oversubscribed" } else { "" };
-        sheet.heads.push(format!("{threads} thread{}{mark}, M/s", if threads == 1 { "" } else { "s" }));
+        let s = if threads == 1 { "" } else { "s" };
+        sheet.heads.push(format!("{threads} thread{s}{mark}, M/s"));
+        sheet.heads.push(format!("{threads} thread{s}, of the limit"));
     }
-    let more = ["hashed before, 1 thread, M/s", "few asked often, 1 thread, M/s", "table, MB"];
-    sheet.heads.extend(more.map(str::to_owned));
+    for how in [HASHED, SKEWED] {
+        sheet.heads.extend([format!("{how}, 1 thread, M/s"), format!("{how}, of the limit")]);
+    }
+    sheet.heads.push("table, MB".to_owned());
     let first = threads.first().copied();
     for row in rows.iter().filter(|row| is_made(row) && row.subject.threads == first) {
         let of = &row.subject;
         let told = |how: &str, threads| {
-            rate(&rows, row, how, threads).map_or_else(String::new, |row| millions(&row.summary()))
+            rate(&rows, row, how, threads).map_or_else(Default::default, |row| {
+                [millions(&row.summary()), limit::told(limit::share_of(&rows, row))]
+            })
         };
         let is_theirs = of.format.is_none_or(|format| format != Sizing::Tight.name());
         let mut cells = vec![
@@ -205,8 +225,9 @@ fn show(session: &mut Session<'_>) {
             }
             .to_owned(),
         ];
-        cells.extend(threads.iter().map(|&threads| told(MADE, threads)));
-        cells.extend([told(HASHED, 1), told(SKEWED, 1), super::megabytes(of.table_bytes.unwrap_or(0))]);
+        cells.extend(threads.iter().flat_map(|&threads| told(MADE, threads)));
+        cells.extend([told(HASHED, 1), told(SKEWED, 1)].concat());
+        cells.push(super::megabytes(of.table_bytes.unwrap_or(0)));
         sheet.rows.push(cells);
     }
     session.tabulate(sheet);
@@ -291,15 +312,23 @@ mod tests {
         let mut session = Session::new("concise", &options, &console, &interrupt);
         run(&mut session).unwrap();
         let count = |how: &str| {
-            let is =
-                |row: &&Row| row.subject.variant.as_deref().is_some_and(|variant| variant.starts_with(how));
+            let is = |row: &&Row| {
+                row.metric == Metric::LookupRate
+                    && !limit::is_limit(&row.subject)
+                    && row.subject.variant.as_deref().is_some_and(|variant| variant.starts_with(how))
+            };
             session.rows().iter().filter(is).count()
         };
         assert_eq!((count(MADE), count(HASHED), count(SKEWED)), (3 * 10, 10, 3));
+        let of = |metric: Metric| session.rows().iter().filter(move |row| row.metric == metric).count();
+        let limits = session.rows().iter().filter(|row| limit::is_limit(&row.subject)).count();
+        // Filters and a binary search are not replayed.
+        assert_eq!((of(Metric::ShareOfLimit), limits), (7 * 4 + 3, 7 * 3 + 3));
         let (_, exhibits) = session.finish();
         assert_eq!((exhibits.charts.len(), exhibits.sheets.len()), (3, 2));
         assert!(exhibits.charts.iter().all(|chart| (1..=6).contains(&chart.series.len())));
         let sheet = &exhibits.sheets[0];
+        assert_eq!(sheet.rows.iter().filter(|row| row.contains(&limit::NO_REPLAY.to_owned())).count(), 3);
         assert!(sheet.rows.len() == 10 && sheet.rows.iter().all(|row| row.len() == sheet.heads.len()));
         assert_eq!(exhibits.conclusions.len(), 1);
     }

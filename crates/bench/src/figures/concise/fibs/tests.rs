@@ -66,3 +66,22 @@ fn a_wrong_answer_is_told() {
     answers[57] ^= 1;
     assert!(check("sorted", &*table, &names.hashes, (&names.actions, &answers)).is_err());
 }
+
+#[test]
+fn tables_tell_the_lines_of_every_name_and_filters_none() {
+    let names = Population::of(Kind::Mac, 3000, 3);
+    for fib in ALL {
+        let table = fib.build(&names, 1).unwrap();
+        let mut counts = vec![0; names.len()];
+        table.touched(&names.hashes, &mut |place, _| counts[place] += 1);
+        let (least, most) = match fib {
+            // A directory and two slots, which may share a line or lie on the edge of one; one line more of a filter.
+            Fib::Othello(..) => (2, 5),
+            Fib::Filtered => (3, 6),
+            Fib::SetSep | Fib::Cuckoo => (2, 6),
+            _ => (0, 0),
+        };
+        assert!(counts.iter().all(|count| (least..=most).contains(count)), "{}: {counts:?}", fib.label());
+        assert_eq!(replay(&*table, &names.hashes).is_some(), least > 0, "{}", fib.label());
+    }
+}

@@ -1,0 +1,77 @@
+use super::*;
+use crate::options::Options;
+use scalebricks_console::{Console, Interrupt};
+
+#[test]
+fn distributions_rise() {
+    let figures: Vec<f64> = (1..=200).map(f64::from).collect();
+    assert!(distribution(&figures).windows(2).all(|pair| pair[0].x <= pair[1].x && pair[0].y < pair[1].y));
+}
+
+#[test]
+fn crossings_are_percentiles() {
+    let even: Vec<f64> = (1..=1000).map(f64::from).collect();
+    let tail: Vec<f64> = even.iter().map(|&ns| if ns <= 900.0 { ns - 0.5 } else { 2.0 * ns }).collect();
+    let share = crossing(&tail, &even).unwrap();
+    assert!((share - 0.9).abs() < 0.002, "{share}");
+    assert_eq!((crossing(&even, &tail), crossing(&even, &even)), (None, Some(1.0)));
+    assert!((within(&even, 250.0) - 0.25).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_saturated_is_no_delay() {
+    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
+    let mut session = Session::new("concise", &options, &console, &interrupt);
+    let mut sheet = Sheet::new("test", &["cell"; 12]);
+    let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
+    for delays in &all {
+        add(&mut session, &mut sheet, (1000, 8), ("made", 1.5), delays);
+    }
+    assert!(sheet.rows[0][6..].iter().all(|cell| cell == "saturated"));
+    assert!(sheet.rows.iter().all(|row| row.len() == 12));
+    assert_eq!(session.rows().len(), 3, "those of the second alone");
+    let (chart, gaps) = (chart(1000, &Gaps::made(), &all), Gaps::made());
+    assert_eq!(chart.series.len(), 1);
+    assert!(conclusion(1000, &gaps, &all[..1]).unwrap().contains("Othello is saturated at 210 Kpps"));
+}
+
+#[test]
+fn times_are_those_of_the_next_larger_batch() {
+    let times = Times(vec![(1, vec![10.0]), (8, vec![50.0, 60.0]), (32, vec![99.0])]);
+    let mut seed = 0;
+    assert!((times.draw(1, &mut seed) - 10.0).abs() < 1e-9);
+    assert!((0..20).all(|_| [50.0, 60.0].contains(&times.draw(3, &mut seed))));
+    assert!((times.draw(31, &mut seed) - 99.0).abs() < 1e-9);
+}
+
+#[test]
+fn every_batch_is_timed_and_right() {
+    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
+    let session = Session::new("concise", &options, &console, &interrupt);
+    let names = Population::of(Kind::Mac, 500, 2);
+    for fib in STRUCTURES {
+        let times = measure(&session, fib, &*fib.build(&names, 1).unwrap(), &names).unwrap();
+        for (_, times) in &times.0 {
+            assert!(times.len() == SAMPLES && times.iter().all(|&time| time > 0.0), "{}", fib.name());
+        }
+    }
+}
+
+#[test]
+fn times_that_were_not_measured_are_rejected_and_counted() {
+    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
+    let session = Session::new("concise", &options, &console, &interrupt);
+    let times = |disturbed: usize| {
+        // The first take nothing, and less.
+        let of = |n: usize| if n < disturbed { -(n as f64) } else { n as f64 };
+        (0..SAMPLES + SPARES).map(of).collect::<Vec<f64>>()
+    };
+    for disturbed in [3, SPARES] {
+        let before = session.rejected();
+        let left = undisturbed(&session, "a", times(disturbed)).unwrap();
+        assert!(left.len() == SAMPLES && (left[0] - disturbed as f64).abs() < 1e-9);
+        assert_eq!(session.rejected(), before + disturbed);
+    }
+    let error = undisturbed(&session, "a", times(SPARES + 1)).unwrap_err();
+    assert!(matches!(error, BenchError::Rejected { .. }), "{error}");
+}

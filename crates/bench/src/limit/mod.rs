@@ -1,0 +1,154 @@
+//! The machine's own limit: the loads of a lookup and nothing else.
+//!
+//! A [`Replay`] holds the cache lines that the lookups of some questions read, in their order, as numbers of four bytes;
+//! those of small and of large arrays apart, as these lie far apart in memory. It asks for the lines of as many keys
+//! as a call has, reads a word of each, and adds them up. No line waits for
+//! another, no hash is computed and no answer stored: what that takes is the memory's time, of the very addresses, on the
+//! same pages and as many threads. The numbers are read one after the other, as the questions are by a lookup; those
+//! are not read besides.
+//!
+//! [`Limits`] puts such a limit into the rounds of a benchmark, and beside each rate of lookups its share of it.
+
+mod replay;
+#[cfg(test)]
+mod tests;
+
+pub use replay::Replay;
+
+use crate::contestants::{Forms, Mode, Table};
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use crate::rounds::{Found, Turn};
+use crate::row::{Metric, Row, Subject};
+use crate::timing;
+use std::cell::RefCell;
+
+/// Most questions that are replayed, the first of all: their lines take some sixteen bytes a question.
+pub const MOST: usize = 1 << 23;
+
+/// Bytes that the replay of a question takes, about.
+const QUESTION_BYTES: u64 = 17;
+
+/// What the rows of limits are called.
+pub const LIMIT: &str = "machine limit";
+
+/// What tables of a page say in place of a share where the lookups of a structure are not replayed.
+pub const NO_REPLAY: &str = "no replay";
+
+/// Bytes that replays of so many tables of `keys` keys take, for each key.
+pub fn bytes_per_key(keys: u64, tables: usize) -> u64 {
+    QUESTION_BYTES * tables as u64 * keys.min(MOST as u64) / keys.max(1)
+}
+
+/// Whether a subject is a limit, not a lookup.
+pub fn is_limit(subject: &Subject) -> bool {
+    subject.variant.as_deref().is_some_and(|variant| variant.ends_with(LIMIT))
+}
+
+/// The row with the share of the limit that a row of lookups has, if its structure is replayed.
+pub fn share_of<'r>(rows: &'r [Row], lookups: &Row) -> Option<&'r Row> {
+    rows.iter().find(|row| row.metric == Metric::ShareOfLimit && row.subject == lookups.subject)
+}
+
+/// A share of the limit with the least and the most of several runs, as tables of a page say it.
+pub fn told(share: Option<&Row>) -> String {
+    match share {
+        None => NO_REPLAY.to_owned(),
+        Some(Row { median, runs: ..2, .. }) => format!("{median:.2}"),
+        Some(Row { median, min, max, .. }) => format!("{median:.2} ({min:.2}–{max:.2})"),
+    }
+}
+
+/// The limits of the lookups of some questions in a table, in the round under way.
+pub struct Limits<'a> {
+    replay: Option<Replay<'a>>,
+    /// Times that all questions are replayed in a run.
+    passes: usize,
+    /// By keys a call and threads.
+    rates: RefCell<Vec<((usize, usize), f64)>>,
+}
+
+impl<'a> Limits<'a> {
+    /// Of questions that are replayed so many times in a run, or of a table that does not tell what it reads.
+    pub const fn new(replay: Option<Replay<'a>>, passes: usize) -> Self {
+        Self { replay, passes, rates: RefCell::new(Vec::new()) }
+    }
+
+    /// A turn of lookups, with their share of the limit if there is one, and before it a turn of that limit where none has
+    /// measured it yet for as many keys a call and threads. The subject is of the lookups, `limit` is the variant of the limit's
+    /// row, and `measure` finds lookups a second.
+    pub fn turns<S>(
+        &'a self,
+        subject: Subject,
+        limit: String,
+        mut measure: impl FnMut(&mut S) -> Result<f64, BenchError> + 'a,
+    ) -> Vec<Turn<'a, S>> {
+        let Some(replay) = &self.replay else {
+            return vec![Turn::new(subject, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
+        };
+        let way = (subject.batch.unwrap_or(1), subject.threads.unwrap_or(1));
+        let mut turns: Vec<Turn<'a, S>> = Vec::new();
+        if self.rate(way).is_none() {
+            self.rates.borrow_mut().push((way, f64::NAN));
+            let subject = Subject { variant: Some(limit), ..subject.clone() };
+            turns.push(Turn::new(subject, Metric::LookupRate, move |_: &mut S| {
+                let rate = replay.rate(self.passes, way.0, way.1)?;
+                self.rates.borrow_mut().iter_mut().filter(|of| of.0 == way).for_each(|of| of.1 = rate);
+                Ok(rate.into())
+            }));
+        }
+        let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
+        turns.push(Turn::several(rows, move |state: &mut S| {
+            let rate = measure(state)?;
+            let share = self.rate(way).map(|limit| rate / limit);
+            Ok(Found { figures: [Some(rate), share].into_iter().flatten().collect(), table_bytes: None })
+        }));
+        turns
+    }
+
+    /// The limit of the round under way, by keys a call and threads, if it is measured.
+    fn rate(&self, way: (usize, usize)) -> Option<f64> {
+        self.rates.borrow().iter().find(|of| of.0 == way).map(|of| of.1)
+    }
+}
+
+/// A table, the questions it is asked, and their limits.
+pub struct Lookups<'a> {
+    table: &'a dyn Table,
+    set: &'a KeySet,
+    forms: &'a Forms,
+    limits: Limits<'a>,
+}
+
+impl<'a> Lookups<'a> {
+    /// Of a table that is asked these questions.
+    pub fn of(table: &'a dyn Table, set: &'a KeySet, forms: &'a Forms) -> Self {
+        let limits = Limits::new(Replay::of(table, forms.questions(set)), 1);
+        Self { table, set, forms, limits }
+    }
+
+    /// The turns of lookups in a mode, as of [`Limits::turns`]. `variant` stands in place of the mode's name.
+    pub fn turns(&'a self, subject: &Subject, variant: Option<&str>, mode: Mode) -> Vec<Turn<'a, Vec<u8>>> {
+        let named = |name: &str| {
+            subject.variant.as_ref().map_or_else(|| name.to_owned(), |variant| format!("{variant}, {name}"))
+        };
+        let limit = variant.map_or_else(|| LIMIT.to_owned(), |variant| format!("{variant}, {LIMIT}"));
+        let threads = subject.threads.unwrap_or(1);
+        let structure = subject.structure.clone();
+        let lookups = Subject {
+            variant: Some(named(variant.unwrap_or(mode.name()))),
+            batch: mode.batch(),
+            ..subject.clone()
+        };
+        self.limits.turns(lookups, named(&limit), move |answers: &mut Vec<u8>| {
+            let rate = timing::lookup(self.table, mode, self.set, self.forms, threads, answers)?;
+            timing::check(&structure, self.set, answers)?;
+            Ok(rate)
+        })
+    }
+
+    /// The limit of the round under way, of lookups in this mode on one thread, if it is measured.
+    pub fn of_one(&self, mode: Mode) -> Option<f64> {
+        self.limits.rate((mode.batch()?, 1))
+    }
+}
