@@ -5,6 +5,7 @@ use crate::error::{DpdkError, check};
 use crate::pool::Pool;
 use crate::queue::{RxQueue, TxQueue};
 use scalebricks_dpdk_sys as sys;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The interfaces that a [`Port`] of this process has.
@@ -74,6 +75,12 @@ pub struct PortStats {
     pub rx_errors: u64,
     /// Receptions that found the pool empty.
     pub rx_no_buffer: u64,
+    /// Received packets that [`RxQueue`]s refused because somebody else may read or write their bytes: a segment has another
+    /// holder, or lies in another packet's buffer or an application's. The driver counts them as received, too.
+    pub rx_shared: u64,
+    /// Received packets that [`RxQueue`]s dropped because they came in several buffers and had no room in one, or none for the
+    /// VLAN tag that the device took off. The driver counts them as received, too.
+    pub rx_unusable: u64,
     /// Packets sent.
     pub tx_packets: u64,
     /// Their bytes.
@@ -99,6 +106,14 @@ pub(crate) struct Open {
     /// How it was made, if it was made here: it is unmade then.
     made: Option<Device>,
     started: bool,
+    pub(crate) refused: Refused,
+}
+
+/// Received packets that were given back at once, of all queues: see [`PortStats`].
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    pub(crate) shared: AtomicU64,
+    pub(crate) unusable: AtomicU64,
 }
 
 /// A network interface.
@@ -199,6 +214,8 @@ impl Port {
             rx_missed: stats.imissed,
             rx_errors: stats.ierrors,
             rx_no_buffer: stats.rx_nombuf,
+            rx_shared: self.open.refused.shared.load(Ordering::Relaxed),
+            rx_unusable: self.open.refused.unusable.load(Ordering::Relaxed),
             tx_packets: stats.opackets,
             tx_bytes: stats.obytes,
             tx_errors: stats.oerrors,
@@ -251,7 +268,7 @@ fn claim(eal: Eal, device: &str) -> Result<Open, DpdkError> {
         return Err(DpdkError::InUse { device: name.to_owned() });
     }
     taken.push(number);
-    Ok(Open { number, name: name.to_owned(), made, started: false })
+    Ok(Open { number, name: name.to_owned(), made, started: false, refused: Refused::default() })
 }
 
 fn find(name: &str) -> Result<Option<u16>, DpdkError> {

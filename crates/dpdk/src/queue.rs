@@ -7,14 +7,13 @@ use scalebricks_io::{Burst, RxPort, TxPort};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A queue that packets are received from. `Send` and not `Sync`: DPDK forbids two threads at once.
 #[derive(Debug)]
 pub struct RxQueue {
     port: Arc<Open>,
     queue: u16,
-    unusable: u64,
-    shared: u64,
     one_thread: PhantomData<Cell<()>>,
 }
 
@@ -28,33 +27,22 @@ pub struct TxQueue {
 
 impl RxQueue {
     pub(crate) const fn new(port: Arc<Open>, queue: u16) -> Self {
-        Self { port, queue, unusable: 0, shared: 0, one_thread: PhantomData }
+        Self { port, queue, one_thread: PhantomData }
     }
 
-    /// Packets dropped because they came in several buffers and had no room in one, or none for the VLAN tag that the
-    /// device took off.
-    pub const fn unusable(&self) -> u64 {
-        self.unusable
-    }
-
-    /// Packets refused because somebody else may read or write their bytes: a segment has another holder, or lies in
-    /// another packet's buffer or an application's.
-    pub const fn shared(&self) -> u64 {
-        self.shared
-    }
-
-    /// Looks at the packets from this place on, that each is its own and in one buffer, as it was on the wire.
+    /// Looks at the packets from this place on, that each is its own and in one buffer, as it was on the wire. Gives back and
+    /// counts those that are not.
     #[cold]
-    fn make_plain(&mut self, burst: &mut Burst<Mbuf>, from: usize) {
+    fn make_plain(&self, burst: &mut Burst<Mbuf>, from: usize) {
         for at in (from..burst.len()).rev() {
             let count = if !burst[at].is_own() {
-                &mut self.shared
+                &self.port.refused.shared
             } else if !burst[at].make_plain() {
-                &mut self.unusable
+                &self.port.refused.unusable
             } else {
                 continue;
             };
-            *count += 1;
+            count.fetch_add(1, Ordering::Relaxed);
             burst.remove(at);
         }
     }
@@ -112,7 +100,7 @@ mod tests {
     use crate::{Eal, EalConfig, Memory, Pool, PoolConfig, Port, PortConfig};
     use scalebricks_io::{PacketBuf, PacketSource};
     use std::ffi::c_void;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     static FREED: AtomicUsize = AtomicUsize::new(0);
 
@@ -175,7 +163,8 @@ mod tests {
         let whole = |number: u8| vec![number; 60];
         let wanted = [whole(0), [whole(3), whole(4)].concat(), whole(1)];
         assert_eq!(got.iter().map(|packet| packet.data().to_vec()).collect::<Vec<_>>(), wanted);
-        assert_eq!((ring.rx[0].shared(), ring.rx[0].unusable()), (4, 0));
+        let stats = ring.port.stats().unwrap();
+        assert_eq!((stats.rx_packets, stats.rx_shared, stats.rx_unusable), (7, 4, 0));
         assert_eq!(FREED.load(Ordering::Relaxed), 1, "what lay elsewhere was given back");
         assert_eq!(elsewhere, [0xEE; 256]);
         drop(got);

@@ -133,5 +133,5 @@ fn a_vlan_tag_is_in_the_frame_as_on_the_wire() {
         came.extend(ours.map(|packet| packet.data().to_vec()));
     }
     assert_eq!(came, sent);
-    assert_eq!(near.rx[0].unusable(), 0);
+    assert_eq!(near.port.stats().unwrap().rx_unusable, 0);
 }

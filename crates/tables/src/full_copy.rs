@@ -80,8 +80,10 @@ impl GptReader for FullCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beside::{Watched, beside};
     use crate::fib::{FibConfig, FibOp, encode_ops};
-    use scalebricks_types::{FlowKey, HashSeed, KeyHasher, Teid};
+    use crate::isa::Isa;
+    use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher, Teid};
 
     fn node_of(value: FibValue) -> NodeHint {
         NodeHint::new((value[0] >> 8) as u16)
@@ -124,5 +126,47 @@ mod tests {
             assert_eq!(*hint, want, "key {n}");
         }
         assert_eq!(fib.get(&keys[49], hashes[49]), Some([1 << 8, 49]), "the FIB sees the same flows");
+    }
+
+    /// A dozen keys of both lengths that stay and change, beside one that comes and goes: for the interpreter.
+    #[test]
+    fn a_reader_beside_a_writer() {
+        let hasher = KeyHasher::new(HashSeed::from_u64(1));
+        let table = FullCopy::new(
+            Arc::new(PartialFib::new(FibConfig::new(hasher).short_keys(16).long_keys(16))),
+            node_of,
+        );
+        let long = |n: u16| FlowKey::five_tuple_v6(1_u128.into(), 2_u128.into(), 17, 53, n);
+        let short = |n: u16| FlowKey::teid(Teid::new(n.into()));
+        let keys: Vec<FlowKey> = (0..6).map(short).chain((6..12).map(long)).collect();
+        let kept: Vec<(KeyHash, u16)> = keys.iter().map(|key| hasher.hash(key)).zip(0..).collect();
+        let set = |at: usize, node: u16| FibOp::Set(keys[at], [u64::from(node) << 8, 0]);
+        let apply = |position, ops: Vec<FibOp>| {
+            let delta = Delta {
+                kind: TableKind::FullCopy,
+                partition: PartitionId(0),
+                position: Position(position),
+                previous: Position(position - 1),
+                payload: encode_ops(ops).unwrap(),
+            };
+            assert_eq!(table.apply(&delta), Ok(Applied::Advanced));
+        };
+        apply(1, kept.iter().enumerate().map(|(at, &(_, node))| set(at, node)).collect());
+        let watched = Watched::new(&kept);
+        let reader = || {
+            let mut reader = Arc::new(table.clone()).reader();
+            let (keys, mut hints) = (&keys, [NodeHint::NONE; 12]);
+            move |hashes: &[KeyHash], nodes: &mut [u16]| {
+                reader.lookup_batch(KeyBatch::new(keys, hashes), &mut hints);
+                nodes.iter_mut().zip(hints).for_each(|(node, hint)| *node = hint.get());
+            }
+        };
+        beside(&watched, "full copy", Isa::best(), reader, || {
+            for (at, position) in (3..9).zip(2..) {
+                let guest =
+                    if position % 2 == 0 { FibOp::Set(short(99), [0; 2]) } else { FibOp::Delete(short(99)) };
+                watched.change(at, 20 + at as u16, || apply(position, vec![guest, set(at, 20 + at as u16)]));
+            }
+        });
     }
 }

@@ -254,6 +254,15 @@ impl Snapshot {
         self.counter("port_missed_packets", help, one_way(|p| p.rx_missed));
         let help = "Receptions that found no free buffer.";
         self.counter("port_no_buffer", help, one_way(|p| p.rx_no_buffer));
+        let refused: [(_, Pick); 2] = [("shared", |p| p.rx_shared), ("unusable", |p| p.rx_unusable)];
+        let series = stats.ports.iter().flat_map(|port| {
+            refused.map(|(reason, pick)| {
+                let labels = vec![("port", port.role.name().to_owned()), ("reason", reason.to_owned())];
+                (labels, Value::Whole(pick(port)))
+            })
+        });
+        let help = "Received packets given back at once: shared with others, or too large for one buffer.";
+        self.counter("port_refused_packets", help, series);
         let ports = status.ports.iter();
         let up = ports.clone().map(|p| (label("port", p.role.name()), u64::from(p.is_link_up).into()));
         self.gauge("port_link_up", "Whether packets can pass the port.", up);

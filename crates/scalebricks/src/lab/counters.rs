@@ -33,6 +33,9 @@ const CONGESTION: [&str; 5] = ["port_full", "fabric_full", "no_buffer", MISSED, 
 /// What a port had no room for.
 const MISSED: &str = "rx_missed";
 
+/// What a port received and gave back at once.
+const REFUSED: &str = "rx_refused";
+
 /// What a port could not send.
 const UNSENT: &str = "tx_errors";
 
@@ -61,7 +64,11 @@ impl From<Stats> for NodeCounts {
         let mut dropped = total.dropped;
         let missed = stats.ports.iter().map(|port| port.rx_missed + port.rx_no_buffer).sum();
         let unsent = stats.ports.iter().map(|port| port.tx_errors).sum();
-        dropped.extend([(MISSED.to_owned(), missed), (UNSENT.to_owned(), unsent)]);
+        let refused = stats.ports.iter().map(|port| port.rx_shared + port.rx_unusable).sum();
+        dropped.extend(
+            [(MISSED, missed), (REFUSED, refused), (UNSENT, unsent)]
+                .map(|(name, count)| (name.to_owned(), count)),
+        );
         Self {
             internet_in: total.internet_in,
             base_station_in: total.base_station_in,

@@ -316,6 +316,8 @@ impl Hardware for Devices {
                 rx_missed: stats.rx_missed,
                 rx_errors: stats.rx_errors,
                 rx_no_buffer: stats.rx_no_buffer,
+                rx_shared: stats.rx_shared,
+                rx_unusable: stats.rx_unusable,
                 tx_packets: stats.tx_packets,
                 tx_bytes: stats.tx_bytes,
                 tx_errors: stats.tx_errors,

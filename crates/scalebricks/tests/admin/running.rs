@@ -165,6 +165,8 @@ impl Inspect for Window {
             rx_missed: 0,
             rx_errors: 0,
             rx_no_buffer: 0,
+            rx_shared: 0,
+            rx_unusable: 0,
             tx_packets: counters.internet_out,
             tx_bytes: 64 * counters.internet_out,
             tx_errors: 0,

@@ -1,8 +1,10 @@
 //! Both tables do what a map does, through the one interface.
 
 use super::{Control, Op, Params, Reader, ReshapeError, Structure, Table};
+use crate::beside::{Watched, beside};
 use crate::huge::HugeSlice;
 use crate::huge::walls::{Flush, between};
+use crate::isa::Isa;
 use proptest::prelude::*;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -106,6 +108,37 @@ fn a_table_stays_what_it_is() {
     }
     let refused = "bloom".parse::<Structure>().unwrap_err();
     assert_eq!(refused.to_string(), "\"bloom\" is not setsep or othello");
+}
+
+/// Either table through the one interface; a dozen keys, few updates and one reshape: for the interpreter.
+#[test]
+fn a_reader_beside_a_writer() {
+    for structure in Structure::ALL {
+        let params = params(structure, 12, 2);
+        let mut control = Control::for_partitions(params, [PARTITION]);
+        let kept: Vec<(KeyHash, u8)> = (0..12_u8).map(|n| (hash(n.into()), n % 4)).collect();
+        let ops: Vec<Op> = kept.iter().map(|&(hash, value)| Op::Insert(hash, value)).collect();
+        let table = Table::new(params);
+        let _ = table.apply(&control.batch_to(Position(1), &ops).unwrap().unwrap()).unwrap();
+        let watched = Watched::new(&kept);
+        let reader = || {
+            let mut reader = Reader::new(&table);
+            move |hashes: &[KeyHash], nodes: &mut [u8]| reader.lookup_batch(hashes, nodes)
+        };
+        beside(&watched, &format!("compact {structure}"), Isa::best(), reader, || {
+            for (at, position) in (0..6).zip(2..) {
+                let (hash, value) = kept[at];
+                let new = value ^ 1;
+                watched.change(at, new.into(), || {
+                    let delta = control.batch_to(Position(position), &[Op::Update(hash, new)]).unwrap();
+                    let _ = table.apply(&delta.unwrap()).unwrap();
+                });
+            }
+            let to = params.doubled().unwrap();
+            let _ = table.apply(&control.reshape_to(PARTITION, to, Position(8)).unwrap()).unwrap();
+        });
+        assert_eq!(table.digest(PARTITION).map(|(_, digest)| digest), control.digest(PARTITION));
+    }
 }
 
 /// Either table, with its memory, questions and answers at walls.

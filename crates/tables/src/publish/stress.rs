@@ -80,9 +80,9 @@ fn readers_of_plain_memory_see_whole_versions_in_order() {
     beside_readers(true);
 }
 
+/// A race on purpose, which ThreadSanitizer has to find: scripts/test.sh runs it by its name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
-#[ignore = "a race on purpose, which ThreadSanitizer has to find"]
 fn planted_race_of_readers_without_a_pin() {
     beside_readers(false);
 }

@@ -118,16 +118,18 @@ fn ports(looks: &Looks<'_, Stats>) -> String {
         "missed",
         "errors in",
         "no buffer",
+        "refused",
         "out",
         "bytes out",
         "errors out",
     ]);
-    let columns: [Pick<PortCounters>; 8] = [
+    let columns: [Pick<PortCounters>; 9] = [
         |p| p.rx_packets,
         |p| p.rx_bytes,
         |p| p.rx_missed,
         |p| p.rx_errors,
         |p| p.rx_no_buffer,
+        |p| p.rx_shared + p.rx_unusable,
         |p| p.tx_packets,
         |p| p.tx_bytes,
         |p| p.tx_errors,

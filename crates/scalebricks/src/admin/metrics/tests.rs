@@ -104,6 +104,8 @@ fn node() -> (Status, Stats) {
         rx_missed: 3,
         rx_errors: 4,
         rx_no_buffer: 5,
+        rx_shared: 9,
+        rx_unusable: 10,
         tx_packets: 6,
         tx_bytes: 7,
         tx_errors: 8,
@@ -204,6 +206,8 @@ fn a_strict_reader_understands_all_of_it() {
         ("scalebricks_dropped_packets_total{reason=\"truncated\"}", 0.0),
         ("scalebricks_packets_total{worker=\"0\",port=\"internet\",direction=\"in\"}", u64::MAX as f64),
         ("scalebricks_port_bytes_total{port=\"fabric\",direction=\"out\"}", 7.0),
+        ("scalebricks_port_refused_packets_total{port=\"fabric\",reason=\"shared\"}", 9.0),
+        ("scalebricks_port_refused_packets_total{port=\"fabric\",reason=\"unusable\"}", 10.0),
         ("scalebricks_worker_busy_seconds_total{worker=\"0\"}", 1.5),
         ("scalebricks_slow_path_events_total{event=\"arp_reply_sent\"}", 9.0),
         ("scalebricks_neighbours{port=\"internet\",state=\"reachable\"}", 2.0),
@@ -225,7 +229,7 @@ fn a_strict_reader_understands_all_of_it() {
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
-    assert_eq!(families.len(), 63);
+    assert_eq!(families.len(), 64);
 }
 
 #[test]

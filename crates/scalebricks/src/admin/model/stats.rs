@@ -20,7 +20,7 @@ pub struct Stats {
     pub total: NodeCounters,
     /// Each worker.
     pub workers: Vec<WorkerStats>,
-    /// Each port, as its device counts.
+    /// Each port.
     pub ports: Vec<PortCounters>,
     /// What is done off the fast path (ARP, neighbour discovery, echo and the like), by name.
     pub slow_path: BTreeMap<String, u64>,
@@ -342,7 +342,7 @@ impl From<&NodeStats> for NodeCounters {
     }
 }
 
-/// A port's device counters.
+/// A port's counters: its device's, and what was given back when it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortCounters {
     /// The port.
@@ -357,6 +357,12 @@ pub struct PortCounters {
     pub rx_errors: u64,
     /// Receptions that found no free buffer.
     pub rx_no_buffer: u64,
+    /// Received packets refused because somebody else may read or write their bytes.
+    #[serde(default)]
+    pub rx_shared: u64,
+    /// Received packets dropped because they did not fit into one buffer.
+    #[serde(default)]
+    pub rx_unusable: u64,
     /// Packets sent.
     pub tx_packets: u64,
     /// Their bytes.

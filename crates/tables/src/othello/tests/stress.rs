@@ -95,9 +95,9 @@ fn a_reader_beside_a_writer() {
     }
 }
 
+/// A race on purpose, which ThreadSanitizer has to find: scripts/test.sh runs it by its name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
-#[ignore = "a race on purpose, which ThreadSanitizer has to find"]
 fn planted_race_of_readers_without_a_pin() {
     let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();
     let kept = entries(12, 3, 0);
