@@ -50,9 +50,9 @@ fn rows(args: &[&str]) -> Vec<Value> {
 
 /// What a benchmark keeps for a page has a place in one: what is measured for hours must not be refused at its end.
 fn has_place(name: &str) {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let mut pages =
-        std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut pages = docs.chain([root.join("README.md")]).filter(|path| path.is_file());
     let begins = [format!("<!-- begin {name} -->"), format!("/{name} -->")];
     let is_there = pages.any(|page| {
         let text = std::fs::read_to_string(page).unwrap_or_default();
