@@ -9,9 +9,9 @@ pub struct Limits {
     pub text_bytes: usize,
     /// Compounds and groups inside each other, written or expanded.
     pub depth: usize,
-    /// Elements after expansion; a compound counts as one, and so do its `input` and its `output`.
+    /// Elements written, and elements after expansion; a compound counts as one, and so do its `input` and its `output`.
     pub elements: usize,
-    /// Connections after expansion.
+    /// Connections written, and connections after expansion.
     pub connections: usize,
     /// Ports of all elements after expansion.
     pub ports: usize,

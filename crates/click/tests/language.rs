@@ -287,6 +287,7 @@ fn errors_have_places_and_reading_goes_on() {
     assert!(refused("[1] a :: A -> b :: B [2]").contains("input ports ignored at start of chain"));
     assert!(refused("[1] a :: A -> b :: B [2]").contains("output ports ignored at end of chain"));
     assert!(refused("a -> -> b").contains("expected an element, found `->`"));
+    assert!(refused("a :: A -> 2/4").contains("`2/4@2` has an all-digit component"));
     assert!(refused("} A :: ").contains("expected a class"));
     assert!(refused("elementclass A { } A :: B").contains("class `A` used as element name"));
     assert!(refused("a/b :: A; a :: { b :: B }").contains("redeclaration of element `a/b`"));
@@ -340,6 +341,16 @@ fn what_grows_without_bound_meets_a_limit_quickly() {
         chain.push_str(&format!("elementclass C{n} {{ C{} }}\n", n - 1));
     }
     assert!(refused(&(chain + "C79")).contains("more than 50 compounds inside each other"));
+    for text in [
+        "A;".repeat(70_000),
+        "{}".repeat(30_000),
+        "A,".repeat(70_000),
+        format!("{{{}}}", "||".repeat(40_000)),
+        "A -> (->) -> B;".repeat(14_000),
+    ] {
+        assert!(refused(&text).contains("more than 65536 elements"), "{}", &text[..20]);
+    }
+    assert!(refused(&format!("{{ {} | }}", list_of("$a", 300))).contains("more than 256 parameters"));
     assert!(refused("a[5000] -> b").contains("from 0 to 4095"));
     let wide = format!("elementclass W {{ {} }} {}", "X;".repeat(300), "W;".repeat(300));
     assert!(refused(&wide).contains("more than 65536 elements"));
@@ -359,4 +370,8 @@ fn what_grows_without_bound_meets_a_limit_quickly() {
 
 fn list(prefix: &str, count: usize) -> String {
     (0..count).map(|n| format!("{prefix}{n} :: X")).collect::<Vec<_>>().join(", ")
+}
+
+fn list_of(prefix: &str, count: usize) -> String {
+    (0..count).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>().join(", ")
 }

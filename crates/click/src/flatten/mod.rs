@@ -216,10 +216,11 @@ impl<'p> Expander<'p> {
         let mut candidates = 0_usize;
         let mut class = first;
         loop {
-            self.budget.steps(1 + args.len()).map_err(|problem| (element.span, problem))?;
             let Class::Compound(compound) = &self.program.classes[class] else {
                 return Ok(Some((class, Vec::new())));
             };
+            let steps = (1 + args.len()) * (1 + compound.formals.len());
+            self.budget.steps(steps).map_err(|problem| (element.span, problem))?;
             candidates += 1;
             if let Some(values) = assign::assign(&compound.formals, args) {
                 let fits = [compound.inputs, compound.outputs] == used;

@@ -46,7 +46,8 @@ impl Parser<'_> {
         loop {
             let position = Position { first_set, first_in_set: all.is_empty(), nested };
             match self.element(position) {
-                Some(written) => all.push(written),
+                Some(written) if all.len() < self.limits.elements => all.push(written),
+                Some(written) => self.too_large(written.span, "elements", self.limits.elements),
                 None => return all,
             }
             let token = self.lex();

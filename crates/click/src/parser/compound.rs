@@ -8,6 +8,9 @@ use crate::source::Span;
 use crate::words;
 use std::rc::Rc;
 
+/// Parameters of a compound.
+const MAX_PARAMETERS: usize = 256;
+
 impl Parser<'_> {
     /// After `elementclass`.
     pub(super) fn element_class(&mut self) {
@@ -90,6 +93,7 @@ impl Parser<'_> {
 
     /// One overload, up to `||` or `}`.
     fn overload(&mut self, name: &str, span: Span) -> (ClassId, Ended) {
+        self.count(2, span);
         let depth = self.scopes.len();
         let mut scope = Scope::new(name.to_owned(), span, depth);
         scope.add("input".to_owned(), Role::Inner, Rc::default(), false, span);
@@ -144,7 +148,9 @@ impl Parser<'_> {
 
     fn parameter(&mut self, name: String, keyword: Option<String>, span: Span) {
         let formals = &self.scope().compound.formals;
-        let problem = if formals.iter().any(|formal| formal.name == name) {
+        let problem = if formals.len() >= MAX_PARAMETERS {
+            Some(format!("more than {MAX_PARAMETERS} parameters"))
+        } else if formals.iter().any(|formal| formal.name == name) {
             Some(format!("parameter `${name}` multiply defined"))
         } else if keyword.is_some() && formals.iter().any(|formal| formal.keyword == keyword) {
             Some(format!("repeated keyword parameter `{}`", keyword.as_deref().unwrap_or_default()))

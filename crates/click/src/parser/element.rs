@@ -255,18 +255,17 @@ impl Parser<'_> {
             (Some(class), _) | (None, Some(class)) => class,
             (None, None) => self.class(&written.name),
         };
-        let limit = self.limits.elements;
+        if !self.count(1, written.span) {
+            return 0;
+        }
         let scope = self.scope();
         let name = match (written.class, written.declared) {
             (None, Some(_)) => written.name.clone(),
             _ => scope.anonymous(&written.name),
         };
-        if scope.compound.elements.len() >= limit {
-            self.too_large(written.span, "elements", limit);
-            return 0;
-        }
-        if name.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
-            self.report(written.span, Problem::DigitName(name.clone()));
+        let shown = name.trim_start_matches(ANONYMOUS);
+        if shown.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
+            self.report(written.span, Problem::DigitName(shown.to_owned()));
         }
         let bare = undeclared && written.bare;
         self.scope().add(name, Role::Instance(class), written.config.clone(), bare, written.span)

@@ -12,6 +12,7 @@ impl Parser<'_> {
         if self.depth > self.limits.depth {
             self.too_large(open.span, "nested groups", self.limits.depth);
         }
+        self.count(3, open.span);
         let scope = self.scope();
         let name = scope.anonymous("");
         let mut add = |name: String, role| scope.add(name, role, Rc::default(), false, open.span);

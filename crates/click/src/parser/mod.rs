@@ -58,6 +58,9 @@ struct Parser<'a> {
     scopes: Vec<Scope>,
     /// Compounds and groups around that place.
     depth: usize,
+    /// Elements and connections of all scopes so far.
+    elements: usize,
+    links: usize,
     /// A limit is exceeded: no more is read.
     stopped: bool,
 }
@@ -76,6 +79,8 @@ pub(crate) fn parse(text: &str, limits: Limits) -> (Program, Vec<LineDirective>,
         requirements: Vec::new(),
         scopes: Vec::new(),
         depth: 0,
+        elements: 0,
+        links: 0,
         stopped: false,
     };
     if text.starts_with("!<arch>") {
@@ -318,15 +323,25 @@ impl Parser<'_> {
 
     /// Connects two ports of the innermost scope.
     fn connect(&mut self, from: (usize, u32), to: (usize, u32), span: Span) {
-        let limit = self.limits.connections;
-        let scope = self.scope();
-        if scope.compound.links.len() >= limit {
-            return self.too_large(span, "connections", limit);
+        self.links += 1;
+        if self.links > self.limits.connections {
+            return self.too_large(span, "connections", self.limits.connections);
         }
+        let scope = self.scope();
         let elements = &mut scope.compound.elements;
         elements[from.0].used[1].insert(from.1);
         elements[to.0].used[0].insert(to.1);
         scope.compound.links.push(Link { from, to, span });
+    }
+
+    /// Counts elements that are about to be added; false if they are too many.
+    fn count(&mut self, elements: usize, span: Span) -> bool {
+        self.elements += elements;
+        let is_within = self.elements <= self.limits.elements;
+        if !is_within && !self.stopped {
+            self.too_large(span, "elements", self.limits.elements);
+        }
+        is_within
     }
 
     /// Reports misuse of an `input` or `output`, and gives the number of its ports.

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The class whose elements define names.
 const CLASS: &str = "AddressInfo";
 
+/// Compounds around an element in which its names are looked for, from the outside; limits nest less deep.
+const MAX_SCOPES: usize = 64;
+
 /// The addresses of one name, at most one of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -118,7 +121,7 @@ impl Names<'_> {
     pub(super) fn find<T>(&self, text: &str, kind: &str, of: impl Fn(&Entry) -> Option<T>) -> Option<T> {
         let info = self.info?;
         let name = text.strip_suffix(kind).and_then(|name| name.strip_suffix(':')).unwrap_or(text);
-        let ends = self.element.match_indices('/').map(|(at, _)| at + 1);
+        let ends = self.element.match_indices('/').map(|(at, _)| at + 1).take(MAX_SCOPES);
         let mut scopes: Vec<usize> = std::iter::once(0).chain(ends).collect();
         scopes.reverse();
         scopes.into_iter().find_map(|end| of(info.entries.get(&self.element[..end])?.get(name)?))
