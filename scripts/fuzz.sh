@@ -31,7 +31,7 @@ bytes() {
     local dir="fuzz/corpus/$target"
     [ -e "$dir/$1" ] || printf '%b' "$(printf '%s' "$2" | sed 's/../\\x&/g')" >"$dir/$1"
 }
-# text NAME TEXT does the same with text, in which \\n is a line's end.
+# text NAME TEXT does the same with text, in which \n is the end of a line.
 text() {
     local dir="fuzz/corpus/$target"
     [ -e "$dir/$1" ] || printf '%s' "${2//\\n/$'\n'}" >"$dir/$1"
@@ -142,8 +142,10 @@ seeds() {
         text chain 'a :: A -> [1] b :: B(1, "x, y", \<48 69>) [2] -> C;'
         text compound 'elementclass E { $a, KEY $b, __REST__ $r | input -> X($a, ${c-$b}, $r) -> output || ... } A -> E(1, KEY 2) -> B'
         text group 'define($x 1) A => ( [0] -> [0]; [1] -> P($x) -> [0] ) -> B; require(package p);'
-        text info 'AddressInfo(me 192.0.2.1/24 2:0:0:0:0:1); #\n# 5 "f"\nQ(me:eth, 10Mbps, 5ms)'
-        cp -n crates/click/tests/data/*.click "fuzz/corpus/$target/"
+        text info 'AddressInfo(me 192.0.2.1/24 2:0:0:0:0:1);\n# 5 "f"\nQ(me:eth, 10Mbps, 5ms)'
+        for router in crates/click/tests/data/*.click; do
+            [ -e "fuzz/corpus/$target/${router##*/}" ] || cp "$router" "fuzz/corpus/$target/"
+        done
         ;;
     local)
         # What to do, how much later, how long the frame is, the frame.

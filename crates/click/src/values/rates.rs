@@ -42,7 +42,7 @@ impl Value for Bandwidth {
 }
 
 impl Value for Duration {
-    /// A decimal number and `s`, `sec`, `ms`, `msec`, `us`, `usec`, `ns`, `nsec`, `m`, `min`, `h`, `hr`, `d` or `day`;
+    /// A decimal number and `s`, `sec`, `ms`, `msec`, `us`, `usec`, `ns`, `nsec`, `m`, `min`, `h`, `hr`, `hour`, `d` or `day`;
     /// seconds without a unit.
     fn read(text: &str, _: &Names<'_>) -> Result<Self, ValueError> {
         let what = "a time such as 20ms";
@@ -54,7 +54,7 @@ impl Value for Duration {
             "us" | "usec" => (1, 1_000_000),
             "ns" | "nsec" => (1, 1_000_000_000),
             "m" | "min" => (60, 1),
-            "h" | "hr" => (3600, 1),
+            "h" | "hr" | "hour" => (3600, 1),
             "d" | "day" => (86400, 1),
             _ => {
                 return Err(ValueError::new(
