@@ -53,6 +53,14 @@ pub struct Declaration {
     pub(crate) bare: bool,
 }
 
+impl Declaration {
+    /// An element that comes from no source. That its name, class and arguments can be written in Click's language is
+    /// up to the caller.
+    pub fn new(name: impl Into<String>, class: impl Into<String>, args: Vec<Argument>) -> Self {
+        Self { name: name.into(), class: class.into(), args, span: Span::default(), bare: false }
+    }
+}
+
 impl PartialEq for Declaration {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.class, &self.args) == (&other.name, &other.class, &other.args)

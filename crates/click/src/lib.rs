@@ -70,7 +70,7 @@ pub struct Options {
 
 /// Reads a configuration. `file` names it in errors.
 ///
-/// Takes time linear in the text and in what it expands to.
+/// Takes time linear in the text, in what it expands to, and in the ports of compounds that connections pass through.
 ///
 /// # Errors
 ///

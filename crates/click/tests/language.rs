@@ -8,7 +8,9 @@
     reason = "a test's helpers fail the test, and write text"
 )]
 
-use scalebricks_click::{Configuration, Errors, Limits, Options, Problem, parse};
+use scalebricks_click::{
+    Argument, Configuration, Connection, Declaration, Errors, Limits, Options, Port, Problem, Span, parse,
+};
 
 fn read(text: &str) -> Configuration {
     let configuration = parse("t.click", text.as_bytes(), &Options::default())
@@ -308,6 +310,17 @@ fn places_of_arguments_are_those_of_the_text() {
     assert_eq!(at(place.start, place.end), "co");
     assert_eq!(args[2].text, "a value b");
     assert_eq!(at(args[2].place(3, 4).start, args[2].place(3, 4).end), "a $v b");
+}
+
+#[test]
+fn a_configuration_made_by_a_program_is_printed() {
+    let mut made = Configuration::default();
+    made.elements.push(Declaration::new("a", "A", vec![Argument::new("1"), Argument::new("")]));
+    made.elements.push(Declaration::new("b/c", "B", Vec::new()));
+    let (from, to) = (Port { element: 0, port: 2 }, Port { element: 1, port: 0 });
+    made.connections.push(Connection { from, to, span: Span::default() });
+    assert_eq!(made.to_string(), "a :: A(1, ,);\nb/c :: B;\na [2] -> b/c;\n");
+    assert_eq!(read(&made.to_string()), made);
 }
 
 #[test]
