@@ -54,6 +54,11 @@ bytes() {
     local dir="fuzz/corpus/$target"
     [ -e "$dir/$1" ] || printf '%b' "$(printf '%s' "$2" | sed 's/../\\x&/g')" >"$dir/$1"
 }
+# text NAME TEXT does the same with text, in which \n is the end of a line.
+text() {
+    local dir="fuzz/corpus/$target"
+    [ -e "$dir/$1" ] || printf '%s' "${2//\\n/$'\n'}" >"$dir/$1"
+}
 udp=00350fa0000d000068656c6c6f
 inner=45b80021000700003c1163cf080808080a2d0002$udp
 mac=020000000002020000000001
@@ -154,6 +159,16 @@ seeds() {
         bytes v4 "01""3139322e302e322e312c64726f700a"
         bytes tuple "03""312e312e312e313a353e322e322e322e323a38302f7463702c666c6f6f640a"
         bytes label "06""766964656f2c64726f700a"
+        ;;
+    click_config)
+        # Texts as they are; and the routers of the tests.
+        text chain 'a :: A -> [1] b :: B(1, "x, y", \<48 69>) [2] -> C;'
+        text compound 'elementclass E { $a, KEY $b, __REST__ $r | input -> X($a, ${c-$b}, $r) -> output || ... } A -> E(1, KEY 2) -> B'
+        text group 'define($x 1) A => ( [0] -> [0]; [1] -> P($x) -> [0] ) -> B; require(package p);'
+        text info 'AddressInfo(me 192.0.2.1/24 2:0:0:0:0:1);\n# 5 "f"\nQ(me:eth, 10Mbps, 5ms)'
+        for router in crates/click/tests/data/*.click; do
+            [ -e "fuzz/corpus/$target/${router##*/}" ] || cp "$router" "fuzz/corpus/$target/"
+        done
         ;;
     local)
         # What to do, how much later, how long the frame is, the frame.

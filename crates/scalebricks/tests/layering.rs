@@ -16,9 +16,10 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 12] = [
+const ROOMS: [Room; 13] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
+    Room { name: "scalebricks-click", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-dpdk-sys", storey: 0, may_hold_unsafe: true },
     Room { name: "scalebricks-tables", storey: 1, may_hold_unsafe: true },
     Room { name: "scalebricks-wire", storey: 1, may_hold_unsafe: false },

@@ -1,0 +1,107 @@
+//! The Click configuration language: text in, a flat and checked configuration out.
+//!
+//! [`parse`] reads a text by the rules of Click 2.1 (its manual page click(5) and its lexer), expands compounds and
+//! variables, and gives elements and connections: nothing else is left. [`check()`] holds the result against a
+//! [`Catalog`] of element classes. Errors carry their places; `Display` of [`Errors`] shows the lines.
+//!
+//! Any text is read in bounded time and memory ([`Limits`]), and none makes a function of this crate panic.
+//!
+//! Where it differs from Click:
+//!
+//! - Archives, `connectiontunnel`, `require(library …)`, `require(compact_config)` and `import` are refused by name and
+//!   line.
+//! - A text is read without knowing which classes there are. A name that is neither declared nor a class of the text
+//!   becomes an anonymous element of that class; [`check()`] tells whether there is such a class, or whether an element
+//!   was meant that is not declared.
+//! - A variable whose value goes through more than ten others, or through itself, is an error. Click leaves it as it is.
+//! - What a substitution leaves must be arguments by itself: no half of a quote, no parenthesis too many. So every
+//!   configuration can be printed and read again.
+//! - A comment without its end is an error.
+//! - Connections are sorted by where they come from, and each is listed once.
+//!
+//! ```
+//! let text = "FromDevice(eth0) -> q :: Queue(64) -> ToDevice(eth1);";
+//! let router = scalebricks_click::parse("router.click", text.as_bytes(), &Default::default()).unwrap();
+//! assert_eq!(router.elements[1].name, "q");
+//! assert_eq!(router.elements[0].name, "FromDevice@1");
+//! assert_eq!(router.connections.len(), 2);
+//! assert_eq!(scalebricks_click::parse("again", router.to_string().as_bytes(), &Default::default()).unwrap(), router);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod check;
+mod configuration;
+mod flatten;
+mod lexer;
+mod limits;
+mod number;
+
+mod parser;
+mod print;
+mod problem;
+mod program;
+mod source;
+mod text;
+pub mod values;
+mod variables;
+mod words;
+
+pub use arguments::{Arguments, Parameter};
+pub use check::{Accepts, Catalog, ClassSpec, Processing, Wiring, check};
+pub use configuration::{Argument, Configuration, Connection, Declaration, Port, Requirement};
+pub use limits::Limits;
+pub use problem::{Diagnostic, Errors, Problem, Side};
+pub use source::{Place, Source, Span};
+pub use words::{quote, unquote, words};
+
+use problem::Problems;
+use std::sync::Arc;
+
+/// How a text is read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What the text may ask for.
+    pub limits: Limits,
+    /// Values of variables, by name without `$`; they go before those that the file defines.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// Reads a configuration. `file` names it in errors.
+///
+/// Takes time linear in the text, in what it expands to, and in the ports of compounds that connections pass through.
+///
+/// # Errors
+///
+/// Everything that is wrong with the text, up to [`Limits::errors`]. Classes and ports are checked by [`check()`].
+pub fn parse(file: &str, text: &[u8], options: &Options) -> Result<Configuration, Errors> {
+    let limits = options.limits;
+    let mut problems = Problems::new(limits.errors);
+    let fail = |problems: Problems, source: Source| Err(problems.into_errors(Arc::new(source)));
+    if text.len() > limits.text_bytes.min(u32::MAX as usize / 2) {
+        problems
+            .report(Span::default(), Problem::TooLarge { what: "bytes of text", limit: limits.text_bytes });
+        return fail(problems, Source::new(file, ""));
+    }
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.valid_up_to();
+            problems.report(Span::new(at, at + 1), Problem::NotUtf8(text[at]));
+            return fail(problems, Source::new(file, &String::from_utf8_lossy(text)));
+        }
+    };
+    let (program, directives, mut problems) = parser::parse(text, limits);
+    let mut source = Source::new(file, text);
+    source.set_directives(directives);
+    if !problems.is_empty() {
+        return fail(problems, source);
+    }
+    let mut configuration = flatten::flatten(&program, &options.parameters, limits, &mut problems);
+    if !problems.is_empty() {
+        return fail(problems, source);
+    }
+    configuration.source = Arc::new(source);
+    Ok(configuration)
+}

@@ -1,0 +1,398 @@
+//! What can be wrong with a configuration, and how it is told.
+
+use crate::source::{Source, Span};
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// One thing that is wrong. Its text needs no source; where it is, the [`Diagnostic`] around it says.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Bytes that are no text.
+    #[error("not UTF-8: byte {0:#04x}")]
+    NotUtf8(u8),
+    /// A limit of [`Limits`](crate::Limits) is exceeded.
+    #[error("too large: more than {limit} {what}")]
+    TooLarge {
+        /// What was counted.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// Something of Click's language that is not supported.
+    #[error("`{0}` is not supported: {1}")]
+    Unsupported(String, &'static str),
+    /// A token where none such may stand.
+    #[error("syntax error near `{0}`")]
+    Syntax(String),
+    /// Something that is missing.
+    #[error("expected {wanted}, found {found}")]
+    Expected {
+        /// What may stand there.
+        wanted: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A configuration string, comment or quote without its end.
+    #[error("{0} is not closed")]
+    Unclosed(&'static str),
+    /// A line that starts with `#` and is no line directive.
+    #[error("unknown preprocessor directive")]
+    Directive,
+    /// A port that is no number, or too large.
+    #[error("port number must be an integer from 0 to {max}, not `{text}`")]
+    PortNumber {
+        /// What stands there.
+        text: String,
+        /// The largest port number.
+        max: u32,
+    },
+    /// Ports with nothing to connect.
+    #[error("{0}")]
+    StrayPorts(&'static str),
+    /// Both ends of a connection are lists of unequal length.
+    #[error("connection mismatch: {outputs} outputs connected to {inputs} inputs")]
+    Mismatch {
+        /// Outputs on the left.
+        outputs: usize,
+        /// Inputs on the right.
+        inputs: usize,
+    },
+    /// Both ends are lists, and the connector is `->`.
+    #[error("many-to-many connections require `=>`")]
+    ManyToMany,
+    /// An element is declared again.
+    #[error("redeclaration of element `{0}`")]
+    Redeclared(String),
+    /// The name of a class as the name of an element.
+    #[error("class `{0}` used as element name")]
+    ClassAsName(String),
+    /// A component of a name has digits only.
+    #[error("element name `{0}` has an all-digit component")]
+    DigitName(String),
+    /// A name that is neither an element nor a class.
+    #[error("undeclared element `{name}`{}", hint(.similar.as_ref()))]
+    Undeclared {
+        /// The name.
+        name: String,
+        /// A name that is known.
+        similar: Option<String>,
+    },
+    /// A class that the catalog lacks.
+    #[error("unknown element class `{name}`{}", hint(.similar.as_ref()))]
+    UnknownClass {
+        /// The class.
+        name: String,
+        /// A class that is known.
+        similar: Option<String>,
+    },
+    /// A configuration string where an element is only referred to.
+    #[error("configuration string ignored on reference to element `{0}`")]
+    ConfigOnReference(String),
+    /// `input` or `output` used at its wrong side, or a hole in its ports.
+    #[error("{0}")]
+    Pseudo(String),
+    /// Parameters of a compound in the wrong order, repeated, or no variables.
+    #[error("{0}")]
+    Parameters(String),
+    /// No overload of a compound fits its use.
+    #[error("no match for `{wanted}`; candidates: {candidates}")]
+    NoMatch {
+        /// The arguments and ports of the use.
+        wanted: String,
+        /// The compound's overloads.
+        candidates: String,
+    },
+    /// A port of a compound that it lacks, or that nothing is connected to.
+    #[error("{0}")]
+    CompoundPort(String),
+    /// A variable whose value contains itself, or lies too deep.
+    #[error("variable `${0}` refers to itself")]
+    VariableLoop(String),
+    /// What a substitution made is no argument.
+    #[error("the substituted text `{0}` cannot stand as arguments")]
+    Substituted(String),
+    /// Something in `require(…)` that is no package.
+    #[error("{0}")]
+    Requirement(String),
+    /// An element has no such port.
+    #[error("`{element}` has no {side} {port} ({class} has ports {ports})")]
+    NoPort {
+        /// The element.
+        element: String,
+        /// Its class.
+        class: String,
+        /// The class's port counts.
+        ports: String,
+        /// `input` or `output`.
+        side: Side,
+        /// The port.
+        port: u32,
+    },
+    /// Nothing is connected to a port.
+    #[error("`{element}` {side} {port} unused")]
+    Unused {
+        /// The element.
+        element: String,
+        /// `input` or `output`.
+        side: Side,
+        /// The port.
+        port: u32,
+    },
+    /// A push output or a pull input is connected twice.
+    #[error("illegal reuse of `{element}` {kind} {port}")]
+    Reused {
+        /// The element.
+        element: String,
+        /// `push output` or `pull input`.
+        kind: &'static str,
+        /// The port.
+        port: u32,
+    },
+    /// Push meets pull at a connection.
+    #[error("`{from}` {output} output {from_port} connected to `{to}` {input} input {to_port}")]
+    Processing {
+        /// The element that the packets leave.
+        from: String,
+        /// Its output.
+        from_port: u32,
+        /// `push` or `pull`.
+        output: &'static str,
+        /// The element that they reach.
+        to: String,
+        /// Its input.
+        to_port: u32,
+        /// `push` or `pull`.
+        input: &'static str,
+    },
+    /// Push meets pull inside an agnostic element.
+    #[error("agnostic `{element}` in mixed context: {input} input {in_port}, {output} output {out_port}")]
+    Agnostic {
+        /// The element.
+        element: String,
+        /// Its input.
+        in_port: u32,
+        /// `push` or `pull`.
+        input: &'static str,
+        /// Its output.
+        out_port: u32,
+        /// `push` or `pull`.
+        output: &'static str,
+    },
+    /// An argument that its class does not accept.
+    #[error("`{element}`: {message}")]
+    Argument {
+        /// The element.
+        element: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A code of the catalog that is none: an error of the program, not of the configuration.
+    #[error("the catalog's {what} `{code}` of {class} is none")]
+    Catalog {
+        /// The class.
+        class: String,
+        /// Which code.
+        what: &'static str,
+        /// The code.
+        code: String,
+    },
+    /// A package that is required and not there.
+    #[error("required package `{0}` is not available")]
+    NoPackage(String),
+}
+
+fn hint(similar: Option<&String>) -> String {
+    similar.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
+}
+
+/// A side of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Where packets come in.
+    Input,
+    /// Where they go out.
+    Output,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        })
+    }
+}
+
+/// A problem and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Where.
+    pub span: Span,
+    /// What.
+    pub problem: Problem,
+    /// An earlier place that has to do with it, and what is there.
+    pub note: Option<(Span, &'static str)>,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(span: Span, problem: Problem) -> Self {
+        Self { span, problem, note: None }
+    }
+
+    pub(crate) fn noted(self, span: Span, note: &'static str) -> Self {
+        Self { note: Some((span, note)), ..self }
+    }
+}
+
+/// Collects problems up to a number, and counts the others.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    list: Vec<Diagnostic>,
+    limit: usize,
+    more: usize,
+}
+
+impl Problems {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { list: Vec::new(), limit, more: 0 }
+    }
+
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        if self.list.len() < self.limit.max(1) {
+            self.list.push(diagnostic);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(crate) fn report(&mut self, span: Span, problem: Problem) {
+        self.push(Diagnostic::new(span, problem));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn into_errors(mut self, source: Arc<Source>) -> Errors {
+        self.list.sort_by_key(|diagnostic| diagnostic.span);
+        Errors { source, list: self.list, more: self.more }
+    }
+}
+
+/// Everything that is wrong with a configuration, in the order of the source. `Display` shows each as
+/// `file:line:column: what`, with the line and carets under the place.
+#[derive(Clone, Debug)]
+pub struct Errors {
+    source: Arc<Source>,
+    list: Vec<Diagnostic>,
+    more: usize,
+}
+
+impl Errors {
+    /// The problems, at least one.
+    pub fn list(&self) -> &[Diagnostic] {
+        &self.list
+    }
+
+    /// How many more there were than are listed.
+    pub fn more(&self) -> usize {
+        self.more
+    }
+
+    /// The text that they are in.
+    pub fn source_text(&self) -> &Source {
+        &self.source
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = |span: Span| {
+            let place = self.source.place(span.start);
+            format!("{}:{}:{}", place.file, place.line, place.column)
+        };
+        for (index, diagnostic) in self.list.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            let (line, carets) = self.source.excerpt(diagnostic.span);
+            write!(f, "{}: {}\n    {line}\n    {carets}", place(diagnostic.span), diagnostic.problem)?;
+            if let Some((span, note)) = diagnostic.note {
+                write!(f, "\n{}: note: {note}", place(span))?;
+            }
+        }
+        if self.more > 0 {
+            write!(f, "\n… and {} more errors", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
+
+/// The name among `known` that is nearest to `name`, if it is near: a different case, or few letters changed.
+pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let limit = (name.chars().count() / 3).min(4);
+    known
+        .into_iter()
+        .filter(|other| *other != name && other.len().abs_diff(name.len()) <= limit * 4)
+        .map(|other| {
+            let distance = if other.eq_ignore_ascii_case(name) { 0 } else { distance(name, other) };
+            (distance, other)
+        })
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, other)| other.to_owned())
+}
+
+/// Characters to insert, remove or replace; names longer than 64 characters are cut there.
+fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().take(64).collect();
+    let right: Vec<char> = right.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.iter().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let changed = corner + usize::from(a != b);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_name_is_found_and_a_far_one_is_not() {
+        let known = ["Queue", "Unqueue", "CheckIPHeader", "Discard"];
+        assert_eq!(similar("Quue", known).as_deref(), Some("Queue"));
+        assert_eq!(similar("queue", known).as_deref(), Some("Queue"));
+        assert_eq!(similar("CheckIpHeader", known).as_deref(), Some("CheckIPHeader"));
+        assert_eq!(similar("Zebra", known), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+
+    #[test]
+    fn errors_show_the_line_and_what_was_left_out() {
+        let mut problems = Problems::new(1);
+        problems.push(
+            Diagnostic::new(Span { start: 5, end: 8 }, Problem::Redeclared("foo".into()))
+                .noted(Span { start: 0, end: 3 }, "previously declared here"),
+        );
+        problems.report(Span::default(), Problem::ManyToMany);
+        let errors = problems.into_errors(Arc::new(Source::new("r.click", "foo;\nfoo;")));
+        assert_eq!(
+            errors.to_string(),
+            "r.click:2:1: redeclaration of element `foo`\n    foo;\n    ^~~\n\
+             r.click:1:1: note: previously declared here\n… and 1 more errors"
+        );
+        assert_eq!((errors.list().len(), errors.more()), (1, 1));
+    }
+}

@@ -1,0 +1,118 @@
+//! Arguments as values: Click's types, with errors that say which character is wrong.
+
+mod address;
+mod info;
+mod numbers;
+mod rates;
+mod strings;
+
+pub use address::{Mac, Prefix};
+pub use info::{AddressInfo, Names};
+pub use numbers::Size;
+pub use rates::{Bandwidth, TcpPort, UdpPort};
+pub use strings::{Bytes, FileName, Integers, Word};
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a text is no such value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct ValueError {
+    /// Offset of the byte that is wrong; the text's length, if its end is.
+    pub at: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl ValueError {
+    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+        Self { at, message: message.into() }
+    }
+
+    /// The same, where the text starts `offset` bytes into another.
+    pub(crate) fn shifted(self, offset: usize) -> Self {
+        Self { at: self.at + offset, ..self }
+    }
+}
+
+/// A type that an argument may have.
+pub trait Value: Sized {
+    /// Reads a whole argument, or what follows its keyword. `names` are those that `AddressInfo` elements define,
+    /// as the element that is configured sees them.
+    ///
+    /// # Errors
+    ///
+    /// Which byte is wrong, and what was expected.
+    fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError>;
+}
+
+/// The types, for parameters that are listed in data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Any text, quoted or not.
+    Text,
+    /// A text of printable characters without quotes and commas.
+    Word,
+    /// `bool`
+    Bool,
+    /// `u32`
+    Unsigned,
+    /// `u64`
+    Unsigned64,
+    /// `i32`
+    Signed,
+    /// [`Size`]
+    Size,
+    /// [`Bandwidth`]
+    Bandwidth,
+    /// [`Ipv4Addr`]
+    Ip,
+    /// [`Ipv6Addr`]
+    Ip6,
+    /// [`Prefix`]
+    Prefix,
+    /// [`Mac`]
+    Mac,
+    /// [`TcpPort`]
+    TcpPort,
+    /// [`UdpPort`]
+    UdpPort,
+    /// [`Duration`]
+    Time,
+    /// [`FileName`]
+    FileName,
+    /// [`Integers`]
+    Integers,
+}
+
+impl Kind {
+    /// Whether the text is such a value.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Value::read`].
+    pub fn check(self, text: &str, names: &Names<'_>) -> Result<(), ValueError> {
+        match self {
+            Self::Text => Bytes::read(text, names).map(drop),
+            Self::Word => Word::read(text, names).map(drop),
+            Self::Bool => bool::read(text, names).map(drop),
+            Self::Unsigned => u32::read(text, names).map(drop),
+            Self::Unsigned64 => u64::read(text, names).map(drop),
+            Self::Signed => i32::read(text, names).map(drop),
+            Self::Size => Size::read(text, names).map(drop),
+            Self::Bandwidth => Bandwidth::read(text, names).map(drop),
+            Self::Ip => Ipv4Addr::read(text, names).map(drop),
+            Self::Ip6 => Ipv6Addr::read(text, names).map(drop),
+            Self::Prefix => Prefix::read(text, names).map(drop),
+            Self::Mac => Mac::read(text, names).map(drop),
+            Self::TcpPort => TcpPort::read(text, names).map(drop),
+            Self::UdpPort => UdpPort::read(text, names).map(drop),
+            Self::Time => Duration::read(text, names).map(drop),
+            Self::FileName => FileName::read(text, names).map(drop),
+            Self::Integers => Integers::read(text, names).map(drop),
+        }
+    }
+}

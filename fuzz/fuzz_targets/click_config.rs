@@ -1,0 +1,74 @@
+//! Any text is read or refused with places in it, within the limits; what was read is printed and read again as it was.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scalebricks_click::values::{AddressInfo, Kind};
+use scalebricks_click::{Catalog, ClassSpec, Limits, Options, check, parse};
+
+/// Knows every class with a capital, whose letter says what it is, so that random names find one.
+struct ByLetter;
+
+impl Catalog for ByLetter {
+    fn class(&self, name: &str) -> Option<ClassSpec> {
+        let specs = ["1/1", "0/1", "1/0", "1-/=", "1/1-2", "-/-"];
+        let codes = ["a/a", "h/h", "l/l", "a/ah", "h/l", "l/h"];
+        let flows = ["x/x", "x/y", "#/#"];
+        let letter = name.bytes().next().filter(u8::is_ascii_uppercase)?;
+        let first = usize::from(letter);
+        Some(ClassSpec::new(specs[first % 6], codes[first / 6 % 6]).flow(flows[first % 3]))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        vec!["Queue", "Discard"]
+    }
+}
+
+fuzz_target!(|text: &[u8]| {
+    let limits = Limits {
+        elements: 2000,
+        connections: 4000,
+        depth: 20,
+        expanded_bytes: 1 << 20,
+        steps: 1 << 18,
+        errors: 10,
+        ..Limits::default()
+    };
+    let options = Options { limits, parameters: vec![("given".to_owned(), "7".to_owned())] };
+    let configuration = match parse("input", text, &options) {
+        Ok(configuration) => configuration,
+        Err(errors) => {
+            assert!((1..=10).contains(&errors.list().len()));
+            let length = errors.source_text().text().len();
+            assert!(errors.list().iter().all(|error| error.span.end as usize <= length.max(text.len())));
+            assert!(!errors.to_string().is_empty());
+            return;
+        }
+    };
+    assert!(configuration.elements.len() <= 2000 && configuration.connections.len() <= 4000);
+    let bytes: usize =
+        configuration.elements.iter().flat_map(|element| &element.args).map(|arg| arg.text.len()).sum();
+    assert!(bytes <= 1 << 20);
+    let names = AddressInfo::of(&configuration).unwrap_or_default();
+    for element in &configuration.elements {
+        for arg in &element.args {
+            let place = arg.place(1, arg.text.len());
+            assert!(place.end as usize <= text.len());
+            for kind in
+                [Kind::Text, Kind::Bandwidth, Kind::Time, Kind::Prefix, Kind::Mac, Kind::Integers, Kind::Size]
+            {
+                if let Err(error) = kind.check(&arg.text, &names.names(&element.name)) {
+                    assert!(error.at <= arg.text.len());
+                }
+            }
+        }
+    }
+    if let Err(errors) = check(&configuration, &ByLetter) {
+        assert!(!errors.to_string().is_empty());
+    }
+    let printed = configuration.to_string();
+    match parse("printed", printed.as_bytes(), &Options::default()) {
+        Ok(again) => assert_eq!(again, configuration, "{printed}"),
+        Err(errors) => panic!("{errors}\n{printed}"),
+    }
+});
