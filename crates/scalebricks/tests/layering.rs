@@ -16,7 +16,7 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 12] = [
+const ROOMS: [Room; 13] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-dpdk-sys", storey: 0, may_hold_unsafe: true },
@@ -25,6 +25,7 @@ const ROOMS: [Room; 12] = [
     Room { name: "scalebricks-io", storey: 1, may_hold_unsafe: false },
     Room { name: "scalebricks-dpdk", storey: 2, may_hold_unsafe: true },
     Room { name: "scalebricks-dataplane", storey: 2, may_hold_unsafe: false },
+    Room { name: "scalebricks-graph", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-control", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-bench", storey: 3, may_hold_unsafe: true },

@@ -1,0 +1,107 @@
+//! How control speaks to a worker: bounded, and worked off between turns.
+
+use crate::element::HandlerError;
+use crate::graph::Graph;
+use crossbeam_queue::ArrayQueue;
+use scalebricks_io::PacketBuf;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// Letters that wait at the most.
+const LETTERS: usize = 64;
+
+/// Letters worked off in a turn at the most.
+pub(crate) const LETTERS_A_TURN: usize = 4;
+
+/// What control wants of a worker.
+pub(crate) enum Letter<P> {
+    /// To run another graph, and to give the old one back.
+    Replace(Box<Graph<P>>, Box<dyn FnOnce(Box<Graph<P>>) + Send>),
+    /// Anything else.
+    Call(Box<dyn FnOnce(&mut Graph<P>) + Send>),
+}
+
+/// The worker has as many letters as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the worker's mailbox is full: {LETTERS} letters wait")]
+pub struct MailboxFull;
+
+/// A worker as control sees it. Clones speak to the same worker.
+pub struct Remote<P>(pub(crate) Arc<ArrayQueue<Letter<P>>>);
+
+impl<P> Clone for Remote<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> fmt::Debug for Remote<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("waiting", &self.0.len()).finish()
+    }
+}
+
+impl<P: PacketBuf + 'static> Remote<P> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(ArrayQueue::new(LETTERS)))
+    }
+
+    /// Runs `graph` from the next turn on. State and queues are handed over by name and class. The old graph comes back,
+    /// so that it is freed here and not on the packet thread; whoever does not wait for it has it freed there.
+    ///
+    /// # Errors
+    /// [`MailboxFull`], with the graph.
+    pub fn replace(
+        &self,
+        graph: Box<Graph<P>>,
+    ) -> Result<Receiver<Box<Graph<P>>>, (MailboxFull, Box<Graph<P>>)> {
+        let (answer, answered) = sync_channel(1);
+        let letter = Letter::Replace(graph, Box::new(move |old| drop(answer.send(old))));
+        match self.0.push(letter) {
+            Ok(()) => Ok(answered),
+            Err(Letter::Replace(graph, _)) => Err((MailboxFull, graph)),
+            Err(Letter::Call(_)) => unreachable!("a letter comes back as it went"),
+        }
+    }
+
+    /// Calls `ask` on the packet thread between two turns; its answer comes over the channel. It must not wait.
+    ///
+    /// # Errors
+    /// [`MailboxFull`].
+    pub fn ask<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Graph<P>) -> R + Send + 'static,
+    ) -> Result<Receiver<R>, MailboxFull> {
+        let (answer, answered) = sync_channel(1);
+        let call = Letter::Call(Box::new(move |graph| drop(answer.send(ask(graph)))));
+        self.0.push(call).map(|()| answered).map_err(|_| MailboxFull)
+    }
+
+    /// Asks a read handler; see [`Graph::read`].
+    ///
+    /// # Errors
+    /// [`MailboxFull`].
+    pub fn read(
+        &self,
+        element: &str,
+        handler: &str,
+    ) -> Result<Receiver<Result<String, HandlerError>>, MailboxFull> {
+        let (element, handler) = (element.to_owned(), handler.to_owned());
+        self.ask(move |graph| graph.read(&element, &handler))
+    }
+
+    /// Gives a write handler a value; see [`Graph::write`].
+    ///
+    /// # Errors
+    /// [`MailboxFull`].
+    pub fn write(
+        &self,
+        element: &str,
+        handler: &str,
+        value: &str,
+    ) -> Result<Receiver<Result<(), HandlerError>>, MailboxFull> {
+        let (element, handler, value) = (element.to_owned(), handler.to_owned(), value.to_owned());
+        self.ask(move |graph| graph.write(&element, &handler, &value))
+    }
+}
