@@ -5,6 +5,7 @@ use crate::meta::Meta;
 use crate::slot::{SLOTS, Slot};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::fmt;
+use std::ops::{Index, IndexMut};
 
 /// New packets that may be in a frame at once; the rest is left for copies.
 pub const INTAKE: usize = SLOTS / 2;
@@ -167,7 +168,7 @@ impl<P: PacketBuf> Frame<P> {
     /// Packets, what is known of them, and columns, apart: for an element that reads one and writes another.
     #[inline(always)]
     pub fn parts(&mut self) -> Parts<'_, P> {
-        Parts { packets: &mut self.packets, meta: &mut self.meta, columns: &mut self.columns }
+        Parts { packets: Packets(&mut self.packets), meta: &mut self.meta, columns: &mut self.columns }
     }
 
     /// Frees every slot; the packets that were in them.
@@ -183,37 +184,38 @@ impl<P: PacketBuf> Frame<P> {
 }
 
 /// The parts of a [`Frame`], borrowed apart.
+#[derive(Debug)]
 pub struct Parts<'a, P> {
-    packets: &'a mut [Option<P>; SLOTS],
+    /// The packets, by slot.
+    pub packets: Packets<'a, P>,
     /// What is known of each packet, by [`Slot::index`].
     pub meta: &'a mut [Meta; SLOTS],
     /// The columns.
     pub columns: &'a mut Columns,
 }
 
-impl<P> fmt::Debug for Parts<'_, P> {
+/// The packets of a [`Frame`], by slot. Indexing panics if the slot is of another frame.
+pub struct Packets<'a, P>(&'a mut [Option<P>; SLOTS]);
+
+impl<P> fmt::Debug for Packets<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
+        f.debug_struct("Packets").finish_non_exhaustive()
     }
 }
 
-impl<P> Parts<'_, P> {
-    /// The packet in a slot.
-    ///
-    /// # Panics
-    /// If the slot is of another frame.
-    #[inline(always)]
-    pub fn packet(&self, slot: &Slot) -> &P {
-        self.packets[slot.index()].as_ref().unwrap_or_else(|| unreachable!("a slot has its packet"))
-    }
+impl<P> Index<&Slot> for Packets<'_, P> {
+    type Output = P;
 
-    /// The packet in a slot, to change.
-    ///
-    /// # Panics
-    /// If the slot is of another frame.
     #[inline(always)]
-    pub fn packet_mut(&mut self, slot: &Slot) -> &mut P {
-        self.packets[slot.index()].as_mut().unwrap_or_else(|| unreachable!("a slot has its packet"))
+    fn index(&self, slot: &Slot) -> &P {
+        self.0[slot.index()].as_ref().unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+}
+
+impl<P> IndexMut<&Slot> for Packets<'_, P> {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: &Slot) -> &mut P {
+        self.0[slot.index()].as_mut().unwrap_or_else(|| unreachable!("a slot has its packet"))
     }
 }
 

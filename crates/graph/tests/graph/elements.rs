@@ -1,7 +1,8 @@
 //! Elements for tests. A packet is `[flow, laps, sequence, sequence, copies…]`: an element decides by flow alone, so
 //! packets of one flow go one way, and a fork adds the number of its output to each copy.
 
-use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::out::Out;
 use scalebricks_graph::{
     Binder, Class, Column, Control, Each, Element, Frame, Handle, HandlerId, Lanes, Meta, PerPacket, Pull,
@@ -115,8 +116,8 @@ macro_rules! small {
 }
 
 small! {
-    Pass, scalebricks_graph::args::NoParams, |_args| Ok(Self {});
-    Lap, scalebricks_graph::args::NoParams, |_args| Ok(Self {});
+    Pass, NoParams, |_args| Ok(Self {});
+    Lap, NoParams, |_args| Ok(Self {});
     Toss, TossParams, |args| match args.every {
         0 => Err("one of no flows".to_owned()),
         every => Ok(Self { every }),
@@ -224,14 +225,14 @@ impl Element<Packet> for Fork {
             for output in 1..out.outputs() {
                 match frame.copy(&slot) {
                     Some(copy) => {
-                        drop(frame.packet_mut(&copy).append(&[output as u8]));
+                        frame.packet_mut(&copy).append(&[output as u8]).unwrap();
                         out.count(Self::COPIES, 1);
                         out.push(output, copy);
                     }
                     None => out.count(Self::FAILED, 1),
                 }
             }
-            drop(frame.packet_mut(&slot).append(&[0]));
+            frame.packet_mut(&slot).append(&[0]).unwrap();
             out.push(0, slot);
         }
     }
@@ -373,7 +374,7 @@ impl Control for Stamp {
         Self::SPEC
     }
 
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), scalebricks_graph::element::BindError> {
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.label = binder.column()?;
         Ok(())
     }
@@ -381,12 +382,11 @@ impl Control for Stamp {
 
 impl Element<Packet> for Stamp {
     fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
-        let mut parts = frame.parts();
+        let parts = frame.parts();
+        let labels = parts.columns.get_mut(self.label);
         for slot in batch.iter() {
-            let label = Label(sequence(parts.packet(slot).data()));
-            parts.columns.get_mut(self.label)[slot] = label;
+            labels[slot] = Label(sequence(parts.packets[slot].data()));
         }
-        let _ = parts.meta.as_mut_slice();
         out.all(0, batch);
     }
 }
@@ -406,7 +406,7 @@ impl Control for Check {
         Self::SPEC
     }
 
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), scalebricks_graph::element::BindError> {
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.label = binder.column()?;
         Ok(())
     }

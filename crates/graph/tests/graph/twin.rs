@@ -3,7 +3,7 @@
 use crate::elements::{Check, Feed, Fork, Hold, Sink, Split, Stamp, Tray, lap, pass, release, toss};
 use scalebricks_graph::{Builder, HOP_LIMIT};
 use scalebricks_io::{Packet, Pool};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -90,15 +90,15 @@ impl Plan {
         builder
     }
 
-    /// Takes packets through, one after the other. `backs` are the edges that count as hops, by place and output.
-    pub fn interpret(&self, packets: &[Vec<u8>], backs: &HashMap<(usize, usize), bool>) -> Outcome {
+    /// Takes packets through, one after the other. `backs` are the outputs that count as hops, by place.
+    pub fn interpret(&self, packets: &[Vec<u8>], backs: &HashSet<(usize, usize)>) -> Outcome {
         let mut outcome = Outcome::default();
         for packet in packets {
             // Depth does not matter to order: packets of one flow and copy take one way.
             let mut open = VecDeque::from([(self.start, packet.clone(), 0)]);
             while let Some((at, packet, hops)) = open.pop_front() {
                 for (output, packet) in self.step(at, packet, &mut outcome) {
-                    let hops = hops + u8::from(backs[&(at, output)]);
+                    let hops = hops + u8::from(backs.contains(&(at, output)));
                     if hops == HOP_LIMIT {
                         let from = if let Kind::Queue(..) = self.places[at].kind {
                             format!("r{at}")
