@@ -123,9 +123,9 @@ fn worker(
         .add("first", Source { packets: packets.clone(), batch })
         .add("last", Sink { packets });
     let names: Vec<String> = (0..row).map(|at| format!("e{at}")).collect();
-    names.iter().for_each(|name| {
+    for name in &names {
         builder.declare(name, class, &[]);
-    });
+    }
     let all: Vec<&str> =
         ["first"].into_iter().chain(names.iter().map(String::as_str)).chain(["last"]).collect();
     builder.row(&all);

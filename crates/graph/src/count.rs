@@ -102,12 +102,14 @@ impl Counted {
     }
 }
 
+type NameAndClass = (Arc<str>, &'static str);
+
 /// The counters of one worker: of all elements that its graphs have had, so that they go on when a graph is replaced.
 /// Control keeps it, and gives it to every build of a graph for that worker.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// By name and class: a graph may replace an element by one of another class while both still count.
-    elements: BTreeMap<(Arc<str>, &'static str), (&'static Spec, Arc<Cells>)>,
+    elements: BTreeMap<NameAndClass, (&'static Spec, Arc<Cells>)>,
 }
 
 impl Ledger {
@@ -142,7 +144,7 @@ impl Ledger {
 
 /// The sum over workers, by name and class.
 pub fn sum<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Vec<Counted> {
-    let mut all: BTreeMap<(Arc<str>, &'static str), Counted> = BTreeMap::new();
+    let mut all: BTreeMap<NameAndClass, Counted> = BTreeMap::new();
     for counted in ledgers.into_iter().flat_map(Ledger::snapshot) {
         let key = (Arc::clone(&counted.element), counted.spec.class);
         match all.get_mut(&key) {

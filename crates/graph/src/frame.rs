@@ -79,6 +79,7 @@ impl<P: PacketBuf> Frame<P> {
     /// # Panics
     /// If the slot is of another frame.
     #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "the slot must not be used again")]
     pub fn take(&mut self, slot: Slot) -> P {
         let packet = self.packets[slot.index()].take();
         self.free[self.free_len % SLOTS] = slot.0;

@@ -33,6 +33,15 @@ pub(crate) struct Edge {
     pub(crate) is_back: bool,
 }
 
+/// An output of a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Port {
+    /// The part it is an output of.
+    pub(crate) part: u8,
+    /// Where it leads; `None` if nowhere.
+    pub(crate) edge: Option<Edge>,
+}
+
 /// Whom an input pulls from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PullEdge {
@@ -47,8 +56,8 @@ pub(crate) struct Node<P> {
     pub(crate) element: Box<dyn Element<P>>,
     pub(crate) parts: Box<[Part]>,
     pub(crate) outs: Box<[Lanes]>,
-    /// By output; `None` leads nowhere.
-    pub(crate) edges: Box<[Option<Edge>]>,
+    /// By output.
+    pub(crate) ports: Box<[Port]>,
     /// By input.
     pub(crate) pulls: Box<[Option<PullEdge>]>,
     /// Where the lists of its inputs are.
@@ -79,7 +88,7 @@ impl<P: PacketBuf + 'static> Node<P> {
             element: Box::new(Absent),
             parts: Box::default(),
             outs: Box::default(),
-            edges: Box::default(),
+            ports: Box::default(),
             pulls: Box::default(),
             first_input: 0,
             inputs: 0,

@@ -14,18 +14,29 @@ const LETTERS: usize = 64;
 /// Letters worked off in a turn at the most.
 pub(crate) const LETTERS_A_TURN: usize = 4;
 
+/// Takes the old graph.
+type GiveBack<P> = Box<dyn FnOnce(Box<Graph<P>>) + Send>;
+
+/// What is done to a graph between turns.
+type Call<P> = Box<dyn FnOnce(&mut Graph<P>) + Send>;
+
 /// What control wants of a worker.
 pub(crate) enum Letter<P> {
     /// To run another graph, and to give the old one back.
-    Replace(Box<Graph<P>>, Box<dyn FnOnce(Box<Graph<P>>) + Send>),
+    Replace(Box<Graph<P>>, GiveBack<P>),
     /// Anything else.
-    Call(Box<dyn FnOnce(&mut Graph<P>) + Send>),
+    Call(Call<P>),
 }
 
 /// The worker has as many letters as it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the worker's mailbox is full: {LETTERS} letters wait")]
 pub struct MailboxFull;
+
+/// The worker has as many letters as it may; the graph that it did not get.
+#[derive(Debug, thiserror::Error)]
+#[error("{MailboxFull}")]
+pub struct NotReplaced<P>(pub Box<Graph<P>>);
 
 /// A worker as control sees it. Clones speak to the same worker.
 pub struct Remote<P>(pub(crate) Arc<ArrayQueue<Letter<P>>>);
@@ -51,16 +62,13 @@ impl<P: PacketBuf + 'static> Remote<P> {
     /// so that it is freed here and not on the packet thread; whoever does not wait for it has it freed there.
     ///
     /// # Errors
-    /// [`MailboxFull`], with the graph.
-    pub fn replace(
-        &self,
-        graph: Box<Graph<P>>,
-    ) -> Result<Receiver<Box<Graph<P>>>, (MailboxFull, Box<Graph<P>>)> {
+    /// [`NotReplaced`].
+    pub fn replace(&self, graph: Box<Graph<P>>) -> Result<Receiver<Box<Graph<P>>>, NotReplaced<P>> {
         let (answer, answered) = sync_channel(1);
         let letter = Letter::Replace(graph, Box::new(move |old| drop(answer.send(old))));
         match self.0.push(letter) {
             Ok(()) => Ok(answered),
-            Err(Letter::Replace(graph, _)) => Err((MailboxFull, graph)),
+            Err(Letter::Replace(graph, _)) => Err(NotReplaced(graph)),
             Err(Letter::Call(_)) => unreachable!("a letter comes back as it went"),
         }
     }

@@ -107,8 +107,9 @@ impl Lanes {
     /// As [`sift`](Self::sift), but leaves the first `start` slots alone.
     #[inline(always)]
     pub fn sift_from(&mut self, start: usize, mut keep: impl FnMut(Slot) -> Option<Slot>) {
-        let mut kept = start.min(self.len());
-        for at in kept..self.len() {
+        let start = start.min(self.len());
+        let mut kept = start;
+        for at in start..self.len() {
             if let Some(slot) = keep(Slot(self.slots[at % SLOTS].0)) {
                 self.slots[kept % SLOTS] = slot;
                 kept += 1;

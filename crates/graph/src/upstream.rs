@@ -67,7 +67,7 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
         out.desk.moved += came;
         self.nodes[at] = node;
         if edge.is_back {
-            go_back(into, before, frame, out.desk, at);
+            go_back(into, before, frame, out.desk, (edge.node, 0));
         }
         came
     }

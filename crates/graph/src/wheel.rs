@@ -146,7 +146,7 @@ impl Wheel {
             None => now,
         };
         for level in (1..LEVELS).rev() {
-            if self.tick % (1 << (BITS * level as u32)) == 0 {
+            if self.tick.is_multiple_of(1 << (BITS * level as u32)) {
                 self.cascade(index(level, self.tick));
             }
         }

@@ -240,17 +240,17 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     fn send(&mut self, at: usize) {
         let Graph { nodes, pending, taps, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
-        for (list, edge) in node.outs.iter_mut().zip(&node.edges) {
+        for (list, port) in node.outs.iter_mut().zip(&node.ports) {
             if list.is_empty() {
                 continue;
             }
-            let Some(edge) = *edge else {
-                let why = Why { node: at as u16, part: 0, reason: run::UNCONNECTED as u8 };
+            let Some(edge) = port.edge else {
+                let why = Why { node: at as u16, part: port.part, reason: run::UNCONNECTED as u8 };
                 list.drain().for_each(|slot| self.desk.drop(slot, why));
                 continue;
             };
             if edge.is_back {
-                go_back(list, 0, &mut self.frame, &mut self.desk, at);
+                go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
                 if list.is_empty() {
                     continue;
                 }
@@ -320,7 +320,7 @@ pub(crate) fn go_back<P: PacketBuf>(
     start: usize,
     frame: &mut Frame<P>,
     desk: &mut Desk,
-    from: usize,
+    (node, part): (u16, u8),
 ) {
     list.sift_from(start, |slot| {
         let meta = frame.meta_mut(&slot);
@@ -328,7 +328,7 @@ pub(crate) fn go_back<P: PacketBuf>(
         if meta.hops < HOP_LIMIT {
             return Some(slot);
         }
-        desk.drop(slot, Why { node: from as u16, part: 0, reason: run::LOOP as u8 });
+        desk.drop(slot, Why { node, part, reason: run::LOOP as u8 });
         None
     });
 }

@@ -5,7 +5,7 @@ use super::{Link, Shape, order};
 use crate::column::Columns;
 use crate::count::Ledger;
 use crate::element::{Binder, Element};
-use crate::graph::{Edge, EdgeInfo, Graph, Node, Part, PullEdge};
+use crate::graph::{Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
 use crate::registry::Fusion;
 use crate::slot::Lanes;
 use crate::spec::Hook;
@@ -81,11 +81,8 @@ impl<P: PacketBuf + 'static> Plan<P> {
             }
             let outputs: Vec<usize> = shapes.iter().map(|shape| shape.outputs).collect();
             let elements: Vec<Box<dyn Element<P>>> = row.iter().filter_map(|&at| made[at].take()).collect();
+            let ports = ports(&outputs);
             let element = join(elements, *fusion, &outputs, &parts);
-            let outputs = match outputs[..] {
-                [only] => only,
-                _ => 1 + outputs.iter().map(|outputs| outputs.saturating_sub(1)).sum::<usize>(),
-            };
             let first = shapes[0];
             if first.spec.has(Hook::Begin) {
                 graph.begins[at / 64] |= 1 << (at % 64);
@@ -96,8 +93,8 @@ impl<P: PacketBuf + 'static> Plan<P> {
             graph.nodes.push(Node {
                 element,
                 parts,
-                outs: (0..outputs).map(|_| Lanes::new()).collect(),
-                edges: vec![None; outputs].into(),
+                outs: ports.iter().map(|_| Lanes::new()).collect(),
+                ports,
                 pulls: vec![None; first.inputs].into(),
                 first_input: graph.pending.len() as u32,
                 inputs: first.inputs as u16,
@@ -137,7 +134,9 @@ impl<P: PacketBuf + 'static> Plan<P> {
                 if row.iter().any(|&at| is_taken[at]) {
                     continue;
                 }
-                row.iter().for_each(|&at| is_taken[at] = true);
+                for &at in &row {
+                    is_taken[at] = true;
+                }
                 rows.push((row, Some(fusion)));
             }
         }
@@ -237,6 +236,14 @@ fn join<P: PacketBuf>(
     joined.unwrap_or_else(|| unreachable!("a class has one type of element"))
 }
 
+/// The outputs of a row of elements that have so many each: output 0 of the last, then all further ones.
+fn ports(outputs: &[usize]) -> Box<[Port]> {
+    let port = |part: usize| Port { part: part as u8, edge: None };
+    let first = outputs.last().is_some_and(|&outputs| outputs > 0).then(|| port(outputs.len() - 1));
+    let sides = outputs.iter().enumerate().flat_map(|(part, &outputs)| (1..outputs).map(move |_| port(part)));
+    first.into_iter().chain(sides).collect()
+}
+
 /// Leads every output to its input.
 fn connect<P>(graph: &mut Graph<P>, links: &[Link], shapes: &[Shape], seats: &[Seat]) {
     for link in links {
@@ -249,7 +256,7 @@ fn connect<P>(graph: &mut Graph<P>, links: &[Link], shapes: &[Shape], seats: &[S
             graph.nodes[to.node].pulls[link.input] = Some(edge);
             continue;
         }
-        graph.nodes[from.node].edges[output] = Some(Edge {
+        graph.nodes[from.node].ports[output].edge = Some(Edge {
             id: graph.edges.len() as u32,
             target: graph.nodes[to.node].first_input + link.input as u32,
             node: to.node as u16,

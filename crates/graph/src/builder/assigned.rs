@@ -50,7 +50,9 @@ pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildErro
     let has_source: Vec<bool> = (0..shapes.len()).map(|at| links.iter().any(|link| link.to == at)).collect();
     let mut arrives: Vec<Set> = has_source.iter().map(|&has| vec![has; ids.0.len()]).collect();
     let mut by_source: Vec<Vec<&Link>> = vec![Vec::new(); shapes.len()];
-    links.iter().for_each(|link| by_source[link.from].push(link));
+    for link in links {
+        by_source[link.from].push(link);
+    }
     let mut changed: Vec<usize> = (0..shapes.len()).collect();
     while let Some(at) = changed.pop() {
         for link in &by_source[at] {

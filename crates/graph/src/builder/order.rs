@@ -14,7 +14,11 @@ pub(super) fn places(elements: usize, links: &[Link]) -> Vec<usize> {
     let mut seen = vec![false; elements];
     let mut left = Vec::with_capacity(elements);
     let (sources, others): (Vec<usize>, Vec<usize>) = (0..elements).partition(|&at| !has_source[at]);
-    for start in sources.into_iter().chain(others) {
+    // What is visited first stands last.
+    for next in &mut next {
+        next.reverse();
+    }
+    for start in sources.into_iter().rev().chain(others) {
         if std::mem::replace(&mut seen[start], true) {
             continue;
         }
@@ -22,17 +26,14 @@ pub(super) fn places(elements: usize, links: &[Link]) -> Vec<usize> {
         let mut path = vec![(start, 0)];
         while let Some((at, visited)) = path.last_mut() {
             let at = *at;
-            match next[at].get(*visited) {
-                Some(&to) => {
-                    *visited += 1;
-                    if !std::mem::replace(&mut seen[to], true) {
-                        path.push((to, 0));
-                    }
+            if let Some(&to) = next[at].get(*visited) {
+                *visited += 1;
+                if !std::mem::replace(&mut seen[to], true) {
+                    path.push((to, 0));
                 }
-                None => {
-                    left.push(at);
-                    path.pop();
-                }
+            } else {
+                left.push(at);
+                path.pop();
             }
         }
     }

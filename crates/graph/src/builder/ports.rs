@@ -42,7 +42,9 @@ fn check_side(shape: &Shape, is_output: bool, used: &[usize], errors: &mut Vec<B
     let specs = specs(shape, is_output);
     let count = used.iter().map(|number| number + 1).max().unwrap_or(0).max(specs.len());
     let mut is_used = vec![false; count];
-    used.iter().for_each(|&number| is_used[number] = true);
+    for &number in used {
+        is_used[number] = true;
+    }
     for number in (0..count).filter(|&number| !is_used[number]) {
         if Spec::port(specs, number).is_some_and(|port| port.many != Many::Optional) {
             errors.push(BuildError::Unconnected { port: named(shape, is_output, number) });

@@ -239,7 +239,7 @@ impl Element<Packet> for Fork {
 }
 
 element! {
-    /// Keeps packets until they are pulled.
+    /// Keeps packets until they are pulled. From half its capacity on it blocks sources, if it is to.
     pub struct Hold as "Hold" { waiting: VecDeque<(Packet, Meta)>, pub capacity: usize, pub blocks: bool, }
     inputs { push "in": "Packets.", }
     outputs { pull "out": "The same.", }
@@ -279,7 +279,7 @@ impl Element<Packet> for Hold {
                 out.drop(slot, Self::FULL);
             }
         }
-        out.set_pressure(self.blocks && self.waiting.len() >= self.capacity);
+        out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
     }
 
     fn as_pull(&mut self) -> Option<&mut dyn Pull<Packet>> {
@@ -318,7 +318,7 @@ impl Pull<Packet> for Hold {
                 }
             }
         }
-        out.set_pressure(self.blocks && self.waiting.len() >= self.capacity);
+        out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Graphs as a whole.
 
-#![allow(missing_docs, reason = "test elements document themselves by `element!`")]
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod builder;
 mod elements;

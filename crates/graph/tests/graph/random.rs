@@ -10,6 +10,7 @@ use std::time::Duration;
 
 /// What a random graph may have.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each may be drawn or not")]
 struct May {
     fork: bool,
     lap: bool,

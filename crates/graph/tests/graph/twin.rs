@@ -118,12 +118,10 @@ impl Plan {
     fn step(&self, at: usize, mut packet: Vec<u8>, outcome: &mut Outcome) -> Vec<(usize, Vec<u8>)> {
         let Place { kind, outputs } = &self.places[at];
         match *kind {
-            Kind::Pass | Kind::Queue(..) | Kind::Stamp | Kind::Check => vec![(0, packet)],
-            Kind::Toss(every) if packet[0] % every == 0 => {
+            Kind::Toss(every) if packet[0].is_multiple_of(every) => {
                 *outcome.dropped.entry((name(at), "tossed")).or_default() += 1;
                 vec![]
             }
-            Kind::Toss(_) => vec![(0, packet)],
             Kind::Lap if packet[1] == 0 => vec![(0, packet)],
             Kind::Lap => {
                 packet[1] -= 1;
@@ -140,6 +138,7 @@ impl Plan {
                 outcome.sink(at, &packet);
                 vec![]
             }
+            Kind::Pass | Kind::Toss(_) | Kind::Queue(..) | Kind::Stamp | Kind::Check => vec![(0, packet)],
         }
     }
 

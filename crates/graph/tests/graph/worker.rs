@@ -1,1 +1,423 @@
-//! To come.
+//! What a worker does in a turn.
+
+use crate::elements::{Feed, Fork, Hold, Sink, Split, Tray, lap, packet, registry, release, sequence};
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::graph::EdgeInfo;
+use scalebricks_graph::spec::DropSpec;
+use scalebricks_graph::tap::Seen;
+use scalebricks_graph::{
+    Builder, Control, Counted, Element, Frame, HOP_LIMIT, INTAKE, Lanes, Ledger, Meta, Out, Slot, Spec,
+    Trace, Upstream, Worker, element,
+};
+use scalebricks_io::{Packet, PacketBuf, Pool};
+use std::time::Duration;
+
+struct Rig<T = ()> {
+    worker: Worker<Packet, T>,
+    feed: Tray,
+    sink: Tray,
+    ledger: Ledger,
+    now: Duration,
+}
+
+impl<T: Trace<Packet>> Rig<T> {
+    fn traced(trace: T, burst: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Self {
+        let (feed, sink, mut ledger) = (Tray::default(), Tray::default(), Ledger::new());
+        let pool = Pool::new(1_000, 200).unwrap();
+        let mut builder = Builder::new();
+        builder.add("feed", Feed { tray: feed.clone(), pool: pool.clone(), burst });
+        builder.add("sink", Sink { tray: sink.clone() });
+        fill(&mut builder);
+        let graph = builder.build(&registry(), &mut ledger).unwrap();
+        Self { worker: Worker::new(graph, Box::new(pool), trace), feed, sink, ledger, now: Duration::ZERO }
+    }
+
+    fn feed(&self, packets: impl IntoIterator<Item = Vec<u8>>) {
+        self.feed.lock().unwrap().extend(packets);
+    }
+
+    fn turn(&mut self) -> usize {
+        self.now += Duration::from_millis(1);
+        self.worker.turn(self.now)
+    }
+
+    fn sunk(&self) -> Vec<u32> {
+        self.sink.lock().unwrap().drain(..).map(|packet| sequence(&packet)).collect()
+    }
+
+    fn count(&self, element: &str, counter: &str) -> u64 {
+        let all = self.ledger.snapshot();
+        let counted: &Counted = all.iter().find(|counted| &*counted.element == element).unwrap();
+        counted.get(counter).unwrap()
+    }
+}
+
+fn rig(burst: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Rig {
+    Rig::traced((), burst, fill)
+}
+
+fn packets(range: std::ops::Range<u16>) -> impl Iterator<Item = Vec<u8>> {
+    range.map(|at| packet(1, 0, at))
+}
+
+#[test]
+fn a_turn_takes_half_a_frame_in_and_works_it_off() {
+    let mut rig = rig(1_000, |builder| {
+        builder.declare("pass", "Pass", &[]).row(&["feed", "pass", "sink"]);
+    });
+    rig.feed(packets(0..300));
+    for expected in [0..128, 128..256, 256..300, 300..300] {
+        rig.turn();
+        assert_eq!(rig.sunk(), expected.collect::<Vec<u32>>());
+    }
+    assert_eq!(rig.turn(), 0);
+    assert_eq!((rig.count("pass", "packets"), rig.count("pass", "batches")), (300, 3));
+}
+
+#[test]
+fn sources_share_what_a_frame_takes_in() {
+    let second = Tray::default();
+    second.lock().unwrap().extend(packets(0..1_000));
+    let pool = Pool::new(1_000, 100).unwrap();
+    let mut rig = rig(1_000, |builder| {
+        builder.add("second", Feed { tray: second.clone(), pool, burst: 1_000 });
+        builder.row(&["feed", "sink"]).row(&["second", "sink"]);
+    });
+    rig.feed(packets(0..1_000));
+    rig.turn();
+    assert_eq!(
+        (rig.count("feed", "fed"), rig.count("second", "fed")),
+        (INTAKE as u64 / 2, INTAKE as u64 / 2)
+    );
+    rig.feed.lock().unwrap().clear();
+    second.lock().unwrap().extend(packets(0..1_000));
+    rig.turn();
+    let shares = [rig.count("feed", "fed"), rig.count("second", "fed")];
+    assert_eq!(
+        shares,
+        [INTAKE as u64 / 2, INTAKE as u64 / 2 + INTAKE as u64],
+        "the second has what the first leaves"
+    );
+}
+
+#[test]
+fn a_packet_that_goes_in_circles_is_dropped_by_name() {
+    let mut rig = rig(100, |builder| {
+        builder.add("lap", lap()).row(&["feed", "lap", "sink"]).connect("lap", 1, "lap", 0);
+    });
+    rig.feed([packet(1, HOP_LIMIT - 1, 0), packet(1, HOP_LIMIT, 1), packet(1, 255, 2), packet(1, 0, 3)]);
+    rig.turn();
+    assert_eq!(rig.sunk(), [3, 0]);
+    assert_eq!(rig.count("lap", "graph_loop"), 2);
+}
+
+#[test]
+fn copies_that_double_in_a_circle_end() {
+    let mut rig = rig(1, |builder| {
+        builder.add("lap", lap()).add("fork", Fork {}).row(&["feed", "fork", "lap", "sink"]);
+        builder.connect("fork", 1, "lap", 0).connect("lap", 1, "fork", 0);
+    });
+    rig.feed([packet(1, 200, 0)]);
+    rig.turn();
+    let (copies, failed) = (rig.count("fork", "copies"), rig.count("fork", "failed"));
+    assert!(failed > 0, "a frame has 256 slots");
+    assert_eq!(rig.count("lap", "graph_loop"), copies + 1);
+}
+
+#[test]
+fn queues_block_sources_and_let_them_go_on() {
+    let mut rig = rig(10, |builder| {
+        builder.add("hold", Hold::new(20, true)).add("release", release(3)).declare("pass", "Pass", &[]);
+        builder.row(&["feed", "pass", "hold", "release", "sink"]);
+    });
+    rig.feed(packets(0..200));
+    for _ in 0..100 {
+        rig.turn();
+        assert!(rig.worker.graph().held() <= 20);
+    }
+    assert_eq!(rig.count("hold", "hold_full"), 0);
+    assert_eq!(rig.sunk(), (0..200).collect::<Vec<u32>>());
+}
+
+#[test]
+fn pressure_does_not_reach_over_a_queue() {
+    let mut rig = rig(10, |builder| {
+        builder.add("first", Hold::new(1_000, true)).add("release", release(5));
+        builder.add("second", Hold::new(0, true)).add("never", release(0));
+        builder.row(&["feed", "first", "release", "second", "never", "sink"]);
+    });
+    rig.feed(packets(0..100));
+    (0..20).for_each(|_| {
+        rig.turn();
+    });
+    assert_eq!(rig.count("feed", "fed"), 100, "`first` has room");
+}
+
+#[test]
+fn an_agnostic_element_is_pulled_through() {
+    let mut rig = rig(10, |builder| {
+        builder.add("hold", Hold::new(100, false)).declare("toss", "Toss", &["2"]).add("release", release(4));
+        builder.row(&["feed", "hold", "toss", "release", "sink"]);
+    });
+    rig.feed((0..10).map(|at| packet(at as u8, 0, at)));
+    (0..5).for_each(|_| {
+        rig.turn();
+    });
+    assert_eq!(rig.sunk(), [1, 3, 5, 7, 9]);
+    assert_eq!(
+        (rig.count("toss", "tossed"), rig.count("toss", "kept"), rig.count("toss", "packets")),
+        (5, 5, 5)
+    );
+}
+
+element! {
+    /// Keeps each packet for a while, by a timer each.
+    struct Delay as "Delay" { waiting: Vec<Packet>, time: Duration, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "The same, later.", }
+}
+
+impl Control for Delay {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Delay {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            out.wake_in(self.time, self.waiting.len() as u64).unwrap();
+            self.waiting.push(frame.take(slot));
+        }
+    }
+
+    fn timer(&mut self, token: u64, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let bytes = self.waiting[token as usize].data().to_vec();
+        let mut copy = frame.alloc().unwrap();
+        copy.append(&bytes).unwrap();
+        let slot = frame.put(copy).unwrap();
+        out.push(0, slot);
+    }
+}
+
+#[test]
+fn timers_run_out_in_order_and_so_many_a_turn() {
+    let mut rig = rig(100, |builder| {
+        builder.add("delay", Delay { waiting: Vec::new(), time: Duration::from_millis(5) });
+        builder.row(&["feed", "delay", "sink"]);
+    });
+    rig.feed(packets(0..100));
+    for _ in 0..5 {
+        rig.turn();
+        assert_eq!(rig.sunk(), Vec::<u32>::new());
+    }
+    assert_eq!(rig.worker.timers(), 100);
+    rig.now += Duration::from_secs(1);
+    rig.turn();
+    assert_eq!(rig.sunk(), (0..64).collect::<Vec<u32>>());
+    rig.turn();
+    assert_eq!(rig.sunk(), (64..100).collect::<Vec<u32>>());
+    assert_eq!(rig.worker.timers(), 0);
+}
+
+element! {
+    /// Leaves every second packet in its input.
+    struct Lazy as "Lazy" {}
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "Packets.", push "odd" [Optional]: "Nothing.", }
+}
+
+impl Control for Lazy {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Lazy {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let half = batch.len() / 2;
+        batch.drain().take(half).enumerate().for_each(|(at, slot)| out.push(at % 3, slot));
+    }
+}
+
+#[test]
+fn what_an_element_does_not_work_off_is_dropped_by_name() {
+    let mut rig = rig(100, |builder| {
+        builder.add("lazy", Lazy {}).row(&["feed", "lazy", "sink"]);
+    });
+    rig.feed(packets(0..12));
+    rig.turn();
+    assert_eq!(rig.sunk(), [0, 3]);
+    // Output 1 leads nowhere, and there is no output 2.
+    assert_eq!((rig.count("lazy", "unworked"), rig.count("lazy", "unconnected")), (6, 4));
+}
+
+/// Writes down what it sees.
+#[derive(Default)]
+struct Notes {
+    passed: Vec<String>,
+    dropped: Vec<String>,
+}
+
+impl Trace<Packet> for Notes {
+    fn passed(&mut self, edge: &EdgeInfo, list: &Lanes, frame: &Frame<Packet>) {
+        let sequences: Vec<u32> =
+            list.iter().map(|slot: &Slot| sequence(frame.packet(slot).data())).collect();
+        self.passed.push(format!("{}.{} {}.{} {sequences:?}", edge.from, edge.output, edge.to, edge.input));
+    }
+
+    fn dropped(&mut self, element: &str, reason: &DropSpec, packet: &Packet) {
+        self.dropped.push(format!("{element} {} {}", reason.name, sequence(packet.data())));
+    }
+}
+
+fn branches(builder: &mut Builder<Packet>) {
+    builder.add("split", Split { salt: 0 }).declare("toss", "Toss", &["2"]).row(&["feed", "split", "sink"]);
+    builder.connect("split", 1, "toss", 0).connect("toss", 0, "sink", 0);
+}
+
+#[test]
+fn a_trace_sees_every_edge_and_every_drop() {
+    let mut rig = Rig::traced(Notes::default(), 100, branches);
+    rig.feed([packet(1, 0, 10), packet(2, 0, 11), packet(3, 0, 12)]);
+    rig.turn();
+    let notes = rig.worker.trace_mut();
+    // Flows 1 and 3 go by output 1.
+    let expected = [
+        "feed.0 split.0 [10, 11, 12]",
+        "split.0 sink.0 [11]",
+        "split.1 toss.0 [10, 12]",
+        "toss.0 sink.0 [10, 12]",
+    ];
+    assert_eq!((&notes.passed[..], notes.dropped.len()), (&expected.map(str::to_owned)[..], 0));
+    rig.worker.graph_mut().write("toss", "every", "3").unwrap();
+    rig.feed([packet(3, 0, 13)]);
+    rig.turn();
+    assert_eq!(rig.worker.trace_mut().dropped, ["toss tossed 13"]);
+}
+
+#[test]
+fn captures_are_switched_while_packets_flow() {
+    let mut rig = rig(100, branches);
+    let taps = rig.worker.graph().taps();
+    let edge = rig.worker.graph().edges().iter().position(|edge| &*edge.to == "toss").unwrap();
+    let seen = |rig: &mut Rig| {
+        rig.feed([packet(1, 0, 1), packet(2, 0, 2), packet(3, 0, 3)]);
+        rig.turn();
+        std::iter::from_fn(|| taps.next())
+            .map(|caught| (caught.seen, sequence(&caught.bytes)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&mut rig), []);
+    assert!(taps.set_edge(edge, true));
+    let on_edge = Seen::Edge(edge as u32);
+    assert_eq!(seen(&mut rig), [(on_edge, 1), (on_edge, 3)]);
+    taps.set_edge(edge, false);
+    taps.set_drops(true);
+    rig.worker.graph_mut().write("toss", "every", "3").unwrap();
+    assert_eq!(seen(&mut rig), [(Seen::Dropped("tossed"), 3)]);
+    taps.set_drops(false);
+    assert_eq!(seen(&mut rig), []);
+}
+
+#[test]
+fn handlers_are_asked_by_name_also_in_a_fusion() {
+    let mut rig = rig(100, |builder| {
+        builder
+            .declare("pass", "Pass", &[])
+            .declare("toss", "Toss", &["2"])
+            .row(&["feed", "pass", "toss", "sink"]);
+    });
+    assert_eq!(rig.worker.graph().boxes(), 3);
+    let remote = rig.worker.remote();
+    let answers = [("toss", "every"), ("toss", "class"), ("toss", "kept"), ("pass", "packets")]
+        .map(|(element, handler)| remote.read(element, handler).unwrap());
+    let written = remote.write("toss", "every", "3").unwrap();
+    let refused = remote.write("toss", "every", "0").unwrap();
+    let missing = [("nobody", "every"), ("toss", "tossed?")]
+        .map(|(element, handler)| remote.read(element, handler).unwrap());
+    rig.feed((0..9).map(|at| packet(at as u8, 0, at)));
+    (0..3).for_each(|_| {
+        rig.turn();
+    });
+    assert_eq!(answers.map(|answer| answer.recv().unwrap().unwrap()), ["2", "Toss", "4", "9"]);
+    assert_eq!(written.recv().unwrap(), Ok(()));
+    assert_eq!(refused.recv().unwrap(), Err(HandlerError::Value("no number".into())));
+    let [nobody, nothing] = missing.map(|answer| answer.recv().unwrap().unwrap_err().to_string());
+    assert_eq!(nobody, "no element \"nobody\"");
+    assert_eq!(nothing, "element \"toss\" has no handler \"tossed?\"");
+    assert_eq!(
+        (rig.count("pass", "packets"), rig.count("toss", "packets"), rig.count("toss", "tossed")),
+        (9, 9, 5)
+    );
+}
+
+#[test]
+fn a_mailbox_is_bounded_and_a_turn_works_some_letters_off() {
+    let mut rig = rig(1, |builder| {
+        builder.row(&["feed", "sink"]);
+    });
+    let remote = rig.worker.remote();
+    let answers: Vec<_> = std::iter::from_fn(|| remote.ask(|graph| graph.boxes()).ok()).collect();
+    assert_eq!(answers.len(), 64);
+    let quiescence = rig.worker.quiescence();
+    let since = quiescence.since();
+    assert!(!quiescence.has_passed(since));
+    rig.turn();
+    assert!(quiescence.has_passed(since));
+    assert_eq!(answers.iter().filter(|answer| answer.try_recv().is_ok()).count(), 4);
+    let since = quiescence.since();
+    rig.worker.leave();
+    assert!(quiescence.has_passed(since));
+}
+
+element! {
+    /// Asks for packets, and takes them out itself.
+    struct Taker as "Taker" { batch: Lanes, taken: usize, }
+    inputs { pull "in" [Any]: "Packets.", }
+    counters { TAKEN = "taken": "Packets.", }
+    hooks { Begin, End, }
+}
+
+impl Control for Taker {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Taker {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for input in 0..upstream.inputs() {
+            upstream.pull(input, 1, &mut self.batch, frame, out);
+        }
+        assert_eq!(upstream.pull(99, 1, &mut self.batch, frame, out), 0);
+        for slot in self.batch.drain() {
+            assert_eq!(frame.meta(&slot).port, Meta::default().port);
+            drop(frame.take(slot));
+            self.taken += 1;
+        }
+    }
+
+    fn end(&mut self, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        out.count(Self::TAKEN, std::mem::take(&mut self.taken) as u64);
+    }
+}
+
+#[test]
+fn who_pulls_from_several_queues_is_called_every_turn() {
+    let mut rig = rig(100, |builder| {
+        builder
+            .add("split", Split { salt: 0 })
+            .add("a", Hold::new(100, false))
+            .add("b", Hold::new(100, false));
+        builder.add("taker", Taker { batch: Lanes::new(), taken: 0 }).row(&["feed", "split", "a", "taker"]);
+        builder.connect("split", 1, "b", 0).connect("b", 0, "taker", 1).connect("split", 2, "sink", 0);
+    });
+    rig.feed((0..30).map(|at| packet(at as u8, 0, at)));
+    let mut moved = Vec::new();
+    (0..12).for_each(|_| moved.push(rig.turn() > 0));
+    assert_eq!(rig.count("taker", "taken"), 20);
+    assert_eq!(moved, [[true; 10].as_slice(), &[false; 2]].concat());
+}
