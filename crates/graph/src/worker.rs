@@ -28,8 +28,10 @@ pub struct Worker<P: PacketBuf, T = ()> {
     pub(crate) frame: Frame<P>,
     pub(crate) desk: Desk,
     pub(crate) trace: T,
-    /// Elements with something to do in this round, a bit each.
+    /// Elements with something to do, a bit each.
     ready: Vec<u64>,
+    /// Whether an element may have something to do that stands before the one that ran last.
+    goes_back: bool,
     /// Elements to be called in this turn before their packets, a bit each.
     begins: Vec<u64>,
     /// Empty between runs of elements.
@@ -71,6 +73,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             desk: Desk::new(TIMERS),
             trace,
             ready: Vec::new(),
+            goes_back: false,
             begins: Vec::new(),
             batch: Lanes::new(),
             remote: Remote::new(),
@@ -123,9 +126,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// One turn; how often a packet reached an element in it, 0 if there was nothing to do. `now` is the time since a
     /// fixed moment, the same for all turns; it never goes back.
     ///
-    /// Timers run out, sources bring packets in, and elements run in order, each once a round over everything that has
-    /// reached it, until no packet is left in the frame. Then sinks end, letters of control are worked off, and the
-    /// worker marks that it holds nothing.
+    /// Timers run out, sources bring packets in, and elements run in order, each over everything that has reached it, until
+    /// no packet is left in the frame. Then sinks end, letters of control are worked off, and the worker marks that it
+    /// holds nothing.
     pub fn turn(&mut self, now: Duration) -> usize {
         self.desk.moved = 0;
         self.desk.turn.now = now;
@@ -133,14 +136,14 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.begins.copy_from_slice(&self.graph.begins);
         self.ready.iter_mut().zip(&self.graph.begins).for_each(|(ready, begins)| *ready |= begins);
         self.desk.begins_left = self.begins.iter().map(|word| word.count_ones() as usize).sum();
-        self.rounds();
+        self.run_all();
         for at in 0..self.graph.ends.len() {
             let at = usize::from(self.graph.ends[at]);
             let node = &mut self.graph.nodes[at];
             node.element.end(&mut self.frame, &mut out!(node, &mut self.desk, at));
             self.send(at);
         }
-        self.rounds();
+        self.run_all();
         if self.frame.used() > 0 {
             self.reclaim();
         }
@@ -166,28 +169,20 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Runs elements in order, round after round, until none has anything to do. Packets that go back are bounded by
-    /// [`HOP_LIMIT`], so rounds are too.
-    fn rounds(&mut self) {
-        loop {
-            let mut was_idle = true;
-            for word in 0..self.ready.len() {
-                // Elements of this word that may still run in this round.
-                let mut ahead = u64::MAX;
-                loop {
-                    let ready = self.ready[word] & ahead;
-                    if ready == 0 {
-                        break;
-                    }
-                    let bit = ready.trailing_zeros();
-                    ahead = (u64::MAX << bit) << 1;
-                    self.ready[word] &= !(1 << bit);
-                    was_idle = false;
-                    self.run(word * 64 + bit as usize);
-                }
+    /// Runs the first element in order that has something to do, until none has. So an element runs when all before it are
+    /// done, and those on a circle until nobody in it has anything left: what comes after them gets whole batches.
+    /// Packets that go back are bounded by [`HOP_LIMIT`], so this ends.
+    fn run_all(&mut self) {
+        let mut word = 0;
+        while let Some(&ready) = self.ready.get(word) {
+            if ready == 0 {
+                word += 1;
+                continue;
             }
-            if was_idle {
-                return;
+            self.ready[word] = ready & (ready - 1);
+            self.run(word * 64 + ready.trailing_zeros() as usize);
+            if std::mem::take(&mut self.goes_back) {
+                word = 0;
             }
         }
     }
@@ -231,6 +226,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.desk.moved += self.frame.used().saturating_sub(used);
         self.graph.nodes[at] = node;
         while let Some(touched) = self.desk.touched.pop() {
+            self.goes_back = true;
             self.send(usize::from(touched));
         }
     }
@@ -250,6 +246,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 continue;
             };
             if edge.is_back {
+                self.goes_back = true;
                 go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
                 if list.is_empty() {
                     continue;

@@ -112,6 +112,48 @@ fn a_packet_that_goes_in_circles_is_dropped_by_name() {
 }
 
 #[test]
+fn an_element_runs_when_all_before_it_are_done() {
+    let mut rig = rig(100, |builder| {
+        builder.add("split", Split { salt: 0 }).declare("a", "Pass", &[]).add("lap", lap());
+        builder.declare("join", "Pass", &[]).row(&["feed", "split", "a", "join", "sink"]);
+        builder.connect("split", 1, "join", 0).connect("split", 2, "lap", 0);
+        builder.connect("lap", 1, "lap", 0).connect("lap", 0, "join", 0);
+    });
+    rig.feed((0..50).map(|at| packet(at as u8, at as u8, at)));
+    rig.turn();
+    assert_eq!((rig.count("sink", "packets"), rig.count("sink", "batches")), (50, 1));
+    assert_eq!((rig.count("join", "packets"), rig.count("join", "batches")), (50, 1));
+    assert_eq!(rig.count("lap", "batches"), 50, "one a lap; flow 49 has most");
+}
+
+#[test]
+fn over_64_elements_run_in_order_too() {
+    let names: Vec<String> = (0..200).map(|at| format!("e{at}")).collect();
+    let mut rig = rig(100, |builder| {
+        for (at, name) in names.iter().enumerate() {
+            if at % 70 == 65 {
+                builder.add(name, lap())
+            } else {
+                builder.declare(name, "Pass", &[])
+            };
+        }
+        for at in (65..200).step_by(70) {
+            builder.connect(&names[at], 1, &names[at - 40], 0);
+        }
+        let all: Vec<&str> =
+            ["feed"].into_iter().chain(names.iter().map(String::as_str)).chain(["sink"]).collect();
+        builder.row(&all);
+    });
+    rig.feed([packet(1, 0, 0), packet(2, 5, 1), packet(3, 9, 2)]);
+    rig.turn();
+    assert_eq!(rig.sunk(), [0, 1, 2]);
+    assert_eq!(
+        (rig.count("sink", "batches"), rig.count("e65", "packets"), rig.count("e199", "batches")),
+        (1, 3 + 5 + 9, 1)
+    );
+}
+
+#[test]
 fn copies_that_double_in_a_circle_end() {
     let mut rig = rig(1, |builder| {
         builder.add("lap", lap()).add("fork", Fork {}).row(&["feed", "fork", "lap", "sink"]);
