@@ -123,7 +123,8 @@ pub trait Element<P: PacketBuf>: Control {
     fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>);
 
     /// Called once a turn, before the packets that reach the element in that turn, if its class has
-    /// [`Hook::Begin`](crate::spec::Hook::Begin): for sources, and for those who pull.
+    /// [`Hook::Begin`](crate::spec::Hook::Begin) or [`Hook::Pulls`](crate::spec::Hook::Pulls): for sources, and for those
+    /// who pull.
     fn begin(&mut self, _upstream: &mut Upstream<'_, P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
     /// Called once a turn after all packets were worked off, if its class has [`Hook::End`](crate::spec::Hook::End): for

@@ -22,7 +22,9 @@ pub enum Many {
     /// One, which need not be connected. Packets sent to it then are dropped as `unconnected`.
     Optional,
     /// As many as are connected, at least one. The last of its side.
-    Any,
+    OneOrMore,
+    /// As many as are connected, if any. The last of its side.
+    ZeroOrMore,
 }
 
 /// A port, or a row of ports of one kind.
@@ -94,6 +96,8 @@ pub struct HandlerSpec {
 pub enum Hook {
     /// [`Element::begin`](crate::Element::begin), once a turn, before the packets that reach it in that turn.
     Begin,
+    /// As [`Begin`](Self::Begin), but only where it has an input that pulls.
+    Pulls,
     /// [`Element::end`](crate::Element::end), once a turn, after all packets were worked off.
     End,
     /// It raises back-pressure, and every source that reaches it by pushes sees that.
@@ -242,7 +246,9 @@ impl Spec {
 
     /// The port that a number stands for.
     pub fn port(ports: &'static [PortSpec], number: usize) -> Option<&'static PortSpec> {
-        ports.get(number).or_else(|| ports.last().filter(|last| last.many == Many::Any))
+        ports
+            .get(number)
+            .or_else(|| ports.last().filter(|last| matches!(last.many, Many::OneOrMore | Many::ZeroOrMore)))
     }
 
     /// The handler of a name.

@@ -16,7 +16,7 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 13] = [
+const ROOMS: [Room; 14] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-dpdk-sys", storey: 0, may_hold_unsafe: true },
@@ -28,6 +28,7 @@ const ROOMS: [Room; 13] = [
     Room { name: "scalebricks-graph", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-control", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
+    Room { name: "scalebricks-elements", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-bench", storey: 3, may_hold_unsafe: true },
     Room { name: "scalebricks", storey: 4, may_hold_unsafe: false },
 ];

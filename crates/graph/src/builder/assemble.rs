@@ -54,7 +54,8 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let mut rows = self.rows(fusions);
         rows.sort_by_key(|(row, _)| places[row[0]]);
         let pressures = self.pressures();
-        let watches = self.watches(&pressures);
+        let begins: Vec<bool> = (0..self.shapes.len()).map(|at| self.begins(at)).collect();
+        let watches = self.watches(&pressures, &begins);
         let seats = self.seats(&rows);
         let mut made: Vec<Option<Box<dyn Element<P>>>> = self.made.into_iter().map(Some).collect();
         let mut graph = Graph {
@@ -84,7 +85,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             let ports = ports(&outputs);
             let element = join(elements, *fusion, &outputs, &parts);
             let first = shapes[0];
-            if first.spec.has(Hook::Begin) {
+            if begins[row[0]] {
                 graph.begins[at / 64] |= 1 << (at % 64);
             }
             if first.spec.has(Hook::End) {
@@ -171,6 +172,13 @@ impl<P: PacketBuf + 'static> Plan<P> {
         Some(row)
     }
 
+    /// Whether an element is called at the beginning of a turn.
+    fn begins(&self, at: usize) -> bool {
+        let pulls = || self.links.iter().any(|link| link.is_pull && link.to == at);
+        let spec = self.shapes[at].spec;
+        spec.has(Hook::Begin) || (spec.has(Hook::Pulls) && pulls())
+    }
+
     /// Numbers those that raise back-pressure.
     fn pressures(&self) -> Vec<Option<u16>> {
         let mut count = 0;
@@ -183,7 +191,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
     }
 
     /// Whose back-pressure each source sees: of all that its packets are pushed to.
-    fn watches(&self, pressures: &[Option<u16>]) -> Vec<Box<[u64]>> {
+    fn watches(&self, pressures: &[Option<u16>], begins: &[bool]) -> Vec<Box<[u64]>> {
         let words = pressures.iter().flatten().count().div_ceil(64);
         let mut next: Vec<Vec<usize>> = vec![Vec::new(); self.shapes.len()];
         for link in self.links.iter().filter(|link| !link.is_pull) {
@@ -191,7 +199,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         }
         let watched = |start: usize| {
             let mut bits = vec![0u64; words].into_boxed_slice();
-            if words == 0 || !self.shapes[start].spec.has(Hook::Begin) {
+            if words == 0 || !begins[start] {
                 return bits;
             }
             let mut seen = vec![false; self.shapes.len()];

@@ -40,13 +40,14 @@ pub(super) fn count(shapes: &mut [Shape], links: &mut Vec<Link>, errors: &mut Ve
 /// How many ports one side of an element has.
 fn check_side(shape: &Shape, is_output: bool, used: &[usize], errors: &mut Vec<BuildError>) -> usize {
     let specs = specs(shape, is_output);
-    let count = used.iter().map(|number| number + 1).max().unwrap_or(0).max(specs.len());
+    let always = specs.iter().filter(|port| port.many != Many::ZeroOrMore).count();
+    let count = used.iter().map(|number| number + 1).max().unwrap_or(0).max(always);
     let mut is_used = vec![false; count];
     for &number in used {
         is_used[number] = true;
     }
     for number in (0..count).filter(|&number| !is_used[number]) {
-        if Spec::port(specs, number).is_some_and(|port| port.many != Many::Optional) {
+        if Spec::port(specs, number).is_some_and(|port| matches!(port.many, Many::One | Many::OneOrMore)) {
             errors.push(BuildError::Unconnected { port: named(shape, is_output, number) });
         }
     }

@@ -185,7 +185,7 @@ element! {
     #[derive(Debug)]
     pub struct Split as "Split" { pub salt: u8, }
     inputs { push "in": "Packets.", }
-    outputs { push "out" [Any]: "Packets of some flows.", }
+    outputs { push "out" [OneOrMore]: "Packets of some flows.", }
 }
 
 impl Control for Split {
@@ -209,7 +209,7 @@ element! {
     #[derive(Debug)]
     pub struct Fork as "Fork" {}
     inputs { push "in": "Packets.", }
-    outputs { push "out" [Any]: "Copies.", }
+    outputs { push "out" [OneOrMore]: "Copies.", }
     counters { COPIES = "copies": "Copies made.", FAILED = "failed": "Copies that were not made.", }
 }
 

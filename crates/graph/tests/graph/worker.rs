@@ -416,7 +416,7 @@ fn a_mailbox_is_bounded_and_a_turn_works_some_letters_off() {
 element! {
     /// Asks for packets, and takes them out itself.
     struct Taker as "Taker" { batch: Lanes, taken: usize, }
-    inputs { pull "in" [Any]: "Packets.", }
+    inputs { pull "in" [OneOrMore]: "Packets.", }
     counters { TAKEN = "taken": "Packets.", }
     hooks { Begin, End, }
 }

@@ -1,0 +1,53 @@
+//! `Null`.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Passes every packet on unchanged.
+    #[derive(Debug)]
+    pub struct Null as "Null" {}
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "The same.", }
+}
+
+impl Class for Null {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for Null {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Null {
+    fn each(&mut self, _: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn packets_pass_pushed_and_pulled() {
+        let mut rig = Rig::new(1, |builder| {
+            for (name, class) in [("a", "Null"), ("q", "Queue"), ("b", "Null"), ("u", "Unqueue")] {
+                builder.declare(name, class, &[]);
+            }
+            builder.row(&["in", "a", "q", "b", "u", "out0"]);
+        });
+        rig.send([b"x", b"y", b"z"]);
+        rig.turn();
+        assert_eq!(rig.got(0), [b"x", b"y", b"z"]);
+        assert_eq!((rig.number("a", "packets"), rig.number("b", "packets")), (3, 3));
+    }
+}
