@@ -49,7 +49,7 @@ mod tests {
     fn other_paints_go_by_the_second_output_or_are_dropped() {
         let mut rig = Rig::new(2, |builder| {
             builder.declare("a", "CheckPaint", &["1"]).declare("b", "CheckPaint", &["2"]);
-            builder.row(&["in", "a", "out0"]).connect("a", 1, "b", 0).connect("b", 0, "out1", 0);
+            builder.chain(&["in", "a", "out0"]).connect("a", 1, "b", 0).connect("b", 0, "out1", 0);
         });
         rig.send_painted([(10, 1), (20, 2), (30, 3), (11, 1)]);
         rig.turn();
@@ -60,7 +60,7 @@ mod tests {
     fn pulled_through_it_pushes_the_others() {
         let mut rig = Rig::new(2, |builder| {
             builder.declare("q", "Queue", &[]).declare("a", "CheckPaint", &["1"]).declare("u", "Unqueue", &[]);
-            builder.row(&["in", "q", "a", "u", "out0"]).connect("a", 1, "out1", 0);
+            builder.chain(&["in", "q", "a", "u", "out0"]).connect("a", 1, "out1", 0);
         });
         rig.send_painted([(10, 1), (20, 2), (11, 1)]);
         rig.turn();

@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn it_counts_and_goes_on_in_a_new_graph_until_it_is_reset() {
         let fill = |builder: &mut Builder<Packet>| {
-            builder.declare("c", "Counter", &[]).row(&["in", "c", "out0"]);
+            builder.declare("c", "Counter", &[]).chain(&["in", "c", "out0"]);
         };
         let mut rig = Rig::new(1, fill);
         let counts = |rig: &mut Rig| ["count", "byte_count", "packets", "bytes"].map(|name| rig.number("c", name));

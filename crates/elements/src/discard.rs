@@ -52,7 +52,7 @@ mod tests {
         let mut rig = Rig::new(0, |builder| {
             builder.declare("tee", "Tee", &[]).declare("queue", "Queue", &[]);
             builder.declare("pushed", "Discard", &[]).declare("pulls", "Discard", &[]);
-            builder.row(&["in", "tee", "pushed"]).connect("tee", 1, "queue", 0).row(&["queue", "pulls"]);
+            builder.chain(&["in", "tee", "pushed"]).connect("tee", 1, "queue", 0).chain(&["queue", "pulls"]);
         });
         rig.send((0..40).map(|n| [n]));
         rig.turn();

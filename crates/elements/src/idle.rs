@@ -59,7 +59,7 @@ mod tests {
     fn what_comes_in_is_dropped_and_nothing_comes_out() {
         let mut rig = Rig::new(1, |builder| {
             builder.declare("tee", "Tee", &[]).declare("idle", "Idle", &[]);
-            builder.row(&["in", "tee", "idle", "out0"]).connect("tee", 1, "idle", 1);
+            builder.chain(&["in", "tee", "idle", "out0"]).connect("tee", 1, "idle", 1);
         });
         rig.send([b"a", b"b"]);
         rig.turn();
@@ -72,7 +72,7 @@ mod tests {
         let mut rig = Rig::new(1, |builder| {
             builder.declare("sink", "Idle", &[]).declare("source", "Idle", &[]).declare("pulled", "Idle", &[]);
             builder.declare("unqueue", "Unqueue", &[]).declare("discard", "Discard", &[]);
-            builder.row(&["in", "sink"]).row(&["source", "out0"]).row(&["pulled", "unqueue", "discard"]);
+            builder.chain(&["in", "sink"]).chain(&["source", "out0"]).chain(&["pulled", "unqueue", "discard"]);
         });
         rig.send([b"a"]);
         rig.turn();

@@ -112,7 +112,7 @@ mod tests {
 
     fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
-            builder.declare("s", "InfiniteSource", args).declare("idle", "Idle", &[]).row(&["s", "out0"]).row(&["in", "idle"]);
+            builder.declare("s", "InfiniteSource", args).declare("idle", "Idle", &[]).chain(&["s", "out0"]).chain(&["in", "idle"]);
         }
     }
 

@@ -30,7 +30,7 @@ elements! {
     whole discard Discard;
     whole idle Idle;
     whole infinite_source InfiniteSource;
-    small null Null;
+    whole null Null;
     small paint Paint;
     whole paint_switch PaintSwitch;
     whole queue Queue<P>;

@@ -1,11 +1,11 @@
 //! `Null`.
 
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Passes every packet on unchanged.
+    /// Passes every packet on unchanged, a batch at a time.
     #[derive(Debug)]
     pub struct Null as "Null" {}
     inputs { agnostic "in": "Packets.", }
@@ -27,9 +27,27 @@ impl Control for Null {
     }
 }
 
-impl<P: PacketBuf> PerPacket<P> for Null {
-    fn each(&mut self, _: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
-        Verdict::ON
+impl<P: PacketBuf + 'static> Element<P> for Null {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+}
+
+impl<P: PacketBuf + 'static> Pull<P> for Null {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        upstream: &mut Upstream<'_, P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        upstream.pull(0, want, into, frame, out);
     }
 }
 
@@ -43,7 +61,7 @@ mod tests {
             for (name, class) in [("a", "Null"), ("q", "Queue"), ("b", "Null"), ("u", "Unqueue")] {
                 builder.declare(name, class, &[]);
             }
-            builder.row(&["in", "a", "q", "b", "u", "out0"]);
+            builder.chain(&["in", "a", "q", "b", "u", "out0"]);
         });
         rig.send([b"x", b"y", b"z"]);
         rig.turn();

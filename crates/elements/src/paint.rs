@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn packets_are_painted_as_it_is_set() {
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("p", "Paint", &["COLOR 3"]).row(&["in", "p", "out0"]);
+            builder.declare("p", "Paint", &["COLOR 3"]).chain(&["in", "p", "out0"]);
         });
         rig.send([b"a", b"b"]);
         rig.turn();

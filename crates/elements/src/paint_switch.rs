@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn the_paint_names_the_output() {
         let mut rig = Rig::new(3, |builder| {
-            builder.declare("s", "PaintSwitch", &[]).row(&["in", "s", "out0"]);
+            builder.declare("s", "PaintSwitch", &[]).chain(&["in", "s", "out0"]);
             builder.connect("s", 1, "out1", 0).connect("s", 2, "out2", 0);
         });
         rig.send_painted([(1, 0), (2, 2), (3, 3), (4, 255), (5, 1), (6, 254)]);

@@ -157,7 +157,7 @@ mod tests {
 
     fn fill(queue: &'static [&str], unqueue: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
-            builder.declare("q", "Queue", queue).declare("u", "Unqueue", unqueue).row(&["in", "q", "u", "out0"]);
+            builder.declare("q", "Queue", queue).declare("u", "Unqueue", unqueue).chain(&["in", "q", "u", "out0"]);
         }
     }
 

@@ -122,7 +122,7 @@ mod tests {
 
     fn rig(args: &[&str]) -> Rig {
         Rig::new(1, |builder| {
-            builder.declare("s", "RatedSource", args).declare("idle", "Idle", &[]).row(&["s", "out0"]).row(&["in", "idle"]);
+            builder.declare("s", "RatedSource", args).declare("idle", "Idle", &[]).chain(&["s", "out0"]).chain(&["in", "idle"]);
         })
     }
 

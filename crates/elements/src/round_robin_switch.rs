@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn every_output_has_its_turn_also_over_batches() {
         let mut rig = Rig::new(3, |builder| {
-            builder.declare("s", "RoundRobinSwitch", &[]).row(&["in", "s", "out0"]);
+            builder.declare("s", "RoundRobinSwitch", &[]).chain(&["in", "s", "out0"]);
             builder.connect("s", 1, "out1", 0).connect("s", 2, "out2", 0);
         });
         rig.send((0..4).map(|n| [n]));

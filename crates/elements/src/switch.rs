@@ -78,7 +78,7 @@ mod tests {
 
     fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
-            builder.declare("s", "Switch", args).row(&["in", "s", "out0"]).connect("s", 1, "out1", 0);
+            builder.declare("s", "Switch", args).chain(&["in", "s", "out0"]).connect("s", 1, "out1", 0);
         }
     }
 

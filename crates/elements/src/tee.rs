@@ -70,7 +70,7 @@ mod tests {
 
     fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
-            builder.declare("tee", "Tee", args).row(&["in", "tee", "out0"]);
+            builder.declare("tee", "Tee", args).chain(&["in", "tee", "out0"]);
             builder.connect("tee", 1, "out1", 0).connect("tee", 2, "out2", 0);
         }
     }

@@ -81,7 +81,7 @@ mod tests {
     fn it_passes_on_a_burst_a_turn_up_to_its_limit() {
         let mut rig = Rig::new(1, |builder| {
             builder.declare("q", "Queue", &[]).declare("u", "Unqueue", &["LIMIT 5", "BURST 2", "ACTIVE false"]);
-            builder.row(&["in", "q", "u", "out0"]);
+            builder.chain(&["in", "q", "u", "out0"]);
         });
         rig.send((0..9).map(|n| [n]));
         let turn = |rig: &mut Rig| {
@@ -103,7 +103,7 @@ mod tests {
         let mut rig = Rig::new(1, |builder| {
             builder.declare("first", "Queue", &[]).declare("a", "Unqueue", &[]);
             builder.declare("second", "Queue", &["300", "true"]).declare("b", "Unqueue", &["ACTIVE false"]);
-            builder.row(&["in", "first", "a", "second", "b", "out0"]);
+            builder.chain(&["in", "first", "a", "second", "b", "out0"]);
         });
         rig.send((0..200).map(|n| [n]));
         (0..10).for_each(|_| {

@@ -128,7 +128,7 @@ fn worker(
     }
     let all: Vec<&str> =
         ["first"].into_iter().chain(names.iter().map(String::as_str)).chain(["last"]).collect();
-    builder.row(&all);
+    builder.chain(&all);
     let mut registry = Registry::new();
     registry.add::<Whole>().add_small::<Touch>().fuse::<Eight>();
     Ok(Worker::new(builder.build(&registry, &mut Ledger::new())?, Box::new(pool), ()))
@@ -136,7 +136,7 @@ fn worker(
 
 /// Least nanoseconds a turn.
 fn turn_ns(worker: &mut Worker<Packet>, runs: usize) -> f64 {
-    const TURNS: u32 = 20_000;
+    const TURNS: u32 = 500;
     let run = || {
         let start = Instant::now();
         for _ in 0..TURNS {
@@ -148,7 +148,7 @@ fn turn_ns(worker: &mut Worker<Packet>, runs: usize) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runs = std::env::args().nth(1).map_or(Ok(5), |runs| runs.parse())?;
+    let runs = std::env::args().nth(1).map_or(Ok(200), |runs| runs.parse())?;
     println!("{:>6} {:>4} {:>6} {:>10} {:>16}", "kind", "row", "batch", "ns a turn", "ns packet hop");
     for batch in [1, 8, 64] {
         let empty = turn_ns(&mut worker("Whole", 0, batch, false)?, runs);

@@ -93,7 +93,7 @@ pub trait Control: Any + Send {
         String::new()
     }
 
-    /// Works off a write handler of its class. Called between turns.
+    /// Processes a write handler of its class. Called between turns.
     ///
     /// # Errors
     /// [`HandlerError::Value`].
@@ -127,7 +127,7 @@ pub trait Element<P: PacketBuf>: Control {
     /// who pull.
     fn begin(&mut self, _upstream: &mut Upstream<'_, P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// Called once a turn after all packets were worked off, if its class has [`Hook::End`](crate::spec::Hook::End): for
+    /// Called once a turn after all packets were processed, if its class has [`Hook::End`](crate::spec::Hook::End): for
     /// sinks that collect.
     fn end(&mut self, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 

@@ -15,12 +15,12 @@ use std::fmt;
 /// Elements that a fusion stands for at most.
 pub const FUSED: usize = 8;
 
-/// A row of small elements, each behind output 0 of the one before: a tuple of two to eight.
+/// A chain of small elements, each connected to output 0 of the one before: a tuple of two to eight.
 pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
     /// How many there are.
     const LEN: usize;
 
-    /// Makes the row of elements that were made one by one.
+    /// Makes the chain from elements that were made one by one.
     ///
     /// # Errors
     /// Gives the elements back if one is of another type.
@@ -38,7 +38,7 @@ pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
         reached: &mut [u64; FUSED],
     ) -> (usize, Verdict);
 
-    /// An element of the row.
+    /// An element of the chain.
     #[doc(hidden)]
     fn part(&mut self, at: usize) -> Option<&mut dyn Control>;
 }
@@ -110,8 +110,8 @@ chains! {
     8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
 }
 
-/// A row of small elements that runs as one element: one loop over the packets, one virtual call a batch. The builder
-/// makes it of elements that stand in a row; each keeps its name, its counters and its handlers.
+/// A chain of small elements that runs as one element: one loop over the packets, one virtual call per batch. The builder
+/// makes it from connected elements; each keeps its name, its counters and its handlers.
 ///
 /// Its output 0 is that of the last element. The further outputs of all its elements follow in their order.
 pub struct Fuse<C> {
@@ -131,7 +131,7 @@ impl<C> fmt::Debug for Fuse<C> {
 }
 
 impl<C> Fuse<C> {
-    /// Fuses a row whose elements have so many outputs each.
+    /// Fuses a chain whose elements have so many outputs each.
     pub(crate) fn new(chain: C, outputs: &[usize], parts: &[Part]) -> Self {
         let mut sides = [1; FUSED];
         for at in 1..outputs.len().min(FUSED) {

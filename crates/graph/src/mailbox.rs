@@ -1,4 +1,4 @@
-//! How control speaks to a worker: bounded, and worked off between turns.
+//! How control speaks to a worker: bounded, and processed between turns.
 
 use crate::element::HandlerError;
 use crate::graph::Graph;
@@ -8,11 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Letters that wait at the most.
-const LETTERS: usize = 64;
+/// Commands that wait at the most.
+const COMMANDS: usize = 64;
 
-/// Letters worked off in a turn at the most.
-pub(crate) const LETTERS_A_TURN: usize = 4;
+/// Commands processed in a turn at the most.
+pub(crate) const COMMANDS_A_TURN: usize = 4;
 
 /// Takes the old graph.
 type GiveBack<P> = Box<dyn FnOnce(Box<Graph<P>>) + Send>;
@@ -21,25 +21,25 @@ type GiveBack<P> = Box<dyn FnOnce(Box<Graph<P>>) + Send>;
 type Call<P> = Box<dyn FnOnce(&mut Graph<P>) + Send>;
 
 /// What control wants of a worker.
-pub(crate) enum Letter<P> {
+pub(crate) enum Command<P> {
     /// To run another graph, and to give the old one back.
     Replace(Box<Graph<P>>, GiveBack<P>),
     /// Anything else.
     Call(Call<P>),
 }
 
-/// The worker has as many letters as it may.
+/// The worker has as many commands as it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the worker's mailbox is full: {LETTERS} letters wait")]
+#[error("the worker's mailbox is full: {COMMANDS} commands wait")]
 pub struct MailboxFull;
 
-/// The worker has as many letters as it may; the graph that it did not get.
+/// The worker has as many commands as it may; the graph that it did not get.
 #[derive(Debug, thiserror::Error)]
 #[error("{MailboxFull}")]
 pub struct NotReplaced<P>(pub Box<Graph<P>>);
 
 /// A worker as control sees it. Clones speak to the same worker.
-pub struct Remote<P>(pub(crate) Arc<ArrayQueue<Letter<P>>>);
+pub struct Remote<P>(pub(crate) Arc<ArrayQueue<Command<P>>>);
 
 impl<P> Clone for Remote<P> {
     fn clone(&self) -> Self {
@@ -55,7 +55,7 @@ impl<P> fmt::Debug for Remote<P> {
 
 impl<P: PacketBuf + 'static> Remote<P> {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(ArrayQueue::new(LETTERS)))
+        Self(Arc::new(ArrayQueue::new(COMMANDS)))
     }
 
     /// Runs `graph` from the next turn on. State and queues are handed over by name and class. The old graph comes back,
@@ -65,11 +65,11 @@ impl<P: PacketBuf + 'static> Remote<P> {
     /// [`NotReplaced`].
     pub fn replace(&self, graph: Box<Graph<P>>) -> Result<Receiver<Box<Graph<P>>>, NotReplaced<P>> {
         let (answer, answered) = sync_channel(1);
-        let letter = Letter::Replace(graph, Box::new(move |old| drop(answer.send(old))));
-        match self.0.push(letter) {
+        let command = Command::Replace(graph, Box::new(move |old| drop(answer.send(old))));
+        match self.0.push(command) {
             Ok(()) => Ok(answered),
-            Err(Letter::Replace(graph, _)) => Err(NotReplaced(graph)),
-            Err(Letter::Call(_)) => unreachable!("a letter comes back as it went"),
+            Err(Command::Replace(graph, _)) => Err(NotReplaced(graph)),
+            Err(Command::Call(_)) => unreachable!("a command comes back as it went"),
         }
     }
 
@@ -82,7 +82,7 @@ impl<P: PacketBuf + 'static> Remote<P> {
         ask: impl FnOnce(&mut Graph<P>) -> R + Send + 'static,
     ) -> Result<Receiver<R>, MailboxFull> {
         let (answer, answered) = sync_channel(1);
-        let call = Letter::Call(Box::new(move |graph| drop(answer.send(ask(graph)))));
+        let call = Command::Call(Box::new(move |graph| drop(answer.send(ask(graph)))));
         self.0.push(call).map(|()| answered).map_err(|_| MailboxFull)
     }
 

@@ -30,13 +30,13 @@ type Boxes<P> = Vec<Box<dyn Element<P>>>;
 /// Makes one element of several, given the outputs each has and its counters.
 pub(crate) type Join<P> = fn(Boxes<P>, &[usize], &[Part]) -> Result<Box<dyn Element<P>>, Boxes<P>>;
 
-/// A row of classes that can run as one element.
+/// A sequence of classes that can run as one element.
 pub(crate) struct Fusion<P> {
     pub(crate) classes: Vec<&'static str>,
     pub(crate) join: Join<P>,
 }
 
-/// The classes that configurations may name, and the rows of them that are fused.
+/// The classes that configurations may name, and the sequences of them that are fused.
 pub struct Registry<P> {
     classes: BTreeMap<&'static str, (&'static Spec, Make<P>)>,
     pub(crate) fusions: Vec<Fusion<P>>,
@@ -105,7 +105,7 @@ impl<P: PacketBuf + 'static> Registry<P> {
         self
     }
 
-    /// Lets the builder run elements of these classes as one where they stand in a row. Of several that fit, it takes the
+    /// Lets the builder run elements of these classes as one where they follow each other. Of several that fit, it takes the
     /// longest.
     pub fn fuse<C: Chain<P> + Classes>(&mut self) -> &mut Self {
         let join: Join<P> = |elements, outputs, parts| {

@@ -27,7 +27,7 @@ pub enum Many {
     ZeroOrMore,
 }
 
-/// A port, or a row of ports of one kind.
+/// A port, or a sequence of ports of one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct PortSpec {
     /// Its name.
@@ -98,7 +98,7 @@ pub enum Hook {
     Begin,
     /// As [`Begin`](Self::Begin), but only where it has an input that pulls.
     Pulls,
-    /// [`Element::end`](crate::Element::end), once a turn, after all packets were worked off.
+    /// [`Element::end`](crate::Element::end), once a turn, after all packets were processed.
     End,
     /// It raises back-pressure, and every source that reaches it by pushes sees that.
     Pressure,

@@ -59,7 +59,7 @@ pub(crate) struct Wheel {
     entries: Vec<Entry>,
     most: usize,
     lists: Vec<List>,
-    /// The tick that was last worked off.
+    /// The tick that was last processed.
     tick: u64,
     /// Timers set.
     len: usize,
@@ -80,7 +80,7 @@ impl Wheel {
         self.len
     }
 
-    /// Sets a timer: it runs out in the first tick that begins at `at` or later, and not in one that was worked off.
+    /// Sets a timer: it runs out in the first tick that begins at `at` or later, and not in one that was processed.
     pub(crate) fn set(&mut self, at: Duration, node: u16, token: u64) -> Option<TimerId> {
         let free = self.lists[usize::from(FREE)].first;
         let entry = if free != NONE {
@@ -167,7 +167,7 @@ impl Wheel {
         }
     }
 
-    /// Puts a timer where its tick belongs. One that is due now goes to this tick's place, which is worked off next.
+    /// Puts a timer where its tick belongs. One that is due now goes to this tick's place, which is processed next.
     fn place(&mut self, entry: u32) {
         let tick = self.entries[entry as usize].tick;
         let seen = tick.min(self.tick.saturating_add(HORIZON - 1));

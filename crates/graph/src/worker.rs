@@ -2,7 +2,7 @@
 
 use crate::frame::Frame;
 use crate::graph::{Graph, Node};
-use crate::mailbox::{LETTERS_A_TURN, Letter, Remote};
+use crate::mailbox::{COMMANDS_A_TURN, Command, Remote};
 use crate::mark::{Mark, Quiescence};
 use crate::out::{Desk, Out, Why};
 use crate::slot::Lanes;
@@ -127,7 +127,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// fixed moment, the same for all turns; it never goes back.
     ///
     /// Timers run out, sources bring packets in, and elements run in order, each over everything that has reached it, until
-    /// no packet is left in the frame. Then sinks end, letters of control are worked off, and the worker marks that it
+    /// no packet is left in the frame. Then sinks end, commands of control are processed, and the worker marks that it
     /// holds nothing.
     pub fn turn(&mut self, now: Duration) -> usize {
         self.desk.moved = 0;
@@ -147,7 +147,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.frame.used() > 0 {
             self.reclaim();
         }
-        self.letters();
+        self.commands();
         self.desk.turn.number += 1;
         self.mark.pass(self.desk.turn.number);
         self.desk.moved
@@ -170,7 +170,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 
     /// Runs the first element in order that has something to do, until none has. So an element runs when all before it are
-    /// done, and those on a circle until nobody in it has anything left: what comes after them gets whole batches.
+    /// done, and those on a cycle until nobody in it has anything left: what comes after them gets whole batches.
     /// Packets that go back are bounded by [`HOP_LIMIT`], so this ends.
     fn run_all(&mut self) {
         let mut word = 0;
@@ -299,11 +299,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         debug_assert!(lost.is_empty(), "{} slots were let go in a turn", lost.len());
     }
 
-    fn letters(&mut self) {
-        for _ in 0..LETTERS_A_TURN {
+    fn commands(&mut self) {
+        for _ in 0..COMMANDS_A_TURN {
             match self.remote.0.pop() {
-                Some(Letter::Replace(graph, give_back)) => give_back(self.replace(graph)),
-                Some(Letter::Call(call)) => call(&mut self.graph),
+                Some(Command::Replace(graph, give_back)) => give_back(self.replace(graph)),
+                Some(Command::Call(call)) => call(&mut self.graph),
                 None => return,
             }
         }

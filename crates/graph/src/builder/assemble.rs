@@ -131,7 +131,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let arriving = self.arriving();
         for fusion in fusions {
             for start in 0..self.shapes.len() {
-                let Some(row) = self.row(start, fusion, &arriving) else { continue };
+                let Some(row) = self.sequence(start, fusion, &arriving) else { continue };
                 if row.iter().any(|&at| is_taken[at]) {
                     continue;
                 }
@@ -153,7 +153,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
     }
 
     /// The elements from `start` on that a fusion can take the place of.
-    fn row(&self, start: usize, fusion: &Fusion<P>, arriving: &[usize]) -> Option<Vec<usize>> {
+    fn sequence(&self, start: usize, fusion: &Fusion<P>, arriving: &[usize]) -> Option<Vec<usize>> {
         let fits =
             |at: usize, class: &str| self.shapes[at].spec.class == class && self.shapes[at].inputs == 1;
         let is_pulled =

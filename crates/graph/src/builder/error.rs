@@ -1,4 +1,4 @@
-//! Why a graph was not built.
+//! Faults of a configuration.
 
 use crate::args::ArgError;
 use crate::element::BindError;
@@ -51,7 +51,7 @@ pub enum BuildError {
         /// The class.
         class: String,
     },
-    /// The arguments do not do.
+    /// The arguments are invalid.
     #[error("element {element}: {error}")]
     Arguments {
         /// The element.
@@ -82,41 +82,39 @@ pub enum BuildError {
     PulledTwice {
         /// The queue's port.
         port: PortName,
-        /// Who pulls.
+        /// The puller.
         first: String,
-        /// Who pulls too.
+        /// The other puller.
         second: String,
     },
     /// One end of a connection pushes and the other pulls.
-    #[error(
-        "{from} pushes and {to} pulls, or the other way round: a queue or an unqueue is missing between them"
-    )]
+    #[error("{from} and {to} disagree on push and pull: connect them by a Queue or an Unqueue")]
     Conflict {
         /// Where packets leave.
         from: PortName,
         /// Where they arrive.
         to: PortName,
     },
-    /// Elements that pull from each other in a circle, without a queue.
+    /// A cycle of pulls without a queue.
     #[error("{element} pulls from itself without a queue between")]
     PullLoop {
         /// One of them.
         element: String,
     },
-    /// More elements than allowed stand in a row between a queue and who pulls.
-    #[error("more than {max} elements stand between a queue and {element}", max = super::PULL_DEPTH)]
+    /// A pull chain is too long: elements between a queue and its scheduler.
+    #[error("the pull chain to {element} has more than {max} elements", max = super::PULL_DEPTH)]
     PullDepth {
-        /// Who pulls.
+        /// The puller.
         element: String,
     },
-    /// An element reads a column that is not written on every way to it.
+    /// An element reads a column that is not written on every path to it.
     #[error("{element} reads column {column}, which packets from {from} do not have")]
     Column {
         /// The element.
         element: String,
         /// The column.
         column: &'static str,
-        /// The element before it, by which packets come without it.
+        /// A predecessor whose packets lack it.
         from: String,
     },
     /// An element refuses its place.

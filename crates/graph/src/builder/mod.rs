@@ -18,13 +18,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Elements a graph has at most.
+/// Most elements of a graph.
 pub const ELEMENTS: usize = 4_096;
 
-/// Ports an element has at most on each side.
+/// Most ports of an element on each side.
 pub const PORTS: usize = 1_024;
 
-/// Elements that stand in a row between a queue and whoever pulls at most.
+/// Most elements in a pull chain.
 pub const PULL_DEPTH: usize = 64;
 
 /// Bytes of a packet that a capture keeps unless it is told otherwise.
@@ -104,14 +104,14 @@ impl<P: PacketBuf + 'static> Builder<P> {
     }
 
     /// Connects output 0 of each element to input 0 of the next.
-    pub fn row(&mut self, names: &[&str]) -> &mut Self {
+    pub fn chain(&mut self, names: &[&str]) -> &mut Self {
         for pair in names.windows(2) {
             self.connect(pair[0], 0, pair[1], 0);
         }
         self
     }
 
-    /// Whether rows of small elements run as one element where the registry knows how; they do unless told otherwise.
+    /// Whether sequences of small elements run as one element where the registry has a fusion for them; they do by default.
     pub const fn fuses(&mut self, fuses: bool) -> &mut Self {
         self.fuses = fuses;
         self

@@ -3,7 +3,7 @@
 use super::Link;
 
 /// The place of each element in the order in which elements run: after those whose packets reach it, except along links
-/// that close a circle. Reverse post-order of a depth-first search from the elements that nothing leads to.
+/// that close a cycle. Reverse post-order of a depth-first search from the elements that nothing leads to.
 pub(super) fn places(elements: usize, links: &[Link]) -> Vec<usize> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); elements];
     let mut has_source = vec![false; elements];

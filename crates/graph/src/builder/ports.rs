@@ -140,7 +140,7 @@ fn check_links(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
     }
 }
 
-/// Finds circles of elements that pull from each other, and rows of them that are too long.
+/// Finds cycles of pulls, and pull chains that are too long.
 fn check_pulls(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
     let mut asks = vec![0usize; shapes.len()];
     let mut asked_by: Vec<Vec<usize>> = vec![Vec::new(); shapes.len()];
@@ -159,7 +159,7 @@ fn check_pulls(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
             }
         }
     }
-    // Of a circle all stay, and whoever pulls from one; the first tells enough.
+    // Of a cycle all stay, and whoever pulls from one; the first tells enough.
     if let Some(at) = asks.iter().position(|&asks| asks > 0) {
         errors.push(BuildError::PullLoop { element: shapes[at].name.to_string() });
     }

@@ -1,6 +1,7 @@
 //! Faults of configurations, each by name; and what the builder makes of right ones.
 
-use crate::elements::{Check, Feed, Fork, Hold, Sink, Split, Stamp, Tray, pass, registry, release, toss};
+use crate::elements::{Feed, Fork, Hold, Sink, Split, Tray, pass, registry, release, toss};
+use crate::labels::{Check, Label, Stamp};
 use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
 use scalebricks_graph::element::BindError;
@@ -31,7 +32,7 @@ fn row(fill: impl FnOnce(&mut Builder<Packet>), names: &[&str]) -> Builder<Packe
     builder.add("feed", feed()).add("sink", sink());
     fill(&mut builder);
     let all: Vec<&str> = ["feed"].iter().chain(names).chain(&["sink"]).copied().collect();
-    builder.row(&all);
+    builder.chain(&all);
     builder
 }
 
@@ -41,7 +42,7 @@ fn names_and_arguments_are_checked_together() {
     builder.add("a", feed()).add("a", sink());
     builder.declare("b", "Nonsense", &[]).declare("c", "Toss", &["x"]).declare("d", "Toss", &["0"]);
     builder.declare("e", "Toss", &[]).declare("f", "Pass", &["1"]);
-    builder.row(&["a", "missing"]);
+    builder.chain(&["a", "missing"]);
     let expected = [
         BuildError::Duplicate { element: "a".into() },
         BuildError::NoClass { element: "b".into(), class: "Nonsense".into() },
@@ -102,8 +103,8 @@ fn pushing_and_pulling_do_not_meet() {
         builder.add("a", pass()).add("b", pass()).add("hold", Hold::new(1, false));
     };
     let builder = row(fill, &["a", "hold", "b"]);
-    let fault = "output 0 of b (out) pushes and input 0 of sink (in) pulls, or the other way round: \
-                 a queue or an unqueue is missing between them";
+    let fault = "output 0 of b (out) and input 0 of sink (in) disagree on push and pull: \
+                 connect them by a Queue or an Unqueue";
     assert_eq!(texts(builder), [fault]);
     let builder = row(
         |builder| {
@@ -114,7 +115,7 @@ fn pushing_and_pulling_do_not_meet() {
     assert_eq!(faults(builder)[0].element(), Some("feed"));
     let fill = |builder: &mut Builder<Packet>| {
         builder.add("hold", Hold::new(1, false)).add("r", release(1)).add("s", release(1));
-        builder.row(&["hold", "s", "sink"]);
+        builder.chain(&["hold", "s", "sink"]);
     };
     let fault = "output 0 of hold (out) is pulled from by both s and r";
     assert_eq!(texts(row(fill, &["hold", "r"])), [fault]);
@@ -124,17 +125,17 @@ fn pushing_and_pulling_do_not_meet() {
             .add("other", Hold::new(1, false))
             .add("fork", Fork {})
             .add("r", release(1));
-        builder.row(&["other", "r"]).connect("fork", 1, "other", 0);
+        builder.chain(&["other", "r"]).connect("fork", 1, "other", 0);
     };
     let fault = "input 0 of r (in) is connected twice";
     assert_eq!(texts(row(fill, &["fork", "hold", "r"])), [fault]);
 }
 
 #[test]
-fn circles_and_long_rows_of_pulls_are_refused() {
+fn cycles_and_long_rows_of_pulls_are_refused() {
     let mut builder = Builder::new();
     builder.add("a", pass()).add("b", pass()).add("r", release(1)).add("sink", sink());
-    builder.row(&["a", "b", "a"]).row(&["b", "r", "sink"]);
+    builder.chain(&["a", "b", "a"]).chain(&["b", "r", "sink"]);
     let faults = faults(builder);
     assert!(faults.contains(&BuildError::PullLoop { element: "a".into() }), "{faults:?}");
     for (length, is_right) in [(PULL_DEPTH - 1, true), (PULL_DEPTH, false)] {
@@ -148,7 +149,7 @@ fn circles_and_long_rows_of_pulls_are_refused() {
         let all: Vec<&str> =
             ["hold"].into_iter().chain(names.iter().map(String::as_str)).chain(["r"]).collect();
         let texts = texts(row(fill, &all));
-        let fault = format!("more than {PULL_DEPTH} elements stand between a queue and r");
+        let fault = format!("the pull chain to r has more than {PULL_DEPTH} elements");
         assert_eq!(texts, if is_right { vec![] } else { vec![fault] });
     }
 }
@@ -190,7 +191,7 @@ impl Control for Greedy {
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         assert_eq!((binder.inputs(), binder.outputs()), (1, 1));
-        binder.column::<crate::elements::Label>().map(drop)
+        binder.column::<Label>().map(drop)
     }
 }
 

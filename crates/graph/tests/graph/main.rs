@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod builder;
+mod control;
 mod elements;
+mod labels;
 mod random;
 mod replace;
+mod rig;
 mod twin;
 mod worker;

@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn circles_end_as_one_packet_at_a_time(
+    fn cycles_end_as_one_packet_at_a_time(
         plan in plans(May { fork: false, lap: true, columns: false, small_queues: false }, 0),
         packets in packets(200, 100),
         burst in 1..128usize,

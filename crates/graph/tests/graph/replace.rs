@@ -40,7 +40,7 @@ impl Setup {
         builder.add("sink", Sink { tray: self.sink.clone() });
         builder.add("feed", Feed { tray: self.feed.clone(), pool: self.pool.clone(), burst: 7 });
         let row: Vec<&str> = row.iter().map(String::as_str).collect();
-        builder.row(&row);
+        builder.chain(&row);
         builder.build(&registry(), ledger).unwrap()
     }
 }
@@ -124,7 +124,7 @@ fn a_name_of_another_class_inherits_nothing() {
     builder.add("sink", Sink { tray: setup.sink.clone() }).add("q", toss(200));
     builder
         .add("feed", Feed { tray: setup.feed.clone(), pool: setup.pool.clone(), burst: 7 })
-        .row(&["feed", "q", "sink"]);
+        .chain(&["feed", "q", "sink"]);
     drop(worker.replace(Box::new(builder.build(&registry(), &mut ledger).unwrap())));
     assert_eq!(sum(&ledger, "graph_replaced"), held);
     assert_eq!(worker.turn(Duration::ZERO), 0);
@@ -142,11 +142,11 @@ fn pressure_goes_on_in_the_new_graph() {
                 .add("r", release(0))
                 .add("end", Sink { tray: setup.sink.clone() });
             builder.add("idle", Feed { tray: Tray::default(), pool: setup.pool.clone(), burst: 1 });
-            builder.row(&["idle", "other", "r", "end"]);
+            builder.chain(&["idle", "other", "r", "end"]);
         }
         builder.add("q", Hold::new(5, true));
         builder.add("feed", Feed { tray: setup.feed.clone(), pool: setup.pool.clone(), burst: 5 });
-        builder.row(&["feed", "q", "never", "sink"]);
+        builder.chain(&["feed", "q", "never", "sink"]);
         builder.build(&registry(), ledger)
     };
     let first = graph(&mut ledger, false).unwrap();

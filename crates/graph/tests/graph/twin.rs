@@ -1,6 +1,7 @@
 //! A random graph as data, and an interpreter that takes one packet at a time through it.
 
-use crate::elements::{Check, Feed, Fork, Hold, Sink, Split, Stamp, Tray, lap, pass, release, toss};
+use crate::elements::{Feed, Fork, Hold, Sink, Split, Tray, lap, pass, release, toss};
+use crate::labels::{Check, Stamp};
 use scalebricks_graph::{Builder, HOP_LIMIT};
 use scalebricks_io::{Packet, Pool};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -80,7 +81,7 @@ impl Plan {
                     builder
                         .add(&own, Hold::new(capacity, false))
                         .add(&from, release(a_turn))
-                        .row(&[&own, &from])
+                        .chain(&[&own, &from])
                 }
             };
             for (output, to) in place.outputs.iter().enumerate() {

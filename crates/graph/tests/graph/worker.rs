@@ -1,60 +1,12 @@
 //! What a worker does in a turn.
 
-use crate::elements::{Feed, Fork, Hold, Sink, Split, Tray, lap, packet, registry, release, sequence};
-use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::graph::EdgeInfo;
-use scalebricks_graph::spec::DropSpec;
-use scalebricks_graph::tap::Seen;
+use crate::elements::{Feed, Fork, Hold, Split, Tray, lap, packet, release};
+use crate::rig::rig;
 use scalebricks_graph::{
-    Builder, Control, Counted, Element, Frame, HOP_LIMIT, INTAKE, Lanes, Ledger, Meta, Out, Slot, Spec,
-    Trace, Upstream, Worker, element,
+    Control, Element, Frame, HOP_LIMIT, INTAKE, Lanes, Meta, Out, Spec, Upstream, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::Duration;
-
-struct Rig<T = ()> {
-    worker: Worker<Packet, T>,
-    feed: Tray,
-    sink: Tray,
-    ledger: Ledger,
-    now: Duration,
-}
-
-impl<T: Trace<Packet>> Rig<T> {
-    fn traced(trace: T, burst: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Self {
-        let (feed, sink, mut ledger) = (Tray::default(), Tray::default(), Ledger::new());
-        let pool = Pool::new(1_000, 200).unwrap();
-        let mut builder = Builder::new();
-        builder.add("feed", Feed { tray: feed.clone(), pool: pool.clone(), burst });
-        builder.add("sink", Sink { tray: sink.clone() });
-        fill(&mut builder);
-        let graph = builder.build(&registry(), &mut ledger).unwrap();
-        Self { worker: Worker::new(graph, Box::new(pool), trace), feed, sink, ledger, now: Duration::ZERO }
-    }
-
-    fn feed(&self, packets: impl IntoIterator<Item = Vec<u8>>) {
-        self.feed.lock().unwrap().extend(packets);
-    }
-
-    fn turn(&mut self) -> usize {
-        self.now += Duration::from_millis(1);
-        self.worker.turn(self.now)
-    }
-
-    fn sunk(&self) -> Vec<u32> {
-        self.sink.lock().unwrap().drain(..).map(|packet| sequence(&packet)).collect()
-    }
-
-    fn count(&self, element: &str, counter: &str) -> u64 {
-        let all = self.ledger.snapshot();
-        let counted: &Counted = all.iter().find(|counted| &*counted.element == element).unwrap();
-        counted.get(counter).unwrap()
-    }
-}
-
-fn rig(burst: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Rig {
-    Rig::traced((), burst, fill)
-}
 
 fn packets(range: std::ops::Range<u16>) -> impl Iterator<Item = Vec<u8>> {
     range.map(|at| packet(1, 0, at))
@@ -63,7 +15,7 @@ fn packets(range: std::ops::Range<u16>) -> impl Iterator<Item = Vec<u8>> {
 #[test]
 fn a_turn_takes_half_a_frame_in_and_works_it_off() {
     let mut rig = rig(1_000, |builder| {
-        builder.declare("pass", "Pass", &[]).row(&["feed", "pass", "sink"]);
+        builder.declare("pass", "Pass", &[]).chain(&["feed", "pass", "sink"]);
     });
     rig.feed(packets(0..300));
     for expected in [0..128, 128..256, 256..300, 300..300] {
@@ -81,7 +33,7 @@ fn sources_share_what_a_frame_takes_in() {
     let pool = Pool::new(1_000, 100).unwrap();
     let mut rig = rig(1_000, |builder| {
         builder.add("second", Feed { tray: second.clone(), pool, burst: 1_000 });
-        builder.row(&["feed", "sink"]).row(&["second", "sink"]);
+        builder.chain(&["feed", "sink"]).chain(&["second", "sink"]);
     });
     rig.feed(packets(0..1_000));
     rig.turn();
@@ -101,9 +53,9 @@ fn sources_share_what_a_frame_takes_in() {
 }
 
 #[test]
-fn a_packet_that_goes_in_circles_is_dropped_by_name() {
+fn a_packet_that_goes_in_cycles_is_dropped_by_name() {
     let mut rig = rig(100, |builder| {
-        builder.add("lap", lap()).row(&["feed", "lap", "sink"]).connect("lap", 1, "lap", 0);
+        builder.add("lap", lap()).chain(&["feed", "lap", "sink"]).connect("lap", 1, "lap", 0);
     });
     rig.feed([packet(1, HOP_LIMIT - 1, 0), packet(1, HOP_LIMIT, 1), packet(1, 255, 2), packet(1, 0, 3)]);
     rig.turn();
@@ -115,7 +67,7 @@ fn a_packet_that_goes_in_circles_is_dropped_by_name() {
 fn an_element_runs_when_all_before_it_are_done() {
     let mut rig = rig(100, |builder| {
         builder.add("split", Split { salt: 0 }).declare("a", "Pass", &[]).add("lap", lap());
-        builder.declare("join", "Pass", &[]).row(&["feed", "split", "a", "join", "sink"]);
+        builder.declare("join", "Pass", &[]).chain(&["feed", "split", "a", "join", "sink"]);
         builder.connect("split", 1, "join", 0).connect("split", 2, "lap", 0);
         builder.connect("lap", 1, "lap", 0).connect("lap", 0, "join", 0);
     });
@@ -142,7 +94,7 @@ fn over_64_elements_run_in_order_too() {
         }
         let all: Vec<&str> =
             ["feed"].into_iter().chain(names.iter().map(String::as_str)).chain(["sink"]).collect();
-        builder.row(&all);
+        builder.chain(&all);
     });
     rig.feed([packet(1, 0, 0), packet(2, 5, 1), packet(3, 9, 2)]);
     rig.turn();
@@ -156,7 +108,7 @@ fn over_64_elements_run_in_order_too() {
 #[test]
 fn copies_that_double_in_a_circle_end() {
     let mut rig = rig(1, |builder| {
-        builder.add("lap", lap()).add("fork", Fork {}).row(&["feed", "fork", "lap", "sink"]);
+        builder.add("lap", lap()).add("fork", Fork {}).chain(&["feed", "fork", "lap", "sink"]);
         builder.connect("fork", 1, "lap", 0).connect("lap", 1, "fork", 0);
     });
     rig.feed([packet(1, 200, 0)]);
@@ -170,7 +122,7 @@ fn copies_that_double_in_a_circle_end() {
 fn queues_block_sources_and_let_them_go_on() {
     let mut rig = rig(10, |builder| {
         builder.add("hold", Hold::new(20, true)).add("release", release(3)).declare("pass", "Pass", &[]);
-        builder.row(&["feed", "pass", "hold", "release", "sink"]);
+        builder.chain(&["feed", "pass", "hold", "release", "sink"]);
     });
     rig.feed(packets(0..200));
     for _ in 0..100 {
@@ -186,7 +138,7 @@ fn pressure_does_not_reach_over_a_queue() {
     let mut rig = rig(10, |builder| {
         builder.add("first", Hold::new(1_000, true)).add("release", release(5));
         builder.add("second", Hold::new(0, true)).add("never", release(0));
-        builder.row(&["feed", "first", "release", "second", "never", "sink"]);
+        builder.chain(&["feed", "first", "release", "second", "never", "sink"]);
     });
     rig.feed(packets(0..100));
     (0..20).for_each(|_| {
@@ -199,7 +151,7 @@ fn pressure_does_not_reach_over_a_queue() {
 fn an_agnostic_element_is_pulled_through() {
     let mut rig = rig(10, |builder| {
         builder.add("hold", Hold::new(100, false)).declare("toss", "Toss", &["2"]).add("release", release(4));
-        builder.row(&["feed", "hold", "toss", "release", "sink"]);
+        builder.chain(&["feed", "hold", "toss", "release", "sink"]);
     });
     rig.feed((0..10).map(|at| packet(at as u8, 0, at)));
     (0..5).for_each(|_| {
@@ -246,7 +198,7 @@ impl Element<Packet> for Delay {
 fn timers_run_out_in_order_and_so_many_a_turn() {
     let mut rig = rig(100, |builder| {
         builder.add("delay", Delay { waiting: Vec::new(), time: Duration::from_millis(5) });
-        builder.row(&["feed", "delay", "sink"]);
+        builder.chain(&["feed", "delay", "sink"]);
     });
     rig.feed(packets(0..100));
     for _ in 0..5 {
@@ -285,132 +237,13 @@ impl Element<Packet> for Lazy {
 #[test]
 fn what_an_element_does_not_work_off_is_dropped_by_name() {
     let mut rig = rig(100, |builder| {
-        builder.add("lazy", Lazy {}).row(&["feed", "lazy", "sink"]);
+        builder.add("lazy", Lazy {}).chain(&["feed", "lazy", "sink"]);
     });
     rig.feed(packets(0..12));
     rig.turn();
     assert_eq!(rig.sunk(), [0, 3]);
     // Output 1 leads nowhere, and there is no output 2.
     assert_eq!((rig.count("lazy", "unworked"), rig.count("lazy", "unconnected")), (6, 4));
-}
-
-/// Writes down what it sees.
-#[derive(Default)]
-struct Notes {
-    passed: Vec<String>,
-    dropped: Vec<String>,
-}
-
-impl Trace<Packet> for Notes {
-    fn passed(&mut self, edge: &EdgeInfo, list: &Lanes, frame: &Frame<Packet>) {
-        let sequences: Vec<u32> =
-            list.iter().map(|slot: &Slot| sequence(frame.packet(slot).data())).collect();
-        self.passed.push(format!("{}.{} {}.{} {sequences:?}", edge.from, edge.output, edge.to, edge.input));
-    }
-
-    fn dropped(&mut self, element: &str, reason: &DropSpec, packet: &Packet) {
-        self.dropped.push(format!("{element} {} {}", reason.name, sequence(packet.data())));
-    }
-}
-
-fn branches(builder: &mut Builder<Packet>) {
-    builder.add("split", Split { salt: 0 }).declare("toss", "Toss", &["2"]).row(&["feed", "split", "sink"]);
-    builder.connect("split", 1, "toss", 0).connect("toss", 0, "sink", 0);
-}
-
-#[test]
-fn a_trace_sees_every_edge_and_every_drop() {
-    let mut rig = Rig::traced(Notes::default(), 100, branches);
-    rig.feed([packet(1, 0, 10), packet(2, 0, 11), packet(3, 0, 12)]);
-    rig.turn();
-    let notes = rig.worker.trace_mut();
-    // Flows 1 and 3 go by output 1.
-    let expected = [
-        "feed.0 split.0 [10, 11, 12]",
-        "split.0 sink.0 [11]",
-        "split.1 toss.0 [10, 12]",
-        "toss.0 sink.0 [10, 12]",
-    ];
-    assert_eq!((&notes.passed[..], notes.dropped.len()), (&expected.map(str::to_owned)[..], 0));
-    rig.worker.graph_mut().write("toss", "every", "3").unwrap();
-    rig.feed([packet(3, 0, 13)]);
-    rig.turn();
-    assert_eq!(rig.worker.trace_mut().dropped, ["toss tossed 13"]);
-}
-
-#[test]
-fn captures_are_switched_while_packets_flow() {
-    let mut rig = rig(100, branches);
-    let taps = rig.worker.graph().taps();
-    let edge = rig.worker.graph().edges().iter().position(|edge| &*edge.to == "toss").unwrap();
-    let seen = |rig: &mut Rig| {
-        rig.feed([packet(1, 0, 1), packet(2, 0, 2), packet(3, 0, 3)]);
-        rig.turn();
-        std::iter::from_fn(|| taps.next())
-            .map(|caught| (caught.seen, sequence(&caught.bytes)))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(seen(&mut rig), []);
-    assert!(taps.set_edge(edge, true));
-    let on_edge = Seen::Edge(edge as u32);
-    assert_eq!(seen(&mut rig), [(on_edge, 1), (on_edge, 3)]);
-    taps.set_edge(edge, false);
-    taps.set_drops(true);
-    rig.worker.graph_mut().write("toss", "every", "3").unwrap();
-    assert_eq!(seen(&mut rig), [(Seen::Dropped("tossed"), 3)]);
-    taps.set_drops(false);
-    assert_eq!(seen(&mut rig), []);
-}
-
-#[test]
-fn handlers_are_asked_by_name_also_in_a_fusion() {
-    let mut rig = rig(100, |builder| {
-        builder
-            .declare("pass", "Pass", &[])
-            .declare("toss", "Toss", &["2"])
-            .row(&["feed", "pass", "toss", "sink"]);
-    });
-    assert_eq!(rig.worker.graph().boxes(), 3);
-    let remote = rig.worker.remote();
-    let answers = [("toss", "every"), ("toss", "class"), ("toss", "kept"), ("pass", "packets")]
-        .map(|(element, handler)| remote.read(element, handler).unwrap());
-    let written = remote.write("toss", "every", "3").unwrap();
-    let refused = remote.write("toss", "every", "0").unwrap();
-    let missing = [("nobody", "every"), ("toss", "tossed?")]
-        .map(|(element, handler)| remote.read(element, handler).unwrap());
-    rig.feed((0..9).map(|at| packet(at as u8, 0, at)));
-    (0..3).for_each(|_| {
-        rig.turn();
-    });
-    assert_eq!(answers.map(|answer| answer.recv().unwrap().unwrap()), ["2", "Toss", "4", "9"]);
-    assert_eq!(written.recv().unwrap(), Ok(()));
-    assert_eq!(refused.recv().unwrap(), Err(HandlerError::Value("no number".into())));
-    let [nobody, nothing] = missing.map(|answer| answer.recv().unwrap().unwrap_err().to_string());
-    assert_eq!(nobody, "no element \"nobody\"");
-    assert_eq!(nothing, "element \"toss\" has no handler \"tossed?\"");
-    assert_eq!(
-        (rig.count("pass", "packets"), rig.count("toss", "packets"), rig.count("toss", "tossed")),
-        (9, 9, 5)
-    );
-}
-
-#[test]
-fn a_mailbox_is_bounded_and_a_turn_works_some_letters_off() {
-    let mut rig = rig(1, |builder| {
-        builder.row(&["feed", "sink"]);
-    });
-    let remote = rig.worker.remote();
-    let answers: Vec<_> = std::iter::from_fn(|| remote.ask(|graph| graph.boxes()).ok()).collect();
-    assert_eq!(answers.len(), 64);
-    let quiescence = rig.worker.quiescence();
-    let since = quiescence.since();
-    assert!(!quiescence.has_passed(since));
-    rig.turn();
-    assert!(quiescence.has_passed(since));
-    assert_eq!(answers.iter().filter(|answer| answer.try_recv().is_ok()).count(), 4);
-    let since = quiescence.since();
-    rig.worker.leave();
-    assert!(quiescence.has_passed(since));
 }
 
 element! {
@@ -454,7 +287,7 @@ fn who_pulls_from_several_queues_is_called_every_turn() {
             .add("split", Split { salt: 0 })
             .add("a", Hold::new(100, false))
             .add("b", Hold::new(100, false));
-        builder.add("taker", Taker { batch: Lanes::new(), taken: 0 }).row(&["feed", "split", "a", "taker"]);
+        builder.add("taker", Taker { batch: Lanes::new(), taken: 0 }).chain(&["feed", "split", "a", "taker"]);
         builder.connect("split", 1, "b", 0).connect("b", 0, "taker", 1).connect("split", 2, "sink", 0);
     });
     rig.feed((0..30).map(|at| packet(at as u8, 0, at)));
