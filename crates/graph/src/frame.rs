@@ -74,6 +74,17 @@ impl<P: PacketBuf> Frame<P> {
         Ok(slot)
     }
 
+    /// Gives a packet that was made because of another a slot, such as an error message: with [`Meta`] all zero, but the hops
+    /// of the other, so that packets that cause each other in a cycle end.
+    ///
+    /// # Errors
+    /// Gives the packet back if no slot is free.
+    pub fn put_because(&mut self, packet: P, of: &Slot) -> Result<Slot, P> {
+        let slot = self.put(packet)?;
+        self.meta[slot.index()].hops = self.meta[of.index()].hops;
+        Ok(slot)
+    }
+
     /// Takes the packet out and frees the slot.
     ///
     /// # Panics

@@ -24,6 +24,7 @@ pub mod element;
 pub mod frame;
 pub mod fuse;
 pub mod graph;
+mod idle;
 pub mod mailbox;
 pub mod mark;
 pub mod meta;

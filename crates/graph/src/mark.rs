@@ -6,8 +6,16 @@
 //! newer mark, and waits for one newer still, or the worker sees the newer pointer. An advance of one is enough.
 
 use crossbeam_utils::CachePadded;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(loom)]
+use loom::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering, fence},
+};
+#[cfg(not(loom))]
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering, fence},
+};
 
 /// The worker reads nothing.
 const AWAY: u64 = u64::MAX;
@@ -26,10 +34,10 @@ pub struct Since(u64);
 
 impl Mark {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(CachePadded::new(AtomicU64::new(0))))
+        Self(Arc::new(CachePadded::new(AtomicU64::new(AWAY))))
     }
 
-    /// The worker holds nothing now. Cost: one fence.
+    /// The worker holds nothing now, and may read from now on. Cost: one fence.
     #[inline]
     pub(crate) fn pass(&self, turn: u64) {
         self.0.store(turn, Ordering::Release);
@@ -65,6 +73,54 @@ impl Quiescence {
     }
 }
 
+#[cfg(loom)]
+#[cfg(test)]
+mod models {
+    use super::*;
+    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+
+    /// A worker reads a pointer in each turn; control replaces it, waits, and frees the old one.
+    fn model(leaves: bool) {
+        loom::model(move || {
+            let mark = Mark::new();
+            let view = mark.view();
+            let pointer = Arc::new(AtomicUsize::new(0));
+            let freed = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+            let worker = {
+                let (pointer, freed) = (Arc::clone(&pointer), Arc::clone(&freed));
+                loom::thread::spawn(move || {
+                    for turn in 0..2 {
+                        mark.pass(turn);
+                        let at = pointer.load(Ordering::Acquire);
+                        assert!(!freed[at].load(Ordering::Relaxed), "a turn reads what was freed");
+                        if leaves {
+                            mark.leave();
+                        }
+                    }
+                })
+            };
+            pointer.store(1, Ordering::Release);
+            let since = view.since();
+            if view.has_passed(since) {
+                freed[0].store(true, Ordering::Relaxed);
+            }
+            assert!(worker.join().is_ok());
+            assert!(view.has_passed(since), "the worker is gone");
+        });
+    }
+
+    #[test]
+    fn loom_nothing_is_freed_that_a_turn_reads() {
+        model(false);
+    }
+
+    #[test]
+    fn loom_nothing_is_freed_that_a_turn_after_a_pause_reads() {
+        model(true);
+    }
+}
+
+#[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,6 +37,8 @@ pub(crate) struct Desk {
     pub(crate) touched: Vec<u16>,
     /// Sources and schedulers that this turn has yet to call.
     pub(crate) begins_left: usize,
+    /// How many packets may still pass edges back to an earlier element in this turn.
+    pub(crate) backs_left: usize,
     /// How often a packet reached an element in this turn.
     pub(crate) moved: usize,
 }
@@ -51,6 +53,7 @@ impl Desk {
             wheel: Wheel::new(timers),
             touched: Vec::new(),
             begins_left: 0,
+            backs_left: 0,
             moved: 0,
         }
     }

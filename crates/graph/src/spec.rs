@@ -153,7 +153,10 @@ pub const RUN_COUNTERS: &[CounterSpec] = &[
 
 /// Why the runner drops packets, counted at the element that sent them.
 pub const RUN_DROPS: &[DropSpec] = &[
-    DropSpec { name: "graph_loop", doc: "The packet passed 64 edges back to an earlier element." },
+    DropSpec {
+        name: "graph_loop",
+        doc: "The packet passed 64 edges back to an earlier element, or all packets of the turn passed too many.",
+    },
     DropSpec { name: "unconnected", doc: "The packet was sent to an output that leads nowhere." },
     DropSpec { name: "unworked", doc: "The element left the packet in its input: an error in the element." },
     DropSpec {

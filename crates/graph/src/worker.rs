@@ -5,7 +5,7 @@ use crate::graph::{Graph, Node};
 use crate::mailbox::{COMMANDS_A_TURN, Command, Remote};
 use crate::mark::{Mark, Quiescence};
 use crate::out::{Desk, Out, Why};
-use crate::slot::Lanes;
+use crate::slot::{Lanes, SLOTS};
 use crate::spec::{RUN_DROPS, run};
 use crate::tap::Seen;
 use crate::trace::Trace;
@@ -18,6 +18,10 @@ use std::time::Duration;
 
 /// Edges back to an earlier element that a packet passes at most; at the next one it is dropped as `graph_loop`.
 pub const HOP_LIMIT: u8 = 64;
+
+/// How many packets pass such edges in a turn at most. A frame full of packets that all reach [`HOP_LIMIT`] passes half as
+/// many, so it takes elements that make new packets in a cycle, and forget [`Frame::put_because`], to get here.
+pub const BACKS_A_TURN: usize = 2 * HOP_LIMIT as usize * SLOTS;
 
 /// Timers that the elements of a worker may have set at once.
 pub const TIMERS: usize = 1 << 20;
@@ -38,6 +42,8 @@ pub struct Worker<P: PacketBuf, T = ()> {
     batch: Lanes,
     remote: Remote<P>,
     mark: Mark,
+    /// Whether its mark says that it holds nothing until it passes again.
+    is_away: bool,
 }
 
 impl<P: PacketBuf, T: fmt::Debug> fmt::Debug for Worker<P, T> {
@@ -78,6 +84,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             batch: Lanes::new(),
             remote: Remote::new(),
             mark: Mark::new(),
+            is_away: true,
         };
         worker.fit();
         worker
@@ -131,7 +138,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// holds nothing.
     pub fn turn(&mut self, now: Duration) -> usize {
         self.desk.moved = 0;
+        if std::mem::take(&mut self.is_away) {
+            self.mark.pass(self.desk.turn.number);
+        }
         self.desk.turn.now = now;
+        self.desk.backs_left = BACKS_A_TURN;
         self.expire(now);
         self.begins.copy_from_slice(&self.graph.begins);
         self.ready.iter_mut().zip(&self.graph.begins).for_each(|(ready, begins)| *ready |= begins);
@@ -154,8 +165,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 
     /// To be called before a worker pauses: it holds nothing until its next turn.
-    pub fn leave(&self) {
+    pub fn leave(&mut self) {
         self.mark.leave();
+        self.is_away = true;
     }
 
     fn expire(&mut self, now: Duration) {
@@ -171,7 +183,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     /// Runs the first element in order that has something to do, until none has. So an element runs when all before it are
     /// done, and those on a cycle until nobody in it has anything left: what comes after them gets whole batches.
-    /// Packets that go back are bounded by [`HOP_LIMIT`], so this ends.
+    /// Packets that go back are bounded by [`HOP_LIMIT`] and [`BACKS_A_TURN`], so this ends.
     fn run_all(&mut self) {
         let mut word = 0;
         while let Some(&ready) = self.ready.get(word) {
@@ -180,7 +192,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 continue;
             }
             self.ready[word] = ready & (ready - 1);
-            self.run(word * 64 + ready.trailing_zeros() as usize);
+            self.run_element(word * 64 + ready.trailing_zeros() as usize);
             if std::mem::take(&mut self.goes_back) {
                 word = 0;
             }
@@ -188,7 +200,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 
     #[inline]
-    fn run(&mut self, at: usize) {
+    fn run_element(&mut self, at: usize) {
         if self.begins[at / 64] & (1 << (at % 64)) != 0 {
             self.begin(at);
         }
@@ -310,7 +322,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 }
 
-/// Counts a hop for each packet from `start` on, and drops those that have too many.
+/// Counts a hop for each packet from `start` on, and drops those that have too many, or all if the turn has.
 #[cold]
 pub(crate) fn go_back<P: PacketBuf>(
     list: &mut Lanes,
@@ -322,7 +334,8 @@ pub(crate) fn go_back<P: PacketBuf>(
     list.sift_from(start, |slot| {
         let meta = frame.meta_mut(&slot);
         meta.hops += 1;
-        if meta.hops < HOP_LIMIT {
+        if meta.hops < HOP_LIMIT && desk.backs_left > 0 {
+            desk.backs_left -= 1;
             return Some(slot);
         }
         desk.drop(slot, Why { node, part, reason: run::LOOP as u8 });

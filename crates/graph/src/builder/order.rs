@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_closed_by_the_link_that_leads_back_to_where_it_is_entered() {
+    fn a_cycle_is_closed_by_the_link_that_leads_back_to_where_it_is_entered() {
         let places = places(4, &links(&[(2, 1), (1, 3), (3, 1), (3, 0)]));
         assert!(places[2] < places[1] && places[1] < places[3] && places[3] < places[0], "{places:?}");
     }

@@ -110,19 +110,31 @@ fn handlers_are_asked_by_name_also_in_a_fusion() {
 }
 
 #[test]
-fn a_mailbox_is_bounded_and_a_turn_works_some_letters_off() {
+fn a_mailbox_is_bounded_and_a_turn_processes_some_commands() {
     let mut rig = rig(1, |builder| {
         builder.chain(&["feed", "sink"]);
     });
     let remote = rig.worker.remote();
     let answers: Vec<_> = std::iter::from_fn(|| remote.ask(|graph| graph.boxes()).ok()).collect();
     assert_eq!(answers.len(), 64);
+    rig.turn();
+    assert_eq!(answers.iter().filter(|answer| answer.try_recv().is_ok()).count(), 4);
+    rig.turn();
+    assert_eq!(answers.iter().filter(|answer| answer.try_recv().is_ok()).count(), 4);
+}
+
+#[test]
+fn a_turn_is_a_quiescent_point_and_so_is_a_pause() {
+    let mut rig = rig(1, |builder| {
+        builder.chain(&["feed", "sink"]);
+    });
     let quiescence = rig.worker.quiescence();
+    assert!(quiescence.has_passed(quiescence.since()), "it has not begun");
+    rig.turn();
     let since = quiescence.since();
     assert!(!quiescence.has_passed(since));
     rig.turn();
     assert!(quiescence.has_passed(since));
-    assert_eq!(answers.iter().filter(|answer| answer.try_recv().is_ok()).count(), 4);
     let since = quiescence.since();
     rig.worker.leave();
     assert!(quiescence.has_passed(since));

@@ -2,10 +2,12 @@
 
 use crate::elements::{Feed, Fork, Hold, Split, Tray, lap, packet, release};
 use crate::rig::rig;
+use scalebricks_graph::worker::BACKS_A_TURN;
 use scalebricks_graph::{
     Control, Element, Frame, HOP_LIMIT, INTAKE, Lanes, Meta, Out, Spec, Upstream, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn packets(range: std::ops::Range<u16>) -> impl Iterator<Item = Vec<u8>> {
@@ -105,8 +107,73 @@ fn over_64_elements_run_in_order_too() {
     );
 }
 
+element! {
+    /// Puts a new packet in the place of each, and sends it back.
+    struct Respawn as "Respawn" { inherits: bool, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "New ones.", }
+    counters { MADE = "made": "Packets made.", }
+}
+
+impl Control for Respawn {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Respawn {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            let new = frame.alloc().unwrap();
+            let new = if self.inherits { frame.put_because(new, &slot) } else { frame.put(new) };
+            drop(frame.take(slot));
+            out.count(Self::MADE, 1);
+            out.push(0, new.unwrap());
+        }
+    }
+}
+
 #[test]
-fn copies_that_double_in_a_circle_end() {
+fn packets_that_cause_each_other_in_a_cycle_end() {
+    for (inherits, made) in [(true, 64), (false, BACKS_A_TURN as u64 + 1)] {
+        let mut rig = rig(1, |builder| {
+            builder.add("respawn", Respawn { inherits }).chain(&["feed", "respawn", "respawn"]);
+            builder
+                .add("idle", Feed { tray: Tray::default(), pool: Pool::new(1, 1).unwrap(), burst: 1 })
+                .chain(&["idle", "sink"]);
+        });
+        rig.feed(packets(0..1));
+        rig.turn();
+        assert_eq!((rig.count("respawn", "made"), rig.count("respawn", "graph_loop")), (made, 1));
+        assert_eq!(rig.turn(), 0);
+    }
+}
+
+#[test]
+fn a_worker_that_finds_nothing_to_do_sleeps_and_wakes() {
+    let mut rig = rig(10, |builder| {
+        builder.chain(&["feed", "sink"]);
+    });
+    let (stop, feed, sink) = (AtomicBool::new(false), rig.feed.clone(), rig.sink.clone());
+    let quiescence = rig.worker.quiescence();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| rig.worker.run(&stop));
+        for at in 0..5 {
+            feed.lock().unwrap().push_back(packet(1, 0, at));
+            let since = quiescence.since();
+            while sink.lock().unwrap().len() <= usize::from(at) || !quiescence.has_passed(since) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap();
+    });
+    assert_eq!(rig.sunk(), [0, 1, 2, 3, 4]);
+    assert!(quiescence.has_passed(quiescence.since()), "a worker that has stopped holds nothing");
+}
+
+#[test]
+fn copies_that_double_in_a_cycle_end() {
     let mut rig = rig(1, |builder| {
         builder.add("lap", lap()).add("fork", Fork {}).chain(&["feed", "fork", "lap", "sink"]);
         builder.connect("fork", 1, "lap", 0).connect("lap", 1, "fork", 0);
