@@ -43,7 +43,24 @@ elements! {
 
 #[cfg(test)]
 mod tests {
+    use scalebricks_graph::describe::Page;
     use scalebricks_io::Packet;
+
+    /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
+    #[test]
+    fn the_page_about_elements_is_that_of_their_specs() {
+        let specs: Vec<_> = crate::registry::<Packet>().specs().collect();
+        let page = format!(
+            "<!-- Generated from the elements' specs by a test of scalebricks-elements. -->\n{}",
+            Page(&specs)
+        );
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/elements.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == page, "docs/elements.md is not up to date: run this test with UPDATE_DOCS=1");
+    }
 
     #[test]
     fn every_class_is_documented_throughout() {

@@ -9,7 +9,7 @@
 //! | [`registry`], [`builder`] | classes by name; from declarations to a checked graph |
 //! | [`graph`], [`worker`] | the graph, and the turn that runs it |
 //! | [`mailbox`], [`mark`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
-//! | [`count`] | counters by element |
+//! | [`count`], [`describe`] | counters by element; documentation of classes |
 //!
 //! A worker owns 256 slots, and a batch is a list of one-byte slot numbers; a packet does not move between the element
 //! that receives it and the element that sends it (`docs/adr/0037-a-graph-of-elements.md`).
@@ -20,6 +20,7 @@ pub mod args;
 pub mod builder;
 pub mod column;
 pub mod count;
+pub mod describe;
 pub mod element;
 pub mod frame;
 pub mod fuse;

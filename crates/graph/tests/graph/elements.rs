@@ -103,6 +103,30 @@ element! {
     outputs { push "done": "Packets without laps.", push "again": "The others, with a lap less.", }
 }
 
+element! {
+    /// Sends flows whose number has a bit set to output 1.
+    #[derive(Debug)]
+    pub struct Bit as "Bit" { bit: u8, }
+    inputs { push "in": "Packets.", }
+    outputs { push "clear": "Others.", push "set" [Optional]: "Flows with the bit.", push "spare" [Optional]: "None.", }
+    params BitParams {
+        /// Which bit.
+        bit: u8,
+    }
+}
+
+impl Control for Bit {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Bit {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+        if packet.data()[0] >> self.bit & 1 == 0 { Verdict::ON } else { Verdict::Out(1) }
+    }
+}
+
 macro_rules! small {
     ($($name:ident, $params:ty, |$args:ident| $make:expr;)+) => {
         $(impl Class for $name {
@@ -117,6 +141,7 @@ macro_rules! small {
 
 small! {
     Pass, NoParams, |_args| Ok(Self {});
+    Bit, BitParams, |args| Ok(Self { bit: args.bit });
     Lap, NoParams, |_args| Ok(Self {});
     Toss, TossParams, |args| match args.every {
         0 => Err("one of no flows".to_owned()),
@@ -354,8 +379,8 @@ pub fn sequence(packet: &[u8]) -> u32 {
 
 pub fn registry() -> Registry<Packet> {
     let mut registry = Registry::new();
-    registry.add_small::<Pass>().add_small::<Toss>().add_small::<Lap>();
-    registry.fuse::<(Pass, Toss)>().fuse::<(Pass, Toss, Pass)>();
+    registry.add_small::<Pass>().add_small::<Toss>().add_small::<Lap>().add_small::<Bit>();
+    registry.fuse::<(Bit, Bit, Bit)>().fuse::<(Pass, Toss)>().fuse::<(Pass, Toss, Pass)>();
     registry
 }
 

@@ -66,6 +66,32 @@ fn a_packet_that_goes_in_cycles_is_dropped_by_name() {
 }
 
 #[test]
+fn a_fusion_has_the_outputs_of_all_its_elements() {
+    for fuses in [true, false] {
+        let mut rig = rig(100, |builder| {
+            builder.fuses(fuses);
+            for (name, bit) in [("a", "0"), ("b", "1"), ("c", "2")] {
+                builder.declare(name, "Bit", &[bit]);
+            }
+            builder.declare("side", "Pass", &[]).declare("other", "Pass", &[]);
+            builder
+                .chain(&["feed", "a", "b", "c", "sink"])
+                .chain(&["side", "sink"])
+                .chain(&["other", "sink"]);
+            builder.connect("a", 1, "side", 0).connect("b", 1, "other", 0).connect("c", 2, "side", 0);
+        });
+        assert_eq!(rig.worker.graph().boxes(), if fuses { 5 } else { 7 });
+        rig.feed((0..16).map(|at| packet(at as u8, 0, at)));
+        rig.turn();
+        // Bit 0 is `a`'s, of those left bit 1 is `b`'s, and bit 2 `c`'s, whose output 1 leads nowhere.
+        assert_eq!((rig.count("side", "packets"), rig.count("other", "packets")), (8, 4));
+        assert_eq!(["a", "b", "c"].map(|name| rig.count(name, "packets")), [16, 8, 4]);
+        assert_eq!(["a", "b", "c"].map(|name| rig.count(name, "unconnected")), [0, 0, 2]);
+        assert_eq!(rig.sunk().len(), 14);
+    }
+}
+
+#[test]
 fn an_element_runs_when_all_before_it_are_done() {
     let mut rig = rig(100, |builder| {
         builder.add("split", Split { salt: 0 }).declare("a", "Pass", &[]).add("lap", lap());
@@ -347,6 +373,44 @@ impl Element<Packet> for Taker {
     }
 }
 
+element! {
+    /// Passes on what is pushed, and what it pulls.
+    struct Both as "Both" { batch: Lanes, }
+    inputs { push "pushed": "Packets.", pull "pulled": "Packets.", }
+    outputs { push "out": "The same.", }
+    hooks { Pulls, }
+}
+
+impl Control for Both {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Both {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        upstream.pull(1, 10, &mut self.batch, frame, out);
+        out.all(0, &mut self.batch);
+    }
+}
+
+#[test]
+fn a_cycle_through_a_queue_ends_too() {
+    let mut rig = rig(1, |builder| {
+        builder.add("both", Both { batch: Lanes::new() }).add("hold", Hold::new(10, false));
+        builder.chain(&["feed", "both", "hold"]).connect("hold", 0, "both", 1);
+        builder.add("idle", Feed { tray: Tray::default(), pool: Pool::new(1, 1).unwrap(), burst: 1 });
+        builder.chain(&["idle", "sink"]);
+    });
+    rig.feed(packets(0..1));
+    let turns = (0..1_000).take_while(|_| rig.turn() > 0).count();
+    assert_eq!((turns, rig.count("hold", "graph_loop")), (usize::from(HOP_LIMIT) + 1, 1));
+}
+
 #[test]
 fn who_pulls_from_several_queues_is_called_every_turn() {
     let mut rig = rig(100, |builder| {
@@ -355,11 +419,17 @@ fn who_pulls_from_several_queues_is_called_every_turn() {
             .add("a", Hold::new(100, false))
             .add("b", Hold::new(100, false));
         builder.add("taker", Taker { batch: Lanes::new(), taken: 0 }).chain(&["feed", "split", "a", "taker"]);
-        builder.connect("split", 1, "b", 0).connect("b", 0, "taker", 1).connect("split", 2, "sink", 0);
+        builder.connect("split", 1, "b", 0).connect("split", 2, "sink", 0);
+        builder.declare("toss", "Toss", &["200"]).chain(&["b", "toss"]).connect("toss", 0, "taker", 1);
     });
     rig.feed((0..30).map(|at| packet(at as u8, 0, at)));
     let mut moved = Vec::new();
     (0..12).for_each(|_| moved.push(rig.turn() > 0));
-    assert_eq!(rig.count("taker", "taken"), 20);
+    assert_eq!((rig.count("taker", "taken"), rig.count("toss", "tossed")), (20, 0));
+    assert_eq!(
+        (rig.count("toss", "packets"), rig.count("toss", "kept")),
+        (10, 10),
+        "it sees what it pulled, and no other"
+    );
     assert_eq!(moved, [[true; 10].as_slice(), &[false; 2]].concat());
 }
