@@ -16,7 +16,7 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 13] = [
+const ROOMS: [Room; 15] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-click", storey: 0, may_hold_unsafe: false },
@@ -26,8 +26,10 @@ const ROOMS: [Room; 13] = [
     Room { name: "scalebricks-io", storey: 1, may_hold_unsafe: false },
     Room { name: "scalebricks-dpdk", storey: 2, may_hold_unsafe: true },
     Room { name: "scalebricks-dataplane", storey: 2, may_hold_unsafe: false },
+    Room { name: "scalebricks-graph", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-control", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
+    Room { name: "scalebricks-elements", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-bench", storey: 3, may_hold_unsafe: true },
     Room { name: "scalebricks", storey: 4, may_hold_unsafe: false },
 ];

@@ -1,0 +1,63 @@
+//! `Discard`.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, Upstream, element};
+use scalebricks_io::{BURST, PacketBuf};
+
+element! {
+    /// Ends packets that have done what they were for. They count as `discarded`, and as no drops: a configuration wants
+    /// them to end here. Where it pulls, it takes up to a burst a turn.
+    #[derive(Debug)]
+    pub struct Discard as "Discard" { batch: Lanes, }
+    inputs { agnostic "in": "Packets to end.", }
+    counters { DISCARDED = "discarded": "Packets ended.", }
+    hooks { Pulls, }
+}
+
+impl Class for Discard {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self { batch: Lanes::new() })
+    }
+}
+
+impl Control for Discard {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for Discard {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        out.count(Self::DISCARDED, batch.len() as u64);
+        batch.drain().for_each(|slot| drop(frame.take(slot)));
+    }
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let want = BURST.min(out.intake(frame.used()));
+        let came = upstream.pull(0, want, &mut self.batch, frame, out);
+        out.count(Self::DISCARDED, came as u64);
+        self.batch.drain().for_each(|slot| drop(frame.take(slot)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn it_takes_what_is_pushed_and_pulls_a_burst_a_turn() {
+        let mut rig = Rig::new(0, |builder| {
+            builder.declare("tee", "Tee", &[]).declare("queue", "Queue", &[]);
+            builder.declare("pushed", "Discard", &[]).declare("pulls", "Discard", &[]);
+            builder.chain(&["in", "tee", "pushed"]).connect("tee", 1, "queue", 0).chain(&["queue", "pulls"]);
+        });
+        rig.send((0..40).map(|n| [n]));
+        rig.turn();
+        assert_eq!((rig.number("pushed", "discarded"), rig.number("pulls", "discarded")), (40, 32));
+        rig.turn();
+        assert_eq!((rig.number("pulls", "discarded"), rig.worker.graph().held()), (40, 0));
+    }
+}

@@ -1,0 +1,81 @@
+//! `Idle`.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Closes ports that are of no use: drops what comes in, and sends nothing.
+    #[derive(Debug)]
+    pub struct Idle as "Idle" {}
+    inputs { agnostic "in" [ZeroOrMore]: "Packets to drop.", }
+    outputs { agnostic "out" [ZeroOrMore]: "Nothing.", }
+    drops { IDLE = "idle": "It came to an element that takes none.", }
+}
+
+impl Class for Idle {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for Idle {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Idle {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+        out.drop_all(batch, Self::IDLE);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+}
+
+impl<P: PacketBuf> Pull<P> for Idle {
+    fn pull(
+        &mut self,
+        _: usize,
+        _: usize,
+        _: &mut Lanes,
+        _: &mut Upstream<'_, P>,
+        _: &mut Frame<P>,
+        _: &mut Out<'_>,
+    ) {
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn what_comes_in_is_dropped_and_nothing_comes_out() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("tee", "Tee", &[]).declare("idle", "Idle", &[]);
+            builder.chain(&["in", "tee", "idle", "out0"]).connect("tee", 1, "idle", 1);
+        });
+        rig.send([b"a", b"b"]);
+        rig.turn();
+        assert_eq!(rig.number("idle", "idle"), 4);
+        assert!(rig.got(0).is_empty());
+    }
+
+    #[test]
+    fn it_may_have_no_inputs_or_no_outputs() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("sink", "Idle", &[]).declare("source", "Idle", &[]).declare("pulled", "Idle", &[]);
+            builder.declare("unqueue", "Unqueue", &[]).declare("discard", "Discard", &[]);
+            builder.chain(&["in", "sink"]).chain(&["source", "out0"]).chain(&["pulled", "unqueue", "discard"]);
+        });
+        rig.send([b"a"]);
+        rig.turn();
+        assert_eq!((rig.number("sink", "idle"), rig.number("discard", "packets")), (1, 0));
+    }
+}

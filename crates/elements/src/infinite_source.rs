@@ -1,0 +1,147 @@
+//! `InfiniteSource`.
+
+use crate::handler::{boolean, left};
+use scalebricks_graph::args::Bytes;
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element};
+use scalebricks_io::{BURST, PacketBuf};
+
+/// What packets are made of unless told otherwise.
+pub(crate) const DATA: &str = "A packet that a source made of its default, 64 bytes as it is...";
+
+/// Makes up to `want` packets of `data`, and sends them; how many.
+pub(crate) fn make<P: PacketBuf>(data: &[u8], want: usize, frame: &mut Frame<P>, out: &mut Out<'_>) -> Result<u64, u64> {
+    for made in 0..want {
+        let slot = frame.alloc().and_then(|mut packet| packet.append(data).ok().and_then(|()| frame.put(packet).ok()));
+        let Some(slot) = slot else { return Err(made as u64) };
+        out.push(0, slot);
+    }
+    Ok(want as u64)
+}
+
+element! {
+    /// Makes packets, as many as the graph takes. While an element behind it asks for nothing new, it makes none.
+    #[derive(Debug)]
+    pub struct InfiniteSource as "InfiniteSource" {
+        data: Vec<u8>, limit: i64, burst: usize, is_active: bool, count: u64,
+    }
+    outputs { push "out": "Packets.", }
+    params InfiniteSourceParams {
+        /// What is in each.
+        data: Bytes = Bytes(DATA.into()),
+        /// Packets in all; without end if below 0.
+        limit: i64 = -1,
+        /// Packets a turn at most. Click's default is 1.
+        burst: usize = BURST,
+        /// Whether it makes packets from the start.
+        active: bool = true,
+    }
+    counters {
+        MADE = "made": "Packets made.",
+        NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
+    }
+    handlers {
+        read COUNT = "count": "Packets made since the last reset.",
+        read ACTIVE = "active": "Whether it makes packets.",
+        write SET_ACTIVE = "active": "Starts it or stops it.",
+        write RESET = "reset": "Sets `count` to 0, and so begins the limit anew.",
+    }
+    hooks { Begin, }
+}
+
+impl Class for InfiniteSource {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = InfiniteSourceParams;
+
+    fn make(params: InfiniteSourceParams) -> Result<Self, String> {
+        let InfiniteSourceParams { data: Bytes(data), limit, burst, active } = params;
+        Ok(Self { data, limit, burst, is_active: active, count: 0 })
+    }
+}
+
+impl Control for InfiniteSource {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        if handler == Self::RESET {
+            self.count = 0;
+            return Ok(());
+        }
+        self.is_active = boolean(value)?;
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new(self.count))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.count = *state.downcast()?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf> Element<P> for InfiniteSource {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if !self.is_active || out.is_blocked() {
+            return;
+        }
+        let want = self.burst.min(left(self.limit, self.count)).min(out.intake(frame.used()));
+        let made = make(&self.data, want, frame, out);
+        out.count(Self::NO_BUFFER, u64::from(made.is_err()));
+        let (Ok(made) | Err(made)) = made;
+        out.count(Self::MADE, made);
+        self.count += made;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::Rig;
+    use scalebricks_graph::Builder;
+    use scalebricks_io::Packet;
+
+    fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
+        move |builder| {
+            builder.declare("s", "InfiniteSource", args).declare("idle", "Idle", &[]).chain(&["s", "out0"]).chain(&["in", "idle"]);
+        }
+    }
+
+    #[test]
+    fn it_makes_bursts_up_to_its_limit_and_goes_on_counting_in_a_new_graph() {
+        let args = &[r#""a\<00>b""#, "LIMIT 7", "BURST 3"];
+        let mut rig = Rig::new(1, fill(args));
+        rig.turn();
+        assert_eq!(rig.got(0), [b"a\0b"; 3]);
+        rig.replace(fill(args));
+        rig.turn();
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.number("s", "count"), rig.number("s", "made")), (4, 7, 7));
+        assert_eq!(rig.turn(), 0);
+        rig.write("s", "reset", "").unwrap();
+        rig.write("s", "active", "false").unwrap();
+        rig.turn();
+        assert_eq!(rig.got(0).len(), 0);
+        rig.write("s", "active", "1").unwrap();
+        rig.turn();
+        assert_eq!(rig.got(0).len(), 3);
+    }
+
+    #[test]
+    fn it_shares_the_frame_and_reports_an_empty_pool() {
+        assert_eq!(DATA.len(), 64);
+        let mut rig = Rig::with_buffers(20, 1, fill(&["BURST 1000"])).unwrap();
+        rig.turn();
+        assert_eq!(rig.got(0), vec![DATA.as_bytes().to_vec(); 20]);
+        assert_eq!((rig.number("s", "made"), rig.number("s", "no_buffer")), (20, 1));
+    }
+}

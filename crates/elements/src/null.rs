@@ -1,0 +1,71 @@
+//! `Null`.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Passes every packet on unchanged, a batch at a time.
+    #[derive(Debug)]
+    pub struct Null as "Null" {}
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "The same.", }
+}
+
+impl Class for Null {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for Null {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for Null {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+}
+
+impl<P: PacketBuf + 'static> Pull<P> for Null {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        upstream: &mut Upstream<'_, P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        upstream.pull(0, want, into, frame, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn packets_pass_pushed_and_pulled() {
+        let mut rig = Rig::new(1, |builder| {
+            for (name, class) in [("a", "Null"), ("q", "Queue"), ("b", "Null"), ("u", "Unqueue")] {
+                builder.declare(name, class, &[]);
+            }
+            builder.chain(&["in", "a", "q", "b", "u", "out0"]);
+        });
+        rig.send([b"x", b"y", b"z"]);
+        rig.turn();
+        assert_eq!(rig.got(0), [b"x", b"y", b"z"]);
+        assert_eq!((rig.number("a", "packets"), rig.number("b", "packets")), (3, 3));
+    }
+}

@@ -1,0 +1,68 @@
+//! `Paint`.
+
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Sets every packet's paint annotation.
+    #[derive(Debug)]
+    pub struct Paint as "Paint" { color: u8, }
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "The same, painted.", }
+    params PaintParams {
+        /// The paint.
+        color: u8,
+    }
+    handlers { read COLOR = "color": "The paint.", write SET = "color": "Sets the paint.", }
+}
+
+impl Class for Paint {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = PaintParams;
+
+    fn make(params: PaintParams) -> Result<Self, String> {
+        Ok(Self { color: params.color })
+    }
+}
+
+impl Control for Paint {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, _: HandlerId) -> String {
+        self.color.to_string()
+    }
+
+    fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
+        self.color = value.trim().parse().map_err(|_| HandlerError::Value(format!("no number below 256: {value:?}")))?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Paint {
+    fn each(&mut self, _: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+        meta.paint = self.color;
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn packets_are_painted_as_it_is_set() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("p", "Paint", &["COLOR 3"]).chain(&["in", "p", "out0"]);
+        });
+        rig.send([b"a", b"b"]);
+        rig.turn();
+        rig.write("p", "color", "255").unwrap();
+        rig.send([b"c"]);
+        rig.turn();
+        assert_eq!((rig.paints(0), rig.read("p", "color")), (vec![3, 3, 255], "255".into()));
+        assert!(rig.write("p", "color", "256").is_err());
+    }
+}

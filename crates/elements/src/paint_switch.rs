@@ -1,0 +1,71 @@
+//! `PaintSwitch`.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+
+/// Painted so, a packet goes to all outputs.
+const ALL: u8 = 255;
+
+element! {
+    /// Sends each packet to the output that its paint annotation names; one painted 255 goes to all of them.
+    #[derive(Debug)]
+    pub struct PaintSwitch as "PaintSwitch" {}
+    inputs { push "in": "Painted packets.", }
+    outputs { push "out" [OneOrMore]: "Packets painted with the number of the output.", }
+    drops { NO_OUTPUT = "no_output_for_paint": "The switch has no output of this number.", }
+    counters { NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free.", }
+}
+
+impl Class for PaintSwitch {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for PaintSwitch {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for PaintSwitch {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let outputs = out.outputs();
+        for slot in batch.drain() {
+            match frame.meta(&slot).paint {
+                ALL => {
+                    for output in 1..outputs {
+                        match frame.copy(&slot) {
+                            Some(copy) => out.push(output, copy),
+                            None => out.count(Self::NOT_COPIED, 1),
+                        }
+                    }
+                    out.push(0, slot);
+                }
+                paint if usize::from(paint) < outputs => out.push(usize::from(paint), slot),
+                _ => out.drop(slot, Self::NO_OUTPUT),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn the_paint_names_the_output() {
+        let mut rig = Rig::new(3, |builder| {
+            builder.declare("s", "PaintSwitch", &[]).chain(&["in", "s", "out0"]);
+            builder.connect("s", 1, "out1", 0).connect("s", 2, "out2", 0);
+        });
+        rig.send_painted([(1, 0), (2, 2), (3, 3), (4, 255), (5, 1), (6, 254)]);
+        rig.turn();
+        assert_eq!((rig.heads(0), rig.heads(1), rig.heads(2)), (vec![1, 4], vec![4, 5], vec![2, 4]));
+        assert_eq!((rig.number("s", "no_output_for_paint"), rig.number("s", "not_copied")), (2, 0));
+    }
+}

@@ -1,0 +1,218 @@
+//! `Queue`.
+
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Pull, SLOTS, Spec, State, Upstream, element,
+};
+use scalebricks_io::PacketBuf;
+use std::collections::VecDeque;
+
+element! {
+    /// Keeps packets, first in and first out, until they are pulled. What is known of a packet beside its bytes is kept;
+    /// columns are not.
+    #[derive(Debug)]
+    pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
+    inputs { push "in": "Packets to keep.", }
+    outputs { pull "out": "The same, in order.", }
+    fresh { "out", }
+    params QueueParams {
+        /// How many packets it keeps; those that come when it is full are dropped.
+        capacity: usize = 1_000,
+        /// Whether it asks sources for nothing new while fewer than 256 packets have room. Then a queue of more than 512 is
+        /// never full.
+        blocking: bool = false,
+    }
+    drops { FULL = "queue_full": "The queue held as many packets as it may.", }
+    counters { LENGTH_COUNTER = "length_now": "Packets it keeps: a level.", }
+    handlers {
+        read LENGTH = "length": "Packets it keeps.",
+        read HIGH = "highwater_length": "Most packets it kept since the last reset.",
+        read CAPACITY = "capacity": "Packets it keeps at most.",
+        read DROPS = "drops": "Packets dropped since the last reset.",
+        write RESET_COUNTS = "reset_counts": "Sets `highwater_length` and `drops` to 0.",
+        write SET_CAPACITY = "capacity": "Sets how many packets it keeps; what is kept already stays.",
+    }
+    hooks { Pressure, }
+}
+
+impl<P> Queue<P> {
+    fn note(&self, out: &mut Out<'_>) {
+        out.set(Self::LENGTH_COUNTER, self.waiting.len() as u64);
+        if self.blocks {
+            out.set_pressure(self.waiting.len() + SLOTS > self.capacity);
+        }
+    }
+}
+
+impl<P: PacketBuf> Class for Queue<P> {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = QueueParams;
+
+    fn make(params: QueueParams) -> Result<Self, String> {
+        let QueueParams { capacity, blocking } = params;
+        if blocking && capacity <= SLOTS {
+            return Err(format!("a queue that blocks needs a capacity over {SLOTS}, and has {capacity}"));
+        }
+        Ok(Self { waiting: VecDeque::new(), capacity, blocks: blocking, high: 0, dropped: 0 })
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for Queue<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        match handler {
+            Self::LENGTH => self.waiting.len().to_string(),
+            Self::HIGH => self.high.to_string(),
+            Self::CAPACITY => self.capacity.to_string(),
+            _ => self.dropped.to_string(),
+        }
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        if handler == Self::RESET_COUNTS {
+            (self.high, self.dropped) = (0, 0);
+            return Ok(());
+        }
+        let capacity = value.trim().parse().map_err(|_| HandlerError::Value(format!("no number: {value:?}")))?;
+        if self.blocks && capacity <= SLOTS {
+            return Err(HandlerError::Value(format!("a queue that blocks needs a capacity over {SLOTS}")));
+        }
+        self.capacity = capacity;
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new((std::mem::take(&mut self.waiting), self.high, self.dropped)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        (self.waiting, self.high, self.dropped) = *state.downcast()?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            if self.waiting.len() < self.capacity {
+                let meta = *frame.meta(&slot);
+                self.waiting.push_back((frame.take(slot), meta));
+            } else {
+                self.dropped += 1;
+                out.drop(slot, Self::FULL);
+            }
+        }
+        self.high = self.high.max(self.waiting.len());
+        self.note(out);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
+        self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
+    }
+}
+
+impl<P: PacketBuf + 'static> Pull<P> for Queue<P> {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        _: &mut Upstream<'_, P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        for _ in 0..want {
+            let Some((packet, meta)) = self.waiting.pop_front() else { break };
+            match frame.put(packet) {
+                Ok(slot) => {
+                    *frame.meta_mut(&slot) = meta;
+                    into.push(slot);
+                }
+                Err(packet) => {
+                    self.waiting.push_front((packet, meta));
+                    break;
+                }
+            }
+        }
+        self.note(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+    use scalebricks_graph::Builder;
+    use scalebricks_io::Packet;
+
+    fn fill(queue: &'static [&str], unqueue: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
+        move |builder| {
+            builder.declare("q", "Queue", queue).declare("u", "Unqueue", unqueue).chain(&["in", "q", "u", "out0"]);
+        }
+    }
+
+    #[test]
+    fn packets_leave_as_they_came_and_the_newest_are_dropped() {
+        let mut rig = Rig::new(1, fill(&["5"], &["BURST 2"]));
+        rig.send((0..8).map(|n| [n]));
+        rig.turn();
+        assert_eq!(rig.heads(0), [0, 1]);
+        let read = |rig: &mut Rig| ["length", "highwater_length", "drops", "queue_full"].map(|name| rig.number("q", name));
+        assert_eq!(read(&mut rig), [3, 5, 3, 3]);
+        assert_eq!(rig.number("q", "length_now"), 3);
+        rig.write("q", "reset_counts", "").unwrap();
+        rig.write("q", "capacity", "2").unwrap();
+        rig.send([[9]]);
+        (0..3).for_each(|_| {
+            rig.turn();
+        });
+        assert_eq!((rig.heads(0), read(&mut rig), rig.read("q", "capacity")), (vec![2, 3, 4], [0, 3, 1, 4], "2".into()));
+        assert!(rig.write("q", "capacity", "-1").is_err());
+    }
+
+    #[test]
+    fn what_is_known_of_a_packet_stays() {
+        let mut rig = Rig::new(1, fill(&[], &[]));
+        rig.send_painted([(1, 7), (2, 9)]);
+        rig.turn();
+        assert_eq!(rig.paints(0), [7, 9]);
+    }
+
+    #[test]
+    fn a_queue_that_blocks_drops_nothing() {
+        let mut rig = Rig::new(1, fill(&["CAPACITY 520", "BLOCKING true"], &["BURST 1"]));
+        rig.send((0..2_000u16).map(u16::to_be_bytes));
+        (0..2_100).for_each(|_| {
+            rig.turn();
+        });
+        let got: Vec<u16> = rig.got(0).iter().map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]])).collect();
+        assert_eq!(got, (0..2_000).collect::<Vec<_>>());
+        assert_eq!(rig.number("q", "queue_full"), 0);
+        assert!(rig.number("q", "highwater_length") <= 520);
+        assert!(rig.write("q", "capacity", "256").is_err());
+        assert!(Rig::with_buffers(5, 1, fill(&["256", "true"], &[])).is_err());
+    }
+
+    #[test]
+    fn packets_stay_in_a_new_graph_also_over_its_capacity() {
+        let mut rig = Rig::new(1, fill(&["50"], &["BURST 5"]));
+        rig.send((0..40).map(|n| [n]));
+        rig.turn();
+        rig.replace(fill(&["10"], &["BURST 5"]));
+        rig.send([[99]]);
+        (0..10).for_each(|_| {
+            rig.turn();
+        });
+        assert_eq!((rig.heads(0), rig.number("q", "queue_full")), ((0..40).collect(), 1));
+    }
+}

@@ -1,0 +1,164 @@
+//! A graph around the element under test: `in` before it, and `out0`, `out1`, … behind it.
+
+use scalebricks_graph::{
+    BuildErrors, Builder, Control, Element, Frame, Lanes, Ledger, Meta, Out, Spec, Upstream, Worker, element,
+};
+use scalebricks_io::{Packet, PacketBuf, Pool};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Tray = Arc<Mutex<VecDeque<(Vec<u8>, Meta)>>>;
+
+element! {
+    /// Brings packets in.
+    struct In as "In" { tray: Tray, }
+    outputs { push "out": "Packets.", }
+    hooks { Begin, }
+}
+
+element! {
+    /// Takes packets.
+    struct End as "End" { tray: Tray, }
+    inputs { push "in": "Packets.", }
+}
+
+impl Control for In {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Control for End {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for In {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for _ in 0..out.intake(frame.used()) {
+            if out.is_blocked() {
+                return;
+            }
+            let Some((bytes, meta)) = self.tray.lock().unwrap().pop_front() else { return };
+            let mut packet = frame.alloc().unwrap();
+            packet.append(&bytes).unwrap();
+            let slot = frame.put(packet).unwrap();
+            *frame.meta_mut(&slot) = meta;
+            out.push(0, slot);
+        }
+    }
+}
+
+impl Element<Packet> for End {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+        for slot in batch.drain() {
+            let meta = *frame.meta(&slot);
+            self.tray.lock().unwrap().push_back((frame.take(slot).data().to_vec(), meta));
+        }
+    }
+}
+
+pub(crate) struct Rig {
+    pub(crate) worker: Worker<Packet>,
+    pub(crate) ledger: Ledger,
+    input: Tray,
+    outputs: Vec<Tray>,
+    now: Duration,
+}
+
+fn declare(builder: &mut Builder<Packet>, input: &Tray, outputs: &[Tray]) {
+    builder.add("in", In { tray: input.clone() });
+    for (at, tray) in outputs.iter().enumerate() {
+        builder.add(&format!("out{at}"), End { tray: tray.clone() });
+    }
+}
+
+impl Rig {
+    /// The graph that `fill` completes, with so many ends.
+    pub(crate) fn new(ends: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Self {
+        Self::with_buffers(1_000, ends, fill).unwrap()
+    }
+
+    /// The same, of packets from a pool of so many.
+    pub(crate) fn with_buffers(
+        buffers: usize,
+        ends: usize,
+        fill: impl FnOnce(&mut Builder<Packet>),
+    ) -> Result<Self, BuildErrors> {
+        let input = Tray::default();
+        let outputs: Vec<Tray> = (0..ends).map(|_| Tray::default()).collect();
+        let (mut builder, mut ledger, pool) =
+            (Builder::new(), Ledger::new(), Pool::new(buffers, 1_000).unwrap());
+        declare(&mut builder, &input, &outputs);
+        fill(&mut builder);
+        let graph = builder.build(&crate::registry(), &mut ledger)?;
+        let worker = Worker::new(graph, Box::new(pool), ());
+        Ok(Self { worker, ledger, input, outputs, now: Duration::ZERO })
+    }
+
+    /// Another graph in the place of the one before.
+    pub(crate) fn replace(&mut self, fill: impl FnOnce(&mut Builder<Packet>)) {
+        let mut builder = Builder::new();
+        declare(&mut builder, &self.input, &self.outputs);
+        fill(&mut builder);
+        let graph = builder.build(&crate::registry(), &mut self.ledger).unwrap();
+        drop(self.worker.replace(Box::new(graph)));
+    }
+
+    pub(crate) fn send(&self, packets: impl IntoIterator<Item = impl Into<Vec<u8>>>) {
+        let packets = packets.into_iter().map(|bytes| (bytes.into(), Meta::default()));
+        self.input.lock().unwrap().extend(packets);
+    }
+
+    pub(crate) fn send_painted(&self, packets: impl IntoIterator<Item = (u8, u8)>) {
+        let painted = |paint| {
+            let mut meta = Meta::default();
+            meta.paint = paint;
+            meta
+        };
+        self.input
+            .lock()
+            .unwrap()
+            .extend(packets.into_iter().map(|(byte, paint)| (vec![byte], painted(paint))));
+    }
+
+    /// A turn, a millisecond after the last.
+    pub(crate) fn turn(&mut self) -> usize {
+        self.turn_after(Duration::from_millis(1))
+    }
+
+    pub(crate) fn turn_after(&mut self, time: Duration) -> usize {
+        self.now += time;
+        self.worker.turn(self.now)
+    }
+
+    /// What has come to an end since the last call.
+    pub(crate) fn got(&self, end: usize) -> Vec<Vec<u8>> {
+        self.outputs[end].lock().unwrap().drain(..).map(|(bytes, _)| bytes).collect()
+    }
+
+    /// The first bytes of what has come to an end.
+    pub(crate) fn heads(&self, end: usize) -> Vec<u8> {
+        self.got(end).iter().map(|bytes| bytes[0]).collect()
+    }
+
+    pub(crate) fn paints(&self, end: usize) -> Vec<u8> {
+        self.outputs[end].lock().unwrap().drain(..).map(|(_, meta)| meta.paint).collect()
+    }
+
+    pub(crate) fn read(&mut self, element: &str, handler: &str) -> String {
+        self.worker.graph_mut().read(element, handler).unwrap()
+    }
+
+    pub(crate) fn number(&mut self, element: &str, handler: &str) -> u64 {
+        self.read(element, handler).parse().unwrap()
+    }
+
+    pub(crate) fn write(&mut self, element: &str, handler: &str, value: &str) -> Result<(), String> {
+        self.worker.graph_mut().write(element, handler, value).map_err(|error| error.to_string())
+    }
+}

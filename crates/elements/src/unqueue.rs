@@ -1,0 +1,114 @@
+//! `Unqueue`.
+
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, Upstream, element};
+use scalebricks_io::{BURST, PacketBuf};
+
+element! {
+    /// Pulls packets and pushes them on, up to a burst a turn. While an element behind it asks for nothing new, it pulls
+    /// nothing.
+    #[derive(Debug)]
+    pub struct Unqueue as "Unqueue" { batch: Lanes, burst: usize, limit: i64, is_active: bool, count: u64, }
+    inputs { pull "in": "Packets.", }
+    outputs { push "out": "The same.", }
+    params UnqueueParams {
+        /// Packets it passes on in all; without end if below 0.
+        limit: i64 = -1,
+        /// Packets a turn at most. Click's default is 1.
+        burst: usize = BURST,
+        /// Whether it pulls from the start.
+        active: bool = true,
+    }
+    handlers {
+        read COUNT = "count": "Packets passed on since the last reset.",
+        read ACTIVE = "active": "Whether it pulls.",
+        write SET_ACTIVE = "active": "Starts it or stops it.",
+        write RESET = "reset": "Sets `count` to 0, and so begins the limit anew.",
+    }
+    hooks { Begin, }
+}
+
+impl Class for Unqueue {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = UnqueueParams;
+
+    fn make(params: UnqueueParams) -> Result<Self, String> {
+        let UnqueueParams { limit, burst, active } = params;
+        Ok(Self { batch: Lanes::new(), burst, limit, is_active: active, count: 0 })
+    }
+}
+
+impl Control for Unqueue {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        if handler == Self::RESET {
+            self.count = 0;
+            return Ok(());
+        }
+        self.is_active = crate::handler::boolean(value)?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for Unqueue {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if !self.is_active || out.is_blocked() {
+            return;
+        }
+        let left = crate::handler::left(self.limit, self.count);
+        let want = self.burst.min(left).min(out.intake(frame.used()));
+        self.count += upstream.pull(0, want, &mut self.batch, frame, out) as u64;
+        out.all(0, &mut self.batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn it_passes_on_a_burst_a_turn_up_to_its_limit() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("q", "Queue", &[]).declare("u", "Unqueue", &["LIMIT 5", "BURST 2", "ACTIVE false"]);
+            builder.chain(&["in", "q", "u", "out0"]);
+        });
+        rig.send((0..9).map(|n| [n]));
+        let turn = |rig: &mut Rig| {
+            rig.turn();
+            rig.heads(0)
+        };
+        assert_eq!(turn(&mut rig), []);
+        rig.write("u", "active", "true").unwrap();
+        assert_eq!([turn(&mut rig), turn(&mut rig), turn(&mut rig), turn(&mut rig)], [vec![0, 1], vec![2, 3], vec![4], vec![]]);
+        assert_eq!((rig.number("u", "count"), rig.number("q", "length")), (5, 4));
+        rig.write("u", "reset", "").unwrap();
+        assert_eq!(turn(&mut rig), [5, 6]);
+        assert!(rig.write("u", "active", "perhaps").is_err());
+        assert_eq!(rig.read("u", "active"), "true");
+    }
+
+    #[test]
+    fn it_waits_while_what_is_behind_it_is_full() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("first", "Queue", &[]).declare("a", "Unqueue", &[]);
+            builder.declare("second", "Queue", &["300", "true"]).declare("b", "Unqueue", &["ACTIVE false"]);
+            builder.chain(&["in", "first", "a", "second", "b", "out0"]);
+        });
+        rig.send((0..200).map(|n| [n]));
+        (0..10).for_each(|_| {
+            rig.turn();
+        });
+        assert_eq!((rig.number("first", "length"), rig.number("second", "length")), (136, 64));
+    }
+}

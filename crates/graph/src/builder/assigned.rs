@@ -1,0 +1,84 @@
+//! The proof that no column is read before it is written: definite assignment along every path.
+
+use super::error::BuildError;
+use super::{Link, Shape};
+use crate::column::ColumnSpec;
+use crate::spec::Spec;
+use std::any::TypeId;
+
+/// Columns that a packet has, a place each.
+type Set = Vec<bool>;
+
+struct Ids(Vec<TypeId>);
+
+impl Ids {
+    fn of(shapes: &[Shape]) -> Self {
+        let mut ids = Vec::new();
+        for column in shapes.iter().flat_map(|shape| shape.spec.reads.iter().chain(shape.spec.writes)) {
+            let id = (column.id)();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        Self(ids)
+    }
+
+    fn place(&self, column: &ColumnSpec) -> Option<usize> {
+        self.0.iter().position(|id| *id == (column.id)())
+    }
+}
+
+/// What a packet has when it leaves by an output, given what it had when it came.
+fn leaving(ids: &Ids, spec: &Spec, output: usize, had: &[bool]) -> Set {
+    let name = spec.outputs.get(output).or(spec.outputs.last()).map_or("", |port| port.name);
+    let mut has = if spec.fresh.contains(&name) { vec![false; had.len()] } else { had.to_vec() };
+    for column in spec.writes.iter().filter(|column| column.on.is_none_or(|on| on == name)) {
+        if let Some(place) = ids.place(column) {
+            has[place] = true;
+        }
+    }
+    has
+}
+
+/// Checks every element's columns. `arrives` of an element is what all packets have that reach it: it starts with all
+/// columns, and loses those that come missing over some link, until nothing changes.
+pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
+    let ids = Ids::of(shapes);
+    if ids.0.is_empty() {
+        return;
+    }
+    let has_source: Vec<bool> = (0..shapes.len()).map(|at| links.iter().any(|link| link.to == at)).collect();
+    let mut arrives: Vec<Set> = has_source.iter().map(|&has| vec![has; ids.0.len()]).collect();
+    let mut by_source: Vec<Vec<&Link>> = vec![Vec::new(); shapes.len()];
+    for link in links {
+        by_source[link.from].push(link);
+    }
+    let mut changed: Vec<usize> = (0..shapes.len()).collect();
+    while let Some(at) = changed.pop() {
+        for link in &by_source[at] {
+            let has = leaving(&ids, shapes[at].spec, link.output, &arrives[at]);
+            let mut is_less = false;
+            for (there, has) in arrives[link.to].iter_mut().zip(&has) {
+                is_less |= *there && !has;
+                *there &= has;
+            }
+            if is_less {
+                changed.push(link.to);
+            }
+        }
+    }
+    for (at, shape) in shapes.iter().enumerate() {
+        for column in shape.spec.reads {
+            let Some(place) = ids.place(column).filter(|&place| !arrives[at][place]) else { continue };
+            let lacks = |link: &&Link| {
+                !leaving(&ids, shapes[link.from].spec, link.output, &arrives[link.from])[place]
+            };
+            let from = links.iter().filter(|link| link.to == at).find(lacks);
+            errors.push(BuildError::Column {
+                element: shape.name.to_string(),
+                column: column.name,
+                from: from.map_or_else(String::new, |link| shapes[link.from].name.to_string()),
+            });
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Makes graphs of declarations: elements, made or to be made, and connections.
+
+mod assemble;
+mod assigned;
+mod error;
+mod order;
+mod ports;
+
+pub use error::{BuildError, BuildErrors, PortName};
+
+use crate::count::Ledger;
+use crate::element::Element;
+use crate::graph::Graph;
+use crate::registry::Registry;
+use crate::spec::Spec;
+use scalebricks_io::PacketBuf;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Most elements of a graph.
+pub const ELEMENTS: usize = 4_096;
+
+/// Most ports of an element on each side.
+pub const PORTS: usize = 1_024;
+
+/// Most elements in a pull chain.
+pub const PULL_DEPTH: usize = 64;
+
+/// Bytes of a packet that a capture keeps unless it is told otherwise.
+const SNAP: usize = 256;
+
+/// An element as far as its connections go.
+#[derive(Debug)]
+struct Shape {
+    name: Arc<str>,
+    spec: &'static Spec,
+    inputs: usize,
+    outputs: usize,
+}
+
+/// A connection, by places of elements.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    from: usize,
+    output: usize,
+    to: usize,
+    input: usize,
+    is_pull: bool,
+}
+
+enum What<P> {
+    Class { class: String, args: Vec<String> },
+    Made(Box<dyn Element<P>>),
+}
+
+/// A graph to be. Names and connections are checked when it is [built](Self::build), all at once.
+pub struct Builder<P> {
+    elements: Vec<(Arc<str>, What<P>)>,
+    connections: Vec<(String, usize, String, usize)>,
+    fuses: bool,
+    snap: usize,
+}
+
+impl<P> fmt::Debug for Builder<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.elements.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("Builder")
+            .field("elements", &names)
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P> Default for Builder<P> {
+    fn default() -> Self {
+        Self { elements: Vec::new(), connections: Vec::new(), fuses: true, snap: SNAP }
+    }
+}
+
+impl<P: PacketBuf + 'static> Builder<P> {
+    /// A graph without elements.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares an element of a class, with its arguments as they stand in a configuration.
+    pub fn declare(&mut self, name: &str, class: &str, args: &[&str]) -> &mut Self {
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        self.elements.push((name.into(), What::Class { class: class.to_owned(), args }));
+        self
+    }
+
+    /// Adds an element that was made elsewhere.
+    pub fn add(&mut self, name: &str, element: impl Element<P>) -> &mut Self {
+        self.elements.push((name.into(), What::Made(Box::new(element))));
+        self
+    }
+
+    /// Connects an output to an input.
+    pub fn connect(&mut self, from: &str, output: usize, to: &str, input: usize) -> &mut Self {
+        self.connections.push((from.to_owned(), output, to.to_owned(), input));
+        self
+    }
+
+    /// Connects output 0 of each element to input 0 of the next.
+    pub fn chain(&mut self, names: &[&str]) -> &mut Self {
+        for pair in names.windows(2) {
+            self.connect(pair[0], 0, pair[1], 0);
+        }
+        self
+    }
+
+    /// Whether sequences of small elements run as one element where the registry has a fusion for them; they do by default.
+    pub const fn fuses(&mut self, fuses: bool) -> &mut Self {
+        self.fuses = fuses;
+        self
+    }
+
+    /// How many bytes of a packet captures keep; 256 unless told otherwise.
+    pub const fn snap(&mut self, bytes: usize) -> &mut Self {
+        self.snap = bytes;
+        self
+    }
+
+    /// Checks everything and makes the graph. Elements' counters are those of the `ledger`, by name and class. Cost:
+    /// allocations, so not on a packet thread.
+    ///
+    /// # Errors
+    /// [`BuildErrors`]: all faults of names, arguments and ports that were found; only without such, of columns, and only
+    /// without those, of elements that refuse their place.
+    pub fn build(self, registry: &Registry<P>, ledger: &mut Ledger) -> Result<Graph<P>, BuildErrors> {
+        let Self { elements, connections, fuses, snap } = self;
+        if elements.len() > ELEMENTS {
+            return Err(BuildErrors(vec![BuildError::TooMany(elements.len())]));
+        }
+        let mut errors = Vec::new();
+        let places = places(&elements, &mut errors);
+        let mut shapes = Vec::new();
+        let mut made = Vec::new();
+        for (name, what) in elements {
+            let Some(element) = make(&name, what, registry, &mut errors) else { continue };
+            shapes.push(Shape { name, spec: element.spec(), inputs: 0, outputs: 0 });
+            made.push(element);
+        }
+        let mut links = links(&connections, &places, &mut errors);
+        // Of a graph with holes, what is connected to them would be reported as well.
+        if errors.is_empty() {
+            ports::count(&mut shapes, &mut links, &mut errors);
+            ports::decide(&shapes, &mut links, &mut errors);
+        }
+        if errors.is_empty() {
+            assigned::check(&shapes, &links, &mut errors);
+        }
+        if !errors.is_empty() {
+            return Err(BuildErrors(errors));
+        }
+        let plan = assemble::Plan { shapes, made, links, snap };
+        plan.assemble(if fuses { &registry.fusions } else { &[] }, ledger)
+    }
+}
+
+/// Where each element stands, by name.
+fn places<P>(elements: &[(Arc<str>, What<P>)], errors: &mut Vec<BuildError>) -> HashMap<Arc<str>, usize> {
+    let mut places = HashMap::new();
+    for (at, (name, _)) in elements.iter().enumerate() {
+        if places.insert(Arc::clone(name), at).is_some() {
+            errors.push(BuildError::Duplicate { element: name.to_string() });
+        }
+    }
+    places
+}
+
+fn make<P: PacketBuf + 'static>(
+    name: &str,
+    what: What<P>,
+    registry: &Registry<P>,
+    errors: &mut Vec<BuildError>,
+) -> Option<Box<dyn Element<P>>> {
+    let (class, args) = match what {
+        What::Made(element) => return Some(element),
+        What::Class { class, args } => (class, args),
+    };
+    match registry.make(&class, &args) {
+        Some(Ok(element)) => return Some(element),
+        Some(Err(error)) => errors.push(BuildError::Arguments { element: name.to_owned(), error }),
+        None => errors.push(BuildError::NoClass { element: name.to_owned(), class }),
+    }
+    None
+}
+
+fn links(
+    connections: &[(String, usize, String, usize)],
+    places: &HashMap<Arc<str>, usize>,
+    errors: &mut Vec<BuildError>,
+) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (from, output, to, input) in connections {
+        match (places.get(&**from), places.get(&**to)) {
+            (Some(&from), Some(&to)) => {
+                links.push(Link { from, output: *output, to, input: *input, is_pull: false });
+            }
+            (None, _) => errors.push(BuildError::NoElement { element: from.clone() }),
+            (_, None) => errors.push(BuildError::NoElement { element: to.clone() }),
+        }
+    }
+    links
+}

@@ -1,0 +1,284 @@
+//! A worker's packets while a turn lasts.
+
+use crate::column::{Column, Columns, Handle, Values};
+use crate::meta::Meta;
+use crate::slot::{SLOTS, Slot};
+use scalebricks_io::{PacketBuf, PacketSource};
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+/// New packets that may be in a frame at once; the rest is left for copies.
+pub const INTAKE: usize = SLOTS / 2;
+
+/// The packets a worker has in hand: [`SLOTS`] places, and beside each place what is known of the packet there.
+///
+/// Packets do not move from put to take; what moves between elements is a byte each. At the end of a turn all slots are
+/// free: what waits longer is taken out and kept by an element.
+pub struct Frame<P> {
+    packets: Box<[Option<P>; SLOTS]>,
+    meta: Box<[Meta; SLOTS]>,
+    pub(crate) columns: Columns,
+    free: Box<[u8; SLOTS]>,
+    free_len: usize,
+    buffers: Box<dyn PacketSource<P> + Send>,
+}
+
+impl<P> fmt::Debug for Frame<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("used", &(SLOTS - self.free_len))
+            .field("columns", &self.columns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf> Frame<P> {
+    /// An empty frame that makes new packets in `buffers`.
+    pub fn new(buffers: Box<dyn PacketSource<P> + Send>) -> Self {
+        let mut free = Box::new([0; SLOTS]);
+        for (slot, number) in free.iter_mut().zip((0..=255).rev()) {
+            *slot = number;
+        }
+        Self {
+            packets: Box::new([const { None }; SLOTS]),
+            meta: Box::new([Meta::default(); SLOTS]),
+            columns: Columns::default(),
+            free,
+            free_len: SLOTS,
+            buffers,
+        }
+    }
+
+    /// Slots in use.
+    #[inline]
+    pub fn used(&self) -> usize {
+        SLOTS - self.free_len
+    }
+
+    /// Gives a packet a slot, with [`Meta`] all zero.
+    ///
+    /// # Errors
+    /// Gives the packet back if no slot is free.
+    #[inline]
+    pub fn put(&mut self, packet: P) -> Result<Slot, P> {
+        if self.free_len == 0 {
+            return Err(packet);
+        }
+        self.free_len -= 1;
+        let slot = Slot(self.free[self.free_len % SLOTS]);
+        self.packets[slot.index()] = Some(packet);
+        self.meta[slot.index()] = Meta::default();
+        if cfg!(debug_assertions) && !self.columns.is_empty() {
+            self.columns.poison(&slot);
+        }
+        Ok(slot)
+    }
+
+    /// Gives a packet that was made because of another a slot, such as an error message: with [`Meta`] all zero, but the hops
+    /// of the other, so that packets that cause each other in a cycle end.
+    ///
+    /// # Errors
+    /// Gives the packet back if no slot is free.
+    pub fn put_because(&mut self, packet: P, of: &Slot) -> Result<Slot, P> {
+        let slot = self.put(packet)?;
+        self.meta[slot.index()].hops = self.meta[of.index()].hops;
+        Ok(slot)
+    }
+
+    /// Takes the packet out and frees the slot.
+    ///
+    /// # Panics
+    /// If the slot is of another frame.
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "the slot must not be used again")]
+    pub fn take(&mut self, slot: Slot) -> P {
+        let packet = self.packets[slot.index()].take();
+        self.free[self.free_len % SLOTS] = slot.0;
+        self.free_len += 1;
+        packet.unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+
+    /// A new empty packet with full headroom, in no slot yet; `None` if the pool is exhausted.
+    pub fn alloc(&mut self) -> Option<P> {
+        self.buffers.alloc()
+    }
+
+    /// A copy of the packet in a slot of its own, with the same bytes, tag, [`Meta`] and columns. `None` if no slot or
+    /// no buffer is free, or the buffer is too small. Cost: the packet's bytes are copied.
+    pub fn copy(&mut self, slot: &Slot) -> Option<Slot> {
+        if self.free_len == 0 {
+            return None;
+        }
+        let mut copy = self.buffers.alloc()?;
+        let original = self.packet(slot);
+        copy.append(original.data()).ok()?;
+        copy.set_tag(original.tag());
+        let new = self.put(copy).ok()?;
+        self.meta[new.index()] = self.meta[slot.index()];
+        self.columns.copy(slot, &new);
+        Some(new)
+    }
+
+    /// The packet in a slot.
+    ///
+    /// # Panics
+    /// If the slot is of another frame.
+    #[inline(always)]
+    pub fn packet(&self, slot: &Slot) -> &P {
+        self.packets[slot.index()].as_ref().unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+
+    /// The packet in a slot, to change.
+    ///
+    /// # Panics
+    /// If the slot is of another frame.
+    #[inline(always)]
+    pub fn packet_mut(&mut self, slot: &Slot) -> &mut P {
+        self.packets[slot.index()].as_mut().unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+
+    /// What is known of the packet in a slot.
+    #[inline(always)]
+    pub fn meta(&self, slot: &Slot) -> &Meta {
+        &self.meta[slot.index()]
+    }
+
+    /// What is known of the packet in a slot, to change.
+    #[inline(always)]
+    pub fn meta_mut(&mut self, slot: &Slot) -> &mut Meta {
+        &mut self.meta[slot.index()]
+    }
+
+    /// The packet in a slot, and what is known of it.
+    ///
+    /// # Panics
+    /// If the slot is of another frame.
+    #[inline(always)]
+    pub fn both_mut(&mut self, slot: &Slot) -> (&mut P, &mut Meta) {
+        let packet = self.packets[slot.index()].as_mut();
+        (packet.unwrap_or_else(|| unreachable!("a slot has its packet")), &mut self.meta[slot.index()])
+    }
+
+    /// The values of a column. Ask once a batch.
+    ///
+    /// # Panics
+    /// As [`Columns::get`].
+    #[inline]
+    pub fn column<C: Column>(&self, handle: Handle<C>) -> &Values<C> {
+        self.columns.get(handle)
+    }
+
+    /// The values of a column, to change.
+    ///
+    /// # Panics
+    /// As [`Columns::get`].
+    #[inline]
+    pub fn column_mut<C: Column>(&mut self, handle: Handle<C>) -> &mut Values<C> {
+        self.columns.get_mut(handle)
+    }
+
+    /// Packets, what is known of them, and columns, apart: for an element that reads one and writes another.
+    #[inline(always)]
+    pub fn parts(&mut self) -> Parts<'_, P> {
+        Parts { packets: Packets(&mut self.packets), meta: &mut self.meta, columns: &mut self.columns }
+    }
+
+    /// Frees every slot; the packets that were in them.
+    #[cold]
+    pub(crate) fn reclaim(&mut self) -> Vec<P> {
+        let left: Vec<P> = self.packets.iter_mut().filter_map(Option::take).collect();
+        for (slot, number) in self.free.iter_mut().zip((0..=255).rev()) {
+            *slot = number;
+        }
+        self.free_len = SLOTS;
+        left
+    }
+}
+
+/// The parts of a [`Frame`], borrowed apart.
+#[derive(Debug)]
+pub struct Parts<'a, P> {
+    /// The packets, by slot.
+    pub packets: Packets<'a, P>,
+    /// What is known of each packet, by [`Slot::index`].
+    pub meta: &'a mut [Meta; SLOTS],
+    /// The columns.
+    pub columns: &'a mut Columns,
+}
+
+/// The packets of a [`Frame`], by slot. Indexing panics if the slot is of another frame.
+pub struct Packets<'a, P>(&'a mut [Option<P>; SLOTS]);
+
+impl<P> fmt::Debug for Packets<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packets").finish_non_exhaustive()
+    }
+}
+
+impl<P> Index<&Slot> for Packets<'_, P> {
+    type Output = P;
+
+    #[inline(always)]
+    fn index(&self, slot: &Slot) -> &P {
+        self.0[slot.index()].as_ref().unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+}
+
+impl<P> IndexMut<&Slot> for Packets<'_, P> {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: &Slot) -> &mut P {
+        self.0[slot.index()].as_mut().unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_io::{Packet, Pool};
+
+    fn frame(buffers: usize) -> (Frame<Packet>, Pool) {
+        let pool = Pool::new(buffers, 100).unwrap();
+        (Frame::new(Box::new(pool.clone())), pool)
+    }
+
+    #[test]
+    fn a_full_frame_gives_the_packet_back() {
+        let (mut frame, mut pool) = frame(300);
+        let slots: Vec<Slot> = (0..=255u8).map(|n| frame.put(pool.packet(&[n]).unwrap()).unwrap()).collect();
+        assert_eq!(frame.used(), SLOTS);
+        let refused = frame.put(pool.packet(b"one too many").unwrap()).unwrap_err();
+        assert_eq!(refused.data(), b"one too many");
+        assert_eq!(frame.copy(&slots[0]), None);
+        for (n, slot) in slots.into_iter().enumerate() {
+            assert_eq!(frame.packet(&slot).data(), [n as u8]);
+            assert_eq!(frame.take(slot).data(), [n as u8]);
+        }
+        assert_eq!(frame.used(), 0);
+    }
+
+    #[test]
+    fn a_copy_has_all_of_the_original_and_is_apart_from_it() {
+        let (mut frame, mut pool) = frame(2);
+        let slot = frame.put(pool.packet(b"abc").unwrap()).unwrap();
+        frame.meta_mut(&slot).paint = 7;
+        let copy = frame.copy(&slot).unwrap();
+        assert_eq!((frame.packet(&copy).data(), frame.meta(&copy).paint), (&b"abc"[..], 7));
+        frame.packet_mut(&copy).data_mut()[0] = b'x';
+        assert_eq!(frame.packet(&slot).data(), b"abc");
+        assert_eq!(frame.copy(&slot), None, "the pool has two buffers");
+        assert_eq!(frame.reclaim().len(), 2);
+        assert_eq!(frame.used(), 0);
+        drop((slot, copy));
+    }
+
+    #[test]
+    fn a_new_packet_knows_nothing_of_the_one_before_it() {
+        let (mut frame, mut pool) = frame(1);
+        let slot = frame.put(pool.packet(b"a").unwrap()).unwrap();
+        *frame.both_mut(&slot).1 = Meta { l3: 14, paint: 3, hops: 9, ..Meta::default() };
+        drop(frame.take(slot));
+        let slot = frame.put(pool.packet(b"b").unwrap()).unwrap();
+        assert_eq!(*frame.meta(&slot), Meta::default());
+        drop(frame.take(slot));
+    }
+}

@@ -1,0 +1,206 @@
+//! Several small elements in one loop.
+
+use crate::element::{Control, Element};
+use crate::frame::Frame;
+use crate::graph::Part;
+use crate::meta::Meta;
+use crate::out::{Out, Turn};
+use crate::slot::Lanes;
+use crate::small::{Each, PerPacket, Verdict};
+use crate::spec::{Spec, run};
+use scalebricks_io::PacketBuf;
+use std::any::Any;
+use std::fmt;
+
+/// Elements that a fusion stands for at most.
+pub const FUSED: usize = 8;
+
+/// A chain of small elements, each connected to output 0 of the one before: a tuple of two to eight.
+pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
+    /// How many there are.
+    const LEN: usize;
+
+    /// Makes the chain from elements that were made one by one.
+    ///
+    /// # Errors
+    /// Gives the elements back if one is of another type.
+    #[doc(hidden)]
+    fn join(elements: Vec<Box<dyn Element<P>>>) -> Result<Self, Vec<Box<dyn Element<P>>>>;
+
+    /// Hands a packet on until an element does not send it to output 0: which, and where.
+    #[doc(hidden)]
+    fn each(
+        &mut self,
+        packet: &mut P,
+        meta: &mut Meta,
+        parts: &[Part; FUSED],
+        turn: Turn,
+        reached: &mut [u64; FUSED],
+    ) -> (usize, Verdict);
+
+    /// An element of the chain.
+    #[doc(hidden)]
+    fn part(&mut self, at: usize) -> Option<&mut dyn Control>;
+}
+
+fn is_each<P: PacketBuf, A: PerPacket<P>>(element: &dyn Element<P>) -> bool {
+    let any: &dyn Any = element;
+    any.is::<Each<A>>()
+}
+
+fn into_each<P: PacketBuf, A: PerPacket<P>>(element: Box<dyn Element<P>>) -> A {
+    let any: Box<dyn Any> = element;
+    match any.downcast::<Each<A>>() {
+        Ok(each) => each.0,
+        Err(_) => unreachable!("its type was looked at before"),
+    }
+}
+
+macro_rules! chains {
+    ($($len:literal: $($member:ident $at:tt),+;)+) => {
+        $(impl<P: PacketBuf + 'static, $($member: PerPacket<P>),+> Chain<P> for ($($member,)+) {
+            const LEN: usize = $len;
+
+            fn join(elements: Vec<Box<dyn Element<P>>>) -> Result<Self, Vec<Box<dyn Element<P>>>> {
+                let fits = elements.len() == $len $(&& is_each::<P, $member>(&*elements[$at]))+;
+                if !fits {
+                    return Err(elements);
+                }
+                let mut elements = elements.into_iter();
+                let mut next = || elements.next().unwrap_or_else(|| unreachable!("they were counted"));
+                Ok(($(into_each::<P, $member>(next()),)+))
+            }
+
+            #[inline(always)]
+            fn each(
+                &mut self,
+                packet: &mut P,
+                meta: &mut Meta,
+                parts: &[Part; FUSED],
+                turn: Turn,
+                reached: &mut [u64; FUSED],
+            ) -> (usize, Verdict) {
+                $(
+                    reached[$at] += 1;
+                    match self.$at.each(packet, meta, parts[$at].tally(turn)) {
+                        Verdict::Out(0) => {}
+                        verdict => return ($at, verdict),
+                    }
+                )+
+                ($len - 1, Verdict::ON)
+            }
+
+            fn part(&mut self, at: usize) -> Option<&mut dyn Control> {
+                match at {
+                    $($at => Some(&mut self.$at),)+
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+chains! {
+    2: A 0, B 1;
+    3: A 0, B 1, C 2;
+    4: A 0, B 1, C 2, D 3;
+    5: A 0, B 1, C 2, D 3, E 4;
+    6: A 0, B 1, C 2, D 3, E 4, F 5;
+    7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+}
+
+/// A chain of small elements that runs as one element: one loop over the packets, one virtual call per batch. The builder
+/// makes it from connected elements; each keeps its name, its counters and its handlers.
+///
+/// Its output 0 is that of the last element. The further outputs of all its elements follow in their order.
+pub struct Fuse<C> {
+    chain: C,
+    /// Where an element's outputs from 1 on begin among the outputs.
+    sides: [usize; FUSED],
+    /// How many outputs each element has, output 0 included.
+    outputs: [usize; FUSED],
+    /// The elements' counters, filled up with the last one's: an array of fixed length needs no bounds checks.
+    parts: Option<Box<[Part; FUSED]>>,
+}
+
+impl<C> fmt::Debug for Fuse<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fuse").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl<C> Fuse<C> {
+    /// Fuses a chain whose elements have so many outputs each.
+    pub(crate) fn new(chain: C, outputs: &[usize], parts: &[Part]) -> Self {
+        let mut sides = [1; FUSED];
+        for at in 1..outputs.len().min(FUSED) {
+            sides[at] = sides[at - 1] + outputs[at - 1].saturating_sub(1);
+        }
+        let mut all = [1; FUSED];
+        all.iter_mut().zip(outputs).for_each(|(to, from)| *to = *from);
+        let last = parts.len().saturating_sub(1);
+        let parts = (!parts.is_empty())
+            .then(|| Box::new(std::array::from_fn(|at: usize| parts[at.min(last)].clone())));
+        Self { chain, sides, outputs: all, parts }
+    }
+}
+
+impl<C: Send + 'static> Control for Fuse<C> {
+    fn spec(&self) -> &'static Spec {
+        &Spec {
+            class: "Fuse",
+            doc: &["Several small elements in one loop."],
+            inputs: &[],
+            outputs: &[],
+            fresh: &[],
+            params: &[],
+            reads: &[],
+            writes: &[],
+            drops: &[],
+            counters: &[],
+            handlers: &[],
+            hooks: &[],
+        }
+    }
+}
+
+impl<P: PacketBuf + 'static, C: Chain<P>> Element<P> for Fuse<C> {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Some(parts) = self.parts.as_deref() else { return };
+        let turn = out.turn();
+        let mut reached = [0; FUSED];
+        batch.sift(|slot| {
+            let (packet, meta) = frame.both_mut(&slot);
+            let (part, verdict) = self.chain.each(packet, meta, parts, turn, &mut reached);
+            if verdict == Verdict::ON {
+                return Some(slot);
+            }
+            out.part = part as u8;
+            match verdict {
+                Verdict::Out(output) if output < self.outputs[part % FUSED] => {
+                    out.push(self.sides[part % FUSED] + output - 1, slot);
+                }
+                Verdict::Out(_) => out.push(usize::MAX, slot),
+                Verdict::Drop(reason) => out.drop(slot, reason),
+            }
+            None
+        });
+        // The runner counts for the first element.
+        for (part, &reached) in
+            parts.iter().zip(&reached).take(C::LEN).skip(1).filter(|(_, reached)| **reached > 0)
+        {
+            part.cells.add_run(run::PACKETS, reached);
+            part.cells.add_run(run::BATCHES, 1);
+        }
+        out.all(0, batch);
+    }
+
+    fn parts(&self) -> usize {
+        C::LEN
+    }
+
+    fn part(&mut self, at: usize) -> Option<&mut dyn Control> {
+        self.chain.part(at)
+    }
+}

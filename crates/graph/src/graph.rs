@@ -1,0 +1,218 @@
+//! A graph that is ready to run, as [`Builder`](crate::Builder) makes it.
+
+use crate::column::Columns;
+use crate::count::Cells;
+use crate::element::{Control, Element, HandlerError};
+use crate::frame::Frame;
+use crate::out::Out;
+use crate::slot::Lanes;
+use crate::spec::{Access, Spec};
+use crate::tap::Taps;
+use scalebricks_io::PacketBuf;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// An element as it is named, specified and counted; a fusion has several.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub(crate) name: Arc<str>,
+    pub(crate) spec: &'static Spec,
+    pub(crate) cells: Arc<Cells>,
+}
+
+/// Where an output leads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    /// Its number, for traces and captures.
+    pub(crate) id: u32,
+    /// The list it leads to, among [`Graph::pending`].
+    pub(crate) target: u32,
+    pub(crate) node: u16,
+    /// Whether it leads to an element that runs no later than this one.
+    pub(crate) is_back: bool,
+}
+
+/// An output of a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Port {
+    /// The part it is an output of.
+    pub(crate) part: u8,
+    /// Where it leads; `None` if nowhere.
+    pub(crate) edge: Option<Edge>,
+}
+
+/// Whom an input pulls from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PullEdge {
+    pub(crate) node: u16,
+    pub(crate) output: u16,
+    /// Whether a packet that is pulled over it has one hop more.
+    pub(crate) is_back: bool,
+}
+
+/// An element with its place in the graph.
+pub(crate) struct Node<P> {
+    pub(crate) element: Box<dyn Element<P>>,
+    pub(crate) parts: Box<[Part]>,
+    pub(crate) outs: Box<[Lanes]>,
+    /// By output.
+    pub(crate) ports: Box<[Port]>,
+    /// By input.
+    pub(crate) pulls: Box<[Option<PullEdge>]>,
+    /// Where the lists of its inputs are.
+    pub(crate) first_input: u32,
+    pub(crate) inputs: u16,
+    /// Those whose back-pressure it sees, a bit each.
+    pub(crate) watches: Box<[u64]>,
+    pub(crate) pressure: Option<u16>,
+}
+
+/// Stands in a graph while an element that pulls is taken out.
+struct Absent;
+
+impl Control for Absent {
+    fn spec(&self) -> &'static Spec {
+        unreachable!("an element is not asked what it is while it runs")
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Absent {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+}
+
+impl<P: PacketBuf + 'static> Node<P> {
+    /// A place without an element. Cost: no allocation.
+    pub(crate) fn absent() -> Self {
+        Self {
+            element: Box::new(Absent),
+            parts: Box::default(),
+            outs: Box::default(),
+            ports: Box::default(),
+            pulls: Box::default(),
+            first_input: 0,
+            inputs: 0,
+            watches: Box::default(),
+            pressure: None,
+        }
+    }
+
+    pub(crate) fn control(&mut self, part: usize) -> &mut dyn Control {
+        if self.parts.len() == 1 {
+            return &mut *self.element;
+        }
+        self.element.part(part).unwrap_or_else(|| unreachable!("a fusion has all its parts"))
+    }
+}
+
+/// An edge as it can be told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeInfo {
+    /// The element it leaves.
+    pub from: Arc<str>,
+    /// By which output.
+    pub output: usize,
+    /// The element it leads to.
+    pub to: Arc<str>,
+    /// By which input.
+    pub input: usize,
+    /// Whether a packet that passes it has one hop more.
+    pub is_back: bool,
+}
+
+/// Elements and edges, ready to run on one worker. Elements stand in the order in which they run.
+pub struct Graph<P> {
+    pub(crate) nodes: Vec<Node<P>>,
+    /// What has reached each input.
+    pub(crate) pending: Vec<Lanes>,
+    /// Elements that are called at the beginning of a turn, a bit each.
+    pub(crate) begins: Vec<u64>,
+    pub(crate) ends: Vec<u16>,
+    pub(crate) columns: Columns,
+    pub(crate) taps: Arc<Taps>,
+    /// By name: element and part.
+    pub(crate) names: HashMap<Arc<str>, (u16, u8)>,
+    pub(crate) edges: Vec<EdgeInfo>,
+    /// How many elements raise back-pressure.
+    pub(crate) pressures: usize,
+}
+
+impl<P> fmt::Debug for Graph<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("elements", &self.names.len())
+            .field("edges", &self.edges)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf + 'static> Graph<P> {
+    /// Names and classes of all elements, in the order in which they run.
+    pub fn elements(&self) -> impl Iterator<Item = (&str, &'static Spec)> {
+        self.nodes.iter().flat_map(|node| node.parts.iter()).map(|part| (&*part.name, part.spec))
+    }
+
+    /// Elements that run as one, a fusion counting as one.
+    pub fn boxes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All edges by which packets are pushed; the place in the list is the edge's number.
+    pub fn edges(&self) -> &[EdgeInfo] {
+        &self.edges
+    }
+
+    /// Where captures are switched on and off. It is the same for this graph as long as it lives.
+    pub fn taps(&self) -> Arc<Taps> {
+        Arc::clone(&self.taps)
+    }
+
+    /// Packets that elements keep outside the frame.
+    pub fn held(&self) -> usize {
+        self.nodes.iter().map(|node| node.element.held()).sum()
+    }
+
+    /// Asks a read handler. Every counter and drop reason is one too, and so is `class`.
+    ///
+    /// # Errors
+    /// [`HandlerError`].
+    pub fn read(&mut self, element: &str, handler: &str) -> Result<String, HandlerError> {
+        let (node, part) = self.find(element)?;
+        let Part { spec, ref cells, ref name } = self.nodes[node].parts[part];
+        if let Some(id) = spec.handler(handler, Access::Read) {
+            return Ok(self.nodes[node].control(part).read(id));
+        }
+        if handler == "class" {
+            return Ok(spec.class.to_owned());
+        }
+        let counted = cells.counted(name, spec);
+        match counted.get(handler) {
+            Some(value) => Ok(value.to_string()),
+            None => Err(no_handler(element, handler)),
+        }
+    }
+
+    /// Gives a write handler a value.
+    ///
+    /// # Errors
+    /// [`HandlerError`].
+    pub fn write(&mut self, element: &str, handler: &str, value: &str) -> Result<(), HandlerError> {
+        let (node, part) = self.find(element)?;
+        let spec = self.nodes[node].parts[part].spec;
+        match spec.handler(handler, Access::Write) {
+            Some(id) => self.nodes[node].control(part).write(id, value),
+            None => Err(no_handler(element, handler)),
+        }
+    }
+
+    fn find(&self, element: &str) -> Result<(usize, usize), HandlerError> {
+        match self.names.get(element) {
+            Some(&(node, part)) => Ok((usize::from(node), usize::from(part))),
+            None => Err(HandlerError::NoElement(element.to_owned())),
+        }
+    }
+}
+
+fn no_handler(element: &str, handler: &str) -> HandlerError {
+    HandlerError::NoHandler { element: element.to_owned(), handler: handler.to_owned() }
+}

@@ -1,0 +1,38 @@
+//! What the graph knows of each packet beside its bytes.
+
+/// A port of the machine, as elements that receive number it. It has no meaning to the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct PortId(pub u16);
+
+/// What travels with every packet: 16 bytes, four packets a cache line.
+///
+/// Offsets are in bytes from the start of the packet's data. An element that moves the start of the data corrects them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Meta {
+    /// Where the network header starts.
+    pub l3: u16,
+    /// Where the transport header starts.
+    pub l4: u16,
+    /// Bytes of the network packet, its header included.
+    pub length: u16,
+    /// Where the packet came in.
+    pub port: PortId,
+    /// Facts about the packet, by elements' agreement.
+    pub flags: u16,
+    /// Click's paint annotation.
+    pub paint: u8,
+    /// Edges back to an earlier element that the packet has passed.
+    pub(crate) hops: u8,
+    /// A number for whoever wants to mark packets.
+    pub mark: u32,
+}
+
+const _: () = assert!(size_of::<Meta>() == 16);
+
+impl Meta {
+    /// Edges back to an earlier element that the packet has passed. At [`HOP_LIMIT`](crate::HOP_LIMIT) it is dropped.
+    pub const fn hops(&self) -> u8 {
+        self.hops
+    }
+}

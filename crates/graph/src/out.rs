@@ -1,0 +1,196 @@
+//! Where an element sends packets, and what else it may do while it runs.
+
+use crate::graph::Part;
+use crate::slot::{Lanes, SLOTS, Slot};
+use crate::spec::{CounterId, DropId, RUN_DROPS, run};
+use crate::wheel::{TimerId, Wheel};
+use std::time::Duration;
+
+/// The turn that is under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Turn {
+    /// Time since a fixed moment, the same for all turns.
+    pub now: Duration,
+    /// Turns before this one.
+    pub number: u64,
+}
+
+/// Why a packet is dropped: element, part of a fusion, and place among all drop reasons there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Why {
+    pub(crate) node: u16,
+    pub(crate) part: u8,
+    pub(crate) reason: u8,
+}
+
+/// What elements share while a turn lasts.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) turn: Turn,
+    /// Packets to drop, in order, and why.
+    pub(crate) dropped: Lanes,
+    pub(crate) why: Box<[Why; SLOTS]>,
+    /// A bit for each element that raises back-pressure.
+    pub(crate) raised: Vec<u64>,
+    pub(crate) wheel: Wheel,
+    /// Elements that were pulled from and have something to send.
+    pub(crate) touched: Vec<u16>,
+    /// Sources and schedulers that this turn has yet to call.
+    pub(crate) begins_left: usize,
+    /// How many packets may still pass edges back to an earlier element in this turn.
+    pub(crate) backs_left: usize,
+    /// How often a packet reached an element in this turn.
+    pub(crate) moved: usize,
+}
+
+impl Desk {
+    pub(crate) fn new(timers: usize) -> Self {
+        Self {
+            turn: Turn::default(),
+            dropped: Lanes::new(),
+            why: Box::new([Why::default(); SLOTS]),
+            raised: Vec::new(),
+            wheel: Wheel::new(timers),
+            touched: Vec::new(),
+            begins_left: 0,
+            backs_left: 0,
+            moved: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn drop(&mut self, slot: Slot, why: Why) {
+        self.why[self.dropped.len() % SLOTS] = why;
+        self.dropped.push(slot);
+    }
+}
+
+/// An element's outputs, counters and timers, and its view of the turn.
+#[derive(Debug)]
+pub struct Out<'a> {
+    pub(crate) lists: &'a mut [Lanes],
+    pub(crate) parts: &'a [Part],
+    pub(crate) desk: &'a mut Desk,
+    /// Elements whose back-pressure it sees, a bit each.
+    pub(crate) watches: &'a [u64],
+    /// Its own place among those who raise it.
+    pub(crate) pressure: Option<u16>,
+    pub(crate) node: u16,
+    pub(crate) part: u8,
+}
+
+impl Out<'_> {
+    /// Outputs the element has.
+    #[inline(always)]
+    pub fn outputs(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// Sends a packet. To an output that the element does not have, it is dropped as `unconnected`.
+    #[inline(always)]
+    pub fn push(&mut self, output: usize, slot: Slot) {
+        match self.lists.get_mut(output) {
+            Some(list) => list.push(slot),
+            None => self.drop_run(slot, run::UNCONNECTED),
+        }
+    }
+
+    /// Sends all packets of a list. Cost: a swap if the output has none yet.
+    #[inline(always)]
+    pub fn all(&mut self, output: usize, batch: &mut Lanes) {
+        match self.lists.get_mut(output) {
+            Some(list) => list.append(batch),
+            None => batch.drain().for_each(|slot| self.drop_run(slot, run::UNCONNECTED)),
+        }
+    }
+
+    /// Drops a packet, for a reason that the element's class declares.
+    #[inline(always)]
+    pub fn drop(&mut self, slot: Slot, reason: DropId) {
+        self.drop_run(slot, RUN_DROPS.len() + usize::from(reason.0));
+    }
+
+    /// Drops all packets of a list.
+    pub fn drop_all(&mut self, batch: &mut Lanes, reason: DropId) {
+        batch.drain().for_each(|slot| self.drop(slot, reason));
+    }
+
+    #[inline]
+    fn drop_run(&mut self, slot: Slot, reason: usize) {
+        self.desk.drop(slot, Why { node: self.node, part: self.part, reason: reason as u8 });
+    }
+
+    /// Counts packets that the element drops outside the frame: those that it kept.
+    #[inline]
+    pub fn count_drops(&self, reason: DropId, n: u64) {
+        if let Some(part) = self.parts.get(usize::from(self.part)) {
+            part.cells.count_drops(reason, n);
+        }
+    }
+
+    /// Adds to a counter.
+    #[inline(always)]
+    pub fn count(&self, counter: CounterId, n: u64) {
+        if let Some(part) = self.parts.get(usize::from(self.part)) {
+            part.cells.count(counter, n);
+        }
+    }
+
+    /// Sets a counter that is a level.
+    #[inline(always)]
+    pub fn set(&self, counter: CounterId, value: u64) {
+        if let Some(part) = self.parts.get(usize::from(self.part)) {
+            part.cells.set(counter, value);
+        }
+    }
+
+    /// The turn.
+    #[inline(always)]
+    pub fn turn(&self) -> Turn {
+        self.desk.turn
+    }
+
+    /// Time since a fixed moment, the same for all turns.
+    #[inline(always)]
+    pub fn now(&self) -> Duration {
+        self.desk.turn.now
+    }
+
+    /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), of `used` slots in use:
+    /// its share of what the frame takes in. What others leave of theirs goes to those called later.
+    pub fn intake(&self, used: usize) -> usize {
+        crate::frame::INTAKE.saturating_sub(used).div_ceil(self.desk.begins_left + 1)
+    }
+
+    /// Whether an element downstream, short of the next queue, asks for nothing new.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.watches.iter().zip(&self.desk.raised).any(|(watched, raised)| watched & raised != 0)
+    }
+
+    /// Raises or lowers back-pressure: all sources upstream, short of the next queue, see it until it is lowered. Has no
+    /// effect if the class does not declare [`Hook::Pressure`](crate::spec::Hook::Pressure).
+    #[inline]
+    pub fn set_pressure(&mut self, is_raised: bool) {
+        let Some(bit) = self.pressure else { return };
+        if let Some(word) = self.desk.raised.get_mut(usize::from(bit / 64)) {
+            *word = (*word & !(1 << (bit % 64))) | u64::from(is_raised) << (bit % 64);
+        }
+    }
+
+    /// Calls [`Element::timer`](crate::Element::timer) in the first turn at `at` or later, about a millisecond late at the
+    /// most. `None` if the worker has as many timers as it may.
+    pub fn wake_at(&mut self, at: Duration, token: u64) -> Option<TimerId> {
+        self.desk.wheel.set(at, self.node, token)
+    }
+
+    /// As [`wake_at`](Self::wake_at), from now on.
+    pub fn wake_in(&mut self, time: Duration, token: u64) -> Option<TimerId> {
+        self.wake_at(self.desk.turn.now.saturating_add(time), token)
+    }
+
+    /// Cancels a timer. `false` if it has run out, or was cancelled.
+    pub fn cancel(&mut self, timer: TimerId) -> bool {
+        self.desk.wheel.cancel(timer)
+    }
+}

@@ -1,0 +1,134 @@
+//! Element classes by name.
+
+use crate::args::{ArgError, Args, Params};
+use crate::element::Element;
+use crate::fuse::{Chain, Fuse};
+use crate::graph::Part;
+use crate::small::{Each, PerPacket};
+use crate::spec::Spec;
+use scalebricks_io::PacketBuf;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// An element class that configurations can make elements of.
+pub trait Class: Sized {
+    /// What the class is.
+    const SPEC: &'static Spec;
+    /// Its parameters; [`NoParams`](crate::args::NoParams) if it has none.
+    type Params: Params;
+
+    /// An element.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters.
+    fn make(params: Self::Params) -> Result<Self, String>;
+}
+
+type Make<P> = fn(&[String]) -> Result<Box<dyn Element<P>>, ArgError>;
+type Boxes<P> = Vec<Box<dyn Element<P>>>;
+
+/// Makes one element of several, given the outputs each has and its counters.
+pub(crate) type Join<P> = fn(Boxes<P>, &[usize], &[Part]) -> Result<Box<dyn Element<P>>, Boxes<P>>;
+
+/// A sequence of classes that can run as one element.
+pub(crate) struct Fusion<P> {
+    pub(crate) classes: Vec<&'static str>,
+    pub(crate) join: Join<P>,
+}
+
+/// The classes that configurations may name, and the sequences of them that are fused.
+pub struct Registry<P> {
+    classes: BTreeMap<&'static str, (&'static Spec, Make<P>)>,
+    pub(crate) fusions: Vec<Fusion<P>>,
+}
+
+impl<P> fmt::Debug for Registry<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.classes.keys()).finish()
+    }
+}
+
+impl<P> Default for Registry<P> {
+    fn default() -> Self {
+        Self { classes: BTreeMap::new(), fusions: Vec::new() }
+    }
+}
+
+fn make<C: Class>(texts: &[String]) -> Result<C, ArgError> {
+    let mut args = Args::new(texts, C::SPEC)?;
+    let params = C::Params::parse(&mut args)?;
+    args.finish()?;
+    C::make(params).map_err(ArgError::Refused)
+}
+
+/// A tuple of classes, for [`Registry::fuse`].
+pub trait Classes {
+    /// Their names.
+    fn names() -> Vec<&'static str>;
+}
+
+macro_rules! classes {
+    ($($($class:ident)+;)+) => {
+        $(impl<$($class: Class),+> Classes for ($($class,)+) {
+            fn names() -> Vec<&'static str> {
+                vec![$($class::SPEC.class),+]
+            }
+        })+
+    };
+}
+
+classes! {
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
+}
+
+impl<P: PacketBuf + 'static> Registry<P> {
+    /// One without any class.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a class. One of the same name is replaced.
+    pub fn add<C: Class + Element<P>>(&mut self) -> &mut Self {
+        self.classes.insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(make::<C>(texts)?))));
+        self
+    }
+
+    /// Adds a class of small elements. One of the same name is replaced.
+    pub fn add_small<C: Class + PerPacket<P>>(&mut self) -> &mut Self {
+        self.classes.insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(Each(make::<C>(texts)?)))));
+        self
+    }
+
+    /// Lets the builder run elements of these classes as one where they follow each other. Of several that fit, it takes the
+    /// longest.
+    pub fn fuse<C: Chain<P> + Classes>(&mut self) -> &mut Self {
+        let join: Join<P> = |elements, outputs, parts| {
+            let chain = C::join(elements)?;
+            Ok(Box::new(Fuse::new(chain, outputs, parts)))
+        };
+        self.fusions.push(Fusion { classes: C::names(), join });
+        self.fusions.sort_by_key(|fusion| std::cmp::Reverse(fusion.classes.len()));
+        self
+    }
+
+    /// All classes, by name.
+    pub fn specs(&self) -> impl Iterator<Item = &'static Spec> + '_ {
+        self.classes.values().map(|(spec, _)| *spec)
+    }
+
+    /// The class of a name.
+    pub fn spec(&self, class: &str) -> Option<&'static Spec> {
+        self.classes.get(class).map(|(spec, _)| *spec)
+    }
+
+    /// Makes an element of a class; `None` if there is no such class.
+    pub fn make(&self, class: &str, args: &[String]) -> Option<Result<Box<dyn Element<P>>, ArgError>> {
+        self.classes.get(class).map(|(_, make)| make(args))
+    }
+}

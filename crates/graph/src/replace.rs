@@ -1,0 +1,71 @@
+//! Another graph for a worker, between two turns.
+
+use crate::graph::Graph;
+use crate::spec::{RUN_DROPS, run};
+use crate::trace::Trace;
+use crate::worker::Worker;
+use scalebricks_io::PacketBuf;
+use std::mem::swap;
+
+impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
+    /// Runs `graph` from the next turn on; the old one. An element of the same name and class as one before takes over
+    /// its state, with the packets it keeps, its timers and its back-pressure. Packets of an element without such a
+    /// successor are dropped as `graph_replaced`. Cost: a move for each element, and a walk over the timers.
+    pub fn replace(&mut self, graph: Box<Graph<P>>) -> Box<Graph<P>> {
+        let mut graph = graph;
+        self.hand_over(&mut graph);
+        let old = &*self.graph;
+        self.desk.wheel.renumber(|node| successor(old, &graph, usize::from(node)));
+        let mut raised = vec![0u64; graph.pressures.div_ceil(64)];
+        for (at, node) in old.nodes.iter().enumerate() {
+            let is_raised = |bit: &u16| self.desk.raised[usize::from(bit / 64)] & (1 << (bit % 64)) != 0;
+            let Some(after) = node.pressure.filter(is_raised).and_then(|_| successor(old, &graph, at)) else {
+                continue;
+            };
+            if let Some(bit) = graph.nodes[usize::from(after)].pressure {
+                raised[usize::from(bit / 64)] |= 1 << (bit % 64);
+            }
+        }
+        self.desk.raised = raised;
+        swap(&mut self.frame.columns, &mut self.graph.columns);
+        swap(&mut self.graph, &mut graph);
+        self.fit();
+        graph
+    }
+
+    /// Moves what elements keep from the old graph to `new`, and drops what nobody takes.
+    fn hand_over(&mut self, new: &mut Graph<P>) {
+        for at in 0..self.graph.nodes.len() {
+            for part in 0..self.graph.nodes[at].parts.len() {
+                let Some((to, to_part)) = counterpart(&self.graph, new, at, part) else { continue };
+                let old = self.graph.nodes[at].control(part);
+                let Some(state) = old.hand_over() else { continue };
+                if let Err(state) = new.nodes[to].control(to_part).take_over(state) {
+                    // Back where it came from, so that its packets are found below.
+                    drop(self.graph.nodes[at].control(part).take_over(state));
+                }
+            }
+            let node = &mut self.graph.nodes[at];
+            let Some(part) = node.parts.first() else { continue };
+            let trace = &mut self.trace;
+            node.element.drain(&mut |packet, _| {
+                part.cells.drop_run(run::REPLACED, 1);
+                trace.dropped(&part.name, &RUN_DROPS[run::REPLACED], &packet);
+            });
+        }
+    }
+}
+
+/// Where the part of an element stands in another graph: that of the same name and class.
+fn counterpart<P>(old: &Graph<P>, new: &Graph<P>, node: usize, part: usize) -> Option<(usize, usize)> {
+    let part = &old.nodes[node].parts[part];
+    let &(to, to_part) = new.names.get(&part.name)?;
+    let (to, to_part) = (usize::from(to), usize::from(to_part));
+    (new.nodes[to].parts[to_part].spec.class == part.spec.class).then_some((to, to_part))
+}
+
+/// The element of another graph that has an element's name and class, neither being a fusion.
+fn successor<P>(old: &Graph<P>, new: &Graph<P>, node: usize) -> Option<u16> {
+    let (to, _) = (old.nodes[node].parts.len() == 1).then(|| counterpart(old, new, node, 0)).flatten()?;
+    (new.nodes[to].parts.len() == 1).then_some(to as u16)
+}

@@ -1,0 +1,148 @@
+//! Small elements: those that look at one packet at a time, and at nothing but the packet and its [`Meta`].
+
+use crate::count::Cells;
+use crate::element::{BindError, Binder, Control, Element, HandlerError, Pull, State};
+use crate::frame::Frame;
+use crate::graph::Part;
+use crate::meta::Meta;
+use crate::out::{Out, Turn};
+use crate::slot::Lanes;
+use crate::spec::{CounterId, DropId, HandlerId, Spec};
+use crate::upstream::Upstream;
+use scalebricks_io::PacketBuf;
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to this output.
+    Out(usize),
+    /// It is dropped.
+    Drop(DropId),
+}
+
+impl Verdict {
+    /// It goes on, by output 0.
+    pub const ON: Self = Self::Out(0);
+}
+
+/// The counters of a small element, and the turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Tally<'a> {
+    cells: &'a Cells,
+    turn: Turn,
+}
+
+impl Tally<'_> {
+    /// Adds to a counter.
+    #[inline(always)]
+    pub fn count(&self, counter: CounterId, n: u64) {
+        self.cells.count(counter, n);
+    }
+
+    /// The turn.
+    #[inline(always)]
+    pub const fn turn(&self) -> Turn {
+        self.turn
+    }
+}
+
+impl Part {
+    #[inline(always)]
+    pub(crate) fn tally(&self, turn: Turn) -> Tally<'_> {
+        Tally { cells: &self.cells, turn }
+    }
+}
+
+/// An element that handles one packet at a time. It has one input; most packets leave by output 0.
+///
+/// As an element of a graph it stands in [`Each`]. A [`Fuse`](crate::Fuse) runs several in one loop.
+pub trait PerPacket<P: PacketBuf>: Control {
+    /// Handles a packet.
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict;
+}
+
+/// A small element as an element, pushed or pulled through.
+#[derive(Debug)]
+pub struct Each<A>(pub(crate) A);
+
+impl<A> Each<A> {
+    /// The element.
+    pub const fn new(small: A) -> Self {
+        Self(small)
+    }
+
+    /// Hands each packet of `batch` from `start` on to the element; what stays in `batch` goes to output 0.
+    #[inline(always)]
+    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>)
+    where
+        A: PerPacket<P>,
+    {
+        let (parts, turn) = (out.parts, out.turn());
+        let Some(part) = parts.first() else { return };
+        batch.sift_from(start, |slot| {
+            let (packet, meta) = frame.both_mut(&slot);
+            match self.0.each(packet, meta, part.tally(turn)) {
+                Verdict::Out(0) => return Some(slot),
+                Verdict::Out(output) => out.push(output, slot),
+                Verdict::Drop(reason) => out.drop(slot, reason),
+            }
+            None
+        });
+    }
+}
+
+impl<A: Control> Control for Each<A> {
+    fn spec(&self) -> &'static Spec {
+        self.0.spec()
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.0.bind(binder)
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        self.0.read(handler)
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        self.0.write(handler, value)
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        self.0.hand_over()
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.0.take_over(state)
+    }
+}
+
+impl<P: PacketBuf + 'static, A: PerPacket<P>> Element<P> for Each<A> {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.sift(batch, 0, frame, out);
+        out.all(0, batch);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+}
+
+impl<P: PacketBuf + 'static, A: PerPacket<P>> Pull<P> for Each<A> {
+    fn pull(
+        &mut self,
+        output: usize,
+        want: usize,
+        into: &mut Lanes,
+        upstream: &mut Upstream<'_, P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        if output > 0 {
+            return;
+        }
+        let start = into.len();
+        upstream.pull(0, want, into, frame, out);
+        self.sift(into, start, frame, out);
+    }
+}

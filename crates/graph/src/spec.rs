@@ -1,0 +1,401 @@
+//! What an element is, declared once by [`element!`](crate::element) and read by everything that lists elements: the
+//! builder, metrics, the command line, documentation.
+
+use crate::column::ColumnSpec;
+
+/// Which side moves a packet over a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// The element that has the packet hands it on.
+    Push,
+    /// The element that wants a packet asks for it.
+    Pull,
+    /// Either: all agnostic ports of an element are of the kind that the rest of the graph wants.
+    Agnostic,
+}
+
+/// How many ports one [`PortSpec`] stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Many {
+    /// One, which must be connected.
+    One,
+    /// One, which need not be connected. Packets sent to it then are dropped as `unconnected`.
+    Optional,
+    /// As many as are connected, at least one. The last of its side.
+    OneOrMore,
+    /// As many as are connected, if any. The last of its side.
+    ZeroOrMore,
+}
+
+/// A port, or a sequence of ports of one kind.
+#[derive(Debug, Clone, Copy)]
+pub struct PortSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Push, pull or either.
+    pub flow: Flow,
+    /// How many there are.
+    pub many: Many,
+    /// What goes over it.
+    pub doc: &'static str,
+}
+
+/// A parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct ParamSpec {
+    /// Its name as a Rust field; the keyword is the same in capitals.
+    pub name: &'static str,
+    /// Its type, in words.
+    pub kind: &'static str,
+    /// The default as it is written in the source; without one it must be given.
+    pub default: Option<&'static str>,
+    /// What it sets, line by line.
+    pub doc: &'static [&'static str],
+}
+
+/// Why an element drops packets.
+#[derive(Debug, Clone, Copy)]
+pub struct DropSpec {
+    /// Its name: the counter's, and that in captures.
+    pub name: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// Something an element counts.
+#[derive(Debug, Clone, Copy)]
+pub struct CounterSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub doc: &'static str,
+}
+
+/// What a handler can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// To tell a value.
+    Read,
+    /// To take one.
+    Write,
+}
+
+/// A value that control can read or write while the graph runs.
+#[derive(Debug, Clone, Copy)]
+pub struct HandlerSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is read or written. One that is both is listed twice.
+    pub access: Access,
+    /// What it tells or sets.
+    pub doc: &'static str,
+}
+
+/// When an element is called beside the packets that reach it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hook {
+    /// [`Element::begin`](crate::Element::begin), once a turn, before the packets that reach it in that turn.
+    Begin,
+    /// As [`Begin`](Self::Begin), but only where it has an input that pulls.
+    Pulls,
+    /// [`Element::end`](crate::Element::end), once a turn, after all packets were processed.
+    End,
+    /// It raises back-pressure, and every source that reaches it by pushes sees that.
+    Pressure,
+}
+
+/// An element class: all that is known of it without making one.
+#[derive(Debug)]
+pub struct Spec {
+    /// The class's name in configurations.
+    pub class: &'static str,
+    /// What it does, line by line.
+    pub doc: &'static [&'static str],
+    /// Ports that packets come in by.
+    pub inputs: &'static [PortSpec],
+    /// Ports that packets leave by.
+    pub outputs: &'static [PortSpec],
+    /// Outputs whose packets carry no columns: new packets, and packets that waited outside the frame.
+    pub fresh: &'static [&'static str],
+    /// Parameters, in the order in which they may be given without a keyword.
+    pub params: &'static [ParamSpec],
+    /// Columns it reads of packets that come in.
+    pub reads: &'static [ColumnSpec],
+    /// Columns it writes.
+    pub writes: &'static [ColumnSpec],
+    /// Reasons it drops packets for.
+    pub drops: &'static [DropSpec],
+    /// What it counts.
+    pub counters: &'static [CounterSpec],
+    /// What control can read and write.
+    pub handlers: &'static [HandlerSpec],
+    /// When it is called.
+    pub hooks: &'static [Hook],
+}
+
+/// A drop reason of an element: an index into [`Spec::drops`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DropId(pub(crate) u8);
+
+/// A counter of an element: an index into [`Spec::counters`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CounterId(pub(crate) u8);
+
+/// A handler of an element: an index into [`Spec::handlers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HandlerId(pub(crate) u8);
+
+/// What the runner counts at every element.
+pub const RUN_COUNTERS: &[CounterSpec] = &[
+    CounterSpec { name: "packets", doc: "Packets that reached the element." },
+    CounterSpec { name: "batches", doc: "Lists of packets that reached the element." },
+];
+
+/// Why the runner drops packets, counted at the element that sent them.
+pub const RUN_DROPS: &[DropSpec] = &[
+    DropSpec {
+        name: "graph_loop",
+        doc: "The packet passed 64 edges back to an earlier element, or all packets of the turn passed too many.",
+    },
+    DropSpec { name: "unconnected", doc: "The packet was sent to an output that leads nowhere." },
+    DropSpec { name: "unworked", doc: "The element left the packet in its input: an error in the element." },
+    DropSpec {
+        name: "slot_lost",
+        doc: "The element let the packet's slot go: an error in the element. Counted at the graph's first element.",
+    },
+    DropSpec {
+        name: "graph_replaced",
+        doc: "The element held the packet, and has no successor in a new configuration.",
+    },
+];
+
+pub(crate) mod run {
+    //! Places in [`RUN_COUNTERS`](super::RUN_COUNTERS) and [`RUN_DROPS`](super::RUN_DROPS).
+    pub(crate) const PACKETS: usize = 0;
+    pub(crate) const BATCHES: usize = 1;
+    pub(crate) const LOOP: usize = 0;
+    pub(crate) const UNCONNECTED: usize = 1;
+    pub(crate) const UNWORKED: usize = 2;
+    pub(crate) const SLOT_LOST: usize = 3;
+    pub(crate) const REPLACED: usize = 4;
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// The place of a name in a list, found when the element is compiled.
+macro_rules! place {
+    ($(#[doc = $doc:literal])+ $function:ident, $list:ty, $id:ident) => {
+        $(#[doc = $doc])+
+        ///
+        /// # Panics
+        /// If the list has no such name, or over 200 of them: when the element is compiled.
+        #[doc(hidden)]
+        pub const fn $function(list: &[$list], name: &str) -> $id {
+            let mut at = 0;
+            while at < list.len() && at < 200 {
+                if same(list[at].name, name) {
+                    return $id(at as u8);
+                }
+                at += 1;
+            }
+            unreachable!()
+        }
+    };
+}
+
+place! {
+    /// The identifier of a drop reason.
+    drop_id, DropSpec, DropId
+}
+place! {
+    /// The identifier of a counter.
+    counter_id, CounterSpec, CounterId
+}
+
+/// The identifier of a handler.
+///
+/// # Panics
+/// If the list has no such handler, or over 200 of them: when the element is compiled.
+#[doc(hidden)]
+pub const fn handler_id(list: &[HandlerSpec], name: &str, access: Access) -> HandlerId {
+    let mut at = 0;
+    while at < list.len() && at < 200 {
+        if same(list[at].name, name) && list[at].access as u8 == access as u8 {
+            return HandlerId(at as u8);
+        }
+        at += 1;
+    }
+    unreachable!()
+}
+
+impl Spec {
+    /// Whether it wants to be called so.
+    pub fn has(&self, hook: Hook) -> bool {
+        self.hooks.contains(&hook)
+    }
+
+    /// The port that a number stands for.
+    pub fn port(ports: &'static [PortSpec], number: usize) -> Option<&'static PortSpec> {
+        ports
+            .get(number)
+            .or_else(|| ports.last().filter(|last| matches!(last.many, Many::OneOrMore | Many::ZeroOrMore)))
+    }
+
+    /// The handler of a name.
+    pub fn handler(&self, name: &str, access: Access) -> Option<HandlerId> {
+        let at = self.handlers.iter().position(|h| h.name == name && h.access == access)?;
+        u8::try_from(at).ok().map(HandlerId)
+    }
+
+    /// Everything counted at such an element, in the order of its cells.
+    pub(crate) fn cells(&self) -> usize {
+        RUN_COUNTERS.len() + self.counters.len() + RUN_DROPS.len() + self.drops.len()
+    }
+
+    pub(crate) fn drops_from(&self) -> usize {
+        RUN_COUNTERS.len() + self.counters.len()
+    }
+}
+
+/// Declares an element: its struct, and beside it what the [`Spec`](crate::Spec) of the class holds. Constants for drop
+/// reasons, counters and handlers become constants of the struct. All sections but the struct may be left out; their
+/// order is fixed.
+///
+/// ```
+/// use scalebricks_graph::{Column, element};
+///
+/// #[derive(Debug, Clone, Copy)]
+/// struct Answer(u32);
+/// impl Column for Answer {
+///     const NAME: &'static str = "answer";
+///     const POISON: Self = Self(u32::MAX);
+/// }
+///
+/// element! {
+///     /// Asks a table for each packet.
+///     #[derive(Debug)]
+///     pub struct Ask as "Ask" { tries: u32 }
+///     inputs { push "in": "Packets to ask for.", }
+///     outputs {
+///         push "found": "Packets with an answer.",
+///         push "missing" [Optional]: "Packets without one.",
+///     }
+///     params AskParams {
+///         /// How often it asks.
+///         tries: u32 = 1,
+///     }
+///     writes { Answer on "found", }
+///     drops { BROKEN = "table_broken": "The table gave no sense.", }
+///     counters { ASKED = "asked": "Questions asked.", }
+///     handlers { read TRIES = "tries": "How often it asks.", }
+/// }
+///
+/// assert_eq!(Ask::SPEC.class, "Ask");
+/// assert_eq!(Ask::SPEC.params[0].default, Some("1"));
+/// assert_eq!(Ask::SPEC.drops[0].name, "table_broken");
+/// # let _ = (Ask { tries: 1 }.tries, Ask::BROKEN, Ask::ASKED, Ask::TRIES);
+/// ```
+#[macro_export]
+macro_rules! element {
+    (
+        $(#[doc = $doc:literal])+
+        $(#[derive($($derived:ident),* $(,)?)])?
+        $vis:vis struct $name:ident $(<$($generic:ident),+>)? as $class:literal { $($fields:tt)* }
+        $(inputs { $($in_flow:ident $in_name:literal $([$in_many:ident])?: $in_doc:literal,)* })?
+        $(outputs { $($out_flow:ident $out_name:literal $([$out_many:ident])?: $out_doc:literal,)* })?
+        $(fresh { $($fresh:literal,)* })?
+        $(params $params:ident {
+            $($(#[doc = $param_doc:literal])+ $param:ident: $param_type:ty $(= $default:expr)?,)*
+        })?
+        $(reads { $($reads:ident,)* })?
+        $(writes { $($writes:ident $(on $writes_on:literal)?,)* })?
+        $(drops { $($drop:ident = $drop_name:literal: $drop_doc:literal,)* })?
+        $(counters { $($counter:ident = $counter_name:literal: $counter_doc:literal,)* })?
+        $(handlers { $($access:ident $handler:ident = $handler_name:literal: $handler_doc:literal,)* })?
+        $(hooks { $($hook:ident,)* })?
+    ) => {
+        $(#[doc = $doc])+
+        $(#[derive($($derived),*)])?
+        $vis struct $name $(<$($generic),+>)? { $($fields)* }
+
+        impl $(<$($generic),+>)? $name $(<$($generic),+>)? {
+            /// What the class is.
+            pub const SPEC: &'static $crate::Spec = &$crate::Spec {
+                class: $class,
+                doc: &[$($doc),+],
+                inputs: &[$($($crate::spec::PortSpec {
+                    name: $in_name, flow: $crate::element!(@flow $in_flow),
+                    many: $crate::element!(@many $($in_many)?), doc: $in_doc,
+                }),*)?],
+                outputs: &[$($($crate::spec::PortSpec {
+                    name: $out_name, flow: $crate::element!(@flow $out_flow),
+                    many: $crate::element!(@many $($out_many)?), doc: $out_doc,
+                }),*)?],
+                fresh: &[$($($fresh),*)?],
+                params: &[$($($crate::spec::ParamSpec {
+                    name: stringify!($param), kind: <$param_type as $crate::args::Param>::KIND,
+                    default: $crate::element!(@default $($default)?), doc: &[$($param_doc),+],
+                }),*)?],
+                reads: &[$($($crate::column::ColumnSpec::of::<$reads>(None)),*)?],
+                writes: &[$($($crate::column::ColumnSpec::of::<$writes>($crate::element!(@on $($writes_on)?))),*)?],
+                drops: &[$($($crate::spec::DropSpec { name: $drop_name, doc: $drop_doc }),*)?],
+                counters: &[$($($crate::spec::CounterSpec { name: $counter_name, doc: $counter_doc }),*)?],
+                handlers: &[$($($crate::spec::HandlerSpec {
+                    name: $handler_name, access: $crate::element!(@access $access), doc: $handler_doc,
+                }),*)?],
+                hooks: &[$($($crate::spec::Hook::$hook),*)?],
+            };
+            $($(#[doc = $drop_doc] pub const $drop: $crate::DropId =
+                $crate::spec::drop_id(Self::SPEC.drops, $drop_name);)*)?
+            $($(#[doc = $counter_doc] pub const $counter: $crate::CounterId =
+                $crate::spec::counter_id(Self::SPEC.counters, $counter_name);)*)?
+            $($(#[doc = $handler_doc] pub const $handler: $crate::HandlerId = $crate::spec::handler_id(
+                Self::SPEC.handlers, $handler_name, $crate::element!(@access $access));)*)?
+        }
+
+        $(
+            #[doc = concat!("Parameters of [`", stringify!($name), "`].")]
+            #[derive(Debug, Clone)]
+            $vis struct $params {
+                $($(#[doc = $param_doc])+ pub $param: $param_type,)*
+            }
+
+            impl $crate::args::Params for $params {
+                fn parse(args: &mut $crate::args::Args<'_>) -> Result<Self, $crate::args::ArgError> {
+                    Ok(Self {
+                        $($param: match $crate::args::Param::take(args, stringify!($param))? {
+                            Some(value) => value,
+                            None => $crate::element!(@missing $param $($default)?),
+                        },)*
+                    })
+                }
+            }
+        )?
+    };
+    (@flow push) => { $crate::spec::Flow::Push };
+    (@flow pull) => { $crate::spec::Flow::Pull };
+    (@flow agnostic) => { $crate::spec::Flow::Agnostic };
+    (@many) => { $crate::spec::Many::One };
+    (@many $many:ident) => { $crate::spec::Many::$many };
+    (@default) => { None };
+    (@default $default:expr) => { Some(stringify!($default)) };
+    (@on) => { None };
+    (@on $on:literal) => { Some($on) };
+    (@access read) => { $crate::spec::Access::Read };
+    (@access write) => { $crate::spec::Access::Write };
+    (@missing $param:ident) => { return Err($crate::args::ArgError::Missing(stringify!($param))) };
+    (@missing $param:ident $default:expr) => { $default };
+}

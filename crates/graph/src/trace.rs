@@ -1,0 +1,18 @@
+//! A hook that sees every packet move. In production it is `()`, and costs nothing.
+
+use crate::frame::Frame;
+use crate::graph::EdgeInfo;
+use crate::slot::Lanes;
+use crate::spec::DropSpec;
+use scalebricks_io::PacketBuf;
+
+/// Sees what a worker does with packets. Called on the packet thread.
+pub trait Trace<P: PacketBuf> {
+    /// Packets pass an edge, in this order.
+    fn passed(&mut self, _edge: &EdgeInfo, _list: &Lanes, _frame: &Frame<P>) {}
+
+    /// An element drops a packet.
+    fn dropped(&mut self, _element: &str, _reason: &DropSpec, _packet: &P) {}
+}
+
+impl<P: PacketBuf> Trace<P> for () {}

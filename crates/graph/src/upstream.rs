@@ -1,0 +1,74 @@
+//! What an element pulls from.
+
+use crate::frame::Frame;
+use crate::graph::{Node, PullEdge};
+use crate::out::Out;
+use crate::slot::Lanes;
+use crate::spec::run;
+use crate::worker::go_back;
+use scalebricks_io::PacketBuf;
+use std::fmt;
+
+/// The elements behind the pull inputs of one element.
+pub struct Upstream<'a, P> {
+    pub(crate) nodes: &'a mut [Node<P>],
+    pub(crate) edges: &'a [Option<PullEdge>],
+}
+
+impl<P> fmt::Debug for Upstream<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("edges", &self.edges).finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf + 'static> Upstream<'_, P> {
+    /// Inputs, those by which packets are pushed included.
+    pub fn inputs(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Asks the element behind `input` for up to `want` packets, which it adds to `into`, in order; how many came.
+    /// Nothing comes from an input that is pushed to. `out` is the caller's own. Cost: two moves of an element's
+    /// bookkeeping and a virtual call.
+    pub fn pull(
+        &mut self,
+        input: usize,
+        want: usize,
+        into: &mut Lanes,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) -> usize {
+        let Some(&Some(edge)) = self.edges.get(input) else { return 0 };
+        let at = usize::from(edge.node);
+        // The element is taken out while it runs, so that it can pull from others in turn.
+        let mut node = std::mem::replace(&mut self.nodes[at], Node::absent());
+        let before = into.len();
+        let mut own = Out {
+            lists: &mut node.outs,
+            parts: &node.parts,
+            desk: out.desk,
+            watches: &node.watches,
+            pressure: node.pressure,
+            node: edge.node,
+            part: 0,
+        };
+        if let Some(element) = node.element.as_pull() {
+            let mut upstream = Upstream { nodes: self.nodes, edges: &node.pulls };
+            element.pull(usize::from(edge.output), want, into, &mut upstream, frame, &mut own);
+        }
+        if node.outs.iter().any(|list| !list.is_empty()) {
+            out.desk.touched.push(edge.node);
+        }
+        let came = into.len().saturating_sub(before);
+        if let (Some(part), true) = (node.parts.first(), came > 0) {
+            part.cells.add_run(run::PACKETS, came as u64);
+            part.cells.add_run(run::BATCHES, 1);
+        }
+        out.desk.moved += came;
+        self.nodes[at] = node;
+        if edge.is_back {
+            go_back(into, before, frame, out.desk, (edge.node, 0));
+        }
+        came
+    }
+}

@@ -1,0 +1,344 @@
+//! One worker: a graph, a frame, timers and a mailbox, and one turn of work.
+
+use crate::frame::Frame;
+use crate::graph::{Graph, Node};
+use crate::mailbox::{COMMANDS_A_TURN, Command, Remote};
+use crate::mark::{Mark, Quiescence};
+use crate::out::{Desk, Out, Why};
+use crate::slot::{Lanes, SLOTS};
+use crate::spec::{RUN_DROPS, run};
+use crate::tap::Seen;
+use crate::trace::Trace;
+use crate::upstream::Upstream;
+use crate::wheel::TIMERS_A_TURN;
+use scalebricks_io::{PacketBuf, PacketSource};
+use std::fmt;
+use std::mem::swap;
+use std::time::Duration;
+
+/// Edges back to an earlier element that a packet passes at most; at the next one it is dropped as `graph_loop`.
+pub const HOP_LIMIT: u8 = 64;
+
+/// How many packets pass such edges in a turn at most. A frame full of packets that all reach [`HOP_LIMIT`] passes half as
+/// many, so it takes elements that make new packets in a cycle, and forget [`Frame::put_because`], to get here.
+pub const BACKS_A_TURN: usize = 2 * HOP_LIMIT as usize * SLOTS;
+
+/// Timers that the elements of a worker may have set at once.
+pub const TIMERS: usize = 1 << 20;
+
+/// Runs a graph. `T` is `()` in production; with another [`Trace`] every packet is seen on its way.
+pub struct Worker<P: PacketBuf, T = ()> {
+    pub(crate) graph: Box<Graph<P>>,
+    pub(crate) frame: Frame<P>,
+    pub(crate) desk: Desk,
+    pub(crate) trace: T,
+    /// Elements with something to do, a bit each.
+    ready: Vec<u64>,
+    /// Whether an element may have something to do that stands before the one that ran last.
+    goes_back: bool,
+    /// Elements to be called in this turn before their packets, a bit each.
+    begins: Vec<u64>,
+    /// Empty between runs of elements.
+    batch: Lanes,
+    remote: Remote<P>,
+    mark: Mark,
+    /// Whether its mark says that it holds nothing until it passes again.
+    is_away: bool,
+}
+
+impl<P: PacketBuf, T: fmt::Debug> fmt::Debug for Worker<P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("graph", &self.graph)
+            .field("trace", &self.trace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an element is given of its node and its worker.
+macro_rules! out {
+    ($node:ident, $desk:expr, $at:expr) => {
+        Out {
+            lists: &mut $node.outs,
+            parts: &$node.parts,
+            desk: $desk,
+            watches: &$node.watches,
+            pressure: $node.pressure,
+            node: $at as u16,
+            part: 0,
+        }
+    };
+}
+
+impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
+    /// A worker that makes new packets in `buffers`.
+    pub fn new(graph: Graph<P>, buffers: Box<dyn PacketSource<P> + Send>, trace: T) -> Self {
+        let mut worker = Self {
+            graph: Box::new(graph),
+            frame: Frame::new(buffers),
+            desk: Desk::new(TIMERS),
+            trace,
+            ready: Vec::new(),
+            goes_back: false,
+            begins: Vec::new(),
+            batch: Lanes::new(),
+            remote: Remote::new(),
+            mark: Mark::new(),
+            is_away: true,
+        };
+        worker.fit();
+        worker
+    }
+
+    /// Makes what is beside the graph as large as the graph needs.
+    pub(crate) fn fit(&mut self) {
+        let graph = &mut self.graph;
+        swap(&mut self.frame.columns, &mut graph.columns);
+        self.ready.resize(graph.begins.len(), 0);
+        self.begins.resize(graph.begins.len(), 0);
+        self.desk.raised.resize(graph.pressures.div_ceil(64), 0);
+        self.desk.touched.reserve(graph.nodes.len());
+    }
+
+    /// How control speaks to it.
+    pub fn remote(&self) -> Remote<P> {
+        self.remote.clone()
+    }
+
+    /// Whether it may still read what was taken out of its sight.
+    pub fn quiescence(&self) -> Quiescence {
+        self.mark.view()
+    }
+
+    /// The graph it runs.
+    pub const fn graph(&self) -> &Graph<P> {
+        &self.graph
+    }
+
+    /// The graph it runs, between turns.
+    pub const fn graph_mut(&mut self) -> &mut Graph<P> {
+        &mut self.graph
+    }
+
+    /// The hook that sees its packets.
+    pub const fn trace_mut(&mut self) -> &mut T {
+        &mut self.trace
+    }
+
+    /// Timers that are set.
+    pub fn timers(&self) -> usize {
+        self.desk.wheel.len()
+    }
+
+    /// One turn; how often a packet reached an element in it, 0 if there was nothing to do. `now` is the time since a
+    /// fixed moment, the same for all turns; it never goes back.
+    ///
+    /// Timers run out, sources bring packets in, and elements run in order, each over everything that has reached it, until
+    /// no packet is left in the frame. Then sinks end, commands of control are processed, and the worker marks that it
+    /// holds nothing.
+    pub fn turn(&mut self, now: Duration) -> usize {
+        self.desk.moved = 0;
+        if std::mem::take(&mut self.is_away) {
+            self.mark.pass(self.desk.turn.number);
+        }
+        self.desk.turn.now = now;
+        self.desk.backs_left = BACKS_A_TURN;
+        self.expire(now);
+        self.begins.copy_from_slice(&self.graph.begins);
+        self.ready.iter_mut().zip(&self.graph.begins).for_each(|(ready, begins)| *ready |= begins);
+        self.desk.begins_left = self.begins.iter().map(|word| word.count_ones() as usize).sum();
+        self.run_all();
+        for at in 0..self.graph.ends.len() {
+            let at = usize::from(self.graph.ends[at]);
+            let node = &mut self.graph.nodes[at];
+            node.element.end(&mut self.frame, &mut out!(node, &mut self.desk, at));
+            self.send(at);
+        }
+        self.run_all();
+        if self.frame.used() > 0 {
+            self.reclaim();
+        }
+        self.commands();
+        self.desk.turn.number += 1;
+        self.mark.pass(self.desk.turn.number);
+        self.desk.moved
+    }
+
+    /// To be called before a worker pauses: it holds nothing until its next turn.
+    pub fn leave(&mut self) {
+        self.mark.leave();
+        self.is_away = true;
+    }
+
+    fn expire(&mut self, now: Duration) {
+        for _ in 0..TIMERS_A_TURN {
+            let Some(timer) = self.desk.wheel.expired(now) else { return };
+            let at = usize::from(timer.node);
+            let node = &mut self.graph.nodes[at];
+            node.element.timer(timer.token, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            self.send(at);
+            self.desk.moved += 1;
+        }
+    }
+
+    /// Runs the first element in order that has something to do, until none has. So an element runs when all before it are
+    /// done, and those on a cycle until nobody in it has anything left: what comes after them gets whole batches.
+    /// Packets that go back are bounded by [`HOP_LIMIT`] and [`BACKS_A_TURN`], so this ends.
+    fn run_all(&mut self) {
+        let mut word = 0;
+        while let Some(&ready) = self.ready.get(word) {
+            if ready == 0 {
+                word += 1;
+                continue;
+            }
+            self.ready[word] = ready & (ready - 1);
+            self.run_element(word * 64 + ready.trailing_zeros() as usize);
+            if std::mem::take(&mut self.goes_back) {
+                word = 0;
+            }
+        }
+    }
+
+    #[inline]
+    fn run_element(&mut self, at: usize) {
+        if self.begins[at / 64] & (1 << (at % 64)) != 0 {
+            self.begin(at);
+        }
+        let node = &mut self.graph.nodes[at];
+        for input in 0..usize::from(node.inputs) {
+            let list = &mut self.graph.pending[node.first_input as usize + input];
+            if list.is_empty() {
+                continue;
+            }
+            // `batch` is empty: the list of the input is, after this.
+            swap(list, &mut self.batch);
+            self.desk.moved += self.batch.len();
+            if let Some(part) = node.parts.first() {
+                part.cells.add_run(run::PACKETS, self.batch.len() as u64);
+                part.cells.add_run(run::BATCHES, 1);
+            }
+            node.element.push(input, &mut self.batch, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            for slot in self.batch.drain() {
+                self.desk.drop(slot, Why { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
+            }
+        }
+        self.send(at);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin(&mut self, at: usize) {
+        self.begins[at / 64] &= !(1 << (at % 64));
+        self.desk.begins_left -= 1;
+        // It may pull from others, so it is taken out for the time.
+        let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
+        let used = self.frame.used();
+        let mut upstream = Upstream { nodes: &mut self.graph.nodes, edges: &node.pulls };
+        node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
+        self.desk.moved += self.frame.used().saturating_sub(used);
+        self.graph.nodes[at] = node;
+        while let Some(touched) = self.desk.touched.pop() {
+            self.goes_back = true;
+            self.send(usize::from(touched));
+        }
+    }
+
+    /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.
+    #[inline]
+    fn send(&mut self, at: usize) {
+        let Graph { nodes, pending, taps, edges: infos, .. } = &mut *self.graph;
+        let node = &mut nodes[at];
+        for (list, port) in node.outs.iter_mut().zip(&node.ports) {
+            if list.is_empty() {
+                continue;
+            }
+            let Some(edge) = port.edge else {
+                let why = Why { node: at as u16, part: port.part, reason: run::UNCONNECTED as u8 };
+                list.drain().for_each(|slot| self.desk.drop(slot, why));
+                continue;
+            };
+            if edge.is_back {
+                self.goes_back = true;
+                go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
+                if list.is_empty() {
+                    continue;
+                }
+            }
+            if taps.has_edge(edge.id) {
+                for slot in list.iter() {
+                    let packet = self.frame.packet(slot).data();
+                    taps.capture(Seen::Edge(edge.id), self.desk.turn.now, packet);
+                }
+            }
+            self.trace.passed(&infos[edge.id as usize], list, &self.frame);
+            pending[edge.target as usize].append(list);
+            self.ready[usize::from(edge.node / 64)] |= 1 << (edge.node % 64);
+        }
+        if !self.desk.dropped.is_empty() {
+            self.drop_packets();
+        }
+    }
+
+    #[inline(never)]
+    fn drop_packets(&mut self) {
+        let watched = self.graph.taps.has_drops();
+        for (slot, why) in self.desk.dropped.drain().zip(&self.desk.why[..]) {
+            let packet = self.frame.take(slot);
+            let Some(part) = self.graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else {
+                continue;
+            };
+            part.cells.drop_at(why.reason);
+            let Some(spec) = RUN_DROPS.iter().chain(part.spec.drops).nth(usize::from(why.reason)) else {
+                continue;
+            };
+            if watched {
+                self.graph.taps.capture(Seen::Dropped(spec.name), self.desk.turn.now, packet.data());
+            }
+            self.trace.dropped(&part.name, spec, &packet);
+        }
+    }
+
+    /// Frees slots that an element let go.
+    #[cold]
+    fn reclaim(&mut self) {
+        let lost = self.frame.reclaim();
+        if let Some(part) = self.graph.nodes.first().and_then(|node| node.parts.first()) {
+            part.cells.drop_run(run::SLOT_LOST, lost.len() as u64);
+            for packet in &lost {
+                self.trace.dropped(&part.name, &RUN_DROPS[run::SLOT_LOST], packet);
+            }
+        }
+        debug_assert!(lost.is_empty(), "{} slots were let go in a turn", lost.len());
+    }
+
+    fn commands(&mut self) {
+        for _ in 0..COMMANDS_A_TURN {
+            match self.remote.0.pop() {
+                Some(Command::Replace(graph, give_back)) => give_back(self.replace(graph)),
+                Some(Command::Call(call)) => call(&mut self.graph),
+                None => return,
+            }
+        }
+    }
+}
+
+/// Counts a hop for each packet from `start` on, and drops those that have too many, or all if the turn has.
+#[cold]
+pub(crate) fn go_back<P: PacketBuf>(
+    list: &mut Lanes,
+    start: usize,
+    frame: &mut Frame<P>,
+    desk: &mut Desk,
+    (node, part): (u16, u8),
+) {
+    list.sift_from(start, |slot| {
+        let meta = frame.meta_mut(&slot);
+        meta.hops += 1;
+        if meta.hops < HOP_LIMIT && desk.backs_left > 0 {
+            desk.backs_left -= 1;
+            return Some(slot);
+        }
+        desk.drop(slot, Why { node, part, reason: run::LOOP as u8 });
+        None
+    });
+}

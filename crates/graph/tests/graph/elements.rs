@@ -1,0 +1,407 @@
+//! Elements for tests. A packet is `[flow, laps, sequence, sequence, copies…]`: an element decides by flow alone, so
+//! packets of one flow go one way, and a fork adds the number of its output to each copy.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::out::Out;
+use scalebricks_graph::{
+    Class, Control, Each, Element, Frame, HandlerId, Lanes, Meta, PerPacket, Pull, Registry, Spec, State,
+    Tally, Upstream, Verdict, element,
+};
+use scalebricks_io::{Packet, PacketBuf, Pool};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// The packets that a source brings in, or a sink has taken.
+pub type Tray = Arc<Mutex<VecDeque<Vec<u8>>>>;
+
+element! {
+    /// Brings packets of a tray in.
+    pub struct Feed as "Feed" { pub tray: Tray, pub pool: Pool, pub burst: usize, }
+    outputs { push "out": "Packets.", }
+    counters { FED = "fed": "Packets brought in.", }
+    hooks { Begin, }
+}
+
+impl Control for Feed {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Feed {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        if out.is_blocked() {
+            return;
+        }
+        for _ in 0..self.burst.min(out.intake(frame.used())) {
+            let Some(bytes) = self.tray.lock().unwrap().pop_front() else { return };
+            let Some(packet) = self.pool.packet(&bytes) else {
+                self.tray.lock().unwrap().push_front(bytes);
+                return;
+            };
+            let slot = frame.put(packet).unwrap();
+            out.count(Self::FED, 1);
+            out.push(0, slot);
+        }
+    }
+}
+
+element! {
+    /// Takes packets into a tray.
+    pub struct Sink as "Sink" { pub tray: Tray, }
+    inputs { push "in": "Packets.", }
+    counters { TAKEN = "taken": "Packets taken.", }
+}
+
+impl Control for Sink {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Sink {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            let packet = frame.take(slot);
+            self.tray.lock().unwrap().push_back(packet.data().to_vec());
+            out.count(Self::TAKEN, 1);
+        }
+    }
+}
+
+element! {
+    /// Passes everything on.
+    #[derive(Debug)]
+    pub struct Pass as "Pass" {}
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "The same.", }
+}
+
+element! {
+    /// Drops one flow of so many.
+    #[derive(Debug)]
+    pub struct Toss as "Toss" { every: u8, }
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "Those of other flows.", push "rest" [Optional]: "Unused.", }
+    params TossParams {
+        /// Of how many flows one is dropped.
+        every: u8,
+    }
+    drops { TOSSED = "tossed": "It was of the flow.", }
+    counters { KEPT = "kept": "Packets passed on.", }
+    handlers { read EVERY = "every": "Of how many flows one is dropped.", write SET = "every": "Sets it.", }
+}
+
+element! {
+    /// Sends packets around once more as long as they have laps left.
+    #[derive(Debug)]
+    pub struct Lap as "Lap" {}
+    inputs { push "in": "Packets.", }
+    outputs { push "done": "Packets without laps.", push "again": "The others, with a lap less.", }
+}
+
+element! {
+    /// Sends flows whose number has a bit set to output 1.
+    #[derive(Debug)]
+    pub struct Bit as "Bit" { bit: u8, }
+    inputs { push "in": "Packets.", }
+    outputs { push "clear": "Others.", push "set" [Optional]: "Flows with the bit.", push "spare" [Optional]: "None.", }
+    params BitParams {
+        /// Which bit.
+        bit: u8,
+    }
+}
+
+impl Control for Bit {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Bit {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+        if packet.data()[0] >> self.bit & 1 == 0 { Verdict::ON } else { Verdict::Out(1) }
+    }
+}
+
+macro_rules! small {
+    ($($name:ident, $params:ty, |$args:ident| $make:expr;)+) => {
+        $(impl Class for $name {
+            const SPEC: &'static Spec = $name::SPEC;
+            type Params = $params;
+            fn make($args: $params) -> Result<Self, String> {
+                $make
+            }
+        })+
+    };
+}
+
+small! {
+    Pass, NoParams, |_args| Ok(Self {});
+    Bit, BitParams, |args| Ok(Self { bit: args.bit });
+    Lap, NoParams, |_args| Ok(Self {});
+    Toss, TossParams, |args| match args.every {
+        0 => Err("one of no flows".to_owned()),
+        every => Ok(Self { every }),
+    };
+}
+
+impl Control for Pass {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Pass {
+    fn each(&mut self, _: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+        Verdict::ON
+    }
+}
+
+impl Control for Toss {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        assert_eq!(handler, Self::EVERY);
+        self.every.to_string()
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        assert_eq!(handler, Self::SET);
+        self.every = value.parse().ok().filter(|&n| n > 0).ok_or(HandlerError::Value("no number".into()))?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Toss {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: Tally<'_>) -> Verdict {
+        if packet.data()[0].is_multiple_of(self.every) {
+            return Verdict::Drop(Self::TOSSED);
+        }
+        tally.count(Self::KEPT, 1);
+        Verdict::ON
+    }
+}
+
+impl Control for Lap {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Lap {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+        let laps = &mut packet.data_mut()[1];
+        if *laps == 0 {
+            return Verdict::ON;
+        }
+        *laps -= 1;
+        Verdict::Out(1)
+    }
+}
+
+element! {
+    /// Splits by flow.
+    #[derive(Debug)]
+    pub struct Split as "Split" { pub salt: u8, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out" [OneOrMore]: "Packets of some flows.", }
+}
+
+impl Control for Split {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Split {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let outputs = out.outputs();
+        for slot in batch.drain() {
+            let flow = frame.packet(&slot).data()[0].wrapping_mul(31).wrapping_add(self.salt);
+            out.push(usize::from(flow) % outputs, slot);
+        }
+    }
+}
+
+element! {
+    /// Sends a copy to each output.
+    #[derive(Debug)]
+    pub struct Fork as "Fork" {}
+    inputs { push "in": "Packets.", }
+    outputs { push "out" [OneOrMore]: "Copies.", }
+    counters { COPIES = "copies": "Copies made.", FAILED = "failed": "Copies that were not made.", }
+}
+
+impl Control for Fork {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Fork {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            for output in 1..out.outputs() {
+                match frame.copy(&slot) {
+                    Some(copy) => {
+                        frame.packet_mut(&copy).append(&[output as u8]).unwrap();
+                        out.count(Self::COPIES, 1);
+                        out.push(output, copy);
+                    }
+                    None => out.count(Self::FAILED, 1),
+                }
+            }
+            frame.packet_mut(&slot).append(&[0]).unwrap();
+            out.push(0, slot);
+        }
+    }
+}
+
+element! {
+    /// Keeps packets until they are pulled. From half its capacity on it blocks sources, if it is to.
+    pub struct Hold as "Hold" { waiting: VecDeque<(Packet, Meta)>, pub capacity: usize, pub blocks: bool, }
+    inputs { push "in": "Packets.", }
+    outputs { pull "out": "The same.", }
+    fresh { "out", }
+    drops { FULL = "hold_full": "It held as many as it may.", }
+    hooks { Pressure, }
+}
+
+impl Hold {
+    pub fn new(capacity: usize, blocks: bool) -> Self {
+        Self { waiting: VecDeque::new(), capacity, blocks }
+    }
+}
+
+impl Control for Hold {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new(std::mem::take(&mut self.waiting)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.waiting = *state.downcast()?;
+        Ok(())
+    }
+}
+
+impl Element<Packet> for Hold {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            if self.waiting.len() < self.capacity {
+                let meta = *frame.meta(&slot);
+                self.waiting.push_back((frame.take(slot), meta));
+            } else {
+                out.drop(slot, Self::FULL);
+            }
+        }
+        out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<Packet>> {
+        Some(self)
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(Packet, Meta)) {
+        self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
+    }
+}
+
+impl Pull<Packet> for Hold {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        _: &mut Upstream<'_, Packet>,
+        frame: &mut Frame<Packet>,
+        out: &mut Out<'_>,
+    ) {
+        for _ in 0..want {
+            let Some((packet, meta)) = self.waiting.pop_front() else { break };
+            match frame.put(packet) {
+                Ok(slot) => {
+                    *frame.meta_mut(&slot) = meta;
+                    into.push(slot);
+                }
+                Err(packet) => {
+                    self.waiting.push_front((packet, meta));
+                    break;
+                }
+            }
+        }
+        out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
+    }
+}
+
+element! {
+    /// Pulls, and pushes on.
+    #[derive(Debug)]
+    pub struct Release as "Release" { pub burst: usize, pub batch: Lanes, }
+    inputs { pull "in": "Packets.", }
+    outputs { push "out": "The same.", }
+    hooks { Begin, }
+}
+
+impl Control for Release {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Release {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let want = self.burst.min(out.intake(frame.used()));
+        upstream.pull(0, want, &mut self.batch, frame, out);
+        out.all(0, &mut self.batch);
+    }
+}
+
+/// A packet's sequence number.
+pub fn sequence(packet: &[u8]) -> u32 {
+    u32::from(u16::from_be_bytes([packet[2], packet[3]]))
+}
+
+pub fn registry() -> Registry<Packet> {
+    let mut registry = Registry::new();
+    registry.add_small::<Pass>().add_small::<Toss>().add_small::<Lap>().add_small::<Bit>();
+    registry.fuse::<(Bit, Bit, Bit)>().fuse::<(Pass, Toss)>().fuse::<(Pass, Toss, Pass)>();
+    registry
+}
+
+pub fn toss(every: u8) -> Each<Toss> {
+    Each::new(Toss { every })
+}
+
+pub fn pass() -> Each<Pass> {
+    Each::new(Pass {})
+}
+
+pub fn lap() -> Each<Lap> {
+    Each::new(Lap {})
+}
+
+pub fn release(burst: usize) -> Release {
+    Release { burst, batch: Lanes::new() }
+}
+
+/// Packets of a flow, with laps and a sequence number.
+pub fn packet(flow: u8, laps: u8, sequence: u16) -> Vec<u8> {
+    let [a, b] = sequence.to_be_bytes();
+    vec![flow, laps, a, b]
+}

@@ -1,0 +1,14 @@
+//! Graphs as a whole.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod builder;
+mod control;
+mod elements;
+mod labels;
+mod random;
+mod replace;
+mod rig;
+mod twin;
+mod worker;

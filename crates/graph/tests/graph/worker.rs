@@ -1,0 +1,435 @@
+//! What a worker does in a turn.
+
+use crate::elements::{Feed, Fork, Hold, Split, Tray, lap, packet, release};
+use crate::rig::rig;
+use scalebricks_graph::worker::BACKS_A_TURN;
+use scalebricks_graph::{
+    Control, Element, Frame, HOP_LIMIT, INTAKE, Lanes, Meta, Out, Spec, Upstream, element,
+};
+use scalebricks_io::{Packet, PacketBuf, Pool};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn packets(range: std::ops::Range<u16>) -> impl Iterator<Item = Vec<u8>> {
+    range.map(|at| packet(1, 0, at))
+}
+
+#[test]
+fn a_turn_takes_half_a_frame_in_and_works_it_off() {
+    let mut rig = rig(1_000, |builder| {
+        builder.declare("pass", "Pass", &[]).chain(&["feed", "pass", "sink"]);
+    });
+    rig.feed(packets(0..300));
+    for expected in [0..128, 128..256, 256..300, 300..300] {
+        rig.turn();
+        assert_eq!(rig.sunk(), expected.collect::<Vec<u32>>());
+    }
+    assert_eq!(rig.turn(), 0);
+    assert_eq!((rig.count("pass", "packets"), rig.count("pass", "batches")), (300, 3));
+}
+
+#[test]
+fn sources_share_what_a_frame_takes_in() {
+    let second = Tray::default();
+    second.lock().unwrap().extend(packets(0..1_000));
+    let pool = Pool::new(1_000, 100).unwrap();
+    let mut rig = rig(1_000, |builder| {
+        builder.add("second", Feed { tray: second.clone(), pool, burst: 1_000 });
+        builder.chain(&["feed", "sink"]).chain(&["second", "sink"]);
+    });
+    rig.feed(packets(0..1_000));
+    rig.turn();
+    assert_eq!(
+        (rig.count("feed", "fed"), rig.count("second", "fed")),
+        (INTAKE as u64 / 2, INTAKE as u64 / 2)
+    );
+    rig.feed.lock().unwrap().clear();
+    second.lock().unwrap().extend(packets(0..1_000));
+    rig.turn();
+    let shares = [rig.count("feed", "fed"), rig.count("second", "fed")];
+    assert_eq!(
+        shares,
+        [INTAKE as u64 / 2, INTAKE as u64 / 2 + INTAKE as u64],
+        "the second has what the first leaves"
+    );
+}
+
+#[test]
+fn a_packet_that_goes_in_cycles_is_dropped_by_name() {
+    let mut rig = rig(100, |builder| {
+        builder.add("lap", lap()).chain(&["feed", "lap", "sink"]).connect("lap", 1, "lap", 0);
+    });
+    rig.feed([packet(1, HOP_LIMIT - 1, 0), packet(1, HOP_LIMIT, 1), packet(1, 255, 2), packet(1, 0, 3)]);
+    rig.turn();
+    assert_eq!(rig.sunk(), [3, 0]);
+    assert_eq!(rig.count("lap", "graph_loop"), 2);
+}
+
+#[test]
+fn a_fusion_has_the_outputs_of_all_its_elements() {
+    for fuses in [true, false] {
+        let mut rig = rig(100, |builder| {
+            builder.fuses(fuses);
+            for (name, bit) in [("a", "0"), ("b", "1"), ("c", "2")] {
+                builder.declare(name, "Bit", &[bit]);
+            }
+            builder.declare("side", "Pass", &[]).declare("other", "Pass", &[]);
+            builder
+                .chain(&["feed", "a", "b", "c", "sink"])
+                .chain(&["side", "sink"])
+                .chain(&["other", "sink"]);
+            builder.connect("a", 1, "side", 0).connect("b", 1, "other", 0).connect("c", 2, "side", 0);
+        });
+        assert_eq!(rig.worker.graph().boxes(), if fuses { 5 } else { 7 });
+        rig.feed((0..16).map(|at| packet(at as u8, 0, at)));
+        rig.turn();
+        // Bit 0 is `a`'s, of those left bit 1 is `b`'s, and bit 2 `c`'s, whose output 1 leads nowhere.
+        assert_eq!((rig.count("side", "packets"), rig.count("other", "packets")), (8, 4));
+        assert_eq!(["a", "b", "c"].map(|name| rig.count(name, "packets")), [16, 8, 4]);
+        assert_eq!(["a", "b", "c"].map(|name| rig.count(name, "unconnected")), [0, 0, 2]);
+        assert_eq!(rig.sunk().len(), 14);
+    }
+}
+
+#[test]
+fn an_element_runs_when_all_before_it_are_done() {
+    let mut rig = rig(100, |builder| {
+        builder.add("split", Split { salt: 0 }).declare("a", "Pass", &[]).add("lap", lap());
+        builder.declare("join", "Pass", &[]).chain(&["feed", "split", "a", "join", "sink"]);
+        builder.connect("split", 1, "join", 0).connect("split", 2, "lap", 0);
+        builder.connect("lap", 1, "lap", 0).connect("lap", 0, "join", 0);
+    });
+    rig.feed((0..50).map(|at| packet(at as u8, at as u8, at)));
+    rig.turn();
+    assert_eq!((rig.count("sink", "packets"), rig.count("sink", "batches")), (50, 1));
+    assert_eq!((rig.count("join", "packets"), rig.count("join", "batches")), (50, 1));
+    assert_eq!(rig.count("lap", "batches"), 50, "one a lap; flow 49 has most");
+}
+
+#[test]
+fn over_64_elements_run_in_order_too() {
+    let names: Vec<String> = (0..200).map(|at| format!("e{at}")).collect();
+    let mut rig = rig(100, |builder| {
+        for (at, name) in names.iter().enumerate() {
+            if at % 70 == 65 {
+                builder.add(name, lap())
+            } else {
+                builder.declare(name, "Pass", &[])
+            };
+        }
+        for at in (65..200).step_by(70) {
+            builder.connect(&names[at], 1, &names[at - 40], 0);
+        }
+        let all: Vec<&str> =
+            ["feed"].into_iter().chain(names.iter().map(String::as_str)).chain(["sink"]).collect();
+        builder.chain(&all);
+    });
+    rig.feed([packet(1, 0, 0), packet(2, 5, 1), packet(3, 9, 2)]);
+    rig.turn();
+    assert_eq!(rig.sunk(), [0, 1, 2]);
+    assert_eq!(
+        (rig.count("sink", "batches"), rig.count("e65", "packets"), rig.count("e199", "batches")),
+        (1, 3 + 5 + 9, 1)
+    );
+}
+
+element! {
+    /// Puts a new packet in the place of each, and sends it back.
+    struct Respawn as "Respawn" { inherits: bool, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "New ones.", }
+    counters { MADE = "made": "Packets made.", }
+}
+
+impl Control for Respawn {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Respawn {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            let new = frame.alloc().unwrap();
+            let new = if self.inherits { frame.put_because(new, &slot) } else { frame.put(new) };
+            drop(frame.take(slot));
+            out.count(Self::MADE, 1);
+            out.push(0, new.unwrap());
+        }
+    }
+}
+
+#[test]
+fn packets_that_cause_each_other_in_a_cycle_end() {
+    for (inherits, made) in [(true, 64), (false, BACKS_A_TURN as u64 + 1)] {
+        let mut rig = rig(1, |builder| {
+            builder.add("respawn", Respawn { inherits }).chain(&["feed", "respawn", "respawn"]);
+            builder
+                .add("idle", Feed { tray: Tray::default(), pool: Pool::new(1, 1).unwrap(), burst: 1 })
+                .chain(&["idle", "sink"]);
+        });
+        rig.feed(packets(0..1));
+        rig.turn();
+        assert_eq!((rig.count("respawn", "made"), rig.count("respawn", "graph_loop")), (made, 1));
+        assert_eq!(rig.turn(), 0);
+    }
+}
+
+#[test]
+fn a_worker_that_finds_nothing_to_do_sleeps_and_wakes() {
+    let mut rig = rig(10, |builder| {
+        builder.chain(&["feed", "sink"]);
+    });
+    let (stop, feed, sink) = (AtomicBool::new(false), rig.feed.clone(), rig.sink.clone());
+    let quiescence = rig.worker.quiescence();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| rig.worker.run(&stop));
+        for at in 0..5 {
+            feed.lock().unwrap().push_back(packet(1, 0, at));
+            let since = quiescence.since();
+            while sink.lock().unwrap().len() <= usize::from(at) || !quiescence.has_passed(since) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap();
+    });
+    assert_eq!(rig.sunk(), [0, 1, 2, 3, 4]);
+    assert!(quiescence.has_passed(quiescence.since()), "a worker that has stopped holds nothing");
+}
+
+#[test]
+fn copies_that_double_in_a_cycle_end() {
+    let mut rig = rig(1, |builder| {
+        builder.add("lap", lap()).add("fork", Fork {}).chain(&["feed", "fork", "lap", "sink"]);
+        builder.connect("fork", 1, "lap", 0).connect("lap", 1, "fork", 0);
+    });
+    rig.feed([packet(1, 200, 0)]);
+    rig.turn();
+    let (copies, failed) = (rig.count("fork", "copies"), rig.count("fork", "failed"));
+    assert!(failed > 0, "a frame has 256 slots");
+    assert_eq!(rig.count("lap", "graph_loop"), copies + 1);
+}
+
+#[test]
+fn queues_block_sources_and_let_them_go_on() {
+    let mut rig = rig(10, |builder| {
+        builder.add("hold", Hold::new(20, true)).add("release", release(3)).declare("pass", "Pass", &[]);
+        builder.chain(&["feed", "pass", "hold", "release", "sink"]);
+    });
+    rig.feed(packets(0..200));
+    for _ in 0..100 {
+        rig.turn();
+        assert!(rig.worker.graph().held() <= 20);
+    }
+    assert_eq!(rig.count("hold", "hold_full"), 0);
+    assert_eq!(rig.sunk(), (0..200).collect::<Vec<u32>>());
+}
+
+#[test]
+fn pressure_does_not_reach_over_a_queue() {
+    let mut rig = rig(10, |builder| {
+        builder.add("first", Hold::new(1_000, true)).add("release", release(5));
+        builder.add("second", Hold::new(0, true)).add("never", release(0));
+        builder.chain(&["feed", "first", "release", "second", "never", "sink"]);
+    });
+    rig.feed(packets(0..100));
+    (0..20).for_each(|_| {
+        rig.turn();
+    });
+    assert_eq!(rig.count("feed", "fed"), 100, "`first` has room");
+}
+
+#[test]
+fn an_agnostic_element_is_pulled_through() {
+    let mut rig = rig(10, |builder| {
+        builder.add("hold", Hold::new(100, false)).declare("toss", "Toss", &["2"]).add("release", release(4));
+        builder.chain(&["feed", "hold", "toss", "release", "sink"]);
+    });
+    rig.feed((0..10).map(|at| packet(at as u8, 0, at)));
+    (0..5).for_each(|_| {
+        rig.turn();
+    });
+    assert_eq!(rig.sunk(), [1, 3, 5, 7, 9]);
+    assert_eq!(
+        (rig.count("toss", "tossed"), rig.count("toss", "kept"), rig.count("toss", "packets")),
+        (5, 5, 5)
+    );
+}
+
+element! {
+    /// Keeps each packet for a while, by a timer each.
+    struct Delay as "Delay" { waiting: Vec<Packet>, time: Duration, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "The same, later.", }
+}
+
+impl Control for Delay {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Delay {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            out.wake_in(self.time, self.waiting.len() as u64).unwrap();
+            self.waiting.push(frame.take(slot));
+        }
+    }
+
+    fn timer(&mut self, token: u64, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let bytes = self.waiting[token as usize].data().to_vec();
+        let mut copy = frame.alloc().unwrap();
+        copy.append(&bytes).unwrap();
+        let slot = frame.put(copy).unwrap();
+        out.push(0, slot);
+    }
+}
+
+#[test]
+fn timers_run_out_in_order_and_so_many_a_turn() {
+    let mut rig = rig(100, |builder| {
+        builder.add("delay", Delay { waiting: Vec::new(), time: Duration::from_millis(5) });
+        builder.chain(&["feed", "delay", "sink"]);
+    });
+    rig.feed(packets(0..100));
+    for _ in 0..5 {
+        rig.turn();
+        assert_eq!(rig.sunk(), Vec::<u32>::new());
+    }
+    assert_eq!(rig.worker.timers(), 100);
+    rig.now += Duration::from_secs(1);
+    rig.turn();
+    assert_eq!(rig.sunk(), (0..64).collect::<Vec<u32>>());
+    rig.turn();
+    assert_eq!(rig.sunk(), (64..100).collect::<Vec<u32>>());
+    assert_eq!(rig.worker.timers(), 0);
+}
+
+element! {
+    /// Leaves every second packet in its input.
+    struct Lazy as "Lazy" {}
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "Packets.", push "odd" [Optional]: "Nothing.", }
+}
+
+impl Control for Lazy {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Lazy {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let half = batch.len() / 2;
+        batch.drain().take(half).enumerate().for_each(|(at, slot)| out.push(at % 3, slot));
+    }
+}
+
+#[test]
+fn what_an_element_does_not_work_off_is_dropped_by_name() {
+    let mut rig = rig(100, |builder| {
+        builder.add("lazy", Lazy {}).chain(&["feed", "lazy", "sink"]);
+    });
+    rig.feed(packets(0..12));
+    rig.turn();
+    assert_eq!(rig.sunk(), [0, 3]);
+    // Output 1 leads nowhere, and there is no output 2.
+    assert_eq!((rig.count("lazy", "unworked"), rig.count("lazy", "unconnected")), (6, 4));
+}
+
+element! {
+    /// Asks for packets, and takes them out itself.
+    struct Taker as "Taker" { batch: Lanes, taken: usize, }
+    inputs { pull "in" [OneOrMore]: "Packets.", }
+    counters { TAKEN = "taken": "Packets.", }
+    hooks { Begin, End, }
+}
+
+impl Control for Taker {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Taker {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for input in 0..upstream.inputs() {
+            upstream.pull(input, 1, &mut self.batch, frame, out);
+        }
+        assert_eq!(upstream.pull(99, 1, &mut self.batch, frame, out), 0);
+        for slot in self.batch.drain() {
+            assert_eq!(frame.meta(&slot).port, Meta::default().port);
+            drop(frame.take(slot));
+            self.taken += 1;
+        }
+    }
+
+    fn end(&mut self, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        out.count(Self::TAKEN, std::mem::take(&mut self.taken) as u64);
+    }
+}
+
+element! {
+    /// Passes on what is pushed, and what it pulls.
+    struct Both as "Both" { batch: Lanes, }
+    inputs { push "pushed": "Packets.", pull "pulled": "Packets.", }
+    outputs { push "out": "The same.", }
+    hooks { Pulls, }
+}
+
+impl Control for Both {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Both {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        upstream.pull(1, 10, &mut self.batch, frame, out);
+        out.all(0, &mut self.batch);
+    }
+}
+
+#[test]
+fn a_cycle_through_a_queue_ends_too() {
+    let mut rig = rig(1, |builder| {
+        builder.add("both", Both { batch: Lanes::new() }).add("hold", Hold::new(10, false));
+        builder.chain(&["feed", "both", "hold"]).connect("hold", 0, "both", 1);
+        builder.add("idle", Feed { tray: Tray::default(), pool: Pool::new(1, 1).unwrap(), burst: 1 });
+        builder.chain(&["idle", "sink"]);
+    });
+    rig.feed(packets(0..1));
+    let turns = (0..1_000).take_while(|_| rig.turn() > 0).count();
+    assert_eq!((turns, rig.count("hold", "graph_loop")), (usize::from(HOP_LIMIT) + 1, 1));
+}
+
+#[test]
+fn who_pulls_from_several_queues_is_called_every_turn() {
+    let mut rig = rig(100, |builder| {
+        builder
+            .add("split", Split { salt: 0 })
+            .add("a", Hold::new(100, false))
+            .add("b", Hold::new(100, false));
+        builder.add("taker", Taker { batch: Lanes::new(), taken: 0 }).chain(&["feed", "split", "a", "taker"]);
+        builder.connect("split", 1, "b", 0).connect("split", 2, "sink", 0);
+        builder.declare("toss", "Toss", &["200"]).chain(&["b", "toss"]).connect("toss", 0, "taker", 1);
+    });
+    rig.feed((0..30).map(|at| packet(at as u8, 0, at)));
+    let mut moved = Vec::new();
+    (0..12).for_each(|_| moved.push(rig.turn() > 0));
+    assert_eq!((rig.count("taker", "taken"), rig.count("toss", "tossed")), (20, 0));
+    assert_eq!(
+        (rig.count("toss", "packets"), rig.count("toss", "kept")),
+        (10, 10),
+        "it sees what it pulled, and no other"
+    );
+    assert_eq!(moved, [[true; 10].as_slice(), &[false; 2]].concat());
+}
