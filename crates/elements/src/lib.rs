@@ -28,11 +28,13 @@ elements! {
     small check_paint CheckPaint;
     small counter Counter;
     whole discard Discard;
+    whole hash_switch HashSwitch;
     whole idle Idle;
     whole infinite_source InfiniteSource;
     whole null Null;
     small paint Paint;
     whole paint_switch PaintSwitch;
+    whole paint_tee PaintTee;
     whole queue Queue<P>;
     whole rated_source RatedSource;
     whole round_robin_switch RoundRobinSwitch;
@@ -66,7 +68,7 @@ mod tests {
     fn every_class_is_documented_throughout() {
         let registry = crate::registry::<Packet>();
         let specs: Vec<_> = registry.specs().collect();
-        assert_eq!(specs.len(), 14);
+        assert_eq!(specs.len(), 16);
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
             let ports = spec.inputs.iter().chain(spec.outputs).map(|port| port.doc);

@@ -38,12 +38,12 @@ pub enum HandlerError {
         /// What was asked for.
         handler: String,
     },
-    /// The value does not do.
+    /// The value is invalid.
     #[error("{0}")]
     Value(String),
 }
 
-/// What an element is told when the graph is built.
+/// An element's view of the graph while it is built.
 #[derive(Debug)]
 pub struct Binder<'a> {
     pub(crate) columns: &'a Columns,

@@ -1,7 +1,7 @@
 //! Several small elements in one loop.
 
 use crate::element::{Control, Element};
-use crate::frame::Frame;
+use crate::frame::{Frame, Parts};
 use crate::graph::Part;
 use crate::meta::Meta;
 use crate::out::{Out, Turn};
@@ -170,8 +170,9 @@ impl<P: PacketBuf + 'static, C: Chain<P>> Element<P> for Fuse<C> {
         let Some(parts) = self.parts.as_deref() else { return };
         let turn = out.turn();
         let mut reached = [0; FUSED];
+        let Parts { mut packets, meta, .. } = frame.parts();
         batch.sift(|slot| {
-            let (packet, meta) = frame.both_mut(&slot);
+            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
             let (part, verdict) = self.chain.each(packet, meta, parts, turn, &mut reached);
             if verdict == Verdict::ON {
                 return Some(slot);

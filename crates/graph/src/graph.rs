@@ -42,7 +42,7 @@ pub(crate) struct Port {
     pub(crate) edge: Option<Edge>,
 }
 
-/// Whom an input pulls from.
+/// The output that an input pulls from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PullEdge {
     pub(crate) node: u16,

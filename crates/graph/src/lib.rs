@@ -11,6 +11,102 @@
 //! | [`mailbox`], [`mark`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
 //! | [`count`], [`describe`] | counters by element; documentation of classes |
 //!
+//! An element that looks at one packet at a time, in a graph that runs:
+//!
+//! ```
+//! use scalebricks_graph::args::NoParams;
+//! use scalebricks_graph::{
+//!     Builder, Class, Control, Element, Frame, Lanes, Ledger, Meta, Out, PerPacket, Registry, Spec, Tally, Upstream,
+//!     Verdict, Worker, element,
+//! };
+//! use scalebricks_io::{Packet, PacketBuf, Pool};
+//! use std::time::Duration;
+//!
+//! element! {
+//!     /// Drops packets shorter than so many bytes.
+//!     #[derive(Debug)]
+//!     pub struct DropShort as "DropShort" { bytes: usize, }
+//!     inputs { agnostic "in": "Packets.", }
+//!     outputs { agnostic "out": "Those that are long enough.", }
+//!     params DropShortParams {
+//!         /// Bytes that a packet needs.
+//!         bytes: usize = 60,
+//!     }
+//!     drops { SHORT = "too_short": "The packet is too short.", }
+//! }
+//!
+//! impl Class for DropShort {
+//!     const SPEC: &'static Spec = Self::SPEC;
+//!     type Params = DropShortParams;
+//!     fn make(params: DropShortParams) -> Result<Self, String> {
+//!         Ok(Self { bytes: params.bytes })
+//!     }
+//! }
+//!
+//! impl Control for DropShort {
+//!     fn spec(&self) -> &'static Spec {
+//!         Self::SPEC
+//!     }
+//! }
+//!
+//! impl<P: PacketBuf> PerPacket<P> for DropShort {
+//!     fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+//!         if packet.data().len() < self.bytes { Verdict::Drop(Self::SHORT) } else { Verdict::ON }
+//!     }
+//! }
+//!
+//! element! {
+//!     /// Makes a packet of every length below 100 in each turn.
+//!     struct Lengths as "Lengths" {}
+//!     outputs { push "out": "Packets.", }
+//!     hooks { Begin, }
+//! }
+//! element! {
+//!     /// Ends packets.
+//!     struct End as "End" {}
+//!     inputs { push "in": "Packets.", }
+//! }
+//! # impl Control for Lengths { fn spec(&self) -> &'static Spec { Self::SPEC } }
+//! # impl Control for End { fn spec(&self) -> &'static Spec { Self::SPEC } }
+//!
+//! impl<P: PacketBuf> Element<P> for Lengths {
+//!     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+//!
+//!     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+//!         for len in 0..out.intake(frame.used()).min(100) {
+//!             let Some(mut packet) = frame.alloc() else { return };
+//!             if packet.append(&vec![0; len]).is_ok() && let Ok(slot) = frame.put(packet) {
+//!                 out.push(0, slot);
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! impl<P: PacketBuf> Element<P> for End {
+//!     fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, _: &mut Out<'_>) {
+//!         batch.drain().for_each(|slot| drop(frame.take(slot)));
+//!     }
+//! }
+//!
+//! let mut registry = Registry::<Packet>::new();
+//! registry.add_small::<DropShort>();
+//! let mut builder = Builder::new();
+//! builder.add("lengths", Lengths {}).add("end", End {});
+//! builder.declare("short", "DropShort", &["BYTES 90"]).chain(&["lengths", "short", "end"]);
+//! let mut ledger = Ledger::new();
+//! let graph = builder.build(&registry, &mut ledger)?;
+//! let mut worker = Worker::new(graph, Box::new(Pool::new(256, 100)?), ());
+//! worker.turn(Duration::ZERO);
+//! for counted in ledger.snapshot() {
+//!     match &*counted.element {
+//!         "end" => assert_eq!(counted.get("packets"), Some(10)),
+//!         "short" => assert_eq!((counted.get("packets"), counted.get("too_short")), (Some(100), Some(90))),
+//!         _ => assert_eq!(counted.dropped(), 0),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A worker owns 256 slots, and a batch is a list of one-byte slot numbers; a packet does not move between the element
 //! that receives it and the element that sends it (`docs/adr/0037-a-graph-of-elements.md`).
 
@@ -20,6 +116,7 @@ pub mod args;
 pub mod builder;
 pub mod column;
 pub mod count;
+mod declare;
 pub mod describe;
 pub mod element;
 pub mod frame;

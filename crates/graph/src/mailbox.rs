@@ -59,7 +59,7 @@ impl<P: PacketBuf + 'static> Remote<P> {
     }
 
     /// Runs `graph` from the next turn on. State and queues are handed over by name and class. The old graph comes back,
-    /// so that it is freed here and not on the packet thread; whoever does not wait for it has it freed there.
+    /// so that the caller frees it. If the receiver is dropped, the packet thread frees it.
     ///
     /// # Errors
     /// [`NotReplaced`].

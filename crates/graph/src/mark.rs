@@ -1,6 +1,6 @@
-//! Quiescence: when has every worker let go of what it read before?
+//! Quiescence: when does no worker hold a pointer that it read before?
 //!
-//! A worker marks once a turn that it holds nothing from tables that others replace. Whoever took something out of the
+//! A worker marks once per turn that it holds no pointer into shared tables. A writer that took something out of the
 //! workers' sight notes the marks, waits until each has advanced, and may then free it. Both sides put a sequentially
 //! consistent fence between their store (mark; pointer) and their load (pointer; mark). So either control sees the
 //! newer mark, and waits for one newer still, or the worker sees the newer pointer. An advance of one is enough.

@@ -24,7 +24,7 @@ pub struct Meta {
     pub paint: u8,
     /// Edges back to an earlier element that the packet has passed.
     pub(crate) hops: u8,
-    /// A number for whoever wants to mark packets.
+    /// A mark for general use, by agreement between elements.
     pub mark: u32,
 }
 

@@ -73,7 +73,7 @@ pub struct Out<'a> {
     pub(crate) desk: &'a mut Desk,
     /// Elements whose back-pressure it sees, a bit each.
     pub(crate) watches: &'a [u64],
-    /// Its own place among those who raise it.
+    /// Its bit among the elements that raise back-pressure.
     pub(crate) pressure: Option<u16>,
     pub(crate) node: u16,
     pub(crate) part: u8,

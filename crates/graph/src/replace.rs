@@ -33,7 +33,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         graph
     }
 
-    /// Moves what elements keep from the old graph to `new`, and drops what nobody takes.
+    /// Moves state from the old graph to `new`, and drops packets that no element takes over.
     fn hand_over(&mut self, new: &mut Graph<P>) {
         for at in 0..self.graph.nodes.len() {
             for part in 0..self.graph.nodes[at].parts.len() {

@@ -5,8 +5,8 @@ pub const SLOTS: usize = 256;
 
 /// One place of a [`Frame`](crate::Frame) with a packet in it.
 ///
-/// It is neither `Copy` nor `Clone`: who holds it is the only one who may pass the packet on, take it out or drop it.
-/// A slot that is simply let go stays occupied; the runner finds it at the end of the turn and counts it as `slot_lost`.
+/// It is neither `Copy` nor `Clone`: only its owner can pass the packet on, take it out or drop it. A `Slot` that goes out
+/// of scope leaks its place until the end of the turn, where the runner frees it and counts `slot_lost`.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a slot holds a packet: pass it on, take the packet out, or drop it with a reason"]
 pub struct Slot(pub(crate) u8);
@@ -19,8 +19,8 @@ impl Slot {
     }
 }
 
-/// A list of slots, in the order in which their packets came: a batch. 16 bytes beside its 256 bytes of slots, so two
-/// lists change places without a slot being moved.
+/// A list of slots, in the order in which their packets came: a batch. It holds a pointer and a length, so swapping two
+/// lists moves no slot.
 #[derive(Debug)]
 pub struct Lanes {
     len: u16,
@@ -107,11 +107,11 @@ impl Lanes {
     /// As [`sift`](Self::sift), but leaves the first `start` slots alone.
     #[inline(always)]
     pub fn sift_from(&mut self, start: usize, mut keep: impl FnMut(Slot) -> Option<Slot>) {
-        let start = start.min(self.len());
+        let (start, slots) = (start.min(self.len()), &mut *self.slots);
         let mut kept = start;
-        for at in start..self.len() {
-            if let Some(slot) = keep(Slot(self.slots[at % SLOTS].0)) {
-                self.slots[kept % SLOTS] = slot;
+        for at in start..usize::from(self.len) {
+            if let Some(slot) = keep(Slot(slots[at % SLOTS].0)) {
+                slots[kept % SLOTS] = slot;
                 kept += 1;
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::count::Cells;
 use crate::element::{BindError, Binder, Control, Element, HandlerError, Pull, State};
-use crate::frame::Frame;
+use crate::frame::{Frame, Parts};
 use crate::graph::Part;
 use crate::meta::Meta;
 use crate::out::{Out, Turn};
@@ -79,8 +79,9 @@ impl<A> Each<A> {
     {
         let (parts, turn) = (out.parts, out.turn());
         let Some(part) = parts.first() else { return };
+        let Parts { mut packets, meta, .. } = frame.parts();
         batch.sift_from(start, |slot| {
-            let (packet, meta) = frame.both_mut(&slot);
+            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
             match self.0.each(packet, meta, part.tally(turn)) {
                 Verdict::Out(0) => return Some(slot),
                 Verdict::Out(output) => out.push(output, slot),

@@ -181,9 +181,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Runs the first element in order that has something to do, until none has. So an element runs when all before it are
-    /// done, and those on a cycle until nobody in it has anything left: what comes after them gets whole batches.
-    /// Packets that go back are bounded by [`HOP_LIMIT`] and [`BACKS_A_TURN`], so this ends.
+    /// Runs the first element in order that has input, until none has. So an element runs when all before it are done, and
+    /// the elements of a cycle run until the cycle is empty: elements behind it get whole batches. [`HOP_LIMIT`] and
+    /// [`BACKS_A_TURN`] bound the work.
     fn run_all(&mut self) {
         let mut word = 0;
         while let Some(&ready) = self.ready.get(word) {

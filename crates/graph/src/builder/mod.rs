@@ -27,7 +27,7 @@ pub const PORTS: usize = 1_024;
 /// Most elements in a pull chain.
 pub const PULL_DEPTH: usize = 64;
 
-/// Bytes of a packet that a capture keeps unless it is told otherwise.
+/// Default for the bytes of a packet that a capture keeps.
 const SNAP: usize = 256;
 
 /// An element as far as its connections go.

@@ -159,7 +159,7 @@ fn check_pulls(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
             }
         }
     }
-    // Of a cycle all stay, and whoever pulls from one; the first tells enough.
+    // All elements of a cycle remain, and those that pull from it. One error is enough.
     if let Some(at) = asks.iter().position(|&asks| asks > 0) {
         errors.push(BuildError::PullLoop { element: shapes[at].name.to_string() });
     }

@@ -1,7 +1,8 @@
 //! Faults of configurations, each by name; and what the builder makes of right ones.
 
-use crate::elements::{Feed, Fork, Hold, Sink, Split, Tray, pass, registry, release, toss};
+use crate::elements::{Feed, Fork, Sink, Split, Tray, pass, registry, toss};
 use crate::labels::{Check, Label, Stamp};
+use crate::queues::{Hold, release};
 use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
 use scalebricks_graph::element::BindError;

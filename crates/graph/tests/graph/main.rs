@@ -7,6 +7,8 @@ mod builder;
 mod control;
 mod elements;
 mod labels;
+mod pulls;
+mod queues;
 mod random;
 mod replace;
 mod rig;

@@ -1,6 +1,7 @@
 //! Another graph while packets flow.
 
-use crate::elements::{Feed, Hold, Sink, Tray, packet, registry, release, sequence, toss};
+use crate::elements::{Feed, Sink, Tray, packet, registry, sequence, toss};
+use crate::queues::{Hold, release};
 use scalebricks_graph::{Builder, Graph, Ledger, Worker};
 use scalebricks_io::{Packet, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};

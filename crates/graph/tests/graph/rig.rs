@@ -1,6 +1,6 @@
 //! A worker with a source and a sink.
 
-use crate::elements::{Feed, Sink, Tray, registry, sequence};
+use crate::elements::{Feed, Sink, Tray, packet, registry, sequence};
 use scalebricks_graph::{Builder, Counted, Ledger, Trace, Worker};
 use scalebricks_io::{Packet, Pool};
 use std::time::Duration;
@@ -47,4 +47,9 @@ impl<T: Trace<Packet>> Rig<T> {
 
 pub fn rig(burst: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Rig {
     Rig::traced((), burst, fill)
+}
+
+/// Packets of one flow.
+pub fn packets(range: std::ops::Range<u16>) -> impl Iterator<Item = Vec<u8>> {
+    range.map(|at| packet(1, 0, at))
 }

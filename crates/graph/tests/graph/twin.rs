@@ -1,7 +1,8 @@
 //! A random graph as data, and an interpreter that takes one packet at a time through it.
 
-use crate::elements::{Feed, Fork, Hold, Sink, Split, Tray, lap, pass, release, toss};
+use crate::elements::{Feed, Fork, Sink, Split, Tray, lap, pass, toss};
 use crate::labels::{Check, Stamp};
+use crate::queues::{Hold, release};
 use scalebricks_graph::{Builder, HOP_LIMIT};
 use scalebricks_io::{Packet, Pool};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};

@@ -1,0 +1,75 @@
+//! `PaintTee`.
+
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Passes every packet on, and sends a copy of those with one paint to output 1.
+    #[derive(Debug)]
+    pub struct PaintTee as "PaintTee" { color: u8, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "All packets.", push "copy": "Copies of packets of the paint.", }
+    params PaintTeeParams {
+        /// The paint.
+        color: u8,
+    }
+    counters {
+        COPIES = "copies": "Copies made.",
+        NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
+    }
+    handlers { read COLOR = "color": "The paint.", }
+}
+
+impl Class for PaintTee {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = PaintTeeParams;
+
+    fn make(params: PaintTeeParams) -> Result<Self, String> {
+        Ok(Self { color: params.color })
+    }
+}
+
+impl Control for PaintTee {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, _: HandlerId) -> String {
+        self.color.to_string()
+    }
+}
+
+impl<P: PacketBuf> Element<P> for PaintTee {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for slot in batch.iter() {
+            if frame.meta(slot).paint != self.color {
+                continue;
+            }
+            match frame.copy(slot) {
+                Some(copy) => {
+                    out.count(Self::COPIES, 1);
+                    out.push(1, copy);
+                }
+                None => out.count(Self::NOT_COPIED, 1),
+            }
+        }
+        out.all(0, batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn packets_of_the_paint_are_copied() {
+        let mut rig = Rig::with_buffers(6, 2, |builder| {
+            builder.declare("t", "PaintTee", &["7"]).chain(&["in", "t", "out0"]).connect("t", 1, "out1", 0);
+        })
+        .unwrap();
+        rig.send_painted([(1, 7), (2, 0), (3, 7), (4, 7)]);
+        rig.turn();
+        assert_eq!((rig.heads(0), rig.heads(1)), (vec![1, 2, 3, 4], vec![1, 3]));
+        assert_eq!((rig.number("t", "copies"), rig.number("t", "not_copied"), rig.number("t", "color")), (2, 1, 7));
+    }
+}

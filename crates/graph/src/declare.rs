@@ -1,0 +1,131 @@
+//! The macro that declares an element.
+
+/// Declares an element: its struct, and beside it what the [`Spec`](crate::Spec) of the class holds. Constants for drop
+/// reasons, counters and handlers become constants of the struct. All sections but the struct may be left out; their
+/// order is fixed.
+///
+/// ```
+/// use scalebricks_graph::{Column, element};
+///
+/// #[derive(Debug, Clone, Copy)]
+/// struct Answer(u32);
+/// impl Column for Answer {
+///     const NAME: &'static str = "answer";
+///     const POISON: Self = Self(u32::MAX);
+/// }
+///
+/// element! {
+///     /// Asks a table for each packet.
+///     #[derive(Debug)]
+///     pub struct Ask as "Ask" { tries: u32 }
+///     inputs { push "in": "Packets to ask for.", }
+///     outputs {
+///         push "found": "Packets with an answer.",
+///         push "missing" [Optional]: "Packets without one.",
+///     }
+///     params AskParams {
+///         /// How often it asks.
+///         tries: u32 = 1,
+///     }
+///     writes { Answer on "found", }
+///     drops { BROKEN = "table_broken": "The table gave no sense.", }
+///     counters { ASKED = "asked": "Questions asked.", }
+///     handlers { read TRIES = "tries": "How often it asks.", }
+/// }
+///
+/// assert_eq!(Ask::SPEC.class, "Ask");
+/// assert_eq!(Ask::SPEC.params[0].default, Some("1"));
+/// assert_eq!(Ask::SPEC.drops[0].name, "table_broken");
+/// # let _ = (Ask { tries: 1 }.tries, Ask::BROKEN, Ask::ASKED, Ask::TRIES);
+/// ```
+#[macro_export]
+macro_rules! element {
+    (
+        $(#[doc = $doc:literal])+
+        $(#[derive($($derived:ident),* $(,)?)])?
+        $vis:vis struct $name:ident $(<$($generic:ident),+>)? as $class:literal { $($fields:tt)* }
+        $(inputs { $($in_flow:ident $in_name:literal $([$in_many:ident])?: $in_doc:literal,)* })?
+        $(outputs { $($out_flow:ident $out_name:literal $([$out_many:ident])?: $out_doc:literal,)* })?
+        $(fresh { $($fresh:literal,)* })?
+        $(params $params:ident {
+            $($(#[doc = $param_doc:literal])+ $param:ident: $param_type:ty $(= $default:expr)?,)*
+        })?
+        $(reads { $($reads:ident,)* })?
+        $(writes { $($writes:ident $(on $writes_on:literal)?,)* })?
+        $(drops { $($drop:ident = $drop_name:literal: $drop_doc:literal,)* })?
+        $(counters { $($counter:ident = $counter_name:literal: $counter_doc:literal,)* })?
+        $(handlers { $($access:ident $handler:ident = $handler_name:literal: $handler_doc:literal,)* })?
+        $(hooks { $($hook:ident,)* })?
+    ) => {
+        $(#[doc = $doc])+
+        $(#[derive($($derived),*)])?
+        $vis struct $name $(<$($generic),+>)? { $($fields)* }
+
+        impl $(<$($generic),+>)? $name $(<$($generic),+>)? {
+            /// What the class is.
+            pub const SPEC: &'static $crate::Spec = &$crate::Spec {
+                class: $class,
+                doc: &[$($doc),+],
+                inputs: &[$($($crate::spec::PortSpec {
+                    name: $in_name, flow: $crate::element!(@flow $in_flow),
+                    many: $crate::element!(@many $($in_many)?), doc: $in_doc,
+                }),*)?],
+                outputs: &[$($($crate::spec::PortSpec {
+                    name: $out_name, flow: $crate::element!(@flow $out_flow),
+                    many: $crate::element!(@many $($out_many)?), doc: $out_doc,
+                }),*)?],
+                fresh: &[$($($fresh),*)?],
+                params: &[$($($crate::spec::ParamSpec {
+                    name: stringify!($param), kind: <$param_type as $crate::args::Param>::KIND,
+                    default: $crate::element!(@default $($default)?), doc: &[$($param_doc),+],
+                }),*)?],
+                reads: &[$($($crate::column::ColumnSpec::of::<$reads>(None)),*)?],
+                writes: &[$($($crate::column::ColumnSpec::of::<$writes>($crate::element!(@on $($writes_on)?))),*)?],
+                drops: &[$($($crate::spec::DropSpec { name: $drop_name, doc: $drop_doc }),*)?],
+                counters: &[$($($crate::spec::CounterSpec { name: $counter_name, doc: $counter_doc }),*)?],
+                handlers: &[$($($crate::spec::HandlerSpec {
+                    name: $handler_name, access: $crate::element!(@access $access), doc: $handler_doc,
+                }),*)?],
+                hooks: &[$($($crate::spec::Hook::$hook),*)?],
+            };
+            $($(#[doc = $drop_doc] pub const $drop: $crate::DropId =
+                $crate::spec::drop_id(Self::SPEC.drops, $drop_name);)*)?
+            $($(#[doc = $counter_doc] pub const $counter: $crate::CounterId =
+                $crate::spec::counter_id(Self::SPEC.counters, $counter_name);)*)?
+            $($(#[doc = $handler_doc] pub const $handler: $crate::HandlerId = $crate::spec::handler_id(
+                Self::SPEC.handlers, $handler_name, $crate::element!(@access $access));)*)?
+        }
+
+        $(
+            #[doc = concat!("Parameters of [`", stringify!($name), "`].")]
+            #[derive(Debug, Clone)]
+            $vis struct $params {
+                $($(#[doc = $param_doc])+ pub $param: $param_type,)*
+            }
+
+            impl $crate::args::Params for $params {
+                fn parse(args: &mut $crate::args::Args<'_>) -> Result<Self, $crate::args::ArgError> {
+                    Ok(Self {
+                        $($param: match $crate::args::Param::take(args, stringify!($param))? {
+                            Some(value) => value,
+                            None => $crate::element!(@missing $param $($default)?),
+                        },)*
+                    })
+                }
+            }
+        )?
+    };
+    (@flow push) => { $crate::spec::Flow::Push };
+    (@flow pull) => { $crate::spec::Flow::Pull };
+    (@flow agnostic) => { $crate::spec::Flow::Agnostic };
+    (@many) => { $crate::spec::Many::One };
+    (@many $many:ident) => { $crate::spec::Many::$many };
+    (@default) => { None };
+    (@default $default:expr) => { Some(stringify!($default)) };
+    (@on) => { None };
+    (@on $on:literal) => { Some($on) };
+    (@access read) => { $crate::spec::Access::Read };
+    (@access write) => { $crate::spec::Access::Write };
+    (@missing $param:ident) => { return Err($crate::args::ArgError::Missing(stringify!($param))) };
+    (@missing $param:ident $default:expr) => { $default };
+}

@@ -1,0 +1,118 @@
+//! Queues for tests, and who pulls from them.
+
+use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, Pull, Spec, State, Upstream, element};
+use scalebricks_io::Packet;
+use std::collections::VecDeque;
+
+element! {
+    /// Keeps packets until they are pulled. From half its capacity on it blocks sources, if it is to.
+    pub struct Hold as "Hold" { waiting: VecDeque<(Packet, Meta)>, pub capacity: usize, pub blocks: bool, }
+    inputs { push "in": "Packets.", }
+    outputs { pull "out": "The same.", }
+    fresh { "out", }
+    drops { FULL = "hold_full": "It held as many as it may.", }
+    hooks { Pressure, }
+}
+
+impl Hold {
+    pub fn new(capacity: usize, blocks: bool) -> Self {
+        Self { waiting: VecDeque::new(), capacity, blocks }
+    }
+}
+
+impl Control for Hold {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new(std::mem::take(&mut self.waiting)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.waiting = *state.downcast()?;
+        Ok(())
+    }
+}
+
+impl Element<Packet> for Hold {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            if self.waiting.len() < self.capacity {
+                let meta = *frame.meta(&slot);
+                self.waiting.push_back((frame.take(slot), meta));
+            } else {
+                out.drop(slot, Self::FULL);
+            }
+        }
+        out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<Packet>> {
+        Some(self)
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(Packet, Meta)) {
+        self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
+    }
+}
+
+impl Pull<Packet> for Hold {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        _: &mut Upstream<'_, Packet>,
+        frame: &mut Frame<Packet>,
+        out: &mut Out<'_>,
+    ) {
+        for _ in 0..want {
+            let Some((packet, meta)) = self.waiting.pop_front() else { break };
+            match frame.put(packet) {
+                Ok(slot) => {
+                    *frame.meta_mut(&slot) = meta;
+                    into.push(slot);
+                }
+                Err(packet) => {
+                    self.waiting.push_front((packet, meta));
+                    break;
+                }
+            }
+        }
+        out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
+    }
+}
+
+element! {
+    /// Pulls, and pushes on.
+    #[derive(Debug)]
+    pub struct Release as "Release" { pub burst: usize, pub batch: Lanes, }
+    inputs { pull "in": "Packets.", }
+    outputs { push "out": "The same.", }
+    hooks { Begin, }
+}
+
+impl Control for Release {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Release {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let want = self.burst.min(out.intake(frame.used()));
+        upstream.pull(0, want, &mut self.batch, frame, out);
+        out.all(0, &mut self.batch);
+    }
+}
+
+pub fn release(burst: usize) -> Release {
+    Release { burst, batch: Lanes::new() }
+}
