@@ -70,7 +70,8 @@ pub fn figure(row: &Row, figure: f64) -> String {
             format!("{figure:.0}")
         }
         Metric::Loss => format!("{figure:.1} %"),
-        Metric::ShareOfLimit => format!("{figure:.2}"),
+        Metric::ShareOfLimit | Metric::HugePages => format!("{figure:.2}"),
+        Metric::PacketLoss => format!("{:.3} %", figure * 100.0),
         Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
@@ -86,7 +87,13 @@ pub fn figure(row: &Row, figure: f64) -> String {
             if figure < 1e4 { format!("{figure:.0} ns") } else { format!("{:.1} µs", figure / 1e3) }
         }
         Metric::Ratio => format!("{figure:.2} x"),
-        _ => format!("{}/s", rate(figure)),
+        Metric::BuildRate
+        | Metric::LookupRate
+        | Metric::UpdateRate
+        | Metric::InsertRate
+        | Metric::DeleteRate
+        | Metric::PacketRate
+        | Metric::FsyncRate => format!("{}/s", rate(figure)),
     }
 }
 
