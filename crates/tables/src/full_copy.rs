@@ -77,6 +77,7 @@ impl GptReader for FullCopy {
     }
 }
 
+#[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;
