@@ -132,19 +132,7 @@ impl<P: PacketBuf + 'static> Pull<P> for Queue<P> {
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
-        for _ in 0..want {
-            let Some((packet, meta)) = self.waiting.pop_front() else { break };
-            match frame.put(packet) {
-                Ok(slot) => {
-                    *frame.meta_mut(&slot) = meta;
-                    into.push(slot);
-                }
-                Err(packet) => {
-                    self.waiting.push_front((packet, meta));
-                    break;
-                }
-            }
-        }
+        frame.put_waiting(&mut self.waiting, want, into);
         self.note(out);
     }
 }

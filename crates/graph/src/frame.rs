@@ -2,8 +2,9 @@
 
 use crate::column::{Column, Columns, Handle, Values};
 use crate::meta::Meta;
-use crate::slot::{SLOTS, Slot};
+use crate::slot::{Lanes, SLOTS, Slot};
 use scalebricks_io::{PacketBuf, PacketSource};
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
@@ -96,6 +97,24 @@ impl<P: PacketBuf> Frame<P> {
         self.free[self.free_len % SLOTS] = slot.0;
         self.free_len += 1;
         packet.unwrap_or_else(|| unreachable!("a slot has its packet"))
+    }
+
+    /// Moves up to `want` packets from the front of a queue into slots, and their slots to `into`, in order. Ends early if no
+    /// slot is free.
+    pub fn put_waiting(&mut self, waiting: &mut VecDeque<(P, Meta)>, want: usize, into: &mut Lanes) {
+        for _ in 0..want {
+            let Some((packet, meta)) = waiting.pop_front() else { break };
+            match self.put(packet) {
+                Ok(slot) => {
+                    *self.meta_mut(&slot) = meta;
+                    into.push(slot);
+                }
+                Err(packet) => {
+                    waiting.push_front((packet, meta));
+                    break;
+                }
+            }
+        }
     }
 
     /// A new empty packet with full headroom, in no slot yet; `None` if the pool is exhausted.

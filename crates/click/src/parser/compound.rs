@@ -167,12 +167,7 @@ impl Parser<'_> {
 
     /// After `define`.
     pub(super) fn define(&mut self) {
-        let open = self.lex();
-        if !open.is(b'(') {
-            self.expected("`(`", open);
-            return self.unlex(open);
-        }
-        let config = self.config(open);
+        let Some(config) = self.parenthesized() else { return };
         for argument in words::arguments(config.as_str()) {
             let (variable, value) = words::shift_word(&argument.text);
             let span = config.place(argument.range.clone()).0;

@@ -236,6 +236,17 @@ impl Parser<'_> {
         Text::default()
     }
 
+    /// The configuration string that must come next, in parentheses; reports what comes in its place.
+    fn parenthesized(&mut self) -> Option<Text> {
+        let open = self.lex();
+        if !open.is(b'(') {
+            self.expected("`(`", open);
+            self.unlex(open);
+            return None;
+        }
+        Some(self.config(open))
+    }
+
     /// Defines a class until its scope ends.
     fn define_class(&mut self, name: &str, class: ClassId) {
         let before = self.visible.insert(name.to_owned(), class);

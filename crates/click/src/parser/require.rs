@@ -9,12 +9,7 @@ use crate::words::{self, words};
 impl Parser<'_> {
     /// After `require`.
     pub(super) fn require(&mut self) {
-        let open = self.lex();
-        if !open.is(b'(') {
-            self.expected("`(`", open);
-            return self.unlex(open);
-        }
-        let config = self.config(open);
+        let Some(config) = self.parenthesized() else { return };
         for argument in words::arguments(config.as_str()) {
             let span = config.place(argument.range.clone()).0;
             let all: Vec<Vec<u8>> =

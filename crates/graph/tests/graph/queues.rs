@@ -71,19 +71,7 @@ impl Pull<Packet> for Hold {
         frame: &mut Frame<Packet>,
         out: &mut Out<'_>,
     ) {
-        for _ in 0..want {
-            let Some((packet, meta)) = self.waiting.pop_front() else { break };
-            match frame.put(packet) {
-                Ok(slot) => {
-                    *frame.meta_mut(&slot) = meta;
-                    into.push(slot);
-                }
-                Err(packet) => {
-                    self.waiting.push_front((packet, meta));
-                    break;
-                }
-            }
-        }
+        frame.put_waiting(&mut self.waiting, want, into);
         out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
     }
 }
