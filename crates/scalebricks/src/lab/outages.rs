@@ -9,6 +9,7 @@
 //! | [`loads`], [`track`] | the loads, and what became of each flow's packets |
 //! | [`scene`], [`heirs`] | the lab meanwhile: its nodes, its view, where flows are handled |
 //! | [`isolation`] | a node's death beside the same with hash partition |
+//! | [`stall`] | for how long the machine itself stood still |
 //! | [`results`] | rows, tables, JSON |
 
 mod acts;
@@ -18,6 +19,7 @@ pub mod list;
 pub mod loads;
 pub mod results;
 mod scene;
+mod stall;
 pub mod track;
 
 use super::LabError;
@@ -36,6 +38,7 @@ use scalebricks_console::{Console, Interrupt, output, status};
 use scalebricks_dataplane::Architecture;
 use scalebricks_types::NodeId;
 use scene::Scene;
+use stall::Watch;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
@@ -46,6 +49,9 @@ const CALM: Duration = Duration::from_secs(1);
 
 /// How long loads run before they count.
 const WARM: Duration = Duration::from_millis(500);
+
+/// How often an outage is tried until a try says something of it.
+const TRIES: usize = 3;
 
 /// How long transfers take beyond what they are to outlast.
 const BEYOND: Duration = Duration::from_secs(3);
@@ -99,18 +105,29 @@ fn all(
     // Each befalls another node than the last: over packet sockets and XDP sockets, if there are both.
     let nodes: Vec<NodeId> = lab.plan.size.nodes().collect();
     let node = |number: usize| nodes[nodes.len() - 1 - number % nodes.len()];
-    for (number, outage) in wanted.enumerate() {
+    let mut befallen = 0;
+    for outage in wanted {
         console.note(outage.title);
-        let place = Place { node: node(number), peer: node(number + 1) };
-        let mut scene = Scene { lab, place, held: Vec::new(), interrupt };
-        let row = scene.befall(outage)?;
+        let mut void = Vec::new();
+        let row = loop {
+            let place = Place { node: node(befallen), peer: node(befallen + 1) };
+            befallen += 1;
+            let mut scene = Scene { lab, place, held: Vec::new(), interrupt };
+            let row = scene.befall(outage)?;
+            if !row.is_over {
+                console.note("  all nodes are started anew");
+                lab.start_anew()?;
+            }
+            match row.is_void() {
+                Some(why) if void.len() + 1 < TRIES => {
+                    console.note(&format!("  once more: {why}"));
+                    void.push(why);
+                }
+                _ => break Row { void, ..row },
+            }
+        };
         console.note(&format!("  {}", row.summary()));
-        let is_over = row.is_over;
         results.rows.push(row);
-        if !is_over {
-            console.note("  all nodes are started anew");
-            lab.start_anew()?;
-        }
     }
     if args.names.is_empty() || args.names.iter().any(|name| name == ISOLATION) {
         results.isolation = isolation::run(lab, console, interrupt)?;
@@ -143,6 +160,7 @@ impl Scene<'_, '_> {
         let prepared = (outage.prepare)(self);
         self.note_failure(prepared, &mut wrong)?;
         let before = self.counted()?;
+        let watch = Watch::start();
         let lasts = Duration::from_secs(outage.lasts_s);
         let loads = Loads::start(self.lab.processes(), CALM + lasts + BEYOND)?;
         thread::sleep(WARM);
@@ -185,6 +203,7 @@ impl Scene<'_, '_> {
             wrong_tunnels: wrong_tunnels(&after.base_station) - wrong_tunnels(&before.base_station),
             drops: drops(&before.nodes, &after.nodes),
             order_s,
+            longest_stall: watch.longest(),
             wrong,
             is_over,
         };

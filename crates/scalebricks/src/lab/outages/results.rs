@@ -2,7 +2,7 @@
 
 use super::list::{GOAL, HARM, LooksAt, Outage, Place, Recovers, WANTED};
 use super::loads;
-use super::track::{Damage, Moments};
+use super::track::{Damage, Moments, Track};
 use crate::lab::plan::{Driver, Plan};
 use scalebricks_bench::figures::exhibit::{Exhibits, Sheet};
 use scalebricks_bench::pages::{Evidence, Text};
@@ -10,9 +10,16 @@ use scalebricks_bench::provenance;
 use scalebricks_console::machine::{self, Processor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Drops for want of room.
 const QUEUES: [&str; 5] = ["port_full", "fabric_full", "no_buffer", "rx_missed", "tx_errors"];
+
+/// How long a machine may stand still and yet be judged by.
+const STALL: Duration = Duration::from_millis(100);
+
+/// Flows that are named of those that lost packets before anything happened.
+const NAMED: usize = 4;
 
 /// The outages of the short list.
 const SUMMARY: [&str; 4] = ["control-pair", "ran-link", "worker-stopped", "node-killed"];
@@ -59,6 +66,8 @@ pub struct Cluster {
     pub drops: BTreeMap<String, u64>,
     /// Until all was in order again after the outage was undone, seconds.
     pub order_s: Option<f64>,
+    /// The longest time for which a thread that wanted a core had none.
+    pub longest_stall: Duration,
     /// What did not succeed.
     pub wrong: Vec<String>,
     /// Whether all is as it was.
@@ -113,6 +122,12 @@ pub struct Row {
     pub is_as_wanted: bool,
     /// What is not as it must be.
     pub failures: Vec<String>,
+    /// The longest time for which a thread that wanted a core had none, milliseconds: how far the machine itself was away.
+    #[serde(default)]
+    pub longest_stall_ms: u64,
+    /// Tries before this one that say nothing, each with why: see [`Row::is_void`].
+    #[serde(default)]
+    pub void: Vec<String>,
     /// Whether all is as it was.
     #[serde(skip)]
     pub is_over: bool,
@@ -147,6 +162,22 @@ pub struct Isolation {
 const fn felt(damage: Damage) -> Felt {
     let Damage { flows, sent, lost_before, lost, lost_after, .. } = damage;
     Felt { flows, sent, lost_before, lost, lost_after }
+}
+
+/// Which flows lost packets before anything happened, and how long before it.
+fn early_losses(tracks: &[Track], moments: Moments) -> String {
+    let mut flows: Vec<String> = Vec::new();
+    for track in tracks {
+        let mut lost =
+            track.lost_within(moments.from, moments.first_at_risk()).map(|at| moments.at - at).peekable();
+        if let Some(first) = lost.peek().copied() {
+            flows.push(format!("{} {} from {first:.2} s before it", track.name, lost.count()));
+        }
+    }
+    let more = flows.len().saturating_sub(NAMED);
+    flows.truncate(NAMED);
+    let rest = if more > 0 { format!(", {more} more flows") } else { String::new() };
+    format!("{}{rest}", flows.join(", "))
 }
 
 impl Isolation {
@@ -205,13 +236,23 @@ impl Row {
             passed: false,
             is_as_wanted: false,
             failures: cluster.wrong,
+            longest_stall_ms: cluster.longest_stall.as_millis() as u64, // far below 2^64
+            void: Vec::new(),
             is_over: cluster.is_over,
         };
-        row.judge(outage, all, &loads.transfers.failed);
+        row.judge(outage, all, &early_losses(&loads.tracks, moments), &loads.transfers.failed);
         row
     }
 
-    fn judge(&mut self, outage: &Outage, all: Damage, transfers: &[String]) {
+    /// Why this try says nothing of the outage, if so: something was wrong, and meanwhile the machine itself stood still.
+    pub fn is_void(&self) -> Option<String> {
+        let stall_ms = self.longest_stall_ms;
+        let says_nothing = !self.passed && u128::from(stall_ms) >= STALL.as_millis();
+        says_nothing
+            .then(|| format!("the machine stood still for {stall_ms} ms ({})", self.failures.join("; ")))
+    }
+
+    fn judge(&mut self, outage: &Outage, all: Damage, early: &str, transfers: &[String]) {
         let recovers = outage.recovers;
         let failures = &mut self.failures;
         let mut must = |is_so: bool, what: String| {
@@ -222,7 +263,7 @@ impl Row {
         must(self.recovery_s <= self.allowed_s, format!("packets were lost for {:.2} s", self.recovery_s));
         must(self.others.lost == 0, format!("{} packets of other flows were lost", self.others.lost));
         let before = all.lost_before;
-        must(before == 0, format!("{before} packets were lost before anything happened"));
+        must(before == 0, format!("{before} packets were lost before anything happened: {early}"));
         let returns_in = match recovers {
             Recovers::Within(_) => HARM.as_secs_f64(),
             Recovers::OnceUndone(limit) => limit.as_secs_f64(),
@@ -255,8 +296,11 @@ impl Row {
 
     /// In a line.
     pub fn summary(&self) -> String {
-        let verdict =
-            if self.passed { "ok".to_owned() } else { format!("FAILED: {}", self.failures.join("; ")) };
+        let verdict = if self.passed { "ok".to_owned() } else { self.failed() };
+        let verdict = match self.void.len() {
+            0 => verdict,
+            tries => format!("{verdict} (after {tries} void: {})", self.void.join("; ")),
+        };
         format!(
             "{:.2} s; lost: {} of {} concerned, {} of {} others, {} after it was undone; view changed {} times; {verdict}",
             self.recovery_s,
@@ -269,6 +313,18 @@ impl Row {
         )
     }
 
+    /// What is not as it must be, and what nodes dropped meanwhile.
+    fn failed(&self) -> String {
+        let drops: Vec<String> =
+            self.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let drops = if drops.is_empty() { "nothing".to_owned() } else { drops.join(", ") };
+        format!(
+            "FAILED: {}; nodes dropped: {drops}; stall {} ms",
+            self.failures.join("; "),
+            self.longest_stall_ms
+        )
+    }
+
     const fn lost_after(&self) -> u64 {
         self.concerned.lost_after + self.others.lost_after
     }
@@ -278,6 +334,10 @@ impl Row {
             (true, true) => "yes".to_owned(),
             (true, false) => "over 1.5 s".to_owned(),
             (false, _) => format!("**no**: {}", self.failures.join("; ").replace(['|', '\n'], " ")),
+        };
+        let verdict = match self.void.len() {
+            0 => verdict,
+            tries => format!("{verdict}, after {tries} void"),
         };
         vec![
             format!("`{}`", self.name),
@@ -476,10 +536,39 @@ mod tests {
         let mut stale = row("node-stopped", 0, none, Cluster::default());
         assert!(stale.passed);
         stale.stale = 1;
-        stale.judge(outage, Damage::default(), &[]);
+        stale.judge(outage, Damage::default(), "", &[]);
         assert!(!stale.passed, "forwarded without a lease");
         let undone = row("ran-switch", 0, |number| (20..170).contains(&number), Cluster::default());
         assert!(undone.passed && undone.recovery_s < 3.0, "while it lasts nobody can help: {undone:?}");
+    }
+
+    #[test]
+    fn flows_that_lose_packets_before_an_outage_are_named() {
+        let early = row("control-pair", 0, |number| [5, 6].contains(&number), Cluster::default());
+        assert_eq!(
+            early.failures,
+            ["2 packets were lost before anything happened: x 2 from 0.75 s before it"]
+        );
+    }
+
+    #[test]
+    fn a_failure_is_void_while_the_machine_stands_still() {
+        let stalled = |ms| Cluster { longest_stall: Duration::from_millis(ms), ..Cluster::default() };
+        let lost = |number| number == 50;
+        assert_eq!(row("control-pair", 0, lost, stalled(99)).is_void(), None);
+        assert_eq!(row("control-pair", 0, |_| false, stalled(900)).is_void(), None, "nothing failed");
+        let why = row("control-pair", 0, lost, stalled(100)).is_void().unwrap();
+        assert!(why.contains("100 ms (1 packets of other flows"), "{why}");
+        let again = Row { void: vec![why], ..row("control-pair", 0, |_| false, Cluster::default()) };
+        assert!(
+            again.passed && again.summary().contains("ok (after 1 void: the machine"),
+            "{}",
+            again.summary()
+        );
+        assert!(again.cells().last().unwrap().ends_with("yes, after 1 void"));
+        let drops = [("no_route".to_owned(), 3)].into();
+        let failed = row("control-pair", 0, lost, Cluster { drops, ..stalled(7) });
+        assert!(failed.summary().ends_with("nodes dropped: no_route 3; stall 7 ms"), "{}", failed.summary());
     }
 
     #[test]

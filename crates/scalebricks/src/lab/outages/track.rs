@@ -7,6 +7,10 @@ use std::time::Duration;
 /// What takes longer comes too late, and counts as lost: it waited for a node that was away.
 pub const LATE: Duration = Duration::from_secs(1);
 
+/// How long a packet may be under way, on a machine that is busy with other things: what was sent so shortly before an outage may have
+/// met it.
+pub const UNDER_WAY: Duration = Duration::from_millis(200);
+
 /// What takes longer has waited in a node that was not to forward any more.
 pub const STALE: Duration = Duration::from_secs(10);
 
@@ -38,6 +42,13 @@ pub struct Moments {
     pub undone: f64,
 }
 
+impl Moments {
+    /// The first moment of which a packet may be lost to what happened: a node that is killed takes with it what is in its queues.
+    pub fn first_at_risk(self) -> f64 {
+        self.at - UNDER_WAY.as_secs_f64()
+    }
+}
+
 /// What an outage did to some flows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Damage {
@@ -45,7 +56,7 @@ pub struct Damage {
     pub flows: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Lost before it happened.
+    /// Lost before it happened, and not under way when it did.
     pub lost_before: u64,
     /// Lost from then on until it was undone.
     pub lost: u64,
@@ -87,6 +98,12 @@ impl Track {
         Self { name, route, packets, late, stale, doubled }
     }
 
+    /// When packets of a stretch of time were sent that did not arrive in time, as Unix time in seconds.
+    pub fn lost_within(&self, from: f64, to: f64) -> impl Iterator<Item = f64> + '_ {
+        let lost = self.packets.iter().filter(|(_, is_there)| !is_there).map(|(at, _)| *at);
+        lost.filter(move |at| (from..to).contains(at))
+    }
+
     /// What an outage did to this flow.
     pub fn damage(&self, moments: Moments) -> Damage {
         let counts = || self.packets.iter().filter(|(at, _)| *at >= moments.from);
@@ -99,7 +116,7 @@ impl Track {
             ..Damage::default()
         };
         for (at, _) in counts().filter(|(_, is_there)| !is_there) {
-            if *at < moments.at {
+            if *at < moments.first_at_risk() {
                 damage.lost_before += 1;
             } else if *at < moments.undone {
                 damage.lost += 1;
@@ -148,10 +165,18 @@ pub mod tests {
     #[test]
     fn losses_are_told_apart_by_when_they_were_sent() {
         let moments = Moments { from: 1_000.0, at: 1_002.0, undone: 1_005.0 };
-        let damage = track(200, |number| [5, 40, 41, 60, 110].contains(&number)).damage(moments);
-        assert_eq!((damage.sent, damage.lost_before, damage.lost, damage.lost_after), (200, 1, 3, 1));
+        let damage = track(200, |number| [5, 35, 37, 41, 60, 110].contains(&number)).damage(moments);
+        assert_eq!(
+            (damage.sent, damage.lost_before, damage.lost, damage.lost_after),
+            (200, 2, 3, 1),
+            "37 was under way"
+        );
         assert!((damage.recovery_s - 1.0).abs() < 1e-6, "{}", damage.recovery_s);
         assert!((damage.return_s - 0.5).abs() < 1e-6, "{}", damage.return_s);
+        let early: Vec<f64> =
+            track(200, |number| [5, 40].contains(&number)).lost_within(1_000.0, 1_002.0).collect();
+        assert_eq!(early.len(), 1);
+        assert!((early[0] - 1_000.25).abs() < 1e-6, "{early:?}");
         let later =
             track(200, |number| [5, 40].contains(&number)).damage(Moments { from: 1_000.27, ..moments });
         assert_eq!(
@@ -159,7 +184,10 @@ pub mod tests {
             (194, 0, 1),
             "what was sent earlier does not count"
         );
-        assert_eq!(track(200, |_| false).damage(moments).recovery_s.to_bits(), 0.0_f64.to_bits());
+        for lost in [vec![], vec![38]] {
+            let none = track(200, |number| lost.contains(&number)).damage(moments);
+            assert_eq!(none.recovery_s.to_bits(), 0.0_f64.to_bits(), "over before it was felt");
+        }
     }
 
     #[test]
@@ -182,9 +210,9 @@ pub mod tests {
             let moments = Moments { from: 0.0, at: moment(at), undone: moment(at + lasts) };
             let damage = track(300, |number| lost.contains(&number)).damage(moments);
             prop_assert_eq!(damage.lost_before + damage.lost + damage.lost_after, lost.len() as u64);
-            let meanwhile = u64::from(at)..u64::from(at + lasts);
+            let meanwhile = u64::from(at).saturating_sub(4)..u64::from(at + lasts);
             let last = lost.iter().rfind(|number| meanwhile.contains(number));
-            let expected = last.map_or(0.0, |number| (*number - u64::from(at)) as f64 * 0.05 + 0.01);
+            let expected = last.map_or(0.0, |number| (*number as f64 - f64::from(at)) * 0.05 + 0.01).max(0.0);
             prop_assert!((damage.recovery_s - expected).abs() < 1e-6);
         }
     }
