@@ -284,7 +284,7 @@ fn the_control_plane() {
         "--flows",
         "2k",
         "--nodes",
-        "2",
+        "3",
         "--seconds",
         "1",
         "--runs",

@@ -19,9 +19,10 @@ pub(super) fn key(number: u64) -> FlowKey {
     FlowKey::teid(Teid::new((number & 0xFFFF_FFFE) as u32 + 1)) // masked
 }
 
-/// So many flows, in turn at all nodes.
+/// So many flows, in turn at all nodes. The upper half of the first word is the flow's identifier, by which a dead node's flows spread
+/// over its heirs.
 pub(super) fn flows(count: u64, nodes: usize) -> Vec<Flow> {
-    let session = |number| Session::new(node(number as usize % nodes), [number, 0]);
+    let session = |number: u64| Session::new(node(number as usize % nodes), [number << 32, 0]);
     (0..count).map(|number| (key(number * 2), session(number))).collect()
 }
 

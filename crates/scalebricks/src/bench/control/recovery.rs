@@ -129,8 +129,9 @@ async fn watch(
 fn adopt(flows: &mut [Flow], victim: NodeId, nodes: usize) -> Result<(), BenchError> {
     let heirs = Heirs::new((0..nodes).map(node).filter(|heir| *heir != victim));
     let heirs = heirs.map_err(|error| BenchError::of(NAME, error))?;
-    for (key, session) in flows.iter_mut().filter(|(_, session)| session.node == victim) {
-        session.node = heirs.of(HASHER.hash(key));
+    for (_, session) in flows.iter_mut().filter(|(_, session)| session.node == victim) {
+        let heir = heirs.of_flow(session.flow(), |_| true);
+        session.node = heir.ok_or_else(|| BenchError::check(NAME, "a flow has no heir"))?;
     }
     Ok(())
 }
