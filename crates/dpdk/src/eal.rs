@@ -52,7 +52,11 @@ impl EalConfig {
         let mut add = |argument: &str| arguments.push(argument.to_owned());
         add("--no-telemetry");
         match self.memory {
-            Memory::HugePages => add("--in-memory"),
+            Memory::HugePages => {
+                add("--in-memory");
+                // A port of vhost takes eight regions of memory at most; without this each page is one.
+                add("--single-file-segments");
+            }
             Memory::Ordinary { mib } => {
                 add("--no-shconf"); // `--in-memory` does not go with it
                 add("--no-huge");
