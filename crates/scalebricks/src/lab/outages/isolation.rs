@@ -57,7 +57,7 @@ fn one(
     for track in loads.tracks {
         let damage = track.damage(moments);
         // What was sent before tells of the machine.
-        let sent = track.packets.iter().filter(|(sent, _)| *sent >= at).count() as u64;
+        let sent = track.packets.iter().filter(|(sent, _)| *sent >= moments.first_at_risk()).count() as u64;
         let part = if track.route.meets(node) { &mut through_it } else { &mut between_living };
         *part = part.and(Damage { sent, ..damage });
     }
