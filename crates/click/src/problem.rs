@@ -198,6 +198,9 @@ pub enum Problem {
         /// The code.
         code: String,
     },
+    /// What whoever runs the configuration says.
+    #[error("{0}")]
+    Refused(String),
     /// A package that is required and not there.
     #[error("required package `{0}` is not available")]
     NoPackage(String),
@@ -237,11 +240,13 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(span: Span, problem: Problem) -> Self {
+    /// One without a note.
+    pub fn new(span: Span, problem: Problem) -> Self {
         Self { span, problem, note: None }
     }
 
-    pub(crate) fn noted(self, span: Span, note: &'static str) -> Self {
+    /// The same, with a note about another place.
+    pub fn noted(self, span: Span, note: &'static str) -> Self {
         Self { note: Some((span, note)), ..self }
     }
 }

@@ -4,7 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+mod frames;
 mod handler;
+#[cfg(test)]
+mod outside;
+mod recorder;
 #[cfg(test)]
 mod rig;
 
@@ -28,6 +32,8 @@ elements! {
     small check_paint CheckPaint;
     small counter Counter;
     whole discard Discard;
+    whole from_device FromDevice<P>;
+    whole from_dump FromDump;
     whole hash_switch HashSwitch;
     whole idle Idle;
     whole infinite_source InfiniteSource;
@@ -35,11 +41,14 @@ elements! {
     small paint Paint;
     whole paint_switch PaintSwitch;
     whole paint_tee PaintTee;
+    whole poll_device PollDevice<P>;
     whole queue Queue<P>;
     whole rated_source RatedSource;
     whole round_robin_switch RoundRobinSwitch;
     whole switch Switch;
     whole tee Tee;
+    whole to_device ToDevice<P>;
+    whole to_dump ToDump;
     whole unqueue Unqueue;
 }
 
@@ -68,7 +77,7 @@ mod tests {
     fn every_class_is_documented_throughout() {
         let registry = crate::registry::<Packet>();
         let specs: Vec<_> = registry.specs().collect();
-        assert_eq!(specs.len(), 16);
+        assert_eq!(specs.len(), 21);
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
             let ports = spec.inputs.iter().chain(spec.outputs).map(|port| port.doc);

@@ -1,7 +1,8 @@
 //! A graph around the element under test: `in` before it, and `out0`, `out1`, … behind it.
 
 use scalebricks_graph::{
-    BuildErrors, Builder, Control, Element, Frame, Lanes, Ledger, Meta, Out, Spec, Upstream, Worker, element,
+    BuildErrors, Builder, Control, Element, Frame, Lanes, Ledger, Meta, Out, Spec, Upstream, Worker, World,
+    element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::collections::VecDeque;
@@ -98,6 +99,17 @@ impl Rig {
         let graph = builder.build(&crate::registry(), &mut ledger)?;
         let worker = Worker::new(graph, Box::new(pool), ());
         Ok(Self { worker, ledger, input, outputs, now: Duration::ZERO })
+    }
+
+    /// Lets the elements open what they work with.
+    pub(crate) fn open(&mut self, world: &mut dyn World<Packet>) -> Result<(), Vec<(Arc<str>, String)>> {
+        self.worker.graph_mut().open(world)
+    }
+
+    /// The turn at a time.
+    pub(crate) fn turn_at(&mut self, now: Duration) -> usize {
+        self.now = now;
+        self.worker.turn(now)
     }
 
     /// Another graph in the place of the one before.

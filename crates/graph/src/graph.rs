@@ -8,6 +8,7 @@ use crate::out::Out;
 use crate::slot::Lanes;
 use crate::spec::{Access, Spec};
 use crate::tap::Taps;
+use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
 use std::fmt;
@@ -170,6 +171,34 @@ impl<P: PacketBuf + 'static> Graph<P> {
     /// Packets that elements keep outside the frame.
     pub fn held(&self) -> usize {
         self.nodes.iter().map(|node| node.element.held()).sum()
+    }
+
+    /// Lets all elements open what they work with; see [`Element::open`]. To be called once, before the graph runs.
+    ///
+    /// # Errors
+    /// Elements that could not, by name, and why. What others have opened stays open.
+    pub fn open(&mut self, world: &mut dyn World<P>) -> Result<(), Vec<(Arc<str>, String)>> {
+        let open = |node: &mut Node<P>| {
+            let name = Arc::clone(&node.parts.first()?.name);
+            node.element.open(world).err().map(|why| (name, why))
+        };
+        let failed: Vec<_> = self.nodes.iter_mut().filter_map(open).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
+    }
+
+    /// What the sources that end still have: the earliest time of all. `None` if there is no such source.
+    pub fn supply(&self) -> Option<Supply> {
+        let all = self.nodes.iter().filter_map(|node| node.element.supply());
+        all.reduce(|one, other| match (one, other) {
+            (Supply::At(a), Supply::At(b)) => Supply::At(a.min(b)),
+            (Supply::At(at), Supply::Ended) | (Supply::Ended, Supply::At(at)) => Supply::At(at),
+            (Supply::Ended, Supply::Ended) => Supply::Ended,
+        })
+    }
+
+    /// What went wrong outside the graph, by element.
+    pub fn faults(&self) -> impl Iterator<Item = (&str, String)> {
+        self.nodes.iter().filter_map(|node| Some((&*node.parts.first()?.name, node.element.fault()?)))
     }
 
     /// Asks a read handler. Every counter and drop reason is one too, and so is `class`.
