@@ -338,7 +338,7 @@ impl fmt::Display for Errors {
 impl std::error::Error for Errors {}
 
 /// The name among `known` that is nearest to `name`, if it is near: a different case, or few letters changed.
-pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).min(4);
     known
         .into_iter()
