@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 pub mod columns;
+pub mod filter;
 mod handler;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod rig_ip;
 mod routes;
+mod split;
 
 /// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are files of
 /// that folder. `fuse` names classes that run in one loop where they follow each other.
@@ -58,6 +60,8 @@ elements! {
     whole unqueue Unqueue;
     [ip] {
         whole direct_ip_lookup DirectIPLookup;
+        whole ip_classifier IPClassifier;
+        whole ip_filter IPFilter;
         whole linear_ip_lookup LinearIPLookup;
         whole radix_ip_lookup RadixIPLookup;
         whole static_ip_lookup StaticIPLookup;

@@ -2,6 +2,7 @@
 
 use super::table::{RouteError, Routes};
 use crate::columns::DstIp;
+use crate::split::{Way, split};
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{Binder, DropId, Frame, Handle, Lanes, Out, SLOTS};
 use scalebricks_io::PacketBuf;
@@ -30,7 +31,7 @@ impl Lookup {
         self.routes.answer(text).ok_or_else(wrong)
     }
 
-    /// Looks the whole batch up. If all packets go the same way, the batch goes there as it is.
+    /// Looks the whole batch up.
     pub(crate) fn push<P: PacketBuf>(
         &mut self,
         batch: &mut Lanes,
@@ -45,28 +46,15 @@ impl Lookup {
         }
         let (addresses, hops) = (&addresses[..batch.len()], &mut hops[..batch.len()]);
         self.routes.lookup(addresses, hops);
-        let mut outputs = [None; SLOTS];
-        for ((output, hop), slot) in outputs.iter_mut().zip(&*hops).zip(batch.iter()) {
+        let mut ways = [Way::Drop(no_route); SLOTS];
+        for ((way, hop), slot) in ways.iter_mut().zip(&*hops).zip(batch.iter()) {
             let Some(target) = hop.map(|hop| self.routes.target(hop)) else { continue };
-            *output = Some(target.output);
+            *way = Way::Out(target.output);
             if let Some(gateway) = target.gateway {
                 dst[slot] = DstIp(gateway);
             }
         }
-        let outputs = &outputs[..batch.len()];
-        match outputs.first() {
-            Some(Some(first)) if outputs.iter().all(|output| *output == Some(*first)) => {
-                out.all(usize::from(*first), batch);
-            }
-            _ => {
-                for (slot, output) in batch.drain().zip(outputs) {
-                    match output {
-                        Some(output) => out.push(usize::from(*output), slot),
-                        None => out.drop(slot, no_route),
-                    }
-                }
-            }
-        }
+        split(batch, &ways[..hops.len()], out);
     }
 }
 
