@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod columns;
+pub mod filter;
 mod frames;
 mod handler;
 #[cfg(test)]
@@ -11,18 +13,33 @@ mod outside;
 mod recorder;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod rig_ip;
+mod routes;
+mod split;
 
-/// Declares a module for each element, re-exports the element, and registers its class.
+/// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are files of
+/// that folder. `fuse` names classes that run in one loop where they follow each other.
 macro_rules! elements {
-    ($($kind:ident $module:ident $name:ident $(<$packet:ident>)?;)+) => {
+    (
+        $($kind:ident $module:ident $name:ident $(<$packet:ident>)?;)+
+        $([$folder:ident] { $($in_kind:ident $in_module:ident $in_name:ident $(<$in_packet:ident>)?;)+ })*
+        $(=> fuse $fused:ty;)*
+    ) => {
         $(mod $module; pub use $module::$name;)+
+        $(mod $folder { $(mod $in_module; pub use $in_module::$in_name;)+ } pub use $folder::{$($in_name),+};)*
 
         /// All classes of this crate.
         pub fn registry<P: scalebricks_io::PacketBuf + 'static>() -> scalebricks_graph::Registry<P> {
             let mut registry = scalebricks_graph::Registry::new();
             $(elements!(@$kind registry, $name $(<$packet>)?);)+
+            $($(elements!(@$in_kind registry, $in_name $(<$in_packet>)?);)+)*
+            $(registry.fuse::<$fused>();)*
             registry
         }
+
+        #[cfg(test)]
+        const CLASSES: usize = [$(stringify!($name)),+ $($(, stringify!($in_name))+)*].len();
     };
     (@whole $registry:ident, $class:ty) => { $registry.add::<$class>() };
     (@small $registry:ident, $class:ty) => { $registry.add_small::<$class>() };
@@ -50,6 +67,14 @@ elements! {
     whole to_device ToDevice<P>;
     whole to_dump ToDump;
     whole unqueue Unqueue;
+    [ip] {
+        whole direct_ip_lookup DirectIPLookup;
+        whole ip_classifier IPClassifier;
+        whole ip_filter IPFilter;
+        whole linear_ip_lookup LinearIPLookup;
+        whole radix_ip_lookup RadixIPLookup;
+        whole static_ip_lookup StaticIPLookup;
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +102,7 @@ mod tests {
     fn every_class_is_documented_throughout() {
         let registry = crate::registry::<Packet>();
         let specs: Vec<_> = registry.specs().collect();
-        assert_eq!(specs.len(), 21);
+        assert_eq!(specs.len(), crate::CLASSES, "two classes of one name");
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
             let ports = spec.inputs.iter().chain(spec.outputs).map(|port| port.doc);

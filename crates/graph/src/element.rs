@@ -101,6 +101,15 @@ pub trait Control: Any + Send {
         String::new()
     }
 
+    /// Answers a read handler of its class that was asked with a parameter: `lookup 192.0.2.1`. Handlers that take none
+    /// ignore it.
+    ///
+    /// # Errors
+    /// [`HandlerError::Value`].
+    fn ask(&self, handler: HandlerId, _parameter: &str) -> Result<String, HandlerError> {
+        Ok(self.read(handler))
+    }
+
     /// Processes a write handler of its class. Called between turns.
     ///
     /// # Errors

@@ -201,15 +201,17 @@ impl<P: PacketBuf + 'static> Graph<P> {
         self.nodes.iter().filter_map(|node| Some((&*node.parts.first()?.name, node.element.fault()?)))
     }
 
-    /// Asks a read handler. Every counter and drop reason is one too, and so is `class`.
+    /// Asks a read handler. Every counter and drop reason is one too, and so is `class`. A parameter may follow the
+    /// handler's name, as in `lookup 192.0.2.1`.
     ///
     /// # Errors
     /// [`HandlerError`].
     pub fn read(&mut self, element: &str, handler: &str) -> Result<String, HandlerError> {
         let (node, part) = self.find(element)?;
         let Part { spec, ref cells, ref name } = self.nodes[node].parts[part];
+        let (handler, parameter) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
         if let Some(id) = spec.handler(handler, Access::Read) {
-            return Ok(self.nodes[node].control(part).read(id));
+            return self.nodes[node].control(part).ask(id, parameter.trim());
         }
         if handler == "class" {
             return Ok(spec.class.to_owned());
