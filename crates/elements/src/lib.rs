@@ -4,19 +4,28 @@
 
 #![forbid(unsafe_code)]
 
+mod bucket;
 pub mod columns;
+pub mod facts;
 pub mod filter;
 mod frames;
 mod handler;
+mod header;
+mod ip_check;
+mod neighbours;
 #[cfg(test)]
 mod outside;
+mod printer;
 mod recorder;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod rig_ip;
 mod routes;
+mod side;
+mod sift;
 mod split;
+pub mod values;
 
 /// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are files of
 /// that folder. `fuse` names classes that run in one loop where they follow each other.
@@ -46,6 +55,7 @@ macro_rules! elements {
 }
 
 elements! {
+    small check_length CheckLength;
     small check_paint CheckPaint;
     small counter Counter;
     whole discard Discard;
@@ -59,6 +69,7 @@ elements! {
     whole paint_switch PaintSwitch;
     whole paint_tee PaintTee;
     whole poll_device PollDevice<P>;
+    small print Print;
     whole queue Queue<P>;
     whole rated_source RatedSource;
     whole round_robin_switch RoundRobinSwitch;
@@ -67,14 +78,41 @@ elements! {
     whole to_device ToDevice<P>;
     whole to_dump ToDump;
     whole unqueue Unqueue;
+    [ethernet] {
+        whole arp_querier ARPQuerier<P>;
+        small arp_responder ARPResponder;
+        whole classifier Classifier;
+        small drop_broadcasts DropBroadcasts;
+        small ether_encap EtherEncap;
+        small host_ether_filter HostEtherFilter;
+        small strip Strip;
+        small unstrip Unstrip;
+    }
     [ip] {
+        whole check_ip_header CheckIPHeader;
+        whole check_ip_header2 CheckIPHeader2;
+        small dec_ip_ttl DecIPTTL;
+        small fix_ip_src FixIPSrc;
+        whole get_ip_address GetIPAddress;
         whole direct_ip_lookup DirectIPLookup;
+        whole icmp_error ICMPError;
+        whole icmp_ping_responder ICMPPingResponder;
         whole ip_classifier IPClassifier;
+        whole ip_encap IPEncap;
         whole ip_filter IPFilter;
+        whole ip_fragmenter IPFragmenter<P>;
+        small ip_gw_options IPGWOptions;
+        whole ip_input_combo IPInputCombo;
+        whole ip_output_combo IPOutputCombo;
+        small ip_print IPPrint;
         whole linear_ip_lookup LinearIPLookup;
+        small mark_ip_header MarkIPHeader;
         whole radix_ip_lookup RadixIPLookup;
+        small set_ip_checksum SetIPChecksum;
+        small set_ip_dscp SetIPDSCP;
         whole static_ip_lookup StaticIPLookup;
     }
+    => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }
 
 #[cfg(test)]
