@@ -1,8 +1,17 @@
 //! Frames of a capture as packets, for elements that bring them in.
 
-use scalebricks_graph::{Clock, DropId, Frame, Out, Supply};
+use crate::facts::LinkType;
+use scalebricks_graph::{Clock, DropId, Frame, Meta, Out, Supply};
 use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame, PacketBuf};
+use scalebricks_wire::MacAddr;
 use std::time::Duration;
+
+/// Notes to whom a frame was sent on its link. That of one too short for an address was sent to this host.
+pub(crate) fn note_link(data: &[u8], meta: &mut Meta) {
+    if let Some(&destination) = data.first_chunk() {
+        LinkType::of(MacAddr(destination), None).note(meta);
+    }
+}
 
 /// When a frame comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +112,7 @@ impl Frames {
                 out.count_drops(too_long, 1);
             } else {
                 let Ok(slot) = frame.put(packet) else { break };
+                note_link(&head.data, frame.meta_mut(&slot));
                 brought.packets += 1;
                 brought.bytes += head.data.len() as u64;
                 out.push(0, slot);

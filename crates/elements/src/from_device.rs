@@ -1,6 +1,6 @@
 //! `FromDevice`.
 
-use crate::frames::Frames;
+use crate::frames::{Frames, note_link};
 use crate::handler::boolean;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
@@ -18,7 +18,7 @@ enum Open<P> {
 }
 
 element! {
-    /// Brings in the packets of a device, as Ethernet. Which device that is, or which capture stands in its place, is told
+    /// Brings in the packets of a device, as Ethernet, and notes whether they were sent to all or some hosts of the link. Which device that is, or which capture stands in its place, is told
     /// when the graph is run. Parameters behind `BURST` are accepted because configurations for Click have them; here they
     /// are a matter of the port.
     pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, is_active: bool, count: u64, open: Open<P>, }
@@ -127,6 +127,8 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
                 for packet in waiting.drain(..take) {
                     // Counted before: there is room.
                     let Ok(slot) = frame.put(packet) else { break };
+                    let (packet, meta) = frame.both_mut(&slot);
+                    note_link(packet.data(), meta);
                     self.count += 1;
                     out.push(0, slot);
                 }

@@ -9,8 +9,9 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Brings in the packets of a capture file, pcap or pcapng, plain or gzipped, as Ethernet. In a run over captures each
-    /// packet comes at the time that the file says, and that is the clock of the whole graph.
+    /// Brings in the packets of a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and notes whether they
+    /// were sent to all or some hosts of the link. In a run over captures each packet comes at the time that the file says, and
+    /// that is the clock of the whole graph.
     #[derive(Debug)]
     pub struct FromDump as "FromDump" {
         file: String, timing: bool, stop: bool, is_active: bool, count: u64, bytes: u64, frames: Option<Frames>,

@@ -161,7 +161,7 @@ impl<P: PacketBuf + 'static> Directory<P> {
 }
 
 impl<P: PacketBuf + 'static> Handlers for Directory<P> {
-    fn read(&mut self, name: &str, _: &[u8]) -> Result<Vec<u8>, Refusal> {
+    fn read(&mut self, name: &str, parameters: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (element, handler) = self.find(name)?;
         let Some(element) = element else {
             let found = self.known.global.iter().find(|(global, _)| *global == handler);
@@ -174,8 +174,11 @@ impl<P: PacketBuf + 'static> Handlers for Directory<P> {
             let is_writable = element.is_writable(handler);
             return Err(if is_writable { permission(name, "write-only") } else { no_handler(name) });
         }
-        let (element, handler) = (element.name.clone(), handler.to_owned());
-        self.ask(move |graph| graph.read(&element, &handler)).map(String::into_bytes)
+        let Ok(parameters) = std::str::from_utf8(parameters) else {
+            return Err(Refusal::new(Code::Handler, "the parameters are not UTF-8"));
+        };
+        let (element, handler) = (element.name.clone(), format!("{handler} {}", parameters.trim()));
+        self.ask(move |graph| graph.read(&element, handler.trim_end())).map(String::into_bytes)
     }
 
     fn write(&mut self, name: &str, data: &[u8]) -> Result<Option<String>, Refusal> {
