@@ -99,7 +99,7 @@ fn handlers_are_read_and_written_over_tcp() {
         (client.reads("c.class"), client.reads("s.config")),
         ("Counter".into(), "LIMIT 50, ACTIVE false".into())
     );
-    assert_eq!(client.reads("q.packets"), "50");
+    assert_eq!(client.reads("s.made"), "50");
     assert!(client.reads("q.handlers").contains("capacity\trw\n"), "{}", client.reads("q.handlers"));
     assert!(client.reads("c.handlers").ends_with("reset_counts\tw\n"));
     assert!(client.reads("list").starts_with("6\ns\nc\nq\nUnqueue@4\n"));

@@ -10,6 +10,7 @@ pub mod facts;
 pub mod filter;
 mod frames;
 mod handler;
+mod handoff;
 mod header;
 mod ip_check;
 mod neighbours;
@@ -26,6 +27,8 @@ mod side;
 mod sift;
 mod split;
 pub mod values;
+
+pub use handoff::{FromWorker, ToWorker, handoff};
 
 /// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are files of
 /// that folder. `fuse` names classes that run in one loop where they follow each other.
