@@ -170,6 +170,14 @@ seeds() {
             [ -e "fuzz/corpus/$target/${router##*/}" ] || cp "$router" "fuzz/corpus/$target/"
         done
         ;;
+    click_router)
+        text forward 'FromDevice(eth0) -> c :: Counter -> Queue(10) -> ToDevice(eth1);'
+        text source 'InfiniteSource(LIMIT 5) -> t :: Tee -> Discard; t[1] -> Paint(3) -> p :: PaintSwitch -> Discard; p[1] -> Idle'
+        text info 'AddressInfo(e 10.0.0.1/8 2:0:0:0:0:1); ControlSocket(TCP, 7777); RatedSource(\<00 01>, 5) -> Queue -> Unqueue -> Discard'
+        for router in examples/*.click; do
+            [ -e "fuzz/corpus/$target/${router##*/}" ] || cp "$router" "fuzz/corpus/$target/"
+        done
+        ;;
     local)
         # What to do, how much later, how long the frame is, the frame.
         bytes arp "05002a${lan}0806000108000604000102000000000bc63364630000000000""00c633640a"

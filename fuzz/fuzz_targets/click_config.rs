@@ -10,7 +10,7 @@ use scalebricks_click::{Catalog, ClassSpec, Limits, Options, check, parse};
 struct ByLetter;
 
 impl Catalog for ByLetter {
-    fn class(&self, name: &str) -> Option<ClassSpec> {
+    fn class(&self, name: &str) -> Option<ClassSpec<'_>> {
         let specs = ["1/1", "0/1", "1/0", "1-/=", "1/1-2", "-/-"];
         let codes = ["a/a", "h/h", "l/l", "a/ah", "h/l", "l/h"];
         let flows = ["x/x", "x/y", "#/#"];

@@ -1,5 +1,7 @@
 //! The result: elements and connections without compounds, variables or tunnels.
 
+use crate::limits::Limits;
+use crate::problem::{Diagnostic, Errors, Problems};
 use crate::source::{Source, Span};
 use std::sync::Arc;
 
@@ -130,6 +132,14 @@ impl Configuration {
     /// The text that the spans point into.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// Errors in this configuration that others than this crate have found, up to the default of
+    /// [`Limits::errors`](crate::Limits::errors). `None` if there are none.
+    pub fn errors(&self, found: impl IntoIterator<Item = Diagnostic>) -> Option<Errors> {
+        let mut problems = Problems::new(Limits::default().errors);
+        found.into_iter().for_each(|diagnostic| problems.push(diagnostic));
+        (!problems.is_empty()).then(|| problems.into_errors(Arc::clone(&self.source)))
     }
 
     /// Index of the element with this name. Takes O(elements).

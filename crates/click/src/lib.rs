@@ -52,7 +52,7 @@ pub use arguments::{Arguments, Parameter};
 pub use check::{Accepts, Catalog, ClassSpec, Processing, Wiring, check};
 pub use configuration::{Argument, Configuration, Connection, Declaration, Port, Requirement};
 pub use limits::Limits;
-pub use problem::{Diagnostic, Errors, Problem, Side};
+pub use problem::{Diagnostic, Errors, Problem, Side, similar};
 pub use source::{Place, Source, Span};
 pub use words::{quote, unquote, words};
 

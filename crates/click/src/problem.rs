@@ -198,6 +198,9 @@ pub enum Problem {
         /// The code.
         code: String,
     },
+    /// What whoever runs the configuration says.
+    #[error("{0}")]
+    Refused(String),
     /// A package that is required and not there.
     #[error("required package `{0}` is not available")]
     NoPackage(String),
@@ -237,11 +240,13 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(span: Span, problem: Problem) -> Self {
+    /// One without a note.
+    pub fn new(span: Span, problem: Problem) -> Self {
         Self { span, problem, note: None }
     }
 
-    pub(crate) fn noted(self, span: Span, note: &'static str) -> Self {
+    /// The same, with a note about another place.
+    pub fn noted(self, span: Span, note: &'static str) -> Self {
         Self { note: Some((span, note)), ..self }
     }
 }
@@ -333,7 +338,7 @@ impl fmt::Display for Errors {
 impl std::error::Error for Errors {}
 
 /// The name among `known` that is nearest to `name`, if it is near: a different case, or few letters changed.
-pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).min(4);
     known
         .into_iter()

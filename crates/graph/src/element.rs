@@ -7,6 +7,7 @@ use crate::out::Out;
 use crate::slot::Lanes;
 use crate::spec::{HandlerId, Spec};
 use crate::upstream::Upstream;
+use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::any::{Any, TypeId};
 
@@ -50,17 +51,24 @@ pub struct Binder<'a> {
     pub(crate) spec: &'static Spec,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
+    /// By output: whether it leads somewhere.
+    pub(crate) connected: &'a [bool],
 }
 
 impl Binder<'_> {
-    /// Input ports that the element has in this graph.
+    /// Input ports that the element has in this graph: all that must be connected, and others up to the last that is.
     pub const fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Output ports that the element has in this graph.
+    /// Output ports that the element has in this graph, counted in the same way.
     pub const fn outputs(&self) -> usize {
         self.outputs
+    }
+
+    /// Whether an output leads somewhere.
+    pub fn is_connected(&self, output: usize) -> bool {
+        self.connected.get(output).is_some_and(|&is| is)
     }
 
     /// Where the frame keeps a column that the class reads or writes.
@@ -91,6 +99,15 @@ pub trait Control: Any + Send {
     /// Answers a read handler of its class.
     fn read(&self, _handler: HandlerId) -> String {
         String::new()
+    }
+
+    /// Answers a read handler of its class that was asked with a parameter: `lookup 192.0.2.1`. Handlers that take none
+    /// ignore it.
+    ///
+    /// # Errors
+    /// [`HandlerError::Value`].
+    fn ask(&self, handler: HandlerId, _parameter: &str) -> Result<String, HandlerError> {
+        Ok(self.read(handler))
     }
 
     /// Processes a write handler of its class. Called between turns.
@@ -136,6 +153,26 @@ pub trait Element<P: PacketBuf>: Control {
 
     /// Itself as something that can be pulled from.
     fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        None
+    }
+
+    /// Opens the devices and files that it works with. Called once by [`Graph::open`](crate::Graph::open), on control's
+    /// thread, before it runs. One that takes over its predecessor's state is not asked.
+    ///
+    /// # Errors
+    /// Why it cannot, for the user.
+    fn open(&mut self, _world: &mut dyn World<P>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What it still has, if it is a source that ends, or that knows when it goes on. A run is over when all that answer
+    /// have [ended](Supply::Ended).
+    fn supply(&self) -> Option<Supply> {
+        None
+    }
+
+    /// What went wrong outside while it ran, for the user; such as a capture file that is broken.
+    fn fault(&self) -> Option<String> {
         None
     }
 

@@ -8,6 +8,7 @@ use crate::out::Out;
 use crate::slot::Lanes;
 use crate::spec::{Access, Spec};
 use crate::tap::Taps;
+use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
 use std::fmt;
@@ -172,15 +173,45 @@ impl<P: PacketBuf + 'static> Graph<P> {
         self.nodes.iter().map(|node| node.element.held()).sum()
     }
 
-    /// Asks a read handler. Every counter and drop reason is one too, and so is `class`.
+    /// Lets all elements open what they work with; see [`Element::open`]. To be called once, before the graph runs.
+    ///
+    /// # Errors
+    /// Elements that could not, by name, and why. What others have opened stays open.
+    pub fn open(&mut self, world: &mut dyn World<P>) -> Result<(), Vec<(Arc<str>, String)>> {
+        let open = |node: &mut Node<P>| {
+            let name = Arc::clone(&node.parts.first()?.name);
+            node.element.open(world).err().map(|why| (name, why))
+        };
+        let failed: Vec<_> = self.nodes.iter_mut().filter_map(open).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
+    }
+
+    /// What the sources that end still have: the earliest time of all. `None` if there is no such source.
+    pub fn supply(&self) -> Option<Supply> {
+        let all = self.nodes.iter().filter_map(|node| node.element.supply());
+        all.reduce(|one, other| match (one, other) {
+            (Supply::At(a), Supply::At(b)) => Supply::At(a.min(b)),
+            (Supply::At(at), Supply::Ended) | (Supply::Ended, Supply::At(at)) => Supply::At(at),
+            (Supply::Ended, Supply::Ended) => Supply::Ended,
+        })
+    }
+
+    /// What went wrong outside the graph, by element.
+    pub fn faults(&self) -> impl Iterator<Item = (&str, String)> {
+        self.nodes.iter().filter_map(|node| Some((&*node.parts.first()?.name, node.element.fault()?)))
+    }
+
+    /// Asks a read handler. Every counter and drop reason is one too, and so is `class`. A parameter may follow the
+    /// handler's name, as in `lookup 192.0.2.1`.
     ///
     /// # Errors
     /// [`HandlerError`].
     pub fn read(&mut self, element: &str, handler: &str) -> Result<String, HandlerError> {
         let (node, part) = self.find(element)?;
         let Part { spec, ref cells, ref name } = self.nodes[node].parts[part];
+        let (handler, parameter) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
         if let Some(id) = spec.handler(handler, Access::Read) {
-            return Ok(self.nodes[node].control(part).read(id));
+            return self.nodes[node].control(part).ask(id, parameter.trim());
         }
         if handler == "class" {
             return Ok(spec.class.to_owned());

@@ -8,6 +8,7 @@
 //! | [`small`], [`fuse`] | elements that look at one packet at a time, and several of them as one |
 //! | [`registry`], [`builder`] | classes by name; from declarations to a checked graph |
 //! | [`graph`], [`worker`] | the graph, and the turn that runs it |
+//! | [`world`] | devices and capture files, which elements open before a graph runs |
 //! | [`mailbox`], [`mark`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
 //! | [`count`], [`describe`] | counters by element; documentation of classes |
 //!
@@ -137,6 +138,7 @@ pub mod trace;
 pub mod upstream;
 mod wheel;
 pub mod worker;
+pub mod world;
 
 pub use builder::{BuildError, BuildErrors, Builder};
 pub use column::{Column, Handle, Values};
@@ -157,3 +159,4 @@ pub use trace::Trace;
 pub use upstream::Upstream;
 pub use wheel::TimerId;
 pub use worker::{HOP_LIMIT, Worker};
+pub use world::{Clock, Inlet, Outlet, Recording, Supply, World};

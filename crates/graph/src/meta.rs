@@ -35,4 +35,11 @@ impl Meta {
     pub const fn hops(&self) -> u8 {
         self.hops
     }
+
+    /// Counts one more, for an element that sends packets to another graph; `false` at [`HOP_LIMIT`](crate::HOP_LIMIT): the
+    /// packet is to be dropped.
+    pub const fn hop(&mut self) -> bool {
+        self.hops = self.hops.saturating_add(1);
+        self.hops < crate::HOP_LIMIT
+    }
 }

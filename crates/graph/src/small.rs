@@ -105,6 +105,10 @@ impl<A: Control> Control for Each<A> {
         self.0.read(handler)
     }
 
+    fn ask(&self, handler: HandlerId, parameter: &str) -> Result<String, HandlerError> {
+        self.0.ask(handler, parameter)
+    }
+
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
         self.0.write(handler, value)
     }

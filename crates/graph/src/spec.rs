@@ -225,6 +225,18 @@ place! {
     counter_id, CounterSpec, CounterId
 }
 
+/// A parameter's name: that of the field, without the `r#` that lets a field have the name of a keyword, such as `type`.
+#[doc(hidden)]
+pub const fn param_name(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', name @ ..] => match str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => field,
+        },
+        _ => field,
+    }
+}
+
 /// The identifier of a handler.
 ///
 /// # Panics

@@ -63,6 +63,8 @@ pub(crate) struct Wheel {
     tick: u64,
     /// Timers set.
     len: usize,
+    /// Timers in the places of each level.
+    by_level: [usize; LEVELS],
 }
 
 fn tick_of(at: Duration) -> u64 {
@@ -73,7 +75,14 @@ impl Wheel {
     /// A wheel for `most` timers at once.
     pub(crate) fn new(most: usize) -> Self {
         let lists = vec![List { first: NONE, last: NONE }; usize::from(FREE) + 1];
-        Self { entries: Vec::new(), most: most.min(NONE as usize), lists, tick: 0, len: 0 }
+        Self {
+            entries: Vec::new(),
+            most: most.min(NONE as usize),
+            lists,
+            tick: 0,
+            len: 0,
+            by_level: [0; LEVELS],
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -137,9 +146,12 @@ impl Wheel {
 
     /// Goes to the next tick where something may be, up to `now`.
     fn advance(&mut self, now: u64) {
-        // Skip to the end of the row while level 0 is empty there.
-        let row_end = self.tick | (PLACES as u64 - 1);
-        let row = (self.tick + 1..=row_end.min(now)).find(|tick| self.lists[index(0, *tick)].first != NONE);
+        // While all levels below one are empty, nothing can be before that level's next place: a long time without turns
+        // takes few steps.
+        let empty = self.by_level.iter().take_while(|timers| **timers == 0).count().min(LEVELS - 1) as u32;
+        let row_end = self.tick | ((1 << (BITS * empty.max(1))) - 1);
+        let is_set = |tick: &u64| self.lists[index(0, *tick)].first != NONE;
+        let row = if empty == 0 { (self.tick + 1..=row_end.min(now)).find(is_set) } else { None };
         self.tick = match row {
             Some(tick) => tick,
             None if row_end < now => row_end + 1,
@@ -162,6 +174,7 @@ impl Wheel {
         let mut entry = std::mem::replace(&mut self.lists[list], List { first: NONE, last: NONE }).first;
         while entry != NONE {
             let next = self.entries[entry as usize].next;
+            self.leave(list as u16);
             to(self, entry);
             entry = next;
         }
@@ -178,6 +191,9 @@ impl Wheel {
     }
 
     fn link(&mut self, entry: u32, list: u16) {
+        if let Some(level) = self.by_level.get_mut(usize::from(list) / PLACES) {
+            *level += 1;
+        }
         let last = self.lists[usize::from(list)].last;
         let timer = &mut self.entries[entry as usize];
         (timer.before, timer.next, timer.list) = (last, NONE, list);
@@ -190,6 +206,7 @@ impl Wheel {
 
     fn unlink(&mut self, entry: u32) {
         let Entry { next, before, list, .. } = self.entries[entry as usize];
+        self.leave(list);
         match self.entries.get_mut(before as usize) {
             Some(before) => before.next = next,
             None => self.lists[usize::from(list)].first = next,
@@ -197,6 +214,13 @@ impl Wheel {
         match self.entries.get_mut(next as usize) {
             Some(next) => next.before = before,
             None => self.lists[usize::from(list)].last = before,
+        }
+    }
+
+    /// A timer is no longer in a list.
+    fn leave(&mut self, list: u16) {
+        if let Some(level) = self.by_level.get_mut(usize::from(list) / PLACES) {
+            *level -= 1;
         }
     }
 

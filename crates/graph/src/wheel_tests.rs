@@ -123,3 +123,16 @@ fn a_full_wheel_takes_no_timer_and_a_used_one_is_not_cancelled() {
     assert!(wheel.cancel(again) && !wheel.cancel(again));
     assert_eq!(wheel.len(), 1);
 }
+
+#[test]
+fn a_century_with_a_timer_at_its_end_takes_few_steps() {
+    let mut wheel = Wheel::new(10);
+    let century = Duration::from_secs(3_155_760_000);
+    wheel.set(Duration::from_secs(1), 1, 1).unwrap();
+    wheel.set(century, 2, 2).unwrap();
+    assert_eq!(wheel.expired(century * 2), Some(Expired { node: 1, token: 1 }));
+    wheel.set(century * 3, 3, 3).unwrap();
+    assert_eq!(wheel.expired(century * 2), Some(Expired { node: 2, token: 2 }));
+    assert_eq!(wheel.expired(century * 2), None);
+    assert_eq!(wheel.expired(century * 3 + Duration::from_millis(2)), Some(Expired { node: 3, token: 3 }));
+}

@@ -7,6 +7,7 @@ use crate::demo::args as demo;
 use crate::lab::args as lab;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks::engine;
+use scalebricks::graph::args as graph;
 use scalebricks::switch::args as switch;
 use scalebricks_bench::args::{self, BenchCall};
 use scalebricks_engine::remote::Endpoint;
@@ -48,6 +49,14 @@ pub enum Command {
     /// A switch that forwards by flat names: MAC or IP addresses, tuples, bytes
     #[command(long_about = switch::ABOUT, after_long_help = switch::EXAMPLES, after_help = "See --help for examples.")]
     Switch(switch::SwitchCall),
+
+    /// Packet processing by a configuration in the Click language, over devices or captures
+    #[command(subcommand, long_about = graph::ABOUT, after_long_help = graph::EXAMPLES, after_help = "See --help for examples.")]
+    Graph(Box<graph::GraphCommand>),
+
+    /// The elements that configurations in the Click language are made of
+    #[command(after_long_help = graph::ELEMENTS_EXAMPLES, after_help = "See --help for examples.")]
+    Elements(graph::ElementsArgs),
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod cluster;
 pub mod daemon;
 pub mod engine;
+pub mod graph;
 pub mod node;
 pub mod secret;
 pub mod switch;

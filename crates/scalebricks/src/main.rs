@@ -16,7 +16,7 @@ use admin::commands;
 use clap::Parser;
 use cli::{Cli, Command, EngineCommand, LogFormat, NodeCommand};
 use scalebricks::switch::args::SwitchCommand;
-use scalebricks::{admin, engine, node, switch};
+use scalebricks::{admin, engine, graph, node, switch};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use std::io::IsTerminal;
@@ -48,7 +48,9 @@ fn main() -> ExitCode {
         Command::Capture(args) => args.quiet,
         Command::Flow(command) => command.is_quiet(),
         Command::Switch(call) => call.is_quiet(),
+        Command::Graph(command) => command.is_quiet(),
         Command::Engine(_)
+        | Command::Elements(_)
         | Command::Status(_)
         | Command::Stats(_)
         | Command::Trace(_)
@@ -98,6 +100,11 @@ fn main() -> ExitCode {
             SwitchCommand::Names(command) => switch::admin::names(&command, &console).map_err(Into::into),
         }
         .map_err(|error| (error.to_string(), error.exit_code())),
+        Command::Graph(command) => graph::graph(&command, &console, &interrupt)
+            .map_err(|error| (error.to_string(), error.exit_code())),
+        Command::Elements(args) => {
+            graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))
+        }
         Command::Lab(command) => {
             lab::run(&command, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }

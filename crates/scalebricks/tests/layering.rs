@@ -16,7 +16,7 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 15] = [
+const ROOMS: [Room; 16] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-click", storey: 0, may_hold_unsafe: false },
@@ -31,7 +31,8 @@ const ROOMS: [Room; 15] = [
     Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-elements", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-bench", storey: 3, may_hold_unsafe: true },
-    Room { name: "scalebricks", storey: 4, may_hold_unsafe: false },
+    Room { name: "scalebricks-apps", storey: 4, may_hold_unsafe: false },
+    Room { name: "scalebricks", storey: 5, may_hold_unsafe: false },
 ];
 
 fn room(name: &str) -> Option<&'static Room> {

@@ -10,6 +10,7 @@
 //! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
 //! | [`hashing`] | the hash of many keys at once |
 //! | [`huge`], [`isa`] | memory on huge pages; which instructions kernels use |
+//! | [`lpm`] | longest-prefix match for IPv4 and IPv6: from an address to its next hop |
 //! | [`othello`] | the second compact table: larger than SetSep, and much faster to change |
 //! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
 //! | [`weighted`] | what unknown names get, as a weighted choice: a balancer of new flows |
@@ -31,6 +32,7 @@ pub mod hash_partition;
 pub mod hashing;
 pub mod huge;
 pub mod isa;
+pub mod lpm;
 mod mix;
 mod order;
 pub mod othello;

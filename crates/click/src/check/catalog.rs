@@ -14,27 +14,29 @@ pub enum Accepts {
 
 /// What the checker knows of a class, in Click's notation.
 #[derive(Clone, Copy, Debug)]
-pub struct ClassSpec {
+pub struct ClassSpec<'a> {
     /// Inputs and outputs: `1/1`, `1/1-2`, `-/1`, `1-/=`. A count is a number, a range, or open at an end; `=` means as
     /// many outputs as inputs, with a `+` for each that there is more.
-    pub ports: &'static str,
+    pub ports: &'a str,
     /// A letter per input and per output, the last one for all that follow: `h` push, `l` pull, `a` agnostic. `a/ah`.
-    pub processing: &'static str,
+    pub processing: &'a str,
     /// Which outputs a packet of an input may leave by: ports with a letter in common. `x/x` is any, `x/y` none, `#/#`
     /// the one with the same number; `[ab]` is a set.
-    pub flow: &'static str,
+    pub flow: &'a str,
     /// Its arguments.
     pub arguments: Accepts,
+    /// Whether ports may stay unconnected though they are below the count: who builds the element knows which.
+    pub holes: bool,
 }
 
-impl ClassSpec {
+impl<'a> ClassSpec<'a> {
     /// A class whose packets may leave by any output, and that takes any arguments.
-    pub const fn new(ports: &'static str, processing: &'static str) -> Self {
-        Self { ports, processing, flow: "x/x", arguments: Accepts::Any(0) }
+    pub const fn new(ports: &'a str, processing: &'a str) -> Self {
+        Self { ports, processing, flow: "x/x", arguments: Accepts::Any(0), holes: false }
     }
 
     /// The same with another flow code.
-    pub const fn flow(self, flow: &'static str) -> Self {
+    pub const fn flow(self, flow: &'a str) -> Self {
         Self { flow, ..self }
     }
 
@@ -42,12 +44,17 @@ impl ClassSpec {
     pub const fn arguments(self, arguments: Accepts) -> Self {
         Self { arguments, ..self }
     }
+
+    /// The same, with ports that may stay unconnected.
+    pub const fn holes(self) -> Self {
+        Self { holes: true, ..self }
+    }
 }
 
 /// Element classes by name.
 pub trait Catalog {
     /// The class of this name.
-    fn class(&self, name: &str) -> Option<ClassSpec>;
+    fn class(&self, name: &str) -> Option<ClassSpec<'_>>;
 
     /// All names, to find one that is like a name that is wrong.
     fn names(&self) -> Vec<&str>;

@@ -247,6 +247,9 @@ impl Checker<'_> {
     /// Every port has a connection: side, element and port of each are in `connected`, also of one that is wrong.
     fn unused(&mut self, elements: &[Ports], connected: &HashSet<(usize, usize, u32)>) {
         for (index, element) in elements.iter().enumerate() {
+            if element.holes {
+                continue;
+            }
             for side in [Side::Input, Side::Output] {
                 for port in 0..element.count[side as usize] {
                     if !connected.contains(&(side as usize, index, port)) {
@@ -260,12 +263,12 @@ impl Checker<'_> {
 }
 
 /// An element's ports, of which so many are used.
-fn ports_of(element: &Declaration, spec: &ClassSpec, used: [u32; 2]) -> Result<Ports, Problem> {
+fn ports_of(element: &Declaration, spec: &ClassSpec<'_>, used: [u32; 2]) -> Result<Ports, Problem> {
     let bad =
         |what, code: &str| Problem::Catalog { class: element.class.clone(), what, code: code.to_owned() };
     let count = PortCount::parse(spec.ports).ok_or_else(|| bad("port count", spec.ports))?.fit(used);
     let processing =
         ProcessingCode::parse(spec.processing).ok_or_else(|| bad("processing code", spec.processing))?;
     let flow = FlowCode::parse(spec.flow).ok_or_else(|| bad("flow code", spec.flow))?;
-    Ok(Ports { count, processing, flow })
+    Ok(Ports { count, processing, flow, holes: spec.holes })
 }

@@ -11,6 +11,8 @@ pub(super) struct Ports {
     pub(super) count: [u32; 2],
     pub(super) processing: ProcessingCode,
     pub(super) flow: FlowCode,
+    /// Whether ports may stay unconnected.
+    pub(super) holes: bool,
 }
 
 /// Both ends of a connection: element, port.
@@ -255,6 +257,7 @@ mod tests {
             count,
             processing: ProcessingCode::parse(processing).unwrap(),
             flow: FlowCode::parse(flow).unwrap(),
+            holes: false,
         }
     }
 

@@ -74,19 +74,19 @@ const IPENCAP: &[Parameter] = &[
     keyword("TTL", Kind::Unsigned),
 ];
 
-const fn spec(ports: &'static str, processing: &'static str) -> ClassSpec {
+const fn spec(ports: &'static str, processing: &'static str) -> ClassSpec<'static> {
     ClassSpec::new(ports, processing)
 }
 
-const fn with(ports: &'static str, processing: &'static str, parameters: &'static [Parameter]) -> ClassSpec {
+const fn with(ports: &'static str, processing: &'static str, parameters: &'static [Parameter]) -> ClassSpec<'static> {
     ClassSpec::new(ports, processing).arguments(Accepts::Parameters(parameters))
 }
 
-const fn least(ports: &'static str, processing: &'static str, arguments: usize) -> ClassSpec {
+const fn least(ports: &'static str, processing: &'static str, arguments: usize) -> ClassSpec<'static> {
     ClassSpec::new(ports, processing).arguments(Accepts::Any(arguments))
 }
 
-pub const CLASSES: &[(&str, ClassSpec)] = &[
+pub const CLASSES: &[(&str, ClassSpec<'static>)] = &[
     // Sources, sinks, files and devices.
     ("FromDevice", with("0/1-2", "h/h", DEVICE)),
     ("PollDevice", with("0/1", "h/h", DEVICE)),
@@ -169,7 +169,7 @@ pub const CLASSES: &[(&str, ClassSpec)] = &[
 ];
 
 impl Catalog for TestCatalog {
-    fn class(&self, name: &str) -> Option<ClassSpec> {
+    fn class(&self, name: &str) -> Option<ClassSpec<'_>> {
         CLASSES.iter().find(|(class, _)| *class == name).map(|(_, spec)| *spec)
     }
 

@@ -114,9 +114,12 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let specs = self.shapes.iter().flat_map(|shape| shape.spec.reads.iter().chain(shape.spec.writes));
         specs.for_each(|spec| columns.add(spec));
         let mut errors = Vec::new();
-        for (element, shape) in self.made.iter_mut().zip(&self.shapes) {
-            let (inputs, outputs) = (shape.inputs, shape.outputs);
-            if let Err(error) = element.bind(&Binder { columns: &columns, spec: shape.spec, inputs, outputs })
+        let mut connected: Vec<Vec<bool>> =
+            self.shapes.iter().map(|shape| vec![false; shape.outputs]).collect();
+        self.links.iter().for_each(|link| connected[link.from][link.output] = true);
+        for ((element, shape), connected) in self.made.iter_mut().zip(&self.shapes).zip(&connected) {
+            let Shape { spec, inputs, outputs, .. } = *shape;
+            if let Err(error) = element.bind(&Binder { columns: &columns, spec, inputs, outputs, connected })
             {
                 errors.push(BuildError::Bind { element: shape.name.to_string(), error });
             }

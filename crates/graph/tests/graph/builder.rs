@@ -179,6 +179,47 @@ fn columns_are_traced_through_every_element() {
 }
 
 element! {
+    /// Reads the label of what comes by one of its inputs.
+    struct Half as "Half" {}
+    inputs { push "bare": "Packets.", push "labelled" [Optional]: "Packets with a label.", }
+    outputs { push "out": "The same.", }
+    reads { Label on "labelled", }
+}
+
+impl Control for Half {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Half {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+}
+
+#[test]
+fn a_column_may_be_needed_at_one_input_only() {
+    let by = |through: &[&str]| {
+        let fill = |builder: &mut Builder<Packet>| {
+            builder
+                .add("split", Split { salt: 0 })
+                .add("half", Half {})
+                .add("stamp", Stamp::default())
+                .add("p", pass());
+            builder.connect("split", 1, through[0], 0).chain(through);
+            builder.connect(through[through.len() - 1], 0, "half", 1);
+            let unused = if through[0] == "p" { "stamp" } else { "p" };
+            builder.connect("split", 2, unused, 0).connect(unused, 0, "sink", 0);
+        };
+        faults(row(fill, &["split", "half"]))
+    };
+    assert_eq!(by(&["stamp"]), []);
+    let fault = BuildError::Column { element: "half".into(), column: "label", from: "p".into() };
+    assert_eq!(by(&["p"]), [fault]);
+}
+
+element! {
     /// Asks for a column that it does not declare.
     struct Greedy as "Greedy" {}
     inputs { push "in": "Packets.", }

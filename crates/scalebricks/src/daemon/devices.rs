@@ -172,6 +172,14 @@ pub(crate) struct Half {
     vlan: Option<u16>,
 }
 
+impl Half {
+    /// The receiving and the sending side, apart.
+    pub(crate) fn split(self) -> (Self, Self) {
+        let Self { rx, tx, vlan } = self;
+        (Self { rx, tx: Arc::clone(&tx), vlan }, Self { rx: RxHalf::None, tx, vlan })
+    }
+}
+
 impl RxPort<Mbuf> for Half {
     fn rx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         match (&mut self.rx, self.vlan) {

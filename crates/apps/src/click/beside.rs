@@ -1,0 +1,48 @@
+//! Classes that configurations have and graphs do not: they tell something to whoever runs the graph.
+
+use super::control_socket::ControlSocket;
+use scalebricks_graph::{Spec, element};
+
+element! {
+    /// Gives names to addresses: `AddressInfo(eth0 10.0.0.1/8 02:00:00:00:00:01, server 10.0.0.7)`. A name stands for its
+    /// address where the parameter of another element is an address; `eth0:ip`, `eth0:ipnet`, `eth0:eth` and `eth0:ip6` do
+    /// in every argument. Names count in the compound that defines them, and inside it.
+    #[derive(Debug)]
+    pub struct AddressInfo as "AddressInfo" {}
+}
+
+element! {
+    /// Accepted, and without effect: scripts are not run.
+    #[derive(Debug)]
+    pub struct Script as "Script" {}
+}
+
+element! {
+    /// Accepted, and without effect: elements have no scheduling parameters.
+    #[derive(Debug)]
+    pub struct ScheduleInfo as "ScheduleInfo" {}
+}
+
+element! {
+    /// Accepted, and without effect: a graph runs on one worker.
+    #[derive(Debug)]
+    pub struct StaticThreadSched as "StaticThreadSched" {}
+}
+
+const CLASSES: [&Spec; 5] =
+    [AddressInfo::SPEC, ControlSocket::SPEC, ScheduleInfo::SPEC, Script::SPEC, StaticThreadSched::SPEC];
+
+/// All such classes, by name.
+pub fn specs() -> impl Iterator<Item = &'static Spec> {
+    CLASSES.into_iter()
+}
+
+/// The class of a name.
+pub fn spec(class: &str) -> Option<&'static Spec> {
+    specs().find(|spec| spec.class == class)
+}
+
+/// Whether an element of the class has no effect at all.
+pub fn is_ignored(class: &str) -> bool {
+    [Script::SPEC, ScheduleInfo::SPEC, StaticThreadSched::SPEC].iter().any(|spec| spec.class == class)
+}

@@ -1,0 +1,237 @@
+//! Sockets: a thread for each, and one for each client.
+
+use super::directory::{Directory, Static};
+use super::protocol::{GREETING, Session};
+use super::{Config, ControlError, config};
+use crate::click::Router;
+use scalebricks_graph::{Graph, Remote};
+use scalebricks_io::PacketBuf;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Clients of a socket at a time. More are turned away.
+const CLIENTS: usize = 16;
+
+/// How often a thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a client may take to receive a reply.
+const WRITE: Duration = Duration::from_secs(5);
+
+/// Where a control socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// At a TCP port.
+    Tcp(SocketAddr),
+    /// At a file.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A client's connection.
+trait Stream: Read + Write + Send + 'static {
+    fn set_times(&self) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn set_times(&self) -> io::Result<()> {
+        self.set_nonblocking(false)?;
+        self.set_nodelay(true)?;
+        self.set_read_timeout(Some(LOOK))?;
+        self.set_write_timeout(Some(WRITE))
+    }
+}
+
+impl Stream for UnixStream {
+    fn set_times(&self) -> io::Result<()> {
+        self.set_nonblocking(false)?;
+        self.set_read_timeout(Some(LOOK))?;
+        self.set_write_timeout(Some(WRITE))
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn bind(place: &Place) -> io::Result<Self> {
+        match place {
+            Place::Tcp(address) => {
+                let listener = TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                Ok(Self::Tcp(listener))
+            }
+            Place::Unix(path) => {
+                // Left by a process that is gone: nobody answers there.
+                if path.exists()
+                    && UnixStream::connect(path)
+                        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+                {
+                    std::fs::remove_file(path)?;
+                }
+                let listener = UnixListener::bind(path)?;
+                listener.set_nonblocking(true)?;
+                Ok(Self::Unix(listener))
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Tcp(listener) => Ok(Box::new(listener.accept()?.0)),
+            Self::Unix(listener) => Ok(Box::new(listener.accept()?.0)),
+        }
+    }
+}
+
+/// What the threads of a socket share.
+struct Shared<P> {
+    known: Arc<Static>,
+    remote: Remote<P>,
+    is_readonly: bool,
+    clients: AtomicUsize,
+    stop: Arc<AtomicBool>,
+}
+
+/// The control sockets of a router. Dropping it closes them.
+#[derive(Debug)]
+pub struct ControlServer {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    places: Vec<Place>,
+}
+
+impl ControlServer {
+    /// Listens to all control sockets of a configuration. `graph` was made of it, and runs on the worker of `remote`.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn start<P: PacketBuf + 'static>(
+        router: &Router,
+        graph: &Graph<P>,
+        remote: &Remote<P>,
+    ) -> Result<Self, ControlError> {
+        let mut server = Self { stop: Arc::default(), threads: Vec::new(), places: Vec::new() };
+        let mut known = None;
+        for texts in router.control_sockets() {
+            // They were checked when the configuration was read.
+            let Ok(Config { place, is_readonly }) = config(texts) else { continue };
+            let listener = Listener::bind(&place)
+                .map_err(|error| ControlError::Listen { place: place.clone(), error })?;
+            let place = match &listener {
+                Listener::Tcp(listener) => listener.local_addr().map_or(place, Place::Tcp),
+                Listener::Unix(_) => place,
+            };
+            server.places.push(place);
+            let known = known.get_or_insert_with(|| Arc::new(Static::new(router, graph)));
+            let shared = Arc::new(Shared {
+                known: Arc::clone(known),
+                remote: remote.clone(),
+                is_readonly,
+                clients: AtomicUsize::new(0),
+                stop: Arc::clone(&server.stop),
+            });
+            let thread = std::thread::Builder::new().name("control-socket".to_owned());
+            server
+                .threads
+                .push(thread.spawn(move || accept(&listener, &shared)).map_err(ControlError::Thread)?);
+        }
+        Ok(server)
+    }
+
+    /// Where it listens; of port 0, the port that the system chose.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed); // nothing is published with it
+        for thread in self.threads.drain(..) {
+            // What it may have panicked over was told.
+            drop(thread.join());
+        }
+        for place in &self.places {
+            if let Place::Unix(path) = place {
+                drop(std::fs::remove_file(path));
+            }
+        }
+    }
+}
+
+fn accept<P: PacketBuf + 'static>(listener: &Listener, shared: &Arc<Shared<P>>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !shared.stop.load(Ordering::Relaxed) {
+        let Ok(stream) = listener.accept() else {
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        threads.retain(|thread| !thread.is_finished());
+        if shared.clients.load(Ordering::Relaxed) >= CLIENTS {
+            continue;
+        }
+        shared.clients.fetch_add(1, Ordering::Relaxed);
+        let own = Arc::clone(shared);
+        let serve = move || {
+            // A client that goes away is no error.
+            drop(serve(stream, &own));
+            own.clients.fetch_sub(1, Ordering::Relaxed);
+        };
+        match std::thread::Builder::new().name("control-client".to_owned()).spawn(serve) {
+            Ok(thread) => threads.push(thread),
+            Err(_) => drop(shared.clients.fetch_sub(1, Ordering::Relaxed)),
+        }
+    }
+    for thread in threads {
+        drop(thread.join());
+    }
+}
+
+fn serve<P: PacketBuf + 'static>(mut stream: Box<dyn Stream>, shared: &Shared<P>) -> io::Result<()> {
+    stream.set_times()?;
+    stream.write_all(GREETING.as_bytes())?;
+    let (known, remote) = (Arc::clone(&shared.known), shared.remote.clone());
+    let mut handlers = Directory { known, remote, is_readonly: shared.is_readonly };
+    let mut session = Session::new();
+    let mut bytes = [0; 4_096];
+    while !shared.stop.load(Ordering::Relaxed) {
+        match stream.read(&mut bytes) {
+            Ok(0) => return Ok(()),
+            Ok(len) => session.feed(&bytes[..len]),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                ) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        while let Some(reply) = session.next(&mut handlers) {
+            stream.write_all(&reply)?;
+        }
+        if session.is_closed() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Configurations in the Click language: checked, built and run.
+//!
+//! ```text
+//! text ─▶ scalebricks_click::parse ─▶ check against the Catalog ─▶ Builder ─▶ Graph ─▶ open(World) ─▶ run
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`catalog`] | the classes of a registry in Click's notation |
+//! | [`beside`] | classes that configurations have and graphs do not |
+//! | [`outside`] | devices and captures that elements open, by what a user binds to their names |
+//! | [`run`] | a worker by the wall clock, or by the clock of captures |
+//! | [`control_socket`] | Click's protocol to read and write handlers |
+//!
+//! Everything that is wrong with a text is told with its place: file, line, column and the line itself. Any text is
+//! handled in bounded time and memory, and none makes a function of this module panic.
+//!
+//! ```
+//! use scalebricks_apps::click::Router;
+//! use scalebricks_graph::Ledger;
+//! use scalebricks_io::Packet;
+//!
+//! let registry = scalebricks_elements::registry::<Packet>();
+//! let router = Router::read("r.click", b"InfiniteSource(LIMIT 5) -> c :: Counter -> Discard;", &[], &registry)?;
+//! let graph = router.graph(&registry, &mut Ledger::new())?;
+//! assert_eq!(graph.elements().count(), 3);
+//!
+//! let errors = Router::read("r.click", b"Idle -> Quue -> Discard;", &[], &registry).unwrap_err();
+//! assert!(errors.to_string().starts_with("r.click:1:9: undeclared element `Quue`; did you mean `Queue`?"));
+//! # Ok::<(), scalebricks_click::Errors>(())
+//! ```
+
+pub mod beside;
+pub mod catalog;
+pub mod control_socket;
+mod faults;
+mod names;
+pub mod outside;
+pub mod run;
+
+use catalog::Catalog;
+use scalebricks_click::values::AddressInfo;
+use scalebricks_click::{Configuration, Declaration, Diagnostic, Errors, Limits, Options, Problem};
+use scalebricks_graph::builder::{ELEMENTS, PORTS};
+use scalebricks_graph::{Builder, Graph, Ledger, Registry, World};
+use scalebricks_io::PacketBuf;
+
+/// A configuration that was read and checked.
+#[derive(Debug, Clone)]
+pub struct Router {
+    configuration: Configuration,
+    /// Each element's arguments, with addresses in the place of names that `AddressInfo` defines.
+    arguments: Vec<Vec<String>>,
+}
+
+/// What a text may ask for: no more than a graph can have.
+pub fn limits() -> Limits {
+    Limits { elements: 2 * ELEMENTS, connections: 4 * ELEMENTS, port: PORTS as u32 - 1, ..Limits::default() }
+}
+
+impl Router {
+    /// Reads a configuration, and checks its classes, arguments, ports, push and pull. `file` names it in errors.
+    /// `variables` go before those that the text defines, by name without `$`.
+    ///
+    /// # Errors
+    /// Everything that is wrong, up to the default of [`Limits::errors`].
+    pub fn read<P: PacketBuf + 'static>(
+        file: &str,
+        text: &[u8],
+        variables: &[(String, String)],
+        registry: &Registry<P>,
+    ) -> Result<Self, Errors> {
+        let options = Options { limits: limits(), parameters: variables.to_vec() };
+        let configuration = scalebricks_click::parse(file, text, &options)?;
+        let checked = scalebricks_click::check(&configuration, &Catalog::new(registry));
+        let info = AddressInfo::of(&configuration).unwrap_or_default();
+        let arguments = |element| names::arguments(element, registry.spec(&element.class), &info);
+        let arguments = configuration.elements.iter().map(arguments).collect();
+        let router = Self { configuration, arguments };
+        let mut wrong = match checked {
+            Ok(_) => Vec::new(),
+            Err(errors) if errors.more() > 0 => return Err(errors),
+            Err(errors) => errors.list().to_vec(),
+        };
+        wrong.extend(router.wrong_arguments(registry));
+        match router.configuration.errors(wrong) {
+            Some(errors) => Err(errors),
+            None => Ok(router),
+        }
+    }
+
+    /// Arguments that classes refuse.
+    fn wrong_arguments<P: PacketBuf + 'static>(&self, registry: &Registry<P>) -> Vec<Diagnostic> {
+        let mut wrong = Vec::new();
+        for (element, arguments) in self.configuration.elements.iter().zip(&self.arguments) {
+            let made = registry.make(&element.class, arguments).and_then(Result::err);
+            if let Some(error) = made.or_else(|| control_socket::wrong_arguments(element, arguments)) {
+                wrong.push(faults::argument(element, arguments, &error));
+            }
+        }
+        wrong
+    }
+
+    /// The elements and connections.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// Elements of classes that are not part of a graph.
+    pub fn beside(&self) -> impl Iterator<Item = &Declaration> {
+        self.configuration.elements.iter().filter(|element| beside::spec(&element.class).is_some())
+    }
+
+    /// The arguments of each control socket.
+    fn control_sockets(&self) -> impl Iterator<Item = &[String]> {
+        let all = self.configuration.elements.iter().zip(&self.arguments);
+        all.filter(|(element, _)| element.class == control_socket::SPEC.class)
+            .map(|(_, arguments)| &arguments[..])
+    }
+
+    /// What the configuration asks for and does not get, in sentences with places.
+    pub fn notes(&self) -> Vec<String> {
+        let ignored = self.beside().filter(|element| beside::is_ignored(&element.class));
+        let note = |element: &Declaration| {
+            let place = self.configuration.source().place(element.span.start);
+            let (file, line, column) = (place.file, place.line, place.column);
+            format!("{file}:{line}:{column}: {} has no effect here", element.class)
+        };
+        ignored.map(note).collect()
+    }
+
+    /// The graph. Its counters are those of the ledger, by name and class.
+    ///
+    /// # Errors
+    /// What [`read`](Self::read) cannot see: columns that are not assigned, pulls in a circle, elements that refuse their
+    /// place.
+    pub fn graph<P: PacketBuf + 'static>(
+        &self,
+        registry: &Registry<P>,
+        ledger: &mut Ledger,
+    ) -> Result<Graph<P>, Errors> {
+        let mut builder = Builder::new();
+        let elements = &self.configuration.elements;
+        for (element, arguments) in elements.iter().zip(&self.arguments) {
+            if beside::spec(&element.class).is_none() {
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                builder.declare(&element.name, &element.class, &arguments);
+            }
+        }
+        for connection in &self.configuration.connections {
+            let [from, to] = [connection.from, connection.to];
+            let name = |element: usize| elements.get(element).map_or("", |element| &element.name);
+            builder.connect(name(from.element), from.port as usize, name(to.element), to.port as usize);
+        }
+        builder.build(registry, ledger).map_err(|errors| faults::errors(self, &errors.0))
+    }
+
+    /// Lets the elements of a graph that was made of this configuration open what they work with.
+    ///
+    /// # Errors
+    /// What cannot be opened, at the place of the element that wants it.
+    pub fn open<P: PacketBuf + 'static>(
+        &self,
+        graph: &mut Graph<P>,
+        world: &mut dyn World<P>,
+    ) -> Result<(), Errors> {
+        let Err(failed) = graph.open(world) else { return Ok(()) };
+        let diagnostic = |(name, why): &(std::sync::Arc<str>, String)| {
+            let message = why.clone();
+            let element = self.configuration.elements.iter().find(|element| *element.name == **name);
+            let span = element.map_or_else(Default::default, |element| element.span);
+            Diagnostic::new(span, Problem::Argument { element: name.to_string(), message })
+        };
+        match self.configuration.errors(failed.iter().map(diagnostic)) {
+            Some(errors) => Err(errors),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Everything that can be wrong with a configuration, at its place.
+
+use scalebricks_apps::click::Router;
+use scalebricks_graph::Ledger;
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Column, Control, Element, Frame, Lanes, Out, Registry, Spec, element};
+use scalebricks_io::{Packet, PacketBuf};
+
+#[derive(Clone, Copy)]
+struct Label;
+impl Column for Label {
+    const NAME: &'static str = "label";
+    const POISON: Self = Self;
+}
+
+element! {
+    /// Reads a column that nothing writes.
+    struct Wants as "Wants" {}
+    inputs { push "in": "Packets.", }
+    reads { Label, }
+}
+
+element! {
+    /// Has optional outputs, one after the other.
+    struct Fork as "Fork" {}
+    inputs { push "in": "Packets.", }
+    outputs { push "first": "Some.", push "second" [Optional]: "Others.", push "third" [Optional]: "More.", }
+}
+
+macro_rules! inert {
+    ($($class:ident)+) => { $(
+        impl Class for $class {
+            const SPEC: &'static Spec = Self::SPEC;
+            type Params = NoParams;
+            fn make(_: NoParams) -> Result<Self, String> { Ok(Self {}) }
+        }
+        impl Control for $class {
+            fn spec(&self) -> &'static Spec { Self::SPEC }
+        }
+        impl<P: PacketBuf> Element<P> for $class {
+            fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, _: &mut Out<'_>) {
+                batch.drain().for_each(|slot| drop(frame.take(slot)));
+            }
+        }
+    )+ };
+}
+
+inert! { Wants Fork }
+
+fn registry() -> Registry<Packet> {
+    let mut registry = scalebricks_elements::registry();
+    registry.add::<Wants>().add::<Fork>();
+    registry
+}
+
+/// What is wrong with a text, as a user sees it; nothing if it can be run.
+fn wrong(text: &str) -> String {
+    let registry = registry();
+    let graph = Router::read("r.click", text.as_bytes(), &[], &registry)
+        .and_then(|router| router.graph(&registry, &mut Ledger::new()));
+    graph.map_or_else(|errors| errors.to_string(), |_| String::new())
+}
+
+#[track_caller]
+fn is_told(text: &str, lines: &[&str]) {
+    let told = wrong(text);
+    for line in lines {
+        assert!(told.contains(line), "{line}\nis not in:\n{told}");
+    }
+}
+
+#[test]
+fn syntax_classes_and_arguments_have_their_places() {
+    is_told("Idle -> \n  ;; Discard", &["r.click:2:3: ", "\n      ;; Discard\n"]);
+    is_told(
+        "Idle\n-> Queu(5) -> Discard;\nNoSuch(3);",
+        &[
+            "r.click:2:4: unknown element class `Queu`; did you mean `Queue`?\n    -> Queu(5) -> Discard;\n       ^~~~",
+            "r.click:3:1: unknown element class `NoSuch`",
+        ],
+    );
+    is_told(
+        "Idle -> q :: Queue(10,\n  BLOCKING perhaps) -> Unqueue(LIMIT 3, 7, 1, 0) -> Discard;",
+        &[
+            "r.click:2:3: `q`: BLOCKING: cannot read \"perhaps\" as true or false",
+            "r.click:2:47: `Unqueue@3`: argument \"0\" stands for no parameter",
+        ],
+    );
+    is_told(
+        "Idle -> Queue(CAPACITY 5, CAPACITY 6) -> Discard;",
+        &["r.click:1:15: `Queue@2`: parameter CAPACITY is given twice"],
+    );
+    is_told("FromDump -> Discard", &["r.click:1:1: `FromDump@1`: parameter FILENAME is missing"]);
+    is_told(
+        "Idle -> Queue(300, true) -> Discard; Idle -> Queue(9, true) -> Discard",
+        &["r.click:1:46: `Queue@5`: a queue that blocks"],
+    );
+    is_told(
+        "elementclass F { $a | input -> Queue($a) -> output }\nIdle -> F(x) -> Discard",
+        &["r.click:1:38: ", "cannot read \"x\""],
+    );
+}
+
+#[test]
+fn ports_and_processing_have_their_places() {
+    is_told(
+        "Idle -> [1] Discard; Idle -> Discard",
+        &["r.click:1:6: `Discard@2` has no input 1 (Discard has ports 1/0)"],
+    );
+    is_told("Idle -> Null", &["r.click:1:9: output 0 of Null@2 (out) is not connected"]);
+    is_told(
+        "InfiniteSource -> Unqueue -> Discard",
+        &["r.click:1:16: `InfiniteSource@1` push output 0 connected to `Unqueue@2` pull input 0"],
+    );
+    is_told(
+        "q :: Queue; Idle -> q; q -> Discard;\nq -> Unqueue -> Discard",
+        &["r.click:2:3: ", "r.click:1:26: note: connected here too"],
+    );
+    is_told(
+        "i :: Null; Idle -> i; i -> Discard; i -> Discard",
+        &["r.click:1:39: output 0 of i (out) is connected twice"],
+    );
+    // Optional ports may be left out, also below one that is connected.
+    assert_eq!(wrong("Idle -> f :: Fork -> Discard; f[2] -> Discard"), "");
+    is_told("Idle -> f :: Fork; f[2] -> Discard", &["r.click:1:9: output 0 of f (first) is not connected"]);
+}
+
+#[test]
+fn what_only_the_graph_knows_has_its_place_too() {
+    is_told(
+        "s :: InfiniteSource\n -> Null -> w :: Wants",
+        &[
+            "r.click:2:13: w reads column label, which packets from Null@2 do not have",
+            "r.click:2:5: note: packets come from here",
+        ],
+    );
+    is_told("Idle -> Tee(3) -> Discard", &["r.click:1:9: ", "3 outputs are wanted"]);
+    is_told(
+        "a :: Null -> b :: Null -> a; Idle -> Queue -> c :: CheckPaint(0); c[0] -> c; c[1] -> Discard",
+        &["r.click:1:"],
+    );
+}
+
+#[test]
+fn names_of_addresses_and_classes_beside_the_graph_are_accepted() {
+    let text = "AddressInfo(e 10.0.0.1/8); ScheduleInfo(x 1); StaticThreadSched(x 0);\n\
+                Script(wait 1, stop); ControlSocket(TCP, 7777); Idle -> x :: Discard";
+    assert_eq!(wrong(text), "");
+    let registry = registry();
+    let router = Router::read("r", text.as_bytes(), &[], &registry).unwrap();
+    let notes = router.notes();
+    assert_eq!(notes[2], "r:2:1: Script has no effect here");
+    assert_eq!((notes.len(), router.beside().count()), (3, 5));
+    is_told("AddressInfo(e 1.2.3.x)", &["r.click:1:15: `AddressInfo@1`: `1.2.3.x` is no address"]);
+    is_told("Idle -> AddressInfo", &["has no input 0"]);
+}
+
+#[test]
+fn variables_are_those_of_the_caller_before_those_of_the_text() {
+    let registry = registry();
+    let text = b"define($n x); Idle -> q :: Queue($n) -> Discard";
+    assert!(Router::read("r", text, &[], &registry).is_err());
+    let router = Router::read("r", text, &[("n".to_owned(), "77".to_owned())], &registry).unwrap();
+    assert_eq!(router.configuration().elements[1].args[0].text, "77");
+}
+
+#[test]
+fn large_configurations_are_refused_in_time() {
+    let many = "Idle -> Null -> Discard;".repeat(3_000);
+    is_told(&many, &["too large: more than 8192 elements"]);
+    let some = "Idle -> Null -> Discard;".repeat(2_000);
+    is_told(&some, &["6000 elements, over the limit of 4096"]);
+    assert_eq!(wrong(&"Idle -> Null -> Discard;".repeat(1_300)), "");
+    // Each of many outputs is connected twice.
+    let twice = |n| format!("t[{n}] -> Discard; t[{n}] -> Discard;");
+    let reused: Vec<String> = (0..1_000).map(twice).collect();
+    is_told(&format!("t :: Tee; {}", reused.concat()), &["illegal reuse", "more errors"]);
+    is_told("Idle -> [4000000] Discard", &["r.click:1:10: port number must be an integer from 0 to 1023"]);
+}

@@ -1,0 +1,31 @@
+//! What the elements that filter share.
+
+use super::program::{Packet, Program};
+use crate::split::{Way, split};
+use scalebricks_graph::{Frame, Lanes, Meta, Out, SLOTS};
+use scalebricks_io::PacketBuf;
+
+/// What filters see of a packet whose header was marked. What is not there is left out.
+#[inline(always)]
+fn seen<'a>(data: &'a [u8], meta: &Meta) -> Packet<'a> {
+    let end = data.len().min(usize::from(meta.l3) + usize::from(meta.length));
+    let from = |offset: u16| data.get(usize::from(offset)..end).unwrap_or_default();
+    Packet { header: from(meta.l3), transport: from(meta.l4) }
+}
+
+/// Sends each packet the way of the first filter that is true of it.
+#[inline(always)]
+pub(crate) fn classify<P: PacketBuf>(
+    program: &Program,
+    batch: &mut Lanes,
+    frame: &mut Frame<P>,
+    out: &mut Out<'_>,
+    way: impl Fn(Option<usize>) -> Way,
+) {
+    let mut ways = [Way::Out(0); SLOTS];
+    for (place, slot) in ways.iter_mut().zip(batch.iter()) {
+        *place = way(program.first(seen(frame.packet(slot).data(), frame.meta(slot))));
+    }
+    let count = batch.len();
+    split(batch, &ways[..count], out);
+}

@@ -1,0 +1,171 @@
+//! From expressions to comparisons.
+//!
+//! An expression is emitted for two targets: where to go if it is true, and where if it is not. What comes last is emitted first,
+//! so every comparison leads to an earlier one of the list, and a program ends. Equal comparisons with equal targets are one.
+
+use super::ast::{Comparison, Expression, Primitive, Relation, Side, Transport};
+use super::program::{Step, Test, TooLong};
+use std::collections::HashMap;
+
+/// Where a comparison leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// A comparison, by its place in the list.
+    Step(u32),
+    /// A filter that is true.
+    Filter(u32),
+    /// No filter is true.
+    None,
+}
+
+/// Where to go if something is true, and if it is not.
+#[derive(Debug, Clone, Copy)]
+struct Ways {
+    yes: Target,
+    no: Target,
+}
+
+struct Emitter {
+    steps: Vec<Step>,
+    places: HashMap<Step, u32>,
+    most: usize,
+}
+
+/// The comparisons of filters that are tried in order, and where to begin.
+pub(super) fn emit(filters: &[Expression], most: usize) -> Result<(Vec<Step>, Target), TooLong> {
+    let mut emitter = Emitter { steps: Vec::new(), places: HashMap::new(), most };
+    let mut start = Target::None;
+    for (number, filter) in filters.iter().enumerate().rev() {
+        let yes = Target::Filter(u32::try_from(number).map_err(|_| TooLong)?);
+        start = emitter.expression(filter, Ways { yes, no: start })?;
+    }
+    Ok((emitter.steps, start))
+}
+
+impl Emitter {
+    fn expression(&mut self, expression: &Expression, ways: Ways) -> Result<Target, TooLong> {
+        let Ways { yes, no } = ways;
+        match expression {
+            Expression::Constant(value) => Ok(if *value { yes } else { no }),
+            Expression::Test(primitive) => self.primitive(*primitive, ways),
+            Expression::Not(one) => self.expression(one, Ways { yes: no, no: yes }),
+            Expression::All(all) => {
+                all.iter().rev().try_fold(yes, |next, one| self.expression(one, Ways { yes: next, no }))
+            }
+            Expression::Any(any) => {
+                any.iter().rev().try_fold(no, |next, one| self.expression(one, Ways { yes, no: next }))
+            }
+            Expression::If(three) => {
+                let [condition, then, otherwise] = &**three;
+                let ways = Ways { yes: self.expression(then, ways)?, no: self.expression(otherwise, ways)? };
+                self.expression(condition, ways)
+            }
+        }
+    }
+
+    fn test(&mut self, test: Test, Ways { yes, no }: Ways) -> Result<Target, TooLong> {
+        if yes == no {
+            return Ok(yes);
+        }
+        let step = Step { test, yes, no };
+        if let Some(place) = self.places.get(&step) {
+            return Ok(Target::Step(*place));
+        }
+        if self.steps.len() >= self.most {
+            return Err(TooLong);
+        }
+        let place = self.steps.len() as u32; // below `most`
+        self.steps.push(step);
+        self.places.insert(step, place);
+        Ok(Target::Step(place))
+    }
+
+    fn primitive(&mut self, primitive: Primitive, ways: Ways) -> Result<Target, TooLong> {
+        match primitive {
+            Primitive::Address { side, mask, bits, is_unequal } => {
+                let comparison = Comparison { mask, relation: Relation::Equal, value: bits };
+                let at = |offset| ip(offset, 4, 0, comparison);
+                self.sides(side, [at(12), at(16)], if is_unequal { swapped(ways) } else { ways })
+            }
+            Primitive::Protocol(comparison) => self.test(ip(9, 1, 0, comparison), ways),
+            Primitive::Transport(of) => self.transport(of, ways),
+            Primitive::Port { side, of, comparison } => {
+                let is_unequal = comparison.relation == Relation::Unequal;
+                let relation = if is_unequal { Relation::Equal } else { comparison.relation };
+                let at = |offset| behind(offset, 2, 0, Comparison { relation, ..comparison });
+                let inner = if is_unequal { swapped(ways) } else { ways };
+                let yes = self.sides(side, [at(0), at(2)], inner)?;
+                self.in_first(of, Ways { yes, ..ways })
+            }
+            Primitive::Flags(flags) => {
+                let mask = u32::from(flags);
+                let test = behind(13, 1, 0, Comparison { mask, relation: Relation::Equal, value: mask });
+                let yes = self.test(test, ways)?;
+                self.in_first(Transport::Number(6), Ways { yes, ..ways })
+            }
+            Primitive::Fragment => {
+                let comparison = Comparison { mask: 0x3FFF, relation: Relation::Unequal, value: 0 };
+                self.test(ip(6, 2, 0, comparison), ways)
+            }
+            Primitive::Field { of, offset, len, shift, comparison } => match of {
+                None => self.test(ip(offset, len, shift, comparison), ways),
+                Some(of) => {
+                    let yes = self.test(behind(offset, len, shift, comparison), ways)?;
+                    self.in_first(of, Ways { yes, ..ways })
+                }
+            },
+        }
+    }
+
+    /// One or both of two comparisons.
+    fn sides(&mut self, side: Side, [source, destination]: [Test; 2], ways: Ways) -> Result<Target, TooLong> {
+        match side {
+            Side::Source => self.test(source, ways),
+            Side::Destination => self.test(destination, ways),
+            Side::Both => {
+                let yes = self.test(destination, ways)?;
+                self.test(source, Ways { yes, ..ways })
+            }
+            Side::Either => {
+                let no = self.test(destination, ways)?;
+                self.test(source, Ways { no, ..ways })
+            }
+        }
+    }
+
+    /// A first fragment of a protocol.
+    fn in_first(&mut self, of: Transport, ways: Ways) -> Result<Target, TooLong> {
+        let yes = self.transport(of, ways)?;
+        let comparison = Comparison { mask: 0x1FFF, relation: Relation::Equal, value: 0 };
+        self.test(ip(6, 2, 0, comparison), Ways { yes, ..ways })
+    }
+
+    fn transport(&mut self, of: Transport, ways: Ways) -> Result<Target, TooLong> {
+        let is = |number| ip(9, 1, 0, Comparison { mask: 0xFF, relation: Relation::Equal, value: number });
+        match of {
+            Transport::Any => Ok(ways.yes),
+            Transport::Number(number) => self.test(is(number.into()), ways),
+            Transport::TcpOrUdp => {
+                let no = self.test(is(17), ways)?;
+                self.test(is(6), Ways { no, ..ways })
+            }
+        }
+    }
+}
+
+const fn swapped(Ways { yes, no }: Ways) -> Ways {
+    Ways { yes: no, no: yes }
+}
+
+const fn test(is_behind: bool, offset: u16, len: u8, shift: u8, comparison: Comparison) -> Test {
+    let Comparison { mask, relation, value } = comparison;
+    Test { is_behind, len, offset, shift, relation, mask, value }
+}
+
+const fn ip(offset: u16, len: u8, shift: u8, comparison: Comparison) -> Test {
+    test(false, offset, len, shift, comparison)
+}
+
+const fn behind(offset: u16, len: u8, shift: u8, comparison: Comparison) -> Test {
+    test(true, offset, len, shift, comparison)
+}

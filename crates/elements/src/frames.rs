@@ -1,0 +1,124 @@
+//! Frames of a capture as packets, for elements that bring them in.
+
+use crate::facts::LinkType;
+use scalebricks_graph::{Clock, DropId, Frame, Meta, Out, Supply};
+use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame, PacketBuf};
+use scalebricks_wire::MacAddr;
+use std::time::Duration;
+
+/// Notes to whom a frame was sent on its link. That of one too short for an address was sent to this host.
+pub(crate) fn note_link(data: &[u8], meta: &mut Meta) {
+    if let Some(&destination) = data.first_chunk() {
+        LinkType::of(MacAddr(destination), None).note(meta);
+    }
+}
+
+/// When a frame comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// As fast as the graph takes it.
+    Free,
+    /// When the worker's clock has reached its time stamp.
+    Stamps,
+    /// As long after the first frame as its time stamp is; the worker's clock and the time stamp of that.
+    Shifted(Option<(Duration, Duration)>),
+}
+
+/// A capture that is read as time passes.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    reader: CaptureReader,
+    head: Option<CapturedFrame>,
+    pace: Pace,
+    fault: Option<String>,
+    /// Frames of link types that are not supported.
+    pub(crate) unsupported: u64,
+}
+
+/// What came of bringing frames in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Brought {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) had_no_buffer: bool,
+}
+
+impl Frames {
+    /// With `timing` at the pace of the time stamps, where the clock is not that of the captures anyway.
+    pub(crate) fn new(reader: CaptureReader, clock: Clock, timing: bool) -> Self {
+        let pace = match (clock, timing) {
+            (Clock::Captures, _) => Pace::Stamps,
+            (Clock::Wall, true) => Pace::Shifted(None),
+            (Clock::Wall, false) => Pace::Free,
+        };
+        let mut frames = Self { reader, head: None, pace, fault: None, unsupported: 0 };
+        frames.advance();
+        frames
+    }
+
+    fn advance(&mut self) {
+        self.head = loop {
+            match self.reader.next() {
+                Some(Ok(frame)) => break Some(frame),
+                Some(Err(CaptureError::UnsupportedLinkType { .. })) => self.unsupported += 1,
+                Some(Err(error)) => {
+                    self.fault = Some(error.to_string());
+                    break None;
+                }
+                None => break None,
+            }
+        };
+    }
+
+    /// When the next frame comes.
+    pub(crate) fn supply(&self) -> Supply {
+        match (&self.head, self.pace) {
+            (None, _) => Supply::Ended,
+            (Some(_), Pace::Free | Pace::Shifted(None)) => Supply::At(Duration::ZERO),
+            (Some(head), Pace::Stamps) => Supply::At(head.timestamp),
+            (Some(head), Pace::Shifted(Some((start, first)))) => {
+                Supply::At(start.saturating_add(head.timestamp.saturating_sub(first)))
+            }
+        }
+    }
+
+    /// What is wrong with the file.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Sends up to `want` frames whose time has come by output 0. One that no buffer is large enough for is dropped.
+    pub(crate) fn bring<P: PacketBuf>(
+        &mut self,
+        want: usize,
+        too_long: DropId,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) -> Brought {
+        let mut brought = Brought::default();
+        if let (Pace::Shifted(None), Some(head)) = (self.pace, &self.head) {
+            self.pace = Pace::Shifted(Some((out.now(), head.timestamp)));
+        }
+        while brought.packets < want as u64
+            && let Supply::At(at) = self.supply()
+            && at <= out.now()
+            && let Some(head) = &self.head
+        {
+            let Some(mut packet) = frame.alloc() else {
+                brought.had_no_buffer = true;
+                break;
+            };
+            if packet.append(&head.data).is_err() {
+                out.count_drops(too_long, 1);
+            } else {
+                let Ok(slot) = frame.put(packet) else { break };
+                note_link(&head.data, frame.meta_mut(&slot));
+                brought.packets += 1;
+                brought.bytes += head.data.len() as u64;
+                out.push(0, slot);
+            }
+            self.advance();
+        }
+        brought
+    }
+}

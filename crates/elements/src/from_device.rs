@@ -1,0 +1,229 @@
+//! `FromDevice`.
+
+use crate::frames::{Frames, note_link};
+use crate::handler::boolean;
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Inlet, Lanes, Meta, Out, SLOTS, Spec, State, Supply, Upstream, World,
+    element,
+};
+use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
+
+/// Where packets come from once it is open.
+enum Open<P> {
+    Closed,
+    /// A port, and what came from it and waits for a place in the frame.
+    Port(Box<dyn RxPort<P>>, Burst<P>),
+    Capture(Box<Frames>),
+}
+
+element! {
+    /// Brings in the packets of a device, as Ethernet, and notes whether they were sent to all or some hosts of the link. Which device that is, or which capture stands in its place, is told
+    /// when the graph is run. Parameters behind `BURST` are accepted because configurations for Click have them; here they
+    /// are a matter of the port.
+    pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, is_active: bool, count: u64, open: Open<P>, }
+    outputs { push "out": "Packets.", }
+    params FromDeviceParams {
+        /// The device's name.
+        devname: String,
+        /// Packets a turn at most. Click's default is 1.
+        burst: usize = BURST,
+        /// Whether it brings packets in from the start.
+        active: bool = true,
+        /// Not used.
+        promisc: bool = true,
+        /// Not used.
+        sniffer: bool = false,
+        /// Not used.
+        snaplen: usize = 65_535,
+        /// Not used.
+        headroom: usize = 0,
+        /// Not used.
+        method: String = String::new(),
+    }
+    drops { TOO_LONG = "too_long": "The packet, of a capture, is longer than a buffer.", }
+    counters { NO_BUFFER = "no_buffer": "Turns in which no buffer was free.", }
+    handlers {
+        read COUNT = "count": "Packets brought in since the last reset.",
+        read ACTIVE = "active": "Whether it brings packets in.",
+        write SET_ACTIVE = "active": "Starts it or stops it.",
+        write RESET = "reset_counts": "Sets `count` to 0.",
+    }
+    hooks { Begin, }
+}
+
+impl<P> std::fmt::Debug for FromDevice<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FromDevice").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf + 'static> Class for FromDevice<P> {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = FromDeviceParams;
+
+    fn make(params: FromDeviceParams) -> Result<Self, String> {
+        let FromDeviceParams { devname: name, burst, active: is_active, .. } = params;
+        if name.is_empty() {
+            return Err("the device has no name".to_owned());
+        }
+        Ok(Self { name, burst, is_active, count: 0, open: Open::Closed })
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for FromDevice<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        if handler == Self::RESET {
+            self.count = 0;
+            return Ok(());
+        }
+        self.is_active = boolean(value)?;
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        let open = std::mem::replace(&mut self.open, Open::Closed);
+        Some(Box::new((self.name.clone(), self.count, open)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        let state = state.downcast::<(String, u64, Open<P>)>()?;
+        if state.0 != self.name || !matches!(self.open, Open::Closed) {
+            return Err(state);
+        }
+        (_, self.count, self.open) = *state;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if !self.is_active || out.is_blocked() {
+            return;
+        }
+        let want = out.intake(frame.used()).min(self.burst);
+        match &mut self.open {
+            Open::Closed => {}
+            Open::Capture(frames) => {
+                let brought = frames.bring(want, Self::TOO_LONG, frame, out);
+                out.count(Self::NO_BUFFER, u64::from(brought.had_no_buffer));
+                self.count += brought.packets;
+            }
+            Open::Port(port, waiting) => {
+                if waiting.is_empty() {
+                    port.rx_burst(waiting);
+                }
+                let take = want.min(waiting.len()).min(SLOTS - frame.used());
+                for packet in waiting.drain(..take) {
+                    // Counted before: there is room.
+                    let Ok(slot) = frame.put(packet) else { break };
+                    let (packet, meta) = frame.both_mut(&slot);
+                    note_link(packet.data(), meta);
+                    self.count += 1;
+                    out.push(0, slot);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.open = match world.inlet(&self.name)? {
+            Inlet::Port(port) => Open::Port(port, Burst::new()),
+            // In the place of a device, so it keeps its pace.
+            Inlet::Capture(reader) => Open::Capture(Box::new(Frames::new(reader, world.clock(), true))),
+            Inlet::Nothing => Open::Closed,
+        };
+        Ok(())
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        match &self.open {
+            Open::Capture(frames) => Some(if self.is_active { frames.supply() } else { Supply::Ended }),
+            Open::Closed | Open::Port(..) => None,
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        let Open::Capture(frames) = &self.open else { return None };
+        Some(format!("the capture for {}: {}", self.name, frames.fault()?))
+    }
+
+    fn held(&self) -> usize {
+        if let Open::Port(_, waiting) = &self.open { waiting.len() } else { 0 }
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
+        if let Open::Port(_, waiting) = &mut self.open {
+            waiting.drain(..).for_each(|packet| to(packet, Meta::default()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::outside::{Outside, capture};
+    use crate::rig::Rig;
+    use scalebricks_graph::{Clock, Inlet, Supply};
+    use scalebricks_io::{CaptureReader, Pool};
+    use std::time::Duration;
+
+    fn rig(class: &str, args: &[&str]) -> Rig {
+        Rig::new(1, |builder| {
+            builder.declare("f", class, args).declare("idle", "Idle", &[]);
+            builder.chain(&["f", "out0"]).chain(&["in", "idle"]);
+        })
+    }
+
+    #[test]
+    fn it_brings_what_a_port_has_in_order_and_in_bursts() {
+        for class in ["FromDevice", "PollDevice"] {
+            let args = ["eth0", "BURST 5", "PROMISC true"];
+            let mut rig = rig(class, &args);
+            let mut outside = Outside::new(Clock::Wall);
+            let (mut far, mut pool) = (outside.receives("eth0", 100), Pool::new(100, 100).unwrap());
+            rig.open(&mut outside).unwrap();
+            (0..40).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
+            rig.turn();
+            assert_eq!(rig.heads(0), [0, 1, 2, 3, 4]);
+            assert_eq!((rig.worker.graph().held(), rig.worker.graph().supply()), (27, None));
+            rig.replace(|builder| {
+                builder.declare("f", class, &args).declare("idle", "Idle", &[]);
+                builder.chain(&["f", "out0"]).chain(&["in", "idle"]);
+            });
+            (0..9).for_each(|_| {
+                rig.turn();
+            });
+            assert_eq!((rig.heads(0), rig.number("f", "count")), ((5..40).collect(), 40));
+            rig.write("f", "active", "false").unwrap();
+            far.send(pool.packet(&[77]).unwrap()).unwrap();
+            rig.turn();
+            assert_eq!(rig.heads(0), []);
+        }
+    }
+
+    #[test]
+    fn a_capture_may_stand_in_the_place_of_a_device() {
+        let (_folder, path) = capture(&[(1_000, vec![1; 30]), (3_000, vec![2; 30])]);
+        let mut rig = rig("FromDevice", &["eth0"]);
+        let mut outside = Outside::new(Clock::Captures);
+        outside.inlets.insert("eth0".to_owned(), Inlet::Capture(CaptureReader::open(path).unwrap()));
+        rig.open(&mut outside).unwrap();
+        rig.turn_at(Duration::from_micros(1));
+        assert_eq!(rig.heads(0), [1]);
+        assert_eq!(rig.worker.graph().supply(), Some(Supply::At(Duration::from_micros(3))));
+        rig.turn_at(Duration::from_micros(3));
+        assert_eq!((rig.heads(0), rig.worker.graph().supply()), (vec![2], Some(Supply::Ended)));
+        let failed = self::rig("FromDevice", &["eth7"]).open(&mut outside).unwrap_err();
+        assert_eq!(failed, [("f".into(), "no device eth7".to_owned())]);
+    }
+}

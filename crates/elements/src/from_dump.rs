@@ -1,0 +1,215 @@
+//! `FromDump`.
+
+use crate::frames::Frames;
+use crate::handler::boolean;
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream, World, element,
+};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Brings in the packets of a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and notes whether they
+    /// were sent to all or some hosts of the link. In a run over captures each packet comes at the time that the file says, and
+    /// that is the clock of the whole graph.
+    #[derive(Debug)]
+    pub struct FromDump as "FromDump" {
+        file: String, timing: bool, stop: bool, is_active: bool, count: u64, bytes: u64, frames: Option<Frames>,
+    }
+    outputs { push "out": "Packets.", }
+    params FromDumpParams {
+        /// The file.
+        filename: String,
+        /// Whether packets come at the pace of the capture, in a run by the wall clock. Otherwise they come as fast as the
+        /// graph takes them.
+        timing: bool = false,
+        /// Whether the run may end when the file does. It does once all files with this have ended. Click's default is
+        /// `false`.
+        stop: bool = true,
+        /// Whether it brings packets in from the start.
+        active: bool = true,
+    }
+    drops { TOO_LONG = "too_long": "The packet is longer than a buffer.", }
+    counters {
+        UNSUPPORTED = "unsupported": "Frames whose link type cannot be converted to Ethernet: a level.",
+        NO_BUFFER = "no_buffer": "Turns in which no buffer was free.",
+    }
+    handlers {
+        read COUNT = "count": "Packets brought in since the last reset.",
+        read BYTES = "byte_count": "Their bytes.",
+        read FILENAME = "filename": "The file.",
+        read ACTIVE = "active": "Whether it brings packets in.",
+        write SET_ACTIVE = "active": "Starts it or stops it.",
+        write RESET = "reset_counts": "Sets `count` and `byte_count` to 0.",
+    }
+    hooks { Begin, }
+}
+
+impl Class for FromDump {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = FromDumpParams;
+
+    fn make(params: FromDumpParams) -> Result<Self, String> {
+        let FromDumpParams { filename: file, timing, stop, active: is_active } = params;
+        Ok(Self { file, timing, stop, is_active, count: 0, bytes: 0, frames: None })
+    }
+}
+
+impl Control for FromDump {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        match handler {
+            Self::COUNT => self.count.to_string(),
+            Self::BYTES => self.bytes.to_string(),
+            Self::FILENAME => self.file.clone(),
+            _ => self.is_active.to_string(),
+        }
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        if handler == Self::RESET {
+            (self.count, self.bytes) = (0, 0);
+            return Ok(());
+        }
+        self.is_active = boolean(value)?;
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new((self.file.clone(), self.count, self.bytes, self.frames.take())))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        let (file, count, bytes, frames) = *state.downcast::<(String, u64, u64, Option<Frames>)>()?;
+        (self.count, self.bytes) = (count, bytes);
+        if self.frames.is_none() && file == self.file {
+            self.frames = frames;
+        }
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf> Element<P> for FromDump {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if !self.is_active || out.is_blocked() {
+            return;
+        }
+        let Some(frames) = &mut self.frames else { return };
+        let brought = frames.bring(out.intake(frame.used()), Self::TOO_LONG, frame, out);
+        out.set(Self::UNSUPPORTED, frames.unsupported);
+        out.count(Self::NO_BUFFER, u64::from(brought.had_no_buffer));
+        self.count += brought.packets;
+        self.bytes += brought.bytes;
+    }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        let reader = world.read(self.file.as_ref())?;
+        self.frames = Some(Frames::new(reader, world.clock(), self.timing));
+        Ok(())
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        let supply = match &self.frames {
+            Some(frames) if self.is_active => frames.supply(),
+            _ => Supply::Ended,
+        };
+        (self.stop || supply != Supply::Ended).then_some(supply)
+    }
+
+    fn fault(&self) -> Option<String> {
+        let fault = self.frames.as_ref()?.fault()?;
+        Some(format!("{}: {fault}", self.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::outside::{Outside, capture};
+    use crate::rig::Rig;
+    use scalebricks_graph::{Clock, Supply};
+    use std::time::Duration;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn rig(args: &[&str]) -> Rig {
+        Rig::with_buffers(50, 1, |builder| {
+            builder.declare("f", "FromDump", args).declare("idle", "Idle", &[]);
+            builder.chain(&["f", "out0"]).chain(&["in", "idle"]);
+        })
+        .unwrap()
+    }
+
+    fn supply(rig: &Rig) -> Option<Supply> {
+        rig.worker.graph().supply()
+    }
+
+    #[test]
+    fn packets_come_when_the_clock_of_the_captures_says() {
+        let stamps = [5 * SECOND, 5 * SECOND, 5 * SECOND + 7, 4 * SECOND];
+        let frames: Vec<_> = stamps.iter().zip(0..).map(|(&at, n)| (at, vec![n; 20])).collect();
+        let (_folder, path) = capture(&frames);
+        let mut rig = rig(&[path.to_str().unwrap()]);
+        assert_eq!(supply(&rig), Some(Supply::Ended), "it is not open");
+        rig.open(&mut Outside::new(Clock::Captures)).unwrap();
+        assert_eq!(supply(&rig), Some(Supply::At(Duration::from_secs(5))));
+        rig.turn_at(Duration::from_secs(5) - Duration::from_nanos(1));
+        assert_eq!(rig.heads(0), []);
+        rig.turn_at(Duration::from_secs(5));
+        assert_eq!(rig.heads(0), [0, 1]);
+        assert_eq!(supply(&rig), Some(Supply::At(Duration::from_nanos(5 * SECOND + 7))));
+        rig.turn_at(Duration::from_nanos(5 * SECOND + 7));
+        assert_eq!(rig.heads(0), [2, 3], "one that is older than that before it comes with it");
+        assert_eq!((rig.number("f", "count"), rig.number("f", "byte_count")), (4, 80));
+        assert_eq!((supply(&rig), rig.worker.graph().faults().count()), (Some(Supply::Ended), 0));
+    }
+
+    #[test]
+    fn by_the_wall_clock_they_come_at_once_or_at_their_own_pace() {
+        let frames: Vec<_> = (0..3).map(|n| (77 * SECOND + u64::from(n) * SECOND, vec![n])).collect();
+        let (_folder, path) = capture(&frames);
+        let path = path.to_str().unwrap();
+        let mut at_once = rig(&[path, "STOP false"]);
+        at_once.open(&mut Outside::new(Clock::Wall)).unwrap();
+        at_once.turn();
+        assert_eq!((at_once.heads(0), supply(&at_once)), (vec![0, 1, 2], None));
+        let mut paced = rig(&[path, "TIMING true", "ACTIVE false"]);
+        paced.open(&mut Outside::new(Clock::Wall)).unwrap();
+        paced.turn_at(Duration::from_secs(9));
+        assert_eq!((paced.heads(0), supply(&paced)), (vec![], Some(Supply::Ended)));
+        paced.write("f", "active", "true").unwrap();
+        for (turn, heads) in [(10_000, vec![0]), (10_999, vec![]), (11_000, vec![1]), (99_000, vec![2])] {
+            paced.turn_at(Duration::from_millis(turn));
+            assert_eq!(paced.heads(0), heads, "{turn} ms");
+        }
+    }
+
+    #[test]
+    fn it_goes_on_in_a_new_graph_and_tells_of_a_broken_file() {
+        let mut frames: Vec<_> = (0..40).map(|n| (u64::from(n), vec![n])).collect();
+        frames.insert(1, (0, vec![99; 5_000]));
+        let (_folder, path) = capture(&frames);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let args = [path.to_str().unwrap()];
+        let mut rig = rig(&args);
+        rig.open(&mut Outside::new(Clock::Captures)).unwrap();
+        rig.turn_at(Duration::from_nanos(4));
+        rig.replace(|builder| {
+            builder.declare("f", "FromDump", &args).declare("idle", "Idle", &[]);
+            builder.chain(&["f", "out0"]).chain(&["in", "idle"]);
+        });
+        rig.turn_at(Duration::from_nanos(100));
+        assert_eq!(rig.heads(0), (0..39).collect::<Vec<u8>>());
+        assert_eq!((rig.number("f", "too_long"), supply(&rig)), (1, Some(Supply::Ended)));
+        let faults: Vec<(&str, String)> = rig.worker.graph().faults().collect();
+        assert!(faults[0].0 == "f" && faults[0].1.ends_with("the file ends in the middle of it"), "{faults:?}");
+        let mut absent = self::rig(&["/there/is/none.pcap"]);
+        let failed = absent.open(&mut Outside::new(Clock::Captures)).unwrap_err();
+        assert!(failed[0].1.contains("/there/is/none.pcap"), "{failed:?}");
+    }
+}

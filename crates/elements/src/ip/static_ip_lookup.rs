@@ -1,0 +1,9 @@
+//! `StaticIPLookup`.
+
+use scalebricks_tables::lpm::Params;
+
+crate::routes::class::lookup_class! {
+    /// Sends each packet by the route of the longest prefix that covers its destination address, and puts the route's gateway, if it
+    /// has one, in the address's place. Routes cannot be changed. Looks up as RadixIPLookup does.
+    StaticIPLookup as "StaticIPLookup", StaticIPLookupParams, Params::SMALL,
+}

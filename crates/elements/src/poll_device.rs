@@ -1,0 +1,105 @@
+//! `PollDevice`.
+
+use crate::from_device::{FromDevice, FromDeviceParams};
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Spec, State, Supply, Upstream, World, element,
+};
+use scalebricks_io::{BURST, PacketBuf};
+
+element! {
+    /// As `FromDevice`, under the name that it has in configurations for polling drivers.
+    #[derive(Debug)]
+    pub struct PollDevice<P> as "PollDevice" { inner: FromDevice<P>, }
+    outputs { push "out": "Packets.", }
+    params PollDeviceParams {
+        /// The device's name.
+        devname: String,
+        /// Packets a turn at most. Click's default is 8.
+        burst: usize = BURST,
+        /// Whether it brings packets in from the start.
+        active: bool = true,
+        /// Not used.
+        promisc: bool = true,
+        /// Not used.
+        headroom: usize = 0,
+    }
+    drops { TOO_LONG = "too_long": "The packet, of a capture, is longer than a buffer.", }
+    counters { NO_BUFFER = "no_buffer": "Turns in which no buffer was free.", }
+    handlers {
+        read COUNT = "count": "Packets brought in since the last reset.",
+        read ACTIVE = "active": "Whether it brings packets in.",
+        write SET_ACTIVE = "active": "Starts it or stops it.",
+        write RESET = "reset_counts": "Sets `count` to 0.",
+    }
+    hooks { Begin, }
+}
+
+impl<P: PacketBuf + 'static> Class for PollDevice<P> {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = PollDeviceParams;
+
+    fn make(params: PollDeviceParams) -> Result<Self, String> {
+        let PollDeviceParams { devname, burst, active, promisc, headroom } = params;
+        let (sniffer, snaplen, method) = (false, 0, String::new());
+        let params = FromDeviceParams { devname, burst, active, promisc, sniffer, snaplen, headroom, method };
+        Ok(Self { inner: FromDevice::make(params)? })
+    }
+}
+
+/// Drop reasons, counters and handlers are those of `FromDevice`, in the same order.
+const _: () = {
+    let (own, inner) = (PollDevice::<()>::SPEC, FromDevice::<()>::SPEC);
+    assert!(own.handlers.len() == inner.handlers.len() && own.counters.len() == inner.counters.len());
+    assert!(own.drops.len() == inner.drops.len());
+};
+
+impl<P: PacketBuf + 'static> Control for PollDevice<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        self.inner.read(handler)
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        self.inner.write(handler, value)
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        self.inner.hand_over()
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.inner.take_over(state)
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for PollDevice<P> {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.inner.begin(upstream, frame, out);
+    }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.inner.open(world)
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        self.inner.supply()
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.inner.fault()
+    }
+
+    fn held(&self) -> usize {
+        self.inner.held()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
+        self.inner.drain(to);
+    }
+}

@@ -1,0 +1,71 @@
+//! What tests put before and behind elements that know of IP.
+
+use crate::columns::{DstIp, IpHeader};
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{Binder, Control, Element, Frame, Handle, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use std::net::Ipv4Addr;
+
+element! {
+    /// Says of each packet that its IP header is at its start, and that it goes to the address in its first four bytes.
+    #[derive(Default)]
+    pub(crate) struct Given as "Given" { dst: Handle<DstIp>, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "The same.", }
+    writes { DstIp, IpHeader, }
+}
+
+element! {
+    /// Writes the address that each packet goes to in its first four bytes.
+    #[derive(Default)]
+    pub(crate) struct Shown as "Shown" { dst: Handle<DstIp>, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out": "The same.", }
+    reads { DstIp, }
+}
+
+impl Control for Given {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        Ok(())
+    }
+}
+
+impl Control for Shown {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Given {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for slot in batch.iter() {
+            let (packet, meta) = frame.both_mut(slot);
+            let header_len = u16::from(packet.data().first().copied().unwrap_or(0) & 0xF) * 4;
+            (meta.l3, meta.l4, meta.length) = (0, header_len, packet.data().len() as u16);
+            let address =
+                packet.data().first_chunk::<4>().map_or(Ipv4Addr::UNSPECIFIED, |octets| (*octets).into());
+            frame.column_mut(self.dst)[slot] = DstIp(address);
+        }
+        out.all(0, batch);
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Shown {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for slot in batch.iter() {
+            let address = frame.column(self.dst)[slot].0.octets();
+            frame.packet_mut(slot).data_mut()[..4].copy_from_slice(&address);
+        }
+        out.all(0, batch);
+    }
+}

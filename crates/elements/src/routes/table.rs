@@ -1,0 +1,345 @@
+//! Routes by prefix, and next hops by number.
+
+use super::route::{Pattern, Route};
+use scalebricks_graph::args::Param;
+use scalebricks_tables::lpm::{Lpm, LpmError, LpmReader, NextHop, Params, Prefix};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// Where packets go: to this gateway, or to their destination itself, by this output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) output: u16,
+}
+
+/// Why routes were not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RouteError {
+    #[error("expected `ADDR/MASK [GATEWAY] OUTPUT`, not `{0}`")]
+    Form(String),
+    #[error("expected `ADDR/MASK [[GATEWAY] OUTPUT]`, not `{0}`")]
+    RemoveForm(String),
+    #[error("expected `add`, `set` or `remove`, not `{0}`")]
+    Command(String),
+    #[error("output {output} of {outputs}, in route `{route}`")]
+    Output { output: u16, outputs: usize, route: Route },
+    #[error("conflict with existing route `{0}`")]
+    Exists(Route),
+    #[error("route `{0}` not found")]
+    Missing(String),
+    #[error(transparent)]
+    Full(#[from] LpmError),
+    #[error("line {line}: {error}")]
+    Line { line: usize, error: Box<Self> },
+}
+
+/// What undoes a change: the route that was there for a prefix.
+type Undo = (Prefix<Ipv4Addr>, Option<Target>);
+
+/// The routes of an element.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    table: Arc<Lpm<Ipv4Addr>>,
+    reader: LpmReader<Ipv4Addr>,
+    /// Targets by number, each with the number of routes that have it.
+    targets: Vec<(Target, usize)>,
+    numbers: HashMap<Target, u32>,
+    free: Vec<u32>,
+    outputs: usize,
+}
+
+impl Routes {
+    /// No routes yet, in a table with a root of so many bits.
+    pub(crate) fn new(params: Params) -> Self {
+        let table = Arc::new(Lpm::new(params));
+        let reader = LpmReader::new(Arc::clone(&table));
+        let (targets, numbers, free) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { table, reader, targets, numbers, free, outputs: usize::MAX }
+    }
+
+    /// Only outputs below this are there.
+    pub(crate) fn limit(&mut self, outputs: usize) -> Result<(), RouteError> {
+        self.outputs = outputs;
+        let mut wrong = None;
+        self.for_each(|route| {
+            wrong = wrong.or(Some(route).filter(|route| usize::from(route.output) >= outputs));
+        });
+        wrong.map_or(Ok(()), |route| self.check(route))
+    }
+
+    fn check(&self, route: Route) -> Result<(), RouteError> {
+        let outputs = self.outputs;
+        if usize::from(route.output) < outputs {
+            return Ok(());
+        }
+        Err(RouteError::Output { output: route.output, outputs, route })
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(Route)) {
+        self.table.for_each(|prefix, hop| {
+            let Target { gateway, output } = self.target(hop);
+            visit(Route { prefix, gateway, output });
+        });
+    }
+
+    /// The target of a next hop that the table gave.
+    #[inline(always)]
+    pub(crate) fn target(&self, hop: NextHop) -> Target {
+        self.targets[hop.index() as usize].0
+    }
+
+    /// The route of a prefix itself.
+    fn route(&self, prefix: Prefix<Ipv4Addr>) -> Option<Route> {
+        let Target { gateway, output } = self.target(self.table.get(prefix)?);
+        Some(Route { prefix, gateway, output })
+    }
+
+    /// The next hops of a batch of addresses.
+    #[inline]
+    pub(crate) fn lookup(&mut self, addresses: &[Ipv4Addr], hops: &mut [Option<NextHop>]) {
+        self.reader.lookup_batch(addresses, hops);
+    }
+
+    /// The number of a target, which one more route has.
+    fn hold(&mut self, target: Target) -> Option<NextHop> {
+        let number = *self.numbers.entry(target).or_insert_with(|| {
+            if let Some(number) = self.free.pop() {
+                self.targets[number as usize] = (target, 0);
+                return number;
+            }
+            self.targets.push((target, 0));
+            self.targets.len() as u32 - 1 // fewer than routes, which a table of 2^31 lines holds
+        });
+        self.targets[number as usize].1 += 1;
+        NextHop::new(number)
+    }
+
+    /// One route less has a target.
+    fn release(&mut self, hop: NextHop) {
+        let (target, routes) = &mut self.targets[hop.index() as usize];
+        *routes -= 1;
+        if *routes == 0 {
+            self.numbers.remove(target);
+            self.free.push(hop.index());
+        }
+    }
+
+    /// Gives a prefix this target, or none; the one before.
+    fn put(
+        &mut self,
+        prefix: Prefix<Ipv4Addr>,
+        target: Option<Target>,
+    ) -> Result<Option<Target>, RouteError> {
+        let hop = target.and_then(|target| self.hold(target));
+        let changed = match hop {
+            Some(hop) => self.table.insert(prefix, hop),
+            None => Ok(self.table.remove(prefix)),
+        };
+        match changed {
+            Ok(before) => {
+                let target = before.map(|before| self.target(before));
+                if let Some(before) = before {
+                    self.release(before);
+                }
+                Ok(target)
+            }
+            Err(error) => {
+                if let Some(hop) = hop {
+                    self.release(hop);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Adds a route. One of the same prefix is in the way unless it `may_replace` it, or is the same.
+    pub(crate) fn add(&mut self, route: Route, may_replace: bool) -> Result<Undo, RouteError> {
+        self.check(route)?;
+        match self.route(route.prefix) {
+            Some(there) if !may_replace && there != route => Err(RouteError::Exists(there)),
+            _ => {
+                let target = Target { gateway: route.gateway, output: route.output };
+                Ok((route.prefix, self.put(route.prefix, Some(target))?))
+            }
+        }
+    }
+
+    fn remove(&mut self, text: &str) -> Result<Undo, RouteError> {
+        let pattern = Pattern::read(text).ok_or_else(|| RouteError::RemoveForm(text.to_owned()))?;
+        let fits =
+            |there: &Route| pattern.target.is_none_or(|target| target == (there.gateway, there.output));
+        match self.route(pattern.prefix).filter(fits) {
+            Some(_) => Ok((pattern.prefix, self.put(pattern.prefix, None)?)),
+            None => Err(RouteError::Missing(text.to_owned())),
+        }
+    }
+
+    /// Executes `add`, `set` or `remove` of a route.
+    pub(crate) fn execute(&mut self, command: &str, text: &str) -> Result<Undo, RouteError> {
+        let text = text.trim();
+        let route = || Route::read(text).ok_or_else(|| RouteError::Form(text.to_owned()));
+        match command {
+            "add" => self.add(route()?, false),
+            "set" => self.add(route()?, true),
+            "remove" => self.remove(text),
+            _ => Err(RouteError::Command(command.to_owned())),
+        }
+    }
+
+    /// Executes commands, one a line: all, or none.
+    pub(crate) fn execute_all(&mut self, text: &str) -> Result<(), RouteError> {
+        let mut done = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            let (command, route) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            if command.is_empty() {
+                continue;
+            }
+            match self.execute(command, route) {
+                Ok(undo) => done.push(undo),
+                Err(error) => {
+                    self.undo(done);
+                    return Err(RouteError::Line { line: at + 1, error: Box::new(error) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes changes back, the last first: first what was added and then what was removed, so that nothing needs more room than
+    /// there was.
+    fn undo(&mut self, done: Vec<Undo>) {
+        let mut before: HashMap<Prefix<Ipv4Addr>, Option<Target>> = HashMap::new();
+        for (prefix, target) in done.into_iter().rev() {
+            before.insert(prefix, target);
+        }
+        for pass in [true, false] {
+            for (&prefix, &target) in before.iter().filter(|(_, target)| target.is_none() == pass) {
+                // What was there fits again once all that was not is gone.
+                let _ = self.put(prefix, target);
+            }
+        }
+    }
+
+    /// The output and the gateway of an address, or -1.
+    pub(crate) fn answer(&self, text: &str) -> Option<String> {
+        let address = text.trim().parse().ok()?;
+        let Some((_, hop)) = self.table.longest(address) else { return Some("-1".to_owned()) };
+        let Target { gateway, output } = self.target(hop);
+        Some(gateway.map_or_else(|| output.to_string(), |gateway| format!("{output} {gateway}")))
+    }
+
+    /// All routes, one a line, by address and shorter prefixes first.
+    pub(crate) fn list(&self) -> String {
+        let mut text = String::new();
+        self.for_each(|Route { prefix, gateway, output }| {
+            let gateway = gateway.map_or_else(|| "-".to_owned(), |gateway| gateway.to_string());
+            let _ = writeln!(text, "{prefix}\t{gateway}\t{output}"); // a string takes all
+        });
+        text
+    }
+
+    /// Routes held.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn small() -> Routes {
+        let mut routes = Routes::new(Params::new(8, 1 << 14).unwrap());
+        routes.limit(3).unwrap();
+        routes
+    }
+
+    #[test]
+    fn commands_are_executed_all_or_none() {
+        let mut routes = small();
+        routes.execute_all("add 10.0.0.0/8 1\n\n set 10.1.0.0/16 1.2.3.4 2\nadd 0/0 - 0\n").unwrap();
+        let list = "0.0.0.0/0\t-\t0\n10.0.0.0/8\t-\t1\n10.1.0.0/16\t1.2.3.4\t2\n";
+        assert_eq!((routes.list().as_str(), routes.len()), (list, 3));
+        let text = "remove 10.0.0.0/8\nset 10.1.0.0/16 0\nadd 11.0.0.0/8 0\nremove 10.0.0.0/8";
+        let error = routes.execute_all(text).unwrap_err().to_string();
+        assert_eq!(error, "line 4: route `10.0.0.0/8` not found");
+        assert_eq!(routes.list(), list);
+        let answers = ["10.1.2.3", "10.2.0.0", "9.9.9.9", "x"].map(|text| routes.answer(text));
+        assert_eq!(answers, [Some("2 1.2.3.4".into()), Some("1".into()), Some("0".into()), None]);
+        routes.execute_all("remove 0/0 0").unwrap();
+        assert_eq!(routes.answer("9.9.9.9").unwrap(), "-1");
+    }
+
+    #[test]
+    fn wrong_commands_say_what_is_wrong() {
+        let mut routes = small();
+        routes.execute("add", "10.0.0.0/8 1.2.3.4 1").unwrap();
+        for (command, text, message) in [
+            ("add", "10.0.0.0/8 2", "conflict with existing route `10.0.0.0/8 1.2.3.4 1`"),
+            ("add", "10.0.0.0/8", "expected `ADDR/MASK [GATEWAY] OUTPUT`, not `10.0.0.0/8`"),
+            ("add", "11.0.0.0/8 3", "output 3 of 3, in route `11.0.0.0/8 - 3`"),
+            ("remove", "10.0.0.0/8 1", "route `10.0.0.0/8 1` not found"),
+            ("remove", "x", "expected `ADDR/MASK [[GATEWAY] OUTPUT]`, not `x`"),
+            ("drop", "x", "expected `add`, `set` or `remove`, not `drop`"),
+        ] {
+            assert_eq!(routes.execute(command, text).unwrap_err().to_string(), message);
+        }
+        routes.execute("add", "10.0.0.0/8 1.2.3.4 1").unwrap();
+        routes.execute("remove", "10.0.0.0/8 1.2.3.4 1").unwrap();
+        assert_eq!(routes.len(), 0);
+    }
+
+    #[derive(Debug, Clone)]
+    struct Command(&'static str, u8, u8, u16);
+
+    fn commands() -> impl Strategy<Value = Vec<Command>> {
+        let command = (prop::sample::select(vec!["add", "set", "remove"]), 0..4u8, 4..32u8, 0..3u16);
+        prop::collection::vec(
+            command.prop_map(|(verb, octet, length, output)| Command(verb, octet, length, output)),
+            0..12,
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// Groups of commands leave what a map leaves that is changed only by groups without errors, and targets that nobody
+        /// has are not kept.
+        #[test]
+        fn groups_of_commands_are_those_of_a_map(groups in prop::collection::vec(commands(), 0..8)) {
+            let (mut routes, mut map) = (small(), std::collections::BTreeMap::new());
+            for group in groups {
+                let (mut then, mut fails, mut text) = (map.clone(), false, String::new());
+                for Command(verb, octet, length, output) in group {
+                    let prefix = Prefix::of(Ipv4Addr::new(10, octet, octet * 64, octet), length).unwrap();
+                    let target = (Ipv4Addr::new(9, 9, 9, octet), output);
+                    if verb == "remove" {
+                        writeln!(text, "remove {prefix}").unwrap();
+                        fails |= then.remove(&prefix).is_none();
+                    } else {
+                        writeln!(text, "{verb} {prefix} {} {output}", target.0).unwrap();
+                        fails |= verb == "add" && then.get(&prefix).is_some_and(|there| *there != target);
+                        then.insert(prefix, target);
+                    }
+                }
+                prop_assert_eq!(routes.execute_all(&text).is_err(), fails);
+                if !fails {
+                    map = then;
+                }
+                let mut listed = String::new();
+                for (prefix, (gateway, output)) in &map {
+                    writeln!(listed, "{prefix}\t{gateway}\t{output}").unwrap();
+                }
+                prop_assert_eq!(routes.list(), listed);
+                let held: std::collections::HashSet<_> = map.values().collect();
+                prop_assert_eq!(routes.numbers.len(), held.len());
+                prop_assert_eq!(routes.targets.len() - routes.free.len(), held.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Sending the packets of a batch their several ways.
+
+use scalebricks_graph::{DropId, Lanes, Out};
+
+/// Where a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To an output.
+    Out(u16),
+    /// Nowhere, for a reason.
+    Drop(DropId),
+}
+
+/// Sends each packet its way; there are as many ways as packets. If all go to one output, the batch goes there as it is.
+#[inline]
+pub(crate) fn split(batch: &mut Lanes, ways: &[Way], out: &mut Out<'_>) {
+    match ways.first() {
+        Some(&Way::Out(first)) if ways.iter().all(|way| *way == Way::Out(first)) => {
+            out.all(usize::from(first), batch);
+        }
+        _ => {
+            for (slot, way) in batch.drain().zip(ways) {
+                match *way {
+                    Way::Out(output) => out.push(usize::from(output), slot),
+                    Way::Drop(reason) => out.drop(slot, reason),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `ToDevice`.
+
+use crate::recorder::Recorder;
+use scalebricks_graph::{
+    Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Meta, Out, Outlet, Spec, State, Upstream, World,
+    element,
+};
+use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
+
+/// Where packets go once it is open.
+enum Open<P> {
+    Nothing,
+    /// A port, and packets that it has not taken yet.
+    Port(Box<dyn TxPort<P>>, Burst<P>),
+    Capture(Recorder),
+}
+
+element! {
+    /// Sends packets to a device. Which device that is, or which capture stands in its place, is told when the graph is
+    /// run. What the device does not take waits, up to a burst; while it waits, nothing more is pulled, and sources that
+    /// push are asked for nothing new. The input may be pushed to as well; Click's can only pull.
+    pub struct ToDevice<P> as "ToDevice" { name: String, burst: usize, batch: Lanes, sent: u64, open: Open<P>, }
+    inputs { agnostic "in": "Packets to send, as Ethernet.", }
+    params ToDeviceParams {
+        /// The device's name.
+        devname: String,
+        /// Packets it pulls in a turn at most. Click's default is 1.
+        burst: usize = BURST,
+        /// Not used: a matter of the port.
+        method: String = String::new(),
+        /// Not used.
+        debug: bool = false,
+    }
+    drops { FULL = "device_full": "The device has not taken the burst before.", }
+    counters {
+        SENT = "sent": "Packets that the device took.",
+        FAILED = "not_written": "Packets that could not be written to the capture in the device's place.",
+    }
+    handlers { read COUNT = "count": "Packets that the device took.", }
+    hooks { Pulls, End, Pressure, }
+}
+
+impl<P> std::fmt::Debug for ToDevice<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToDevice").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf> ToDevice<P> {
+    const COUNTED: [CounterId; 2] = [Self::SENT, Self::FAILED];
+
+    /// Sends what is in the batch, as far as the device takes it and as it may wait.
+    fn send(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        match &mut self.open {
+            Open::Nothing => {
+                out.count(Self::SENT, self.batch.len() as u64);
+                self.sent += self.batch.len() as u64;
+                self.batch.drain().for_each(|slot| drop(frame.take(slot)));
+            }
+            Open::Capture(recorder) => {
+                recorder.write(self.batch.as_slice(), 0, frame, out, Self::COUNTED);
+                self.sent = recorder.written;
+                self.batch.drain().for_each(|slot| drop(frame.take(slot)));
+            }
+            Open::Port(port, waiting) => {
+                for slot in self.batch.drain() {
+                    if waiting.is_full() {
+                        let sent = port.tx_burst(waiting) as u64;
+                        self.sent += sent;
+                        out.count(Self::SENT, sent);
+                    }
+                    if waiting.is_full() {
+                        out.drop(slot, Self::FULL);
+                    } else {
+                        waiting.push(frame.take(slot));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Packets that wait for the device.
+    fn waiting(&self) -> usize {
+        if let Open::Port(_, waiting) = &self.open { waiting.len() } else { 0 }
+    }
+}
+
+impl<P: PacketBuf + 'static> Class for ToDevice<P> {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = ToDeviceParams;
+
+    fn make(params: ToDeviceParams) -> Result<Self, String> {
+        let ToDeviceParams { devname: name, burst, .. } = params;
+        if name.is_empty() {
+            return Err("the device has no name".to_owned());
+        }
+        Ok(Self { name, burst: burst.clamp(1, BURST), batch: Lanes::new(), sent: 0, open: Open::Nothing })
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for ToDevice<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, _: HandlerId) -> String {
+        self.sent.to_string()
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        let open = std::mem::replace(&mut self.open, Open::Nothing);
+        Some(Box::new((self.name.clone(), self.sent, open)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        let state = state.downcast::<(String, u64, Open<P>)>()?;
+        if state.0 != self.name || !matches!(self.open, Open::Nothing) {
+            return Err(state);
+        }
+        (_, self.sent, self.open) = *state;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.batch.append(batch);
+        self.send(frame, out);
+    }
+
+    fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let want = self.burst.min(BURST - self.waiting()).min(out.intake(frame.used()));
+        upstream.pull(0, want, &mut self.batch, frame, out);
+        self.send(frame, out);
+    }
+
+    fn end(&mut self, _: &mut Frame<P>, out: &mut Out<'_>) {
+        if let Open::Port(port, waiting) = &mut self.open {
+            if !waiting.is_empty() {
+                let sent = port.tx_burst(waiting) as u64;
+                self.sent += sent;
+                out.count(Self::SENT, sent);
+            }
+            out.set_pressure(!waiting.is_empty());
+        }
+    }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.open = match world.outlet(&self.name)? {
+            Outlet::Port(port) => Open::Port(port, Burst::new()),
+            Outlet::Capture(recording) => Open::Capture(Recorder::new(recording)),
+            Outlet::Nothing => Open::Nothing,
+        };
+        Ok(())
+    }
+
+    fn fault(&self) -> Option<String> {
+        let Open::Capture(recorder) = &self.open else { return None };
+        Some(format!("the capture for {}: {}", self.name, recorder.fault()?))
+    }
+
+    fn held(&self) -> usize {
+        self.waiting()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
+        if let Open::Port(_, waiting) = &mut self.open {
+            waiting.drain(..).for_each(|packet| to(packet, Meta::default()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::outside::{Outside, frames};
+    use crate::rig::Rig;
+    use scalebricks_graph::{Clock, Outlet, World};
+    use scalebricks_io::{Packet, PacketBuf};
+    use std::path::Path;
+
+    fn heads(far: &mut scalebricks_io::MemoryPort<Packet>) -> Vec<u8> {
+        std::iter::from_fn(|| far.receive()).map(|packet| packet.data()[0]).collect()
+    }
+
+    #[test]
+    fn what_a_device_does_not_take_waits_and_more_is_not_pulled() {
+        let mut rig = Rig::new(0, |builder| {
+            builder.declare("q", "Queue", &[]).declare("d", "ToDevice", &["eth1"]).chain(&["in", "q", "d"]);
+        });
+        let mut outside = Outside::new(Clock::Wall);
+        let mut far = outside.sends("eth1", 20);
+        rig.open(&mut outside).unwrap();
+        rig.send((0..100).map(|n| [n]));
+        (0..5).for_each(|_| {
+            rig.turn();
+        });
+        assert_eq!((rig.number("d", "sent"), rig.worker.graph().held()), (20, 80));
+        let mut got = Vec::new();
+        for _ in 0..20 {
+            got.extend(heads(&mut far));
+            rig.turn();
+        }
+        got.extend(heads(&mut far));
+        assert_eq!((got, rig.number("d", "count")), ((0..100).collect(), 100));
+    }
+
+    #[test]
+    fn pushed_packets_over_a_burst_are_dropped_and_sources_wait() {
+        let mut rig = Rig::new(0, |builder| {
+            builder.declare("d", "ToDevice", &["eth1"]).chain(&["in", "d"]);
+        });
+        let mut outside = Outside::new(Clock::Wall);
+        let mut far = outside.sends("eth1", 20);
+        rig.open(&mut outside).unwrap();
+        rig.send((0..100).map(|n| [n]));
+        rig.turn();
+        assert_eq!((rig.number("d", "sent"), rig.number("d", "device_full")), (20, 48));
+        assert_eq!(heads(&mut far), (0..20).collect::<Vec<u8>>());
+        rig.send([[200]]);
+        rig.turn();
+        assert_eq!((heads(&mut far), rig.number("d", "packets")), ((20..40).collect(), 100), "the source waits");
+        rig.turn();
+        rig.turn();
+        assert_eq!(heads(&mut far), (40..52).chain([200]).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn a_capture_may_stand_in_the_place_of_a_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.pcap");
+        let mut rig = Rig::new(0, |builder| {
+            builder.declare("d", "ToDevice", &["eth1"]).chain(&["in", "d"]);
+        });
+        let mut outside = Outside::new(Clock::Captures);
+        let recording = World::write(&mut outside, Path::new(&path)).unwrap();
+        outside.outlets.insert("eth1".to_owned(), Outlet::Capture(recording));
+        rig.open(&mut outside).unwrap();
+        rig.send([[1], [2]]);
+        rig.turn();
+        outside.finish();
+        assert_eq!((rig.number("d", "count"), frames(&path)), (2, vec![(1_000_000, vec![1]), (1_000_000, vec![2])]));
+    }
+}

@@ -1,0 +1,85 @@
+//! What there is to build graphs of.
+
+use super::args::ElementsArgs;
+use super::{GraphError, registry};
+use scalebricks_apps::click::beside;
+use scalebricks_console::{Console, output, status};
+use scalebricks_graph::Spec;
+use scalebricks_graph::describe::Section;
+use scalebricks_graph::spec::{Access, Flow, Many, PortSpec};
+use scalebricks_io::Packet;
+use serde_json::{Value, json};
+
+/// Tells of one element class, or of all.
+///
+/// # Errors
+/// [`GraphError::NoElement`].
+pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError> {
+    let registry = registry::<Packet>();
+    let mut specs: Vec<&'static Spec> = registry.specs().chain(beside::specs()).collect();
+    specs.sort_by_key(|spec| spec.class);
+    if let Some(name) = &args.name {
+        specs.retain(|spec| spec.class == name);
+        if specs.is_empty() {
+            let all = registry.specs().chain(beside::specs()).map(|spec| spec.class);
+            return Err(GraphError::NoElement { name: name.clone(), hint: hint(name, all) });
+        }
+    }
+    let text = match (&args.name, args.json) {
+        (_, true) => output::json(&specs.iter().map(|spec| view(spec)).collect::<Vec<_>>())?,
+        (Some(_), false) => specs.iter().map(|spec| Section(spec).to_string()).collect(),
+        (None, false) => specs.iter().map(|spec| line(spec)).collect(),
+    };
+    console.result(text.trim_end())?;
+    Ok(status::SUCCESS)
+}
+
+fn hint<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> String {
+    match scalebricks_click::similar(name, all) {
+        Some(similar) => format!("; did you mean {similar}?"),
+        None => "; `scalebricks elements` lists all".to_owned(),
+    }
+}
+
+/// The first sentence about a class.
+fn line(spec: &Spec) -> String {
+    let doc = spec.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let sentence = doc.split_once(". ").map_or(doc.trim_end_matches('.'), |(first, _)| first);
+    format!("{:20} {sentence}\n", spec.class)
+}
+
+fn view(spec: &Spec) -> Value {
+    let doc = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let port = |port: &PortSpec| {
+        let flow = match port.flow {
+            Flow::Push => "push",
+            Flow::Pull => "pull",
+            Flow::Agnostic => "agnostic",
+        };
+        let many = match port.many {
+            Many::One => "one",
+            Many::Optional => "optional",
+            Many::OneOrMore => "one or more",
+            Many::ZeroOrMore => "zero or more",
+        };
+        json!({ "name": port.name, "flow": flow, "many": many, "doc": port.doc })
+    };
+    let params = spec.params.iter().map(|param| {
+        let name = param.name.to_ascii_uppercase();
+        json!({ "name": name, "type": param.kind, "default": param.default, "doc": doc(param.doc) })
+    });
+    let handlers = spec.handlers.iter().map(|handler| {
+        let access = if handler.access == Access::Read { "read" } else { "write" };
+        json!({ "name": handler.name, "access": access, "doc": handler.doc })
+    });
+    json!({
+        "class": spec.class,
+        "doc": doc(spec.doc),
+        "inputs": spec.inputs.iter().map(port).collect::<Vec<_>>(),
+        "outputs": spec.outputs.iter().map(port).collect::<Vec<_>>(),
+        "parameters": params.collect::<Vec<_>>(),
+        "counters": spec.counters.iter().map(|one| json!({ "name": one.name, "doc": one.doc })).collect::<Vec<_>>(),
+        "drops": spec.drops.iter().map(|one| json!({ "name": one.name, "doc": one.doc })).collect::<Vec<_>>(),
+        "handlers": handlers.collect::<Vec<_>>(),
+    })
+}

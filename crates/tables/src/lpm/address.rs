@@ -1,0 +1,276 @@
+//! Addresses as bits, and prefixes of them.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+mod sealed {
+    /// The bits of an address as one number, so that the order of numbers is that of addresses.
+    pub trait Bits: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
+        /// How many there are.
+        const LEN: u8;
+
+        /// All but the first `length` cleared.
+        fn network(self, length: u8) -> Self;
+
+        /// All but the first `length` set.
+        fn last(self, length: u8) -> Self;
+
+        /// The first `bits` as a number; from 1 to 24.
+        fn root(self, bits: u8) -> usize;
+
+        /// The eight bits from bit `base` on, with zeros behind the last; `base` is below [`LEN`](Self::LEN).
+        fn byte(self, base: u8) -> usize;
+
+        /// The address whose eight bits from `base` on are another number, and all behind them 0. `None` if that number has
+        /// bits behind the last.
+        fn with_byte(self, base: u8, byte: usize) -> Option<Self>;
+
+        /// How many bits two addresses share before they first differ.
+        fn common(self, other: Self) -> u8;
+
+        /// The address before, of one that is not the first.
+        fn before(self) -> Self;
+
+        /// The address after, unless this is the last.
+        fn after(self) -> Option<Self>;
+    }
+
+    macro_rules! bits {
+        ($($number:ty)+) => {
+            $(impl Bits for $number {
+                const LEN: u8 = <$number>::BITS as u8;
+
+                #[inline(always)]
+                fn network(self, length: u8) -> Self {
+                    self & !<$number>::MAX.checked_shr(length.into()).unwrap_or(0)
+                }
+
+                #[inline(always)]
+                fn last(self, length: u8) -> Self {
+                    self | <$number>::MAX.checked_shr(length.into()).unwrap_or(0)
+                }
+
+                #[inline(always)]
+                fn root(self, bits: u8) -> usize {
+                    (self >> (Self::LEN - bits)) as usize
+                }
+
+                #[inline(always)]
+                fn byte(self, base: u8) -> usize {
+                    ((self << base) >> (Self::LEN - 8)) as usize
+                }
+
+                fn with_byte(self, base: u8, byte: usize) -> Option<Self> {
+                    let number = (byte as $number) << (Self::LEN - 8);
+                    let kept = (number >> base) << base == number;
+                    kept.then(|| self.network(base) | number >> base)
+                }
+
+                fn common(self, other: Self) -> u8 {
+                    (self ^ other).leading_zeros() as u8 // at most 128
+                }
+
+                fn before(self) -> Self {
+                    self - 1
+                }
+
+                fn after(self) -> Option<Self> {
+                    self.checked_add(1)
+                }
+            })+
+        };
+    }
+
+    bits! { u32 u128 }
+}
+
+pub(super) use sealed::Bits;
+
+/// An address of one of the two families.
+pub trait Address: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Send + Sync + 'static {
+    /// Its bits as a number.
+    #[doc(hidden)]
+    type Bits: Bits;
+
+    /// How many bits it has.
+    const BITS: u8;
+
+    /// Its bits as a number, the first the highest.
+    fn bits(self) -> Self::Bits;
+
+    /// The address of these bits.
+    fn of_bits(bits: Self::Bits) -> Self;
+}
+
+impl Address for Ipv4Addr {
+    type Bits = u32;
+    const BITS: u8 = 32;
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+
+    fn of_bits(bits: u32) -> Self {
+        Self::from_bits(bits)
+    }
+}
+
+impl Address for Ipv6Addr {
+    type Bits = u128;
+    const BITS: u8 = 128;
+
+    #[inline(always)]
+    fn bits(self) -> u128 {
+        self.to_bits()
+    }
+
+    fn of_bits(bits: u128) -> Self {
+        Self::from_bits(bits)
+    }
+}
+
+/// Why something is no prefix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrefixError {
+    /// It is longer than an address.
+    #[error("a prefix of {length} bits, where an address has {most}")]
+    Length {
+        /// Its length.
+        length: u8,
+        /// Bits of an address.
+        most: u8,
+    },
+    /// Bits behind the prefix are set.
+    #[error("{address}/{length} has bits behind the prefix")]
+    HostBits {
+        /// The address.
+        address: String,
+        /// The length.
+        length: u8,
+    },
+    /// The text is not an address, a slash and a length.
+    #[error("{0:?} is no prefix such as 192.0.2.0/24 or 2001:db8::/32")]
+    Text(String),
+}
+
+/// The first bits of addresses: a network. Ordered by address, and shorter ones first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix<A> {
+    address: A,
+    length: u8,
+}
+
+impl<A: Address> Prefix<A> {
+    /// The prefix of an address whose other bits are 0.
+    ///
+    /// # Errors
+    /// [`PrefixError::Length`], [`PrefixError::HostBits`].
+    pub fn new(address: A, length: u8) -> Result<Self, PrefixError> {
+        let prefix = Self::of(address, length)?;
+        if prefix.address == address {
+            Ok(prefix)
+        } else {
+            Err(PrefixError::HostBits { address: address.to_string(), length })
+        }
+    }
+
+    /// The prefix of this length that an address is in.
+    ///
+    /// # Errors
+    /// [`PrefixError::Length`].
+    pub fn of(address: A, length: u8) -> Result<Self, PrefixError> {
+        if length > A::BITS {
+            return Err(PrefixError::Length { length, most: A::BITS });
+        }
+        Ok(Self { address: A::of_bits(address.bits().network(length)), length })
+    }
+
+    /// The first address in it.
+    pub const fn address(self) -> A {
+        self.address
+    }
+
+    /// Its bits.
+    pub const fn length(self) -> u8 {
+        self.length
+    }
+
+    /// Whether an address is in it.
+    pub fn contains(self, address: A) -> bool {
+        address.bits().network(self.length) == self.address.bits()
+    }
+
+    /// The key under which it is kept.
+    pub(super) fn key(self) -> (A::Bits, u8) {
+        (self.address.bits(), self.length)
+    }
+
+    pub(super) fn of_key((bits, length): (A::Bits, u8)) -> Self {
+        Self { address: A::of_bits(bits), length }
+    }
+}
+
+impl<A: fmt::Display> fmt::Display for Prefix<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl<A: Address> FromStr for Prefix<A> {
+    type Err = PrefixError;
+
+    /// `192.0.2.0/24`, `2001:db8::/32`.
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
+        let wrong = || PrefixError::Text(text.to_owned());
+        let (address, length) = text.split_once('/').ok_or_else(wrong)?;
+        let is_number = length.bytes().all(|byte| byte.is_ascii_digit());
+        let length = length.parse().ok().filter(|_| is_number).ok_or_else(wrong)?;
+        Self::new(address.parse().map_err(|_| wrong())?, length)
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_cut_at_both_ends_of_an_address() {
+        let bits = 0xC0A8_01FF_u32;
+        assert_eq!([bits.network(0), bits.network(9), bits.network(32)], [0, 0xC080_0000, bits]);
+        assert_eq!([bits.last(0), bits.last(24), bits.last(32)], [u32::MAX, bits, bits]);
+        assert_eq!([bits.root(1), bits.root(16), bits.root(24)], [1, 0xC0A8, 0xC0_A801]);
+        assert_eq!([bits.byte(0), bits.byte(8), bits.byte(25)], [0xC0, 0xA8, 0xFE]);
+        assert_eq!(bits.with_byte(25, 0x82), Some(0xC0A8_01C1));
+        assert_eq!(bits.with_byte(25, 1), None, "a bit behind the last");
+        assert_eq!(bits.with_byte(8, 1), Some(0xC001_0000));
+        assert_eq!([bits.common(bits), bits.common(0xC0A8_0100)], [32, 24]);
+        assert_eq!((0xFFu128 << 120).byte(0), 0xFF);
+        assert_eq!((u128::MAX.network(0), u128::MAX.network(128), 0u128.last(0)), (0, u128::MAX, u128::MAX));
+    }
+
+    #[test]
+    fn prefixes_are_read_and_checked() {
+        let read = |text: &str| text.parse::<Prefix<Ipv4Addr>>();
+        let prefix = read("192.0.2.0/24").unwrap();
+        assert_eq!((prefix.to_string(), prefix.length()), ("192.0.2.0/24".into(), 24));
+        assert!(
+            prefix.contains(Ipv4Addr::new(192, 0, 2, 255)) && !prefix.contains(Ipv4Addr::new(192, 0, 3, 0))
+        );
+        assert!(read("0.0.0.0/0").unwrap().contains(Ipv4Addr::BROADCAST));
+        assert!(matches!(read("192.0.2.1/24"), Err(PrefixError::HostBits { length: 24, .. })));
+        assert_eq!(read("192.0.2.1/33"), Err(PrefixError::Length { length: 33, most: 32 }));
+        for wrong in
+            ["", "/", "192.0.2.0", "192.0.2/24", "192.0.2.0/+4", "192.0.2.0/", "192.0.2.0/256", "::/0"]
+        {
+            assert!(matches!(read(wrong), Err(PrefixError::Text(_))), "{wrong}");
+        }
+        let six: Prefix<Ipv6Addr> = "2001:db8::/32".parse().unwrap();
+        assert!(
+            six.contains("2001:db8:ffff::".parse().unwrap()) && !six.contains("2001:db9::".parse().unwrap())
+        );
+        assert_eq!(Prefix::of(Ipv4Addr::new(10, 1, 2, 3), 8).unwrap(), read("10.0.0.0/8").unwrap());
+    }
+}

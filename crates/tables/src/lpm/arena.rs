@@ -1,0 +1,296 @@
+//! The memory that readers see, and how the writer changes it under them.
+//!
+//! The *root* has an entry for each value of the first bits of an address. An entry that is a block leads to the line where the
+//! block begins. What a reader reaches changes in two ways only. An entry is replaced by one store: a next hop by another, or
+//! whatever is there by a block that is complete. And a block that no entry leads to any more is kept as it is until
+//! [`crate::publish::epoch`] says that no reader can still be in it.
+//!
+//! So a reader that loaded an entry finds the answer of the moment at which it loaded it, or a later one.
+
+use super::address::Bits;
+use super::block::{self, Image, SIZES};
+use super::entry::Entry;
+use crate::publish::epoch::Epochs;
+use crate::publish::line::Line;
+use crate::publish::queue::Retired;
+use crate::publish::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
+use std::ops::Range;
+
+/// Lines behind all others, room for the largest block, through which blocks become smaller when nothing is free.
+const RESERVE: usize = SIZES[SIZES.len() - 1];
+
+/// Retired blocks that may wait before the writer looks whether readers are gone.
+const FEW: usize = if cfg!(any(loom, miri)) { 1 } else { 64 };
+
+/// What readers see.
+#[derive(Debug)]
+pub(super) struct Arena {
+    root: Memory<AtomicU32>,
+    lines: Memory<Line>,
+    pub(super) root_bits: u8,
+    pub(super) epochs: Arc<Epochs>,
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Root(usize),
+    Block(usize),
+}
+
+/// What only the writer knows of the lines.
+#[derive(Debug)]
+pub(super) struct Spares {
+    /// Free blocks of each size, by their first lines.
+    free: [Vec<u32>; SIZES.len()],
+    /// The first line that was never used.
+    fresh: u32,
+    /// Blocks by first line and size.
+    retired: Retired<(u32, u8)>,
+    waiting: usize,
+    /// The tag under which the reserve was retired last.
+    reserve: Option<u64>,
+}
+
+impl Spares {
+    pub(super) const fn new() -> Self {
+        let free = [const { Vec::new() }; SIZES.len()];
+        Self { free, fresh: 0, retired: Retired::new(), waiting: 0, reserve: None }
+    }
+
+    /// Lines ever used.
+    pub(super) const fn lines(&self) -> usize {
+        self.fresh as usize
+    }
+
+    /// Lines in use, retired blocks among them.
+    pub(super) fn used(&self) -> usize {
+        let free: usize = self.free.iter().zip(SIZES).map(|(blocks, lines)| blocks.len() * lines).sum();
+        self.lines() - free
+    }
+}
+
+/// A range of addresses over the values of some bits: those values that are in it whole, and the two at its ends that are not.
+struct Cut<B> {
+    first: Option<(usize, B, B)>,
+    whole: Range<usize>,
+    last: Option<(usize, B, B)>,
+}
+
+impl<B: Bits> Cut<B> {
+    /// The addresses from `from` to `to`, whose values are these; the values' bits end at `end`.
+    fn new(from: B, to: B, values: (usize, usize), end: u8) -> Self {
+        let (starts, ends) = (from.network(end) == from, to.last(end) == to);
+        let (low, high) = values;
+        if low == high && !(starts && ends) {
+            return Self { first: Some((low, from, to)), whole: 0..0, last: None };
+        }
+        Self {
+            first: (!starts).then(|| (low, from, from.last(end))),
+            whole: low + usize::from(!starts)..high + usize::from(ends),
+            last: (!ends).then(|| (high, to.network(end), to)),
+        }
+    }
+}
+
+impl Arena {
+    /// A root of so many bits without routes, and room for so many lines of blocks, fewer than 2^31.
+    pub(super) fn new(root_bits: u8, lines: usize) -> Self {
+        Self {
+            root: Memory::untouched(1 << root_bits),
+            lines: Memory::untouched(lines + RESERVE),
+            root_bits,
+            epochs: Arc::new(Epochs::new()),
+        }
+    }
+
+    /// For lookups: the root and all lines.
+    #[inline(always)]
+    pub(super) fn parts(&self) -> (&[AtomicU32], &[Line]) {
+        (&self.root, &self.lines)
+    }
+
+    /// An entry of the root.
+    #[inline(always)]
+    pub(super) fn root(&self, at: usize) -> Entry {
+        Entry(self.root[at].load(Ordering::Acquire))
+    }
+
+    /// Where the entry of a value is in the block that begins at a line.
+    pub(super) fn place(&self, line: usize, value: usize) -> Place {
+        Place::Block(block::place_from(line, block::place(&self.lines[line], value)))
+    }
+
+    /// The entry at a place.
+    pub(super) fn load(&self, place: Place) -> Entry {
+        match place {
+            Place::Root(at) => self.root(at),
+            Place::Block(at) => block::load(&self.lines, at),
+        }
+    }
+
+    /// Replaces an entry: readers see it from now on, and all that was written before.
+    pub(super) fn store(&self, place: Place, entry: Entry) {
+        match place {
+            Place::Root(at) => self.root[at].store(entry.0, Ordering::Release),
+            Place::Block(at) => block::store(&self.lines, at, entry),
+        }
+    }
+
+    /// The block that begins at a line, to be changed.
+    pub(super) fn image(&self, line: usize) -> Image {
+        Image::read(&self.lines, line)
+    }
+
+    /// Gives all addresses from `from` to `to` this next hop. They must be what a prefix covers and longer ones leave: every
+    /// block on the way to their ends is there, and runs start and end with them.
+    pub(super) fn fill<B: Bits>(&self, from: B, to: B, hop: Entry) {
+        let bits = self.root_bits;
+        let cut = Cut::new(from, to, (from.root(bits), to.root(bits)), bits);
+        for cell in &self.root[cut.whole] {
+            cell.store(hop.0, Ordering::Release);
+        }
+        for (value, from, to) in cut.first.into_iter().chain(cut.last) {
+            self.fill_block(self.root(value), bits, from, to, hop);
+        }
+    }
+
+    fn fill_block<B: Bits>(&self, entry: Entry, base: u8, from: B, to: B, hop: Entry) {
+        debug_assert!(entry.is_block(), "a prefix has its block");
+        let (line, end) = (entry.line(), (base + 8).min(B::LEN));
+        let cut = Cut::new(from, to, (from.byte(base), to.byte(base) | 0xFF >> (end - base)), end);
+        let place = |value| block::place_from(line, block::place(&self.lines[line], value));
+        if !cut.whole.is_empty() {
+            for at in place(cut.whole.start)..=place(cut.whole.end - 1) {
+                block::store(&self.lines, at, hop);
+            }
+        }
+        for (value, from, to) in cut.first.into_iter().chain(cut.last) {
+            self.fill_block(block::load(&self.lines, place(value)), end, from, to, hop);
+        }
+    }
+
+    /// Writes a block to lines that no reader can reach; its entry, or `None` if there is no room.
+    ///
+    /// Waits for readers if all there is waits for them.
+    pub(super) fn write(&self, spares: &mut Spares, image: &Image) -> Option<Entry> {
+        let line = self.allocate(spares, block::size_for(image.runs()))?;
+        image.write(&self.lines[line as usize..]);
+        Some(Entry::of_block(line))
+    }
+
+    fn allocate(&self, spares: &mut Spares, size: usize) -> Option<u32> {
+        if spares.waiting >= FEW {
+            self.reclaim(spares);
+        }
+        loop {
+            if let Some(line) = spares.free[size].pop() {
+                return Some(line);
+            }
+            let line = spares.fresh;
+            if self.lines.len() - RESERVE - spares.lines() >= SIZES[size] {
+                spares.fresh += SIZES[size] as u32;
+                return Some(line);
+            }
+            if spares.waiting == 0 {
+                return Self::cut_larger(spares, size);
+            }
+            if !self.reclaim(spares) {
+                yield_now();
+            }
+        }
+    }
+
+    /// Cuts a free block that is larger than wanted.
+    fn cut_larger(spares: &mut Spares, size: usize) -> Option<u32> {
+        let (larger, line) =
+            (size + 1..SIZES.len()).find_map(|larger| Some((larger, spares.free[larger].pop()?)))?;
+        Self::cut(spares, line, size, larger);
+        Some(line)
+    }
+
+    /// Makes what is behind a block that was larger free blocks.
+    fn cut(spares: &mut Spares, line: u32, size: usize, was: usize) {
+        let (mut next, end) = (line + SIZES[size] as u32, line + SIZES[was] as u32);
+        while next < end {
+            let fits = |size: &usize| SIZES[*size] <= (end - next) as usize;
+            let part = (0..was).rev().find(fits).unwrap_or(0);
+            spares.free[part].push(next);
+            next += SIZES[part] as u32;
+        }
+    }
+
+    /// Replaces a block by one that needs no more room. It cannot fail: if nothing is free, readers see the new block in the
+    /// reserve until none is in the old one, and then in its place.
+    pub(super) fn shrink(&self, spares: &mut Spares, place: Place, old: Entry, image: &Image) {
+        if let Some(new) = self.write(spares, image) {
+            self.store(place, new);
+            return self.retire(spares, old);
+        }
+        if let Some(tag) = spares.reserve {
+            self.wait(tag);
+        }
+        let (line, reserve) = (old.line(), self.lines.len() - RESERVE);
+        let (was, size) = (block::size_of(&self.lines[line]), block::size_for(image.runs()));
+        image.write(&self.lines[reserve..]);
+        self.store(place, Entry::of_block(reserve as u32));
+        self.wait(self.epochs.retire());
+        image.write(&self.lines[line..]);
+        self.store(place, old);
+        spares.reserve = Some(self.epochs.retire());
+        Self::cut(spares, line as u32, size, was);
+    }
+
+    /// Waits until nobody reads what was retired under a tag.
+    fn wait(&self, tag: u64) {
+        while tag >= self.epochs.safe_below() {
+            yield_now();
+        }
+    }
+
+    /// Keeps a block until no reader can see it any more. Called after the last entry that led to it was replaced.
+    pub(super) fn retire(&self, spares: &mut Spares, entry: Entry) {
+        let line = entry.line();
+        let size = block::size_of(&self.lines[line]) as u8; // one of six
+        spares.retired.push(self.epochs.retire(), (line as u32, size));
+        spares.waiting += 1;
+    }
+
+    /// Gives back a block that was written and never published.
+    pub(super) fn forget(&self, spares: &mut Spares, entry: Entry) {
+        let line = entry.line();
+        spares.free[block::size_of(&self.lines[line])].push(line as u32);
+    }
+
+    /// Moves blocks that no reader can see any more to the free ones; whether there were any.
+    pub(super) fn reclaim(&self, spares: &mut Spares) -> bool {
+        let Spares { free, retired, waiting, .. } = spares;
+        retired.reclaim(&self.epochs, |(line, size)| {
+            free[usize::from(size)].push(line);
+            *waiting -= 1;
+        })
+    }
+
+    /// Bytes of the root.
+    pub(super) fn root_bytes(&self) -> usize {
+        self.root.len() * size_of::<AtomicU32>()
+    }
+
+    /// All blocks that the root leads to, each with its image: for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn blocks(&self) -> Vec<(Place, Image)> {
+        let roots = (0..self.root.len()).map(Place::Root);
+        let mut left: Vec<(Place, Entry)> = roots.map(|place| (place, self.load(place))).collect();
+        let mut found = Vec::new();
+        while let Some((place, entry)) = left.pop() {
+            if !entry.is_block() {
+                continue;
+            }
+            let image = self.image(entry.line());
+            let values = (0..block::VALUES).filter(|&value| image.is_start(value));
+            left.extend(values.map(|value| (self.place(entry.line(), value), image.entry(value))));
+            found.push((place, image));
+        }
+        found
+    }
+}

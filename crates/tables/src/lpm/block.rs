@@ -1,0 +1,216 @@
+//! Blocks: what the table says of the 256 values that eight bits of an address have.
+//!
+//! A block holds *runs*: neighbouring values with one entry. A run starts wherever a prefix of the block's lengths starts,
+//! or after one ends, and on both sides of a value that has a block of its own. So where runs start is a function of the
+//! prefixes alone, and a changed next hop never changes it.
+//!
+//! A block is 1, 2, 3, 5, 9 or 17 cache lines: four words with a bit for each value that starts a run; a word with the number
+//! of runs before each of these words, a byte each, and in its highest byte the block's size; then the entries, two a word.
+//! The first line has room for six runs: enough for most blocks of IPv6, so that a lookup touches one line a block.
+
+use super::entry::Entry;
+use crate::publish::line::Line;
+use crate::publish::sync::Ordering;
+
+/// Values of eight bits.
+pub(super) const VALUES: usize = 256;
+
+/// Sizes of blocks in lines.
+pub(super) const SIZES: [usize; 6] = [1, 2, 3, 5, 9, 17];
+
+/// Entries of a line.
+const PER_LINE: usize = 16;
+/// The word with the numbers of runs.
+const SUMS: usize = 4;
+/// Where entries begin, in entries.
+const FIRST: usize = 2 * (SUMS + 1);
+
+/// The size of a block of so many runs: an index into [`SIZES`].
+pub(super) fn size_for(runs: usize) -> usize {
+    SIZES.iter().position(|lines| lines * PER_LINE - FIRST >= runs).unwrap_or(SIZES.len() - 1)
+}
+
+/// Where the entry of a value is, in entries from the start of the block that begins with this line.
+///
+/// Cost: one line, which holds the entry itself as well if the block has up to six runs.
+#[inline(always)]
+pub(super) fn place(head: &Line, value: usize) -> usize {
+    let word = value / 64 % SUMS;
+    let starts = head.0[word].load(Ordering::Relaxed) & (u64::MAX >> (63 - value % 64));
+    let before = head.0[SUMS].load(Ordering::Relaxed) >> (8 * word) & 0xFF;
+    // The first value starts a run, so there is at least one up to here.
+    FIRST + before as usize + starts.count_ones() as usize - 1
+}
+
+/// The entry at a place, counted in entries from the start of all lines.
+#[inline(always)]
+pub(super) fn load(lines: &[Line], place: usize) -> Entry {
+    let word = lines[place / PER_LINE].0[place / 2 % 8].load(Ordering::Acquire);
+    Entry((word >> (32 * (place % 2))) as u32)
+}
+
+/// The line of a place.
+#[inline(always)]
+pub(super) const fn line_of(place: usize) -> usize {
+    place / PER_LINE
+}
+
+/// The place of an entry of the block that begins at a line.
+#[inline(always)]
+pub(super) const fn place_from(line: usize, in_block: usize) -> usize {
+    line * PER_LINE + in_block
+}
+
+/// Replaces an entry. For the writer.
+pub(super) fn store(lines: &[Line], place: usize, entry: Entry) {
+    let cell = &lines[place / PER_LINE].0[place / 2 % 8];
+    let shift = 32 * (place % 2);
+    let others = cell.load(Ordering::Relaxed) & !(0xFFFF_FFFF << shift);
+    cell.store(others | u64::from(entry.0) << shift, Ordering::Release);
+}
+
+/// The size of the block that begins with this line: an index into [`SIZES`]. For the writer.
+pub(super) fn size_of(head: &Line) -> usize {
+    (head.0[SUMS].load(Ordering::Relaxed) >> 56) as usize % SIZES.len()
+}
+
+/// A block while the writer makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Image {
+    starts: [u64; 4],
+    entries: Vec<Entry>,
+}
+
+impl Image {
+    /// The block of one run.
+    pub(super) fn one_run(entry: Entry) -> Self {
+        Self { starts: [1, 0, 0, 0], entries: vec![entry] }
+    }
+
+    /// The block that begins at a line.
+    pub(super) fn read(lines: &[Line], line: usize) -> Self {
+        let head = &lines[line];
+        let starts = std::array::from_fn(|word| head.0[word].load(Ordering::Relaxed));
+        let runs = starts.iter().map(|word: &u64| word.count_ones() as usize).sum::<usize>();
+        let entries = (0..runs).map(|run| load(lines, place_from(line, FIRST + run))).collect();
+        Self { starts, entries }
+    }
+
+    /// Writes it to lines that no reader can reach.
+    pub(super) fn write(&self, lines: &[Line]) {
+        let mut sums = (size_for(self.runs()) as u64) << 56;
+        let mut before = 0;
+        for (word, starts) in self.starts.iter().enumerate() {
+            sums |= before << (8 * word); // at most 192
+            before += u64::from(starts.count_ones());
+        }
+        let pairs = self
+            .entries
+            .chunks(2)
+            .map(|pair| pair.iter().rev().fold(0, |word, entry| word << 32 | u64::from(entry.0)));
+        let words = self.starts.into_iter().chain([sums]).chain(pairs);
+        for (cell, word) in lines.iter().flat_map(|line| &line.0).zip(words) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// How many runs it has.
+    pub(super) fn runs(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether a run starts at a value. Before the first and behind the last there is always an end.
+    pub(super) fn is_start(&self, value: usize) -> bool {
+        value >= VALUES || self.starts[value / 64] >> (value % 64) & 1 == 1
+    }
+
+    /// The run that a value is in.
+    fn run(&self, value: usize) -> usize {
+        let whole: u32 = self.starts[..value / 64].iter().map(|word| word.count_ones()).sum();
+        let part = self.starts[value / 64] & (u64::MAX >> (63 - value % 64));
+        (whole + part.count_ones()) as usize - 1
+    }
+
+    /// The entry of a value.
+    pub(super) fn entry(&self, value: usize) -> Entry {
+        self.entries[self.run(value)]
+    }
+
+    /// Replaces the entry of the run that a value is in.
+    pub(super) fn set(&mut self, value: usize, entry: Entry) {
+        let run = self.run(value);
+        self.entries[run] = entry;
+    }
+
+    /// Starts a run at a value, with the entry that it has; whether there was none.
+    pub(super) fn split(&mut self, value: usize) -> bool {
+        if self.is_start(value) {
+            return false;
+        }
+        let run = self.run(value);
+        self.entries.insert(run + 1, self.entries[run]);
+        self.starts[value / 64] |= 1 << (value % 64);
+        true
+    }
+
+    /// Ends the run that starts at a value, not the first: its values join the run before.
+    pub(super) fn join(&mut self, value: usize) {
+        let run = self.run(value);
+        debug_assert_eq!(self.entries[run - 1], self.entries[run], "joined runs have one entry");
+        self.entries.remove(run);
+        self.starts[value / 64] &= !(1 << (value % 64));
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(count: usize) -> Vec<Line> {
+        (0..count).map(|_| Line::default()).collect()
+    }
+
+    #[test]
+    fn a_block_of_any_size_is_read_as_it_was_written() {
+        for step in [1, 2, 3, 5, 8, 16, 50, 100, 255] {
+            let mut image = Image::one_run(Entry(7));
+            for value in (0..VALUES).step_by(step) {
+                image.split(value);
+                image.set(value, Entry(value as u32 + 1));
+            }
+            let size = size_for(image.runs());
+            let memory = lines(3 + SIZES[size]);
+            image.write(&memory[3..]);
+            assert_eq!((Image::read(&memory, 3), size_of(&memory[3])), (image.clone(), size));
+            for value in 0..VALUES {
+                let found = load(&memory, place_from(3, place(&memory[3], value)));
+                assert_eq!(found, Entry((value / step * step) as u32 + 1), "value {value} step {step}");
+                assert_eq!(found, image.entry(value));
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_have_room() {
+        let room = |size: usize| SIZES[size] * PER_LINE - FIRST;
+        assert_eq!([1, 6, 7, 22, 23, 256].map(size_for), [0, 0, 1, 1, 2, 5]);
+        assert!((1..=VALUES).all(|runs| room(size_for(runs)) >= runs));
+    }
+
+    #[test]
+    fn a_stored_entry_leaves_its_neighbour_alone() {
+        let memory = lines(1);
+        let mut image = Image::one_run(Entry(1));
+        image.split(10);
+        image.write(&memory);
+        for (value, entry) in [(0, 5), (10, u32::MAX), (0, 0)] {
+            image.set(value, Entry(entry));
+            store(&memory, place(&memory[0], value), Entry(entry));
+            assert_eq!(Image::read(&memory, 0), image);
+        }
+        image.set(0, Entry(u32::MAX));
+        image.join(10);
+        assert_eq!(image, Image::one_run(Entry(u32::MAX)));
+    }
+}

@@ -1,0 +1,105 @@
+//! Lookups of many addresses at once.
+//!
+//! Addresses go through the table level by level, 64 at a time: the entries of the root first, then the first line of each
+//! block that they lead to, then the entries there. What a step reads was asked for a step before. Most addresses of IPv4 need the
+//! root only; the list of the others is written without a branch.
+
+#![allow(unsafe_code)]
+
+use super::address::{Address, Bits};
+use super::arena::Arena;
+use super::block;
+use super::entry::{Entry, NextHop};
+use crate::isa::Isa;
+use crate::prefetch::prefetch_item;
+use crate::publish::sync::Ordering;
+
+/// Addresses taken through a step together.
+const PART: usize = 64;
+
+/// Roots of so many bits are in the cache anyway.
+const CACHED_BITS: u8 = 16;
+
+/// A lookup, for as many next hops as addresses, by a pinned reader.
+pub(super) type Lookup<A> = unsafe fn(&Arena, &[A], &mut [Option<NextHop>]);
+
+/// The lookup by these instructions, which this processor must have.
+pub(super) fn lookup<A: Address>(isa: Isa) -> Lookup<A> {
+    match isa {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        Isa::Avx2 | Isa::Avx512 | Isa::Avx512Gfni => v3::<A>,
+        _ => all::<A>,
+    }
+}
+
+/// With one instruction to count bits, and shifts that leave flags alone.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn v3<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+    all(arena, addresses, hops);
+}
+
+#[inline(always)]
+fn all<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+    for (addresses, hops) in addresses.chunks(PART).zip(hops.chunks_mut(PART)) {
+        part(arena, addresses, hops);
+    }
+}
+
+/// Up to [`PART`] addresses.
+#[inline(always)]
+fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+    let (root, lines) = arena.parts();
+    let mut base = arena.root_bits;
+    if base > CACHED_BITS {
+        for address in addresses {
+            prefetch_item(root, address.bits().root(base));
+        }
+    }
+    let (mut entries, mut deep, mut left) = ([Entry(0); PART], [0_u8; PART], 0);
+    for ((lane, address), hop) in addresses.iter().enumerate().zip(&mut *hops) {
+        let entry = Entry(root[address.bits().root(base)].load(Ordering::Acquire));
+        *hop = entry.hop();
+        entries[lane % PART] = entry;
+        deep[left % PART] = lane as u8; // below 64
+        left += entry.blocks();
+    }
+    let mut places = [0; PART];
+    while left > 0 {
+        let lanes = &deep[..left.min(PART)];
+        for &lane in lanes {
+            prefetch_item(lines, entries[usize::from(lane) % PART].line());
+        }
+        for &lane in lanes {
+            let lane = usize::from(lane) % PART;
+            let line = entries[lane].line();
+            let in_block = block::place(&lines[line], addresses[lane].bits().byte(base));
+            places[lane] = block::place_from(line, in_block);
+            prefetch_item(lines, block::line_of(places[lane]));
+        }
+        let mut next = 0;
+        for at in 0..left.min(PART) {
+            let lane = usize::from(deep[at]) % PART;
+            let entry = block::load(lines, places[lane]);
+            hops[lane] = entry.hop();
+            entries[lane] = entry;
+            deep[next % PART] = lane as u8; // `next` is at most `at`
+            next += entry.blocks();
+        }
+        (left, base) = (next, base + 8);
+    }
+}
+
+/// One address, by a pinned reader.
+#[inline]
+pub(super) fn one<A: Address>(arena: &Arena, address: A) -> Option<NextHop> {
+    let (_, lines) = arena.parts();
+    let (bits, mut base) = (address.bits(), arena.root_bits);
+    let mut entry = arena.root(bits.root(base));
+    while entry.is_block() {
+        let in_block = block::place(&lines[entry.line()], bits.byte(base));
+        entry = block::load(lines, block::place_from(entry.line(), in_block));
+        base += 8;
+    }
+    entry.hop()
+}

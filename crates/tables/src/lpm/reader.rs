@@ -1,0 +1,87 @@
+//! Readers: one a thread.
+
+use super::address::Address;
+use super::entry::NextHop;
+use super::kernels::{self, Lookup};
+use super::table::Lpm;
+use crate::isa::Isa;
+use crate::publish::epoch::Reader;
+use std::sync::Arc;
+
+/// Addresses looked up under one pin: what a writer may have to wait for, a few microseconds.
+const PIN_ADDRESSES: usize = 1024;
+
+/// One thread's reader of an [`Lpm`].
+///
+/// Each address gets its next hop before or after any change that runs beside it, never a third; two addresses of one batch may
+/// see different changes. Readers never wait.
+#[derive(Debug)]
+pub struct LpmReader<A: Address> {
+    table: Arc<Lpm<A>>,
+    cell: Reader,
+    lookup: Lookup<A>,
+}
+
+/// Ends reading also when a lookup panics.
+struct Pin<'a>(&'a Reader);
+
+impl Drop for Pin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.unpin();
+    }
+}
+
+impl<A: Address> LpmReader<A> {
+    /// A reader for one thread, by the fastest instructions that this processor has.
+    pub fn new(table: Arc<Lpm<A>>) -> Self {
+        Self::of(table, Isa::best())
+    }
+
+    /// A reader by these instructions, or `None` if this processor lacks them. Levels above AVX2 are as AVX2.
+    pub fn with_isa(table: Arc<Lpm<A>>, isa: Isa) -> Option<Self> {
+        isa.is_available().then(|| Self::of(table, isa))
+    }
+
+    fn of(table: Arc<Lpm<A>>, isa: Isa) -> Self {
+        let cell = table.arena.epochs.register();
+        Self { table, cell, lookup: kernels::lookup(isa) }
+    }
+
+    /// Begins reading. A reader has one pin at a time: both lookups take it by `&mut self`.
+    #[inline(always)]
+    fn pin(&self) -> Pin<'_> {
+        self.table.arena.epochs.pin(&self.cell);
+        Pin(&self.cell)
+    }
+
+    /// The table.
+    pub const fn table(&self) -> &Arc<Lpm<A>> {
+        &self.table
+    }
+
+    /// The next hop of the longest prefix that covers an address. For many addresses use
+    /// [`lookup_batch`](Self::lookup_batch).
+    ///
+    /// Cost: a fence, and for each block on the way one line, or two if the block has over six runs.
+    #[inline]
+    pub fn lookup(&mut self, address: A) -> Option<NextHop> {
+        let _pin = self.pin();
+        kernels::one(&self.table.arena, address)
+    }
+
+    /// The next hop of each address. Cost: a fence for each 1,024 addresses; the lines of each address, those of 64 addresses at a
+    /// time asked for together.
+    ///
+    /// # Panics
+    /// If there are fewer next hops than addresses.
+    #[expect(unsafe_code, reason = "instructions that were looked for")]
+    pub fn lookup_batch(&mut self, addresses: &[A], hops: &mut [Option<NextHop>]) {
+        let hops = &mut hops[..addresses.len()];
+        for (addresses, hops) in addresses.chunks(PIN_ADDRESSES).zip(hops.chunks_mut(PIN_ADDRESSES)) {
+            let _pin = self.pin();
+            // SAFETY: the processor has the instructions: `with_isa` and `Isa::best` looked.
+            unsafe { (self.lookup)(&self.table.arena, addresses, hops) };
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! How prefixes come and go.
+//!
+//! A prefix is added in two steps. The first makes its block, and the blocks that lead there, with a run that starts and one that
+//! ends with the prefix, and changes no answer: new blocks are written where no reader looks, and published by one store. It is the
+//! only step that can fail, and nothing is changed then. The second replaces the entries of all addresses that no longer prefix
+//! covers. A prefix is removed in the opposite order.
+
+use super::address::Bits;
+use super::arena::{Arena, Place, Spares};
+use super::block::Image;
+use super::entry::{Entry, NextHop};
+use super::rib::{Key, Rib};
+
+/// There is no room for the blocks of a prefix.
+#[derive(Debug)]
+pub(super) struct NoRoom;
+
+/// What only the writer has.
+#[derive(Debug)]
+pub(super) struct Writer<B> {
+    pub(super) rib: Rib<B>,
+    pub(super) spares: Spares,
+}
+
+/// The values of eight bits that a prefix ends in: those from the first on, and the one behind the last.
+fn values<B: Bits>((address, length): Key<B>, base: u8) -> (usize, usize) {
+    let first = address.byte(base);
+    (first, first + (1 << (base + 8 - length)))
+}
+
+impl<B: Bits> Writer<B> {
+    pub(super) const fn new() -> Self {
+        Self { rib: Rib::new(), spares: Spares::new() }
+    }
+
+    /// Adds a prefix or replaces its next hop; the one before.
+    pub(super) fn insert(
+        &mut self,
+        arena: &Arena,
+        key: Key<B>,
+        hop: NextHop,
+    ) -> Result<Option<NextHop>, NoRoom> {
+        let before = self.rib.get(key);
+        if before == Some(hop) {
+            return Ok(before);
+        }
+        if before.is_none() && key.1 > arena.root_bits {
+            self.make_runs(arena, key)?;
+        }
+        self.rib.insert(key, hop);
+        self.fill(arena, key, Some(hop));
+        Ok(before)
+    }
+
+    /// Removes a prefix; its next hop, if it was there.
+    pub(super) fn remove(&mut self, arena: &Arena, key: Key<B>) -> Option<NextHop> {
+        let before = self.rib.remove(key)?;
+        let hop = self.rib.longest(key.0, key.1).map(|(_, hop)| hop);
+        if hop != Some(before) {
+            self.fill(arena, key, hop);
+        }
+        if key.1 > arena.root_bits {
+            self.drop_runs(arena, key);
+        }
+        Some(before)
+    }
+
+    fn fill(&self, arena: &Arena, key: Key<B>, hop: Option<NextHop>) {
+        self.rib.gaps(key, |from, to| arena.fill(from, to, Entry::of_hop(hop)));
+    }
+
+    /// Makes a run of the values of a prefix longer than the root's bits.
+    fn make_runs(&mut self, arena: &Arena, key: Key<B>) -> Result<(), NoRoom> {
+        let (address, length) = key;
+        let mut base = arena.root_bits;
+        let mut place = Place::Root(address.root(base));
+        let mut entry = arena.load(place);
+        // Down to the last block that is there.
+        while entry.is_block() && length > base + 8 {
+            let next = arena.place(entry.line(), address.byte(base));
+            if !arena.load(next).is_block() {
+                break;
+            }
+            (place, entry, base) = (next, arena.load(next), base + 8);
+        }
+        let is_there = entry.is_block();
+        let mut image = if is_there { arena.image(entry.line()) } else { Image::one_run(entry) };
+        let first = address.byte(base);
+        let is_changed = if length <= base + 8 {
+            let (first, end) = values(key, base);
+            image.split(first) | image.split(end)
+        } else {
+            // Values that get blocks of their own have runs of their own.
+            image.split(first);
+            image.split(first + 1);
+            let below = self.chain(arena, key, base + 8, image.entry(first))?;
+            image.set(first, below);
+            true
+        };
+        if !is_changed {
+            return Ok(());
+        }
+        let Some(new) = arena.write(&mut self.spares, &image) else {
+            self.forget_chain(arena, key, base, &image);
+            return Err(NoRoom);
+        };
+        arena.store(place, new);
+        if is_there {
+            arena.retire(&mut self.spares, entry);
+        }
+        Ok(())
+    }
+
+    /// New blocks from `base` on down to that of a prefix, for addresses of which one next hop was known.
+    fn chain(&mut self, arena: &Arena, key: Key<B>, base: u8, hop: Entry) -> Result<Entry, NoRoom> {
+        let mut image = Image::one_run(hop);
+        if key.1 <= base + 8 {
+            let (first, end) = values(key, base);
+            image.split(first);
+            image.split(end);
+        } else {
+            let first = key.0.byte(base);
+            image.split(first);
+            image.split(first + 1);
+            let below = self.chain(arena, key, base + 8, hop)?;
+            image.set(first, below);
+        }
+        let written = arena.write(&mut self.spares, &image);
+        if written.is_none() {
+            self.forget_chain(arena, key, base, &image);
+        }
+        written.ok_or(NoRoom)
+    }
+
+    /// Gives back the new blocks behind one that could not be written.
+    fn forget_chain(&mut self, arena: &Arena, key: Key<B>, mut base: u8, image: &Image) {
+        if key.1 <= base + 8 {
+            return;
+        }
+        let mut entry = image.entry(key.0.byte(base));
+        while entry.is_block() {
+            base += 8;
+            let below = arena.load(arena.place(entry.line(), key.0.byte(base)));
+            arena.forget(&mut self.spares, entry);
+            if key.1 <= base + 8 {
+                return;
+            }
+            entry = below;
+        }
+    }
+
+    /// Joins the runs that only a prefix, which is removed, held apart, and takes away blocks of one run.
+    fn drop_runs(&mut self, arena: &Arena, key: Key<B>) {
+        let (address, length) = key;
+        let mut base = arena.root_bits;
+        let mut place = Place::Root(address.root(base));
+        let mut path = Vec::new();
+        loop {
+            let entry = arena.load(place);
+            debug_assert!(entry.is_block(), "a prefix has its block");
+            path.push((place, entry));
+            if length <= base + 8 {
+                break;
+            }
+            place = arena.place(entry.line(), address.byte(base));
+            base += 8;
+        }
+        let (mut first, mut end) = values(key, base);
+        let mut gone = Vec::new();
+        let mut replaced = None;
+        while let Some((place, entry)) = path.pop() {
+            let mut image = arena.image(entry.line());
+            if let Some(hop) = replaced {
+                image.set(first, hop);
+            }
+            let mut is_changed = replaced.is_some();
+            for value in [first, end] {
+                if self.is_idle(&image, address, base, value) {
+                    image.join(value);
+                    is_changed = true;
+                }
+            }
+            if !is_changed {
+                return;
+            }
+            if image.runs() > 1 {
+                arena.shrink(&mut self.spares, place, entry, &image);
+                break;
+            }
+            gone.push(entry);
+            if let Place::Root(_) = place {
+                arena.store(place, image.entry(0));
+                break;
+            }
+            // A block of one run: the entry that leads to it takes its place.
+            replaced = Some(image.entry(0));
+            base -= 8;
+            first = address.byte(base);
+            end = first + 1;
+        }
+        for entry in gone {
+            arena.retire(&mut self.spares, entry);
+        }
+    }
+
+    /// Whether a run starts at a value that nothing holds apart from the one before.
+    fn is_idle(&self, image: &Image, address: B, base: u8, value: usize) -> bool {
+        (1..super::block::VALUES).contains(&value)
+            && image.is_start(value)
+            && !image.entry(value - 1).is_block()
+            && !image.entry(value).is_block()
+            && !self.rib.meets(address, base, value)
+    }
+}

@@ -1,0 +1,6 @@
+// Counts what a device receives, a queue and a paint for each half of it, and passes it on.
+FromDevice(eth0) -> all :: Counter -> halves :: HashSwitch(26, 8);
+halves[0] -> one :: Counter -> Paint(1) -> queue :: Queue(1000);
+halves[1] -> other :: Counter -> Paint(2) -> queue;
+queue -> ToDump(seen.pcap) -> ToDevice(eth1);
+ControlSocket(UNIX, count.sock);
