@@ -9,6 +9,8 @@ pub mod columns;
 pub mod facts;
 mod handler;
 mod header;
+#[cfg(test)]
+mod hostile;
 mod ip_check;
 mod neighbours;
 mod printer;
