@@ -15,7 +15,9 @@ use scalebricks_wire::ethernet::{ETHERTYPE_ARP, header};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Arguments for classes that want some.
+const ROUTES: &[&str] = &["0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1"];
+
+/// Arguments for classes that want some, where the registry has them.
 const ARGUMENTS: &[(&str, &[&str])] = &[
     (
         "ARPQuerier",
@@ -26,26 +28,41 @@ const ARGUMENTS: &[(&str, &[&str])] = &[
     ("CheckPaint", &["1"]),
     ("Classifier", &["12/0806 20/0001", "!3/??0?%0070 30/010203040506070809"]),
     ("EtherEncap", &["0x800", "2:0:0:0:0:1", "2:0:0:0:0:2"]),
+    ("DirectIPLookup", ROUTES),
     ("FixIPSrc", &["10.0.0.1"]),
     ("GetIPAddress", &["16"]),
     ("HashSwitch", &["3", "40"]),
     ("HostEtherFilter", &["2:0:0:0:0:1", "true"]),
     ("ICMPError", &["10.0.0.1", "parameterproblem"]),
+    ("IPClassifier", &["tcp", "-"]),
     ("IPEncap", &["ipip", "10.0.0.1", "10.0.0.2"]),
+    ("IPFilter", &["allow tcp", "1 udp", "deny all"]),
     ("IPFragmenter", &["68", "HONOR_DF false"]),
     ("IPGWOptions", &["10.0.0.1"]),
     ("IPInputCombo", &["1"]),
     ("IPOutputCombo", &["1", "10.0.0.1", "300"]),
     ("IPPrint", &["CONTENTS hex", "OUTFILE /dev/null"]),
     ("InfiniteSource", &["LIMIT 9"]),
+    ("LinearIPLookup", ROUTES),
     ("Paint", &["1"]),
     ("PaintTee", &["1"]),
     ("Print", &["OUTFILE /dev/null"]),
     ("Queue", &["9"]),
+    ("RadixIPLookup", ROUTES),
     ("SetIPDSCP", &["9"]),
+    ("StaticIPLookup", ROUTES),
     ("Strip", &["14"]),
     ("Unstrip", &["14"]),
 ];
+
+fn arguments(spec: &Spec) -> Option<&'static [&'static str]> {
+    ARGUMENTS.iter().find(|(class, _)| *class == spec.class).map(|(_, args)| *args)
+}
+
+/// Whether it opens what a parameter names: a file, a device.
+fn opens(spec: &Spec) -> bool {
+    spec.params.iter().any(|param| param.name.contains("file") || param.name == "devname")
+}
 
 /// Counters of packets that an element made, and of such as ended in it.
 const MADE: &[&str] = &["copies", "made", "queries", "fragments"];
@@ -226,7 +243,7 @@ fn every_class_takes_any_bytes_and_loses_no_packet() {
     let packets = prop::collection::vec(packet().prop_map(|packet| (packet, Meta::default())), 1..40);
     let all = Cell::new([0; REACHED.len()]);
     let result = runner.run(&packets, |packets| {
-        for spec in registry.specs() {
+        for spec in registry.specs().filter(|spec| arguments(spec).is_some() || !opens(spec)) {
             for is_pulled in [false, true] {
                 let ran = run(spec, is_pulled, &packets);
                 let (came, went, reached) =
@@ -239,4 +256,44 @@ fn every_class_takes_any_bytes_and_loses_no_packet() {
     });
     assert!(result.is_ok(), "{}", result.unwrap_err());
     assert!(all.get().iter().all(|count| *count > 0), "{REACHED:?} {:?}", all.get());
+}
+
+/// A text that may be an argument: of a number, an address, a pattern, or of nothing.
+fn argument() -> impl Strategy<Value = String> {
+    const WORDS: &[&str] = &[
+        "1.2.3.4",
+        "10.0.0.0/8",
+        "2:0:0:0:0:1",
+        "12/0806",
+        "-",
+        "redirect",
+        "true",
+        "4294967296",
+        "0x10",
+        "\"a\"",
+    ];
+    let word = prop_oneof![prop::sample::select(WORDS).prop_map(str::to_owned), "[0-9a-fx./:%?!-]{0,12}"];
+    prop::collection::vec(word, 0..4).prop_map(|words| words.join(" "))
+}
+
+#[test]
+fn every_class_takes_any_arguments_or_refuses_them() {
+    let registry = crate::registry::<Packet>();
+    let mut runner = TestRunner::new(Config { cases: 100, ..Config::default() });
+    let arguments = prop::collection::vec((argument(), any::<prop::sample::Index>(), any::<bool>()), 0..5);
+    let result = runner.run(&arguments, |arguments| {
+        // Random texts are no names for files.
+        for spec in registry.specs().filter(|spec| !opens(spec)) {
+            let keyword = |at: prop::sample::Index| match spec.params {
+                [] => String::new(),
+                params => at.get(params).name.to_ascii_uppercase(),
+            };
+            let texts = arguments.iter().map(|(text, at, is_named)| {
+                if *is_named { format!("{} {text}", keyword(*at)) } else { text.clone() }
+            });
+            prop_assert!(registry.make(spec.class, &texts.collect::<Vec<_>>()).is_some());
+        }
+        Ok(())
+    });
+    assert!(result.is_ok(), "{}", result.unwrap_err());
 }
