@@ -61,7 +61,10 @@ mod tests {
         });
         rig.send(["", "a", "ab", "abc", "abcd"]);
         rig.turn();
-        assert_eq!((rig.got(0).len(), rig.got(1), rig.number("b", "too_long")), (2, vec![b"abcd".to_vec()], 2));
+        assert_eq!(
+            (rig.got(0).len(), rig.got(1), rig.number("b", "too_long")),
+            (2, vec![b"abcd".to_vec()], 2)
+        );
         assert_eq!(rig.read("a", "length"), "3");
     }
 }

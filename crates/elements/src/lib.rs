@@ -1,6 +1,15 @@
 //! Elements of the data plane's graph, one a file.
 //!
 //! An element is its file and a line below: the line makes the file part of the crate and its class part of [`registry`].
+//! Folders hold the elements of one layer. Besides there is what several elements share:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`columns`], [`facts`] | what elements know of packets beside their bytes |
+//! | [`values`] | types of parameters, as Click writes them |
+//! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
+//! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
+//! | `neighbours`, `bucket`, `printer`, `handler` | ARP's table, a limit on a rate, lines to print, texts of handlers |
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +21,8 @@ mod frames;
 mod handler;
 mod handoff;
 mod header;
+#[cfg(test)]
+mod hostile;
 mod ip_check;
 mod neighbours;
 #[cfg(test)]
@@ -22,6 +33,8 @@ mod recorder;
 mod rig;
 #[cfg(test)]
 mod rig_ip;
+#[cfg(test)]
+mod router;
 mod routes;
 mod side;
 mod sift;

@@ -94,6 +94,19 @@ impl<P> Default for Neighbours<P> {
 /// Packets that wait no longer.
 pub(crate) type Waiting<P> = VecDeque<(P, Meta)>;
 
+/// What is left of a neighbour that made room for another.
+#[derive(Debug)]
+pub(crate) struct Lost<P> {
+    pub(crate) waiting: Waiting<P>,
+    pub(crate) timer: Option<TimerId>,
+}
+
+impl<P> Default for Lost<P> {
+    fn default() -> Self {
+        Self { waiting: Waiting::new(), timer: None }
+    }
+}
+
 impl<P> Neighbours<P> {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
@@ -110,8 +123,8 @@ impl<P> Neighbours<P> {
     }
 
     /// Where a packet to `ip` is to go. Notes a question, if it says that there is to be one. Room for a new neighbour is
-    /// made at the cost of one that has not answered yet; its packets are added to `lost`.
-    pub(crate) fn way(&mut self, ip: Ipv4Addr, now: Duration, config: &Config, lost: &mut Waiting<P>) -> Way {
+    /// made at the cost of one that has not answered yet, which goes to `lost`.
+    pub(crate) fn way(&mut self, ip: Ipv4Addr, now: Duration, config: &Config, lost: &mut Lost<P>) -> Way {
         if let Some(neighbour) = self.all.get_mut(&ip) {
             let age = now.saturating_sub(neighbour.learned);
             let is_old = |limit: Duration| !limit.is_zero() && !neighbour.is_static && age >= limit;
@@ -153,7 +166,7 @@ impl<P> Neighbours<P> {
     }
 
     /// Forgets a neighbour that has not answered yet, or one whose time is over, if it finds one soon.
-    fn evict(&mut self, now: Duration, config: &Config, lost: &mut Waiting<P>) -> bool {
+    fn evict(&mut self, now: Duration, config: &Config, lost: &mut Lost<P>) -> bool {
         let can_go = |neighbour: &Neighbour<P>| {
             let is_over =
                 !config.timeout.is_zero() && now.saturating_sub(neighbour.learned) >= config.timeout;
@@ -161,7 +174,8 @@ impl<P> Neighbours<P> {
         };
         for _ in 0..LOOKS {
             if let Some(ip) = self.look(can_go) {
-                lost.extend(self.remove(ip));
+                lost.timer = self.all.get_mut(&ip).and_then(|neighbour| neighbour.timer.take());
+                lost.waiting.extend(self.remove(ip));
                 return true;
             }
         }

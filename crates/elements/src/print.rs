@@ -87,7 +87,11 @@ mod tests {
         let outfiles = ["a", "b", "c"].map(|name| format!("OUTFILE {}", path(name)));
         let mut rig = Rig::new(1, |builder| {
             builder.declare("a", "Print", &["c3", "6", &outfiles[0]]);
-            builder.declare("b", "Print", &["CONTENTS ASCII", "TIMESTAMP true", "MAXLENGTH -1", &outfiles[1]]);
+            builder.declare(
+                "b",
+                "Print",
+                &["CONTENTS ASCII", "TIMESTAMP true", "MAXLENGTH -1", &outfiles[1]],
+            );
             builder.declare("c", "Print", &["ACTIVE false", "CONTENTS none", &outfiles[2]]);
             builder.chain(&["in", "a", "b", "c", "out0"]);
         });

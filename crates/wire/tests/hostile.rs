@@ -118,7 +118,8 @@ fn three_vlan_tags_are_refused_and_length_frames_are_not_ip() {
     assert!(ethernet::set_destination(&mut bytes, MacAddr([7; 6])));
     assert!(ethernet::set_source(&mut bytes, MacAddr([8; 6])));
     assert_eq!(bytes[..14], [7, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 0, 12]);
-    assert!(!ethernet::set_destination(&mut bytes[..13], mac));
+    assert_eq!(ethernet::addresses(&bytes), Some((MacAddr([7; 6]), MacAddr([8; 6]))));
+    assert!(!ethernet::set_destination(&mut bytes[..13], mac) && ethernet::addresses(&bytes[..13]).is_none());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use scalebricks_wire::icmp::{Icmp, Version};
 use scalebricks_wire::icmp_error::{
-    MAX_V4_LEN, MAX_V6_LEN, destination_unreachable, fragmentation_needed, packet_too_big,
+    MAX_V4_LEN, MAX_V6_LEN, any_v4, destination_unreachable, fragmentation_needed, packet_too_big,
 };
 use scalebricks_wire::ipv4::Ipv4Header;
 use scalebricks_wire::ipv6::Ipv6Header;
@@ -66,6 +66,27 @@ proptest! {
     }
 
     #[test]
+    fn any_error_is_written_up_to_the_limit(
+        len in 0usize..900, kind: u8, code: u8, rest: [u8; 4], limit in 0usize..700, room in 0usize..700,
+    ) {
+        let original = v4(A, B, len, 0);
+        let mut out = vec![0; room];
+        let most = limit.min(room).min(MAX_V4_LEN);
+        match any_v4(&original, FROM_V4, (kind, code), rest, limit, &mut out) {
+            Ok(n) => {
+                prop_assert_eq!(n, most.min(28 + original.len()));
+                prop_assert!(ipv4_header_checksum_ok(&out) && checksum::checksum(&out[20..n]) == 0);
+                prop_assert_eq!((out[20], out[21], &out[24..28], &out[28..n]), (kind, code, &rest[..], &original[..n - 28]));
+            }
+            Err(error) => prop_assert!(error == WriteError::NoRoom && most < 28, "{error} {most}"),
+        }
+        let (mut any, mut one) = ([0; MAX_V4_LEN], [0; MAX_V4_LEN]);
+        let any_len = any_v4(&original, FROM_V4, (3, code), [0; 4], usize::MAX, &mut any).unwrap();
+        let one_len = destination_unreachable(&original, FROM_V4.into(), code, &mut one).unwrap();
+        prop_assert_eq!((any_len, any), (one_len, one));
+    }
+
+    #[test]
     fn packet_too_big_quotes_the_original(len in 0usize..3000, mtu: u32) {
         let original = v6(V6_DST, 17, len);
         let mut out = vec![0; 2000];
@@ -106,6 +127,7 @@ fn what_must_not_be_answered_is_refused() {
     assert!(refused(&error[..n]), "an ICMP error");
 
     let multicast = v6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 17, 10);
+    assert_eq!(any_v4(&multicast, FROM_V4, (3, 1), [0; 4], 576, &mut out), Err(WriteError::AddressFamily));
     let refusal = destination_unreachable(&multicast, FROM_V6.into(), 0, &mut out);
     assert_eq!(refusal, Err(WriteError::NoErrorAllowed));
     assert!(packet_too_big(&multicast, FROM_V6, 1280, &mut out).is_ok(), "RFC 4443 §2.4 (e.3)");

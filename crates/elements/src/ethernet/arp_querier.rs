@@ -1,14 +1,16 @@
 //! `ARPQuerier`.
 
 use super::ether_encap::encapsulate;
+use crate::bucket::Bucket;
 use crate::columns::DstIp;
-use crate::neighbours::{Config, Due, Neighbours, Waiting, Way};
+use crate::neighbours::{Config, Due, Lost, Neighbours, Way};
 use crate::values::{Interface, Ip, Mac, broadcast, value};
+use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Lanes, Meta, Out, Slot, Spec, State, element,
+    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Lanes, Meta, Out, Slot, Spec, State,
+    element,
 };
-use scalebricks_graph::args::Param;
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, HEADER_LEN, header};
@@ -24,7 +26,7 @@ element! {
     #[derive(Debug)]
     pub struct ARPQuerier<P> as "ARPQuerier" {
         own: Own, broadcast: Option<Ipv4Addr>, config: Config, neighbours: Neighbours<P>, dst: Handle<DstIp>,
-        lost: Waiting<P>, dropped: u64,
+        lost: Lost<P>, dropped: u64, bucket: Bucket,
         // Output of questions.
         to: usize,
     }
@@ -55,6 +57,9 @@ element! {
         retry: Duration = Duration::from_secs(1),
         /// Questions for a host before its packets are dropped.
         tries: u32 = 3,
+        /// Questions a second for all hosts; a tenth of them may be sent at once. So who sends packets to many addresses makes
+        /// no storm of broadcasts.
+        query_rate: u32 = 1_000,
     }
     reads { DstIp on "ip", }
     drops {
@@ -68,7 +73,7 @@ element! {
     }
     counters {
         QUERIES = "queries": "Questions sent.",
-        NOT_SENT = "queries_not_sent": "Questions that no buffer or no slot was free for, or no timer to repeat them.",
+        NOT_SENT = "queries_not_sent": "Questions that were over the rate, or that no buffer, no slot or no timer was free for.",
         RESPONSES = "responses": "Answers that came.",
         UNASKED = "unasked": "Answers from hosts that were not asked, or whose MAC address was set.",
         SENT = "sent": "Packets that left after they had waited.",
@@ -78,7 +83,7 @@ element! {
         read TABLE = "table": "Hosts, their MAC addresses or ?, and how many packets wait for each, one a line.",
         read COUNT = "count": "Hosts known or asked for.",
         read LENGTH = "length": "Packets that wait.",
-        read DROPS = "drops": "Packets dropped since the configuration began.",
+        read DROPS = "drops": "Packets dropped so far.",
         read STATS = "stats": "Packets that wait, hosts, and packets dropped, in words.",
         write CLEAR = "clear": "Forgets all MAC addresses, but those that packets are leaving to.",
         write INSERT = "insert": "Sets a host's MAC address, which counts for ever: `IP ETH`.",
@@ -118,7 +123,8 @@ impl<P: PacketBuf> Class for ARPQuerier<P> {
             },
             neighbours: Neighbours::default(),
             dst: Handle::default(),
-            lost: Waiting::new(),
+            lost: Lost::default(),
+            bucket: Bucket::new(params.query_rate, params.query_rate / 10),
             dropped: 0,
             to: 0,
         })
@@ -147,7 +153,10 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
             Self::COUNT => hosts.to_string(),
             Self::LENGTH => waiting.to_string(),
             Self::DROPS => self.dropped.to_string(),
-            _ => format!("{waiting} packets wait for some of {hosts} hosts\n{} packets dropped\n", self.dropped),
+            _ => format!(
+                "{waiting} packets wait for some of {hosts} hosts\n{} packets dropped\n",
+                self.dropped
+            ),
         }
     }
 
@@ -156,7 +165,8 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
             Self::CLEAR => self.neighbours.forget_all(),
             Self::INSERT => {
                 let (ip, mac) = text.trim().split_once(char::is_whitespace).ok_or_else(|| refuse(text))?;
-                let (ip, mac) = (value(ip).ok_or_else(|| refuse(text))?, Mac::read(mac).ok_or_else(|| refuse(text))?);
+                let (ip, mac) =
+                    (value(ip).ok_or_else(|| refuse(text))?, Mac::read(mac).ok_or_else(|| refuse(text))?);
                 if !self.neighbours.insert(ip, mac.0, &self.config) {
                     return Err(HandlerError::Value("as many hosts are known as may be".to_owned()));
                 }
@@ -199,7 +209,13 @@ impl<P: PacketBuf> ARPQuerier<P> {
     }
 
     /// Drops a packet that waited, in the frame if there is a slot: so it can be captured.
-    fn drop_waiting(&mut self, (packet, meta): (P, Meta), reason: DropId, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn drop_waiting(
+        &mut self,
+        (packet, meta): (P, Meta),
+        reason: DropId,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         if let Ok(slot) = frame.put(packet) {
             *frame.meta_mut(&slot) = meta;
             self.drop(slot, reason, out);
@@ -211,6 +227,9 @@ impl<P: PacketBuf> ARPQuerier<P> {
 
     /// Sends a question, because of a packet if there is one.
     fn ask(&mut self, ip: Ipv4Addr, because: Option<&Slot>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if !self.bucket.take(out.now()) {
+            return out.count(Self::NOT_SENT, 1);
+        }
         let arp = Arp {
             operation: Operation::Request,
             sender_mac: self.own.mac,
@@ -218,7 +237,8 @@ impl<P: PacketBuf> ARPQuerier<P> {
             target_mac: MacAddr([0; 6]),
             target_ip: ip,
         };
-        let question = [&header(MacAddr::BROADCAST, self.own.mac, ETHERTYPE_ARP)[..], &arp.to_bytes()].concat();
+        let question =
+            [&header(MacAddr::BROADCAST, self.own.mac, ETHERTYPE_ARP)[..], &arp.to_bytes()].concat();
         let made = frame.alloc().and_then(|mut packet| packet.append(&question).ok().map(|()| packet));
         let slot = made.and_then(|packet| match because {
             Some(of) => frame.put_because(packet, of).ok(),
@@ -250,16 +270,19 @@ impl<P: PacketBuf> ARPQuerier<P> {
         }
     }
 
-    fn ip(&mut self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let DstIp(ip) = frame.column(self.dst)[&slot];
+    /// Sends a packet, lets it wait or drops it. The MAC address, if it is known and nothing is to be asked.
+    fn ip(&mut self, slot: Slot, ip: Ipv4Addr, frame: &mut Frame<P>, out: &mut Out<'_>) -> Option<MacAddr> {
         if ip.is_broadcast() || self.broadcast == Some(ip) {
-            return self.send(slot, MacAddr::BROADCAST, frame, out);
+            self.send(slot, MacAddr::BROADCAST, frame, out);
+            return None;
         }
         if ip.is_multicast() {
-            return self.send(slot, group(ip), frame, out);
+            self.send(slot, group(ip), frame, out);
+            return None;
         }
         if ip.is_unspecified() {
-            return self.drop(slot, Self::NO_DESTINATION, out);
+            self.drop(slot, Self::NO_DESTINATION, out);
+            return None;
         }
         match self.neighbours.way(ip, out.now(), &self.config, &mut self.lost) {
             Way::Known { mac, asks } => {
@@ -267,6 +290,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
                     self.ask(ip, Some(&slot), frame, out);
                 }
                 self.send(slot, mac, frame, out);
+                return (!asks).then_some(mac);
             }
             Way::Full => self.drop(slot, Self::TABLE_FULL, out),
             Way::Wait { is_new } => {
@@ -283,13 +307,31 @@ impl<P: PacketBuf> ARPQuerier<P> {
                 }
             }
         }
-        while let Some(waiting) = self.lost.pop_front() {
+        if let Some(timer) = self.lost.timer.take() {
+            out.cancel(timer);
+        }
+        while let Some(waiting) = self.lost.waiting.pop_front() {
             self.drop_waiting(waiting, Self::EVICTED, frame, out);
+        }
+        None
+    }
+
+    /// Sends packets on. Those of a batch often go to one neighbour, which is looked up once.
+    fn all(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let mut known = None;
+        for slot in batch.drain() {
+            let DstIp(ip) = frame.column(self.dst)[&slot];
+            match known {
+                Some((last, mac)) if last == ip => self.send(slot, mac, frame, out),
+                _ => known = self.ip(slot, ip, frame, out).map(|mac| (ip, mac)),
+            }
         }
     }
 
     fn arp(&mut self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let Some(answer) = answer(frame.packet(&slot).data()) else { return self.drop(slot, Self::BAD_REPLY, out) };
+        let Some(answer) = answer(frame.packet(&slot).data()) else {
+            return self.drop(slot, Self::BAD_REPLY, out);
+        };
         out.count(Self::RESPONSES, 1);
         drop(frame.take(slot));
         if !self.neighbours.is_asked(answer.sender_ip) {
@@ -321,7 +363,8 @@ impl<P: PacketBuf> ARPQuerier<P> {
 
 /// The answer in an Ethernet frame without VLAN tags, if it is one that names a single host (RFC 1812 §3.3.2).
 fn answer(frame: &[u8]) -> Option<Arp> {
-    let is_arp = parse_frame(frame).is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
+    let is_arp = parse_frame(frame)
+        .is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
     let arp = Arp::parse(frame.get(HEADER_LEN..).filter(|_| is_arp)?).ok()?;
     (arp.operation == Operation::Reply && !arp.sender_mac.is_multicast()).then_some(arp)
 }
@@ -329,7 +372,7 @@ fn answer(frame: &[u8]) -> Option<Arp> {
 impl<P: PacketBuf + 'static> Element<P> for ARPQuerier<P> {
     fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if input == 0 {
-            batch.drain().for_each(|slot| self.ip(slot, frame, out));
+            self.all(batch, frame, out);
         } else {
             batch.drain().for_each(|slot| self.arp(slot, frame, out));
         }

@@ -39,7 +39,8 @@ fn answer_from(ip: [u8; 4], change: impl FnOnce(&mut Arp)) -> Vec<u8> {
 
 /// The last bytes of frames, and whom they go to.
 fn frames(rig: &Rig) -> Vec<(MacAddr, u8)> {
-    let frame = |bytes: Vec<u8>| (scalebricks_wire::ethernet::destination(&bytes).unwrap(), *bytes.last().unwrap());
+    let frame =
+        |bytes: Vec<u8>| (scalebricks_wire::ethernet::destination(&bytes).unwrap(), *bytes.last().unwrap());
     rig.got(0).into_iter().map(frame).collect()
 }
 
@@ -50,7 +51,10 @@ fn packets_wait_for_the_answer_and_leave_in_order() {
     rig.turn();
     let questions = rig.got(1);
     let asked = Arp::parse(&questions[0][14..]).unwrap();
-    assert_eq!((questions.len(), asked.operation, asked.target_ip), (1, Operation::Request, [10, 0, 0, 9].into()));
+    assert_eq!(
+        (questions.len(), asked.operation, asked.target_ip),
+        (1, Operation::Request, [10, 0, 0, 9].into())
+    );
     assert_eq!((asked.sender_ip, &questions[0][..6]), ([10, 0, 0, 1].into(), &[0xff; 6][..]));
     assert_eq!((rig.got(0).len(), rig.number("a", "length"), rig.worker.graph().held()), (0, 2, 2));
     assert_eq!(rig.read("a", "table"), "10.0.0.9\t?\t2");
@@ -137,7 +141,11 @@ fn what_waits_is_bounded() {
     rig.send([to([10, 0, 0, 7], &[9])]);
     rig.turn();
     assert_eq!(["length", "evicted", "count", "drops"].map(|name| rig.number("a", name)), [3, 3, 2, 7]);
-    rig.send([answer_from([10, 0, 0, 9], |_| {}), answer_from([10, 0, 0, 8], |_| {}), answer_from([10, 0, 0, 7], |_| {})]);
+    rig.send([
+        answer_from([10, 0, 0, 9], |_| {}),
+        answer_from([10, 0, 0, 8], |_| {}),
+        answer_from([10, 0, 0, 7], |_| {}),
+    ]);
     rig.turn();
     assert_eq!(frames(&rig), [5, 6, 9].map(|n| (HOST, n)));
     // Hosts that are known make room for nobody.
@@ -146,7 +154,10 @@ fn what_waits_is_bounded() {
     assert_eq!((rig.number("a", "table_full"), rig.number("a", "unasked")), (1, 1));
     rig.send([to([10, 0, 0, 6], &[10])]);
     rig.turn_after(SECOND * 300);
-    assert_eq!((rig.number("a", "table_full"), rig.number("a", "count"), rig.number("a", "length")), (1, 2, 1));
+    assert_eq!(
+        (rig.number("a", "table_full"), rig.number("a", "count"), rig.number("a", "length")),
+        (1, 2, 1)
+    );
 }
 
 #[test]
@@ -202,7 +213,9 @@ fn addresses_are_set_and_forgotten_by_hand() {
     assert_eq!(rig.number("a", "count"), 1);
     rig.write("a", "clear", "").unwrap();
     assert_eq!(rig.read("a", "stats"), "0 packets wait for some of 0 hosts\n0 packets dropped\n");
-    for wrong in [("insert", "10.0.0.9"), ("insert", "x 2:0:0:0:0:9"), ("insert", "10.0.0.9 2"), ("delete", "x")] {
+    for wrong in
+        [("insert", "10.0.0.9"), ("insert", "x 2:0:0:0:0:9"), ("insert", "10.0.0.9 2"), ("delete", "x")]
+    {
         assert!(rig.write("a", wrong.0, wrong.1).is_err(), "{wrong:?}");
     }
 }
@@ -214,4 +227,20 @@ fn without_buffers_it_asks_later() {
     rig.turn();
     assert_eq!((rig.number("a", "queries_not_sent"), rig.number("a", "length")), (1, 1));
     assert!(Rig::with_buffers(1, 2, fill(vec!["TRIES 0"])).is_err());
+}
+
+#[test]
+fn who_sends_to_many_addresses_makes_no_storm() {
+    let mut rig = rig(vec!["QUERY_RATE 50", "ENTRY_CAPACITY 20", "TRIES 2"]);
+    for net in 0..10 {
+        rig.send((1..101).map(|host| to([10, 1, net, host], b"1")));
+        rig.turn();
+    }
+    assert_eq!(rig.worker.timers(), 20, "as many as hosts");
+    assert_eq!(["queries", "count", "evicted", "length"].map(|name| rig.number("a", name)), [5, 20, 980, 20]);
+    (0..5).for_each(|_| {
+        rig.turn_after(SECOND);
+    });
+    assert_eq!((rig.number("a", "count"), rig.worker.timers(), rig.number("a", "no_answer")), (0, 0, 20));
+    assert_eq!(rig.number("a", "queries") + rig.number("a", "queries_not_sent"), 1_020);
 }

@@ -4,7 +4,7 @@ use crate::side::Side;
 use crate::values::{Mac, value};
 use scalebricks_click::values::Prefix;
 use scalebricks_graph::args::{ListItem, Param};
-use scalebricks_graph::element::BindError;
+use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{Binder, Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::arp::{Arp, MESSAGE_LEN, Operation};
@@ -29,7 +29,11 @@ element! {
         NO_REQUEST = "no_request": "The packet is no ARP request over Ethernet, or comes from no single host.",
     }
     counters { REPLIES = "replies": "Replies made.", }
-    handlers { read TABLE = "table": "Networks and their MAC addresses, one a line.", }
+    handlers {
+        read TABLE = "table": "Networks and their MAC addresses, one a line.",
+        write ADD = "add": "Adds networks and their MAC address, in the place of such as are known: `IP/MASK… ETH`.",
+        write REMOVE = "remove": "Forgets networks: `IP/MASK…`.",
+    }
 }
 
 /// Networks, and the MAC address of all hosts in them.
@@ -44,14 +48,31 @@ impl Param for Entry {
 
     fn read(text: &str) -> Option<Self> {
         let (prefixes, mac) = text.trim().rsplit_once(char::is_whitespace)?;
-        let host = |text| value(text).map(|address: Ipv4Addr| Prefix { address, length: 32 });
-        let prefixes = prefixes.split_whitespace().map(|text| host(text).or_else(|| value(text)));
-        Some(Self { prefixes: prefixes.collect::<Option<_>>()?, mac: Mac::read(mac)?.0 })
+        Some(Self { prefixes: networks(prefixes)?, mac: Mac::read(mac)?.0 })
     }
+}
+
+/// Addresses, each of which is a network of its own, and networks.
+fn networks(text: &str) -> Option<Vec<Prefix>> {
+    let host = |text| value(text).map(|address: Ipv4Addr| Prefix { address, length: 32 });
+    text.split_whitespace().map(|text| host(text).or_else(|| value(text))).collect()
 }
 
 impl ListItem for Entry {
     const KINDS: &'static str = "IP addresses or prefixes and a MAC address, …";
+}
+
+impl ARPResponder {
+    fn remove(&mut self, networks: &[Prefix]) {
+        let is_same = |a: &Prefix, b: &Prefix| a.network() == b.network() && a.length == b.length;
+        self.entries.retain(|(there, _)| !networks.iter().any(|network| is_same(network, there)));
+    }
+
+    fn add(&mut self, entry: Entry) {
+        self.remove(&entry.prefixes);
+        self.entries.extend(entry.prefixes.into_iter().map(|prefix| (prefix, entry.mac)));
+        self.entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
+    }
 }
 
 impl Class for ARPResponder {
@@ -59,13 +80,10 @@ impl Class for ARPResponder {
     type Params = ARPResponderParams;
 
     fn make(params: ARPResponderParams) -> Result<Self, String> {
-        let all = params.entries.into_iter().flat_map(|entry| entry.prefixes.into_iter().map(move |prefix| (prefix, entry.mac)));
-        let mut entries: Vec<(Prefix, MacAddr)> = all.collect();
-        if entries.is_empty() {
-            return Err("no addresses".to_owned());
-        }
-        entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
-        Ok(Self { entries, side: Side::default() })
+        let mut responder = Self { entries: Vec::new(), side: Side::default() };
+        // Of two for one network the first counts.
+        params.entries.into_iter().rev().for_each(|entry| responder.add(entry));
+        Ok(responder)
     }
 }
 
@@ -83,11 +101,22 @@ impl Control for ARPResponder {
         let lines: Vec<String> = self.entries.iter().map(|(prefix, mac)| format!("{prefix} {mac}")).collect();
         lines.join("\n")
     }
+
+    fn write(&mut self, handler: HandlerId, text: &str) -> Result<(), HandlerError> {
+        let wrong = || HandlerError::Value(format!("no networks: {text:?}"));
+        if handler == Self::ADD {
+            self.add(Entry::read(text).ok_or_else(wrong)?);
+        } else {
+            self.remove(&networks(text).ok_or_else(wrong)?);
+        }
+        Ok(())
+    }
 }
 
 /// The request in an Ethernet frame without VLAN tags, if it is one.
 fn request(frame: &[u8]) -> Option<Arp> {
-    let is_arp = parse_frame(frame).is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
+    let is_arp = parse_frame(frame)
+        .is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
     let arp = Arp::parse(frame.get(HEADER_LEN..).filter(|_| is_arp)?).ok()?;
     (arp.operation == Operation::Request && !arp.sender_mac.is_multicast()).then_some(arp)
 }
@@ -98,8 +127,12 @@ impl<P: PacketBuf> PerPacket<P> for ARPResponder {
         let Some(request) = request(frame) else { return self.side.verdict(Self::NO_REQUEST) };
         let entry = self.entries.iter().find(|(prefix, _)| prefix.contains(request.target_ip));
         let Some(&(_, mac)) = entry else { return self.side.verdict(Self::NOT_KNOWN) };
-        let Some((front, rest)) = frame.split_first_chunk_mut::<HEADER_LEN>() else { return Verdict::Drop(Self::NO_REQUEST) };
-        let Some(message) = rest.first_chunk_mut::<MESSAGE_LEN>() else { return Verdict::Drop(Self::NO_REQUEST) };
+        let Some((front, rest)) = frame.split_first_chunk_mut::<HEADER_LEN>() else {
+            return Verdict::Drop(Self::NO_REQUEST);
+        };
+        let Some(message) = rest.first_chunk_mut::<MESSAGE_LEN>() else {
+            return Verdict::Drop(Self::NO_REQUEST);
+        };
         *front = header(request.sender_mac, mac, ETHERTYPE_ARP);
         *message = request.reply(mac).to_bytes();
         tally.count(Self::REPLIES, 1);
@@ -133,12 +166,19 @@ mod tests {
         let mut rig = Rig::new(1, |builder| {
             builder.declare("a", "ARPResponder", &ENTRIES).chain(&["in", "a", "out0"]);
         });
-        rig.send([asks([18, 26, 4, 24], |_| {}), asks([18, 26, 7, 200], |_| {}), asks([18, 26, 4, 25], |_| {})]);
+        rig.send([
+            asks([18, 26, 4, 24], |_| {}),
+            asks([18, 26, 7, 200], |_| {}),
+            asks([18, 26, 4, 25], |_| {}),
+        ]);
         rig.turn();
         let got = rig.got(0);
         let reply = Arp::parse(&got[0][14..]).unwrap();
         let mac = MacAddr([0, 0, 0xc0, 0xae, 0x67, 0xef]);
-        assert_eq!((reply.operation, reply.sender_mac, reply.sender_ip), (Operation::Reply, mac, [18, 26, 4, 24].into()));
+        assert_eq!(
+            (reply.operation, reply.sender_mac, reply.sender_ip),
+            (Operation::Reply, mac, [18, 26, 4, 24].into())
+        );
         assert_eq!((reply.target_mac, reply.target_ip), (ASKER, [18, 26, 4, 1].into()));
         assert_eq!((got[0].len(), &got[0][..14]), (60, &header(ASKER, mac, ETHERTYPE_ARP)[..]));
         assert_eq!((got.len(), &got[1][6..12]), (2, &[2; 6][..]));
@@ -148,9 +188,25 @@ mod tests {
     }
 
     #[test]
+    fn networks_come_and_go() {
+        let mut rig = Rig::new(1, |builder| {
+            let entries = ["1.0.0.0/24 0:1:2:3:4:6", "1.0.0.2 0:1:2:3:4:5", "1.0.0.2 0:1:2:3:4:7"];
+            builder.declare("a", "ARPResponder", &entries).chain(&["in", "a", "out0"]);
+        });
+        assert_eq!(rig.read("a", "table"), "1.0.0.2/32 00:01:02:03:04:05\n1.0.0.0/24 00:01:02:03:04:06");
+        rig.write("a", "remove", "1.0.0.2").unwrap();
+        rig.write("a", "add", "1.0.0.0/24 2.0.0.0/8 0:1:2:3:4:8").unwrap();
+        assert_eq!(rig.read("a", "table"), "1.0.0.0/24 00:01:02:03:04:08\n2.0.0.0/8 00:01:02:03:04:08");
+        assert!(rig.write("a", "add", "1.0.0.0/24").is_err() && rig.write("a", "remove", "x").is_err());
+    }
+
+    #[test]
     fn what_is_no_request_gets_no_reply() {
         let mut rig = Rig::new(2, |builder| {
-            builder.declare("a", "ARPResponder", &ENTRIES).chain(&["in", "a", "out0"]).connect("a", 1, "out1", 0);
+            builder
+                .declare("a", "ARPResponder", &ENTRIES)
+                .chain(&["in", "a", "out0"])
+                .connect("a", 1, "out1", 0);
         });
         let good = asks([18, 26, 4, 24], |_| {});
         let mut ip = good.clone();
@@ -168,7 +224,9 @@ mod tests {
 
     #[test]
     fn entries_have_addresses_and_a_mac_address() {
-        for wrong in ["", "1.2.3.4", "2:2:2:2:2:2", "1.2.3.4 1.2.3", "1.2.3.4/33 2:2:2:2:2:2", "x 2:2:2:2:2:2"] {
+        for wrong in
+            ["", "1.2.3.4", "2:2:2:2:2:2", "1.2.3.4 1.2.3", "1.2.3.4/33 2:2:2:2:2:2", "x 2:2:2:2:2:2"]
+        {
             assert!(Entry::read(wrong).is_none(), "{wrong:?}");
         }
     }

@@ -80,7 +80,8 @@ impl Clause {
         };
         let (offset, rest) = text.split_once('/')?;
         let is_number = !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_digit());
-        let offset: usize = offset.parse().ok().filter(|offset| is_number && *offset < usize::from(u16::MAX))?;
+        let offset: usize =
+            offset.parse().ok().filter(|offset| is_number && *offset < usize::from(u16::MAX))?;
         let (value, mask) = match rest.split_once('%') {
             Some((value, mask)) => (value, digits(mask, false)?.0),
             None => (rest, vec![0xff; rest.len() / 2]),
@@ -89,8 +90,11 @@ impl Clause {
         if value.is_empty() || mask.len() != value.len() {
             return None;
         }
-        let bytes: Vec<(u8, u8)> =
-            value.iter().zip(known.iter().zip(&mask)).map(|(value, (known, mask))| (known & mask, value & known & mask)).collect();
+        let bytes: Vec<(u8, u8)> = value
+            .iter()
+            .zip(known.iter().zip(&mask))
+            .map(|(value, (known, mask))| (known & mask, value & known & mask))
+            .collect();
         let test = |(at, bytes): (usize, &[(u8, u8)])| {
             let number = |bytes: Vec<u8>| u64::from_be_bytes(padded(&bytes));
             let mask = number(bytes.iter().map(|(mask, _)| *mask).collect());
@@ -116,7 +120,9 @@ fn digits(text: &str, may_be_unknown: bool) -> Option<(Vec<u8>, Vec<u8>)> {
     };
     let digits: Vec<(u8, u8)> = text.as_bytes().iter().map(digit).collect::<Option<_>>()?;
     let (pairs, []) = digits.as_chunks::<2>() else { return None };
-    let byte = |[(high, high_known), (low, low_known)]: &[(u8, u8); 2]| (high << 4 | low, high_known << 4 | low_known);
+    let byte = |[(high, high_known), (low, low_known)]: &[(u8, u8); 2]| {
+        (high << 4 | low, high_known << 4 | low_known)
+    };
     Some(pairs.iter().map(byte).unzip())
 }
 
@@ -150,7 +156,12 @@ impl Class for Classifier {
     type Params = ClassifierParams;
 
     fn make(params: ClassifierParams) -> Result<Self, String> {
-        let tests: usize = params.patterns.iter().flat_map(|pattern| &pattern.clauses).map(|clause| 1 + clause.tests.len()).sum();
+        let tests: usize = params
+            .patterns
+            .iter()
+            .flat_map(|pattern| &pattern.clauses)
+            .map(|clause| 1 + clause.tests.len())
+            .sum();
         match tests {
             _ if params.patterns.is_empty() => Err("no patterns".to_owned()),
             MOST_TESTS.. => Err(format!("over {MOST_TESTS} bytes to look at")),
@@ -232,12 +243,18 @@ mod tests {
 
     #[test]
     fn wrong_patterns_and_wrong_numbers_of_outputs_are_refused() {
-        for wrong in ["", "x", "0", "0/", "/00", "0/0", "0/0g", "-1/00", "+1/00", "0/00%", "0/00%0", "0/00%??", "- 0/00", "0/00 -", "65535/00"] {
+        for wrong in [
+            "", "x", "0", "0/", "/00", "0/0", "0/0g", "-1/00", "+1/00", "0/00%", "0/00%0", "0/00%??",
+            "- 0/00", "0/00 -", "65535/00",
+        ] {
             assert!(Pattern::read(wrong).is_none(), "{wrong:?}");
         }
         let build = |patterns: &[&str]| {
             Rig::with_buffers(5, 2, |builder| {
-                builder.declare("c", "Classifier", patterns).chain(&["in", "c", "out0"]).connect("c", 1, "out1", 0);
+                builder
+                    .declare("c", "Classifier", patterns)
+                    .chain(&["in", "c", "out0"])
+                    .connect("c", 1, "out1", 0);
             })
             .map(drop)
             .map_err(|errors| errors.to_string())
@@ -258,7 +275,9 @@ mod tests {
         let fits = |(at, (value, mask)): (usize, &(Option<u8>, u8))| match (nibble(at), value) {
             (None, _) => false,
             (Some(_), None) => true,
-            (Some(there), Some(value)) => (0..4).all(|bit| mask >> bit & 1 == 0 || there >> bit & 1 == value >> bit & 1),
+            (Some(there), Some(value)) => {
+                (0..4).all(|bit| mask >> bit & 1 == 0 || there >> bit & 1 == value >> bit & 1)
+            }
         };
         digits.iter().enumerate().all(fits) != *is_negated
     }

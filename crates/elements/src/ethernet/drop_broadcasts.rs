@@ -53,6 +53,9 @@ mod tests {
         });
         rig.send([[0xff; 14], [1; 14], [4; 14]]);
         rig.turn();
-        assert_eq!((rig.heads(0), rig.number("d", "drops"), rig.number("d", "link_broadcast")), (vec![4], 2, 2));
+        assert_eq!(
+            (rig.heads(0), rig.number("d", "drops"), rig.number("d", "link_broadcast")),
+            (vec![4], 2, 2)
+        );
     }
 }

@@ -25,9 +25,10 @@ element! {
     handlers {
         read SRC = "src": "The source.",
         read DST = "dst": "The destination.",
-        read ETHERTYPE = "ethertype": "The type, in hexadecimal.",
+        read ETHERTYPE = "ethertype": "The type.",
         write SET_SRC = "src": "Sets the source.",
         write SET_DST = "dst": "Sets the destination.",
+        write SET_ETHERTYPE = "ethertype": "Sets the type.",
     }
 }
 
@@ -64,12 +65,17 @@ impl Control for EtherEncap {
         match handler {
             Self::SRC => self.src.0.to_string(),
             Self::DST => self.dst.0.to_string(),
-            _ => format!("{:04x}", self.ethertype),
+            _ => self.ethertype.to_string(),
         }
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        let mac = Mac::read(value).ok_or_else(|| HandlerError::Value(format!("no MAC address: {value:?}")))?;
+        let wrong = |what: &str| HandlerError::Value(format!("no {what}: {value:?}"));
+        if handler == Self::SET_ETHERTYPE {
+            self.ethertype = u16::read(value.trim()).ok_or_else(|| wrong("type"))?;
+            return Ok(());
+        }
+        let mac = Mac::read(value).ok_or_else(|| wrong("MAC address"))?;
         *(if handler == Self::SET_SRC { &mut self.src } else { &mut self.dst }) = mac;
         Ok(())
     }
@@ -97,11 +103,15 @@ mod tests {
         assert_eq!(rig.got(0), [b"\x02\x02\x02\x02\x02\x02\x01\x01\x01\x01\x01\x01\x08\x00abc"]);
         rig.write("e", "src", "3:0:0:0:0:3").unwrap();
         rig.write("e", "dst", " ff-ff-ff-ff-ff-ff ").unwrap();
-        assert_eq!(["src", "dst", "ethertype"].map(|name| rig.read("e", name)), ["03:00:00:00:00:03", "ff:ff:ff:ff:ff:ff", "0800"]);
-        assert!(rig.write("e", "dst", "ff:ff").is_err());
+        assert_eq!(
+            ["src", "dst", "ethertype"].map(|name| rig.read("e", name)),
+            ["03:00:00:00:00:03", "ff:ff:ff:ff:ff:ff", "2048"]
+        );
+        assert!(rig.write("e", "dst", "ff:ff").is_err() && rig.write("e", "ethertype", "65536").is_err());
+        rig.write("e", "ethertype", "0x0801").unwrap();
         rig.send([""]);
         rig.turn();
-        assert_eq!(rig.got(0)[0][4..8], [0xff, 0xff, 3, 0]);
+        assert_eq!(rig.got(0)[0][4..], [0xff, 0xff, 3, 0, 0, 0, 0, 3, 8, 1]);
     }
 
     #[test]
@@ -111,7 +121,8 @@ mod tests {
             for name in &names {
                 builder.declare(name, "EtherEncap", &["2", "1:1:1:1:1:1", "2:2:2:2:2:2"]);
             }
-            let row: Vec<&str> = ["in"].into_iter().chain(names.iter().map(String::as_str)).chain(["out0"]).collect();
+            let row: Vec<&str> =
+                ["in"].into_iter().chain(names.iter().map(String::as_str)).chain(["out0"]).collect();
             builder.chain(&row);
         });
         rig.send(["abc"]);

@@ -92,7 +92,10 @@ mod tests {
         rig.send([frame(4, 8), frame(6, 8), frame(0xff, 8), frame(1, 4), vec![4; 13]]);
         rig.turn();
         assert_eq!(rig.heads(0), [4, 0xff, 1]);
-        assert_eq!(["other_host", "own_frame", "too_short", "drops"].map(|name| rig.number("h", name)), [1, 0, 1, 2]);
+        assert_eq!(
+            ["other_host", "own_frame", "too_short", "drops"].map(|name| rig.number("h", name)),
+            [1, 0, 1, 2]
+        );
     }
 
     #[test]

@@ -15,7 +15,10 @@ mod tests {
 
     fn rig(args: &'static [&'static str]) -> Rig {
         Rig::new(2, |builder| {
-            builder.declare("c", "CheckIPHeader", args).chain(&["in", "c", "out0"]).connect("c", 1, "out1", 0);
+            builder
+                .declare("c", "CheckIPHeader", args)
+                .chain(&["in", "c", "out0"])
+                .connect("c", 1, "out1", 0);
         })
     }
 
@@ -51,7 +54,8 @@ mod tests {
         let mut sum = ipv4(9, b"payload");
         sum[10] ^= 1;
         let all: Vec<Vec<u8>> = faulty.into_iter().chain([sum]).collect();
-        let reasons = ["too_short", "bad_version", "bad_header_length", "bad_length", "bad_checksum", "bad_source"];
+        let reasons =
+            ["too_short", "bad_version", "bad_header_length", "bad_length", "bad_checksum", "bad_source"];
         let mut dropping = Rig::new(1, |builder| {
             builder.declare("c", "CheckIPHeader", &[]).chain(&["in", "c", "out0"]);
         });
@@ -59,11 +63,17 @@ mod tests {
         dropping.turn();
         assert_eq!(reasons.map(|reason| dropping.number("c", reason)), [2, 1, 1, 3, 1, 0]);
         let details = dropping.read("c", "drop_details");
-        assert_eq!(details.lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>(), ["2", "1", "1", "3", "1", "0"]);
+        assert_eq!(
+            details.lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>(),
+            ["2", "1", "1", "3", "1", "0"]
+        );
         let mut telling = rig(&[]);
         telling.send(all);
         telling.turn();
-        assert_eq!((telling.got(1).len(), telling.number("c", "drops"), telling.number("c", "too_short")), (8, 8, 0));
+        assert_eq!(
+            (telling.got(1).len(), telling.number("c", "drops"), telling.number("c", "too_short")),
+            (8, 8, 0)
+        );
     }
 
     #[test]

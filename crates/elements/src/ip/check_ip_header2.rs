@@ -21,6 +21,9 @@ mod tests {
         packet[10] ^= 1;
         rig.send([packet, ipv4(9, b"")]);
         rig.turn();
-        assert_eq!((rig.got(0).len(), rig.number("b", "bad_checksum"), rig.number("b", "packets")), (1, 1, 2));
+        assert_eq!(
+            (rig.got(0).len(), rig.number("b", "bad_checksum"), rig.number("b", "packets")),
+            (1, 1, 2)
+        );
     }
 }

@@ -49,7 +49,13 @@ impl Control for GetIPAddress {
 }
 
 impl GetIPAddress {
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn sift<P: PacketBuf>(
+        &mut self,
+        batch: &mut Lanes,
+        start: usize,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { packets, columns, .. } = frame.parts();
         let dst = columns.get_mut(self.dst);
         batch.sift_from(start, |slot| {
@@ -72,8 +78,15 @@ mod tests {
     #[test]
     fn the_address_is_where_the_packet_goes() {
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("g", "GetIPAddress", &["2"]).declare("arp", "ARPQuerier", &["10.0.0.1", "2:0:0:0:0:1"]);
-            builder.declare("idle", "Idle", &[]).connect("idle", 0, "arp", 1).chain(&["in", "g", "arp", "out0"]);
+            builder.declare("g", "GetIPAddress", &["2"]).declare(
+                "arp",
+                "ARPQuerier",
+                &["10.0.0.1", "2:0:0:0:0:1"],
+            );
+            builder
+                .declare("idle", "Idle", &[])
+                .connect("idle", 0, "arp", 1)
+                .chain(&["in", "g", "arp", "out0"]);
         });
         rig.send([&[0, 0, 10, 0, 0, 7, 1][..], &[0, 0, 10, 0, 0]]);
         rig.turn();

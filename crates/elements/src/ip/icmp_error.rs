@@ -21,10 +21,11 @@ element! {
     /// error quotes the packet up to `MTU` bytes. There is none about ICMP errors, later fragments, packets to or from many
     /// hosts and those that came as broadcast or multicast of their link (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7), and no more than
     /// `RATE` a second (RFC 1812 §4.3.2.8); Click has no such limit. A parameter problem points at the octet that `IPGWOptions`
-    /// noted, a redirect names the address that the packet was to go to next. Errors follow no source route.
+    /// noted, a redirect names the address that the packet was to go to next. Errors follow no source route, and may be
+    /// fragmented.
     #[derive(Debug)]
     pub struct ICMPError as "ICMPError" {
-        src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, bucket: Bucket,
+        src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, id: u16, bucket: Bucket,
         dst: Handle<DstIp>,
     }
     inputs { agnostic "in": "IPv4 packets that are at fault.", }
@@ -73,7 +74,11 @@ type Named = (&'static str, u8);
 
 /// Types and their codes.
 const NAMES: [(&str, u8, &[Named]); 5] = [
-    ("unreachable", v4::UNREACHABLE, &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)]),
+    (
+        "unreachable",
+        v4::UNREACHABLE,
+        &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)],
+    ),
     ("sourcequench", v4::SOURCE_QUENCH, &[]),
     ("redirect", v4::REDIRECT, &[("net", 0), ("host", 1)]),
     ("timeexceeded", v4::TIME_EXCEEDED, &[("transit", 0), ("reassembly", 1)]),
@@ -107,7 +112,9 @@ impl Class for ICMPError {
             return Err(format!("an error has {LEAST} to {MAX_V4_LEN} bytes, not {mtu}"));
         }
         let code = match code {
-            Some(text) => r#type.code(&text).ok_or_else(|| format!("errors of this type have no code {text:?}"))?,
+            Some(text) => {
+                r#type.code(&text).ok_or_else(|| format!("errors of this type have no code {text:?}"))?
+            }
             None => 0,
         };
         Ok(Self {
@@ -118,6 +125,7 @@ impl Class for ICMPError {
             limit: mtu,
             pmtu,
             fixes: set_fix_anno,
+            id: 0,
             bucket: Bucket::new(rate, burst),
             dst: Handle::default(),
         })
@@ -167,7 +175,12 @@ impl ICMPError {
     }
 
     /// Puts an error in the place of a packet. Returns to whom it goes.
-    fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta, next: Ipv4Addr) -> Result<Ipv4Addr, DropId> {
+    fn apply<P: PacketBuf>(
+        &mut self,
+        packet: &mut P,
+        meta: &mut Meta,
+        next: Ipv4Addr,
+    ) -> Result<Ipv4Addr, DropId> {
         let mut error = [0; MAX_V4_LEN];
         let (original, rest) = (header::bytes(packet.data(), meta), self.rest(meta, next));
         let written = any_v4(original, self.src, (self.kind, self.code), rest, self.limit, &mut error);
@@ -178,12 +191,24 @@ impl ICMPError {
         packet.truncate(0);
         packet.append(&error[..len]).map_err(|_| Self::NO_ROOM)?;
         header::note(meta, 0, MIN_HEADER_LEN, len);
+        // It must fit links that hold less than 576 bytes.
+        self.id = self.id.wrapping_add(1);
+        if let Some(header) = header::fixed_mut(packet.data_mut(), meta) {
+            header::set_word(header, 4, |_| self.id);
+            header::set_word(header, 6, |_| 0);
+        }
         (meta.flags, meta.paint) = (0, 0);
         facts::fix_source(meta, self.fixes);
         Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
     }
 
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn sift<P: PacketBuf>(
+        &mut self,
+        batch: &mut Lanes,
+        start: usize,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
         batch.sift_from(start, |slot| {
@@ -216,7 +241,10 @@ mod tests {
 
     fn rig(args: &[&str]) -> Rig {
         Rig::new(1, |builder| {
-            builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", args).chain(&["in", "c", "e", "out0"]);
+            builder
+                .declare("c", "CheckIPHeader", &[])
+                .declare("e", "ICMPError", args)
+                .chain(&["in", "c", "e", "out0"]);
         })
     }
 
@@ -230,14 +258,20 @@ mod tests {
     #[test]
     fn an_error_quotes_the_packet_to_its_sender() {
         let packet = ipv4(1, &[7; 900]);
-        let (error, meta) = errors(&["18.26.4.24", "timeexceeded"], vec![(packet.clone(), Meta::default())]).remove(0);
+        let (error, meta) =
+            errors(&["18.26.4.24", "timeexceeded"], vec![(packet.clone(), Meta::default())]).remove(0);
         let ip = Ipv4::parse(&error).unwrap();
-        assert_eq!((error.len(), ip.src(), ip.dst(), ip.protocol()), (576, [18, 26, 4, 24].into(), [10, 0, 0, 1].into(), 1));
+        assert_eq!((ip.dont_fragment(), ip.identification()), (false, 1));
+        assert_eq!(
+            (error.len(), ip.src(), ip.dst(), ip.protocol()),
+            (576, [18, 26, 4, 24].into(), [10, 0, 0, 1].into(), 1)
+        );
         assert_eq!((&error[20..22], scalebricks_wire::checksum::checksum(&error[20..])), (&[11, 0][..], 0));
         assert!(scalebricks_wire::ipv4_header_checksum_ok(&error));
         assert_eq!(error[28..], packet[..548]);
         assert_eq!((meta.l3, meta.l4, meta.length, facts::is_source_to_fix(&meta)), (0, 20, 576, true));
-        let (short, _) = errors(&["1.2.3.4", "3", "host", "MTU 56"], vec![(packet, Meta::default())]).remove(0);
+        let (short, _) =
+            errors(&["1.2.3.4", "3", "host", "MTU 56"], vec![(packet, Meta::default())]).remove(0);
         assert_eq!((short.len(), &short[20..22]), (56, &[3, 1][..]));
     }
 
@@ -258,21 +292,37 @@ mod tests {
     #[test]
     fn there_are_packets_that_no_error_is_about() {
         let icmp = |kind: u8| ipv4_of(|header| header.protocol = 1, &[kind, 0, 0, 0, 0, 0, 0, 0]);
-        let from_to = |src: [u8; 4], dst: [u8; 4]| ipv4_of(|header| (header.src, header.dst) = (src.into(), dst.into()), b"abc");
+        let from_to = |src: [u8; 4], dst: [u8; 4]| {
+            ipv4_of(|header| (header.src, header.dst) = (src.into(), dst.into()), b"abc")
+        };
         let good = [10, 0, 0, 1];
         let mut broadcast = Meta::default();
         LinkType::Broadcast.note(&mut broadcast);
         let mut rig = rig(&["1.2.3.4", "unreachable", "net", "10.0.0.255 10.9.9.9"]);
         let silent = [
-            icmp(3), icmp(5), icmp(11), ipv4_of(|header| header.protocol = 1, b"abc"),
+            icmp(3),
+            icmp(5),
+            icmp(11),
+            ipv4_of(|header| header.protocol = 1, b"abc"),
             ipv4_of(|header| header.fragment_units = 1, b"abc"),
-            from_to([0; 4], good), from_to([127, 0, 0, 1], good), from_to([224, 0, 0, 1], good), from_to(good, [224, 0, 0, 1]), from_to(good, [255; 4]),
-            from_to([10, 9, 9, 9], good), from_to(good, [10, 0, 0, 255]),
+            from_to([0; 4], good),
+            from_to([127, 0, 0, 1], good),
+            from_to([224, 0, 0, 1], good),
+            from_to(good, [224, 0, 0, 1]),
+            from_to(good, [255; 4]),
+            from_to([10, 9, 9, 9], good),
+            from_to(good, [10, 0, 0, 255]),
         ];
-        rig.send_noted(silent.into_iter().map(|packet| (packet, Meta::default())).chain([(from_to(good, [10, 0, 0, 2]), broadcast)]));
+        rig.send_noted(
+            silent
+                .into_iter()
+                .map(|packet| (packet, Meta::default()))
+                .chain([(from_to(good, [10, 0, 0, 2]), broadcast)]),
+        );
         rig.send([icmp(8), ipv4_of(|header| header.more_fragments = true, b"abc")]);
         rig.turn();
-        let reasons = ["about_icmp_error", "later_fragment", "not_unicast", "bad_address", "malformed", "errors"];
+        let reasons =
+            ["about_icmp_error", "later_fragment", "not_unicast", "bad_address", "malformed", "errors"];
         assert_eq!(reasons.map(|name| rig.number("e", name)), [4, 1, 6, 2, 0, 2]);
         assert_eq!(rig.got(0).len(), 2);
     }
@@ -298,10 +348,23 @@ mod tests {
 
     #[test]
     fn types_and_codes_have_names() {
-        assert_eq!((Kind::read("redirect"), Kind::read("12"), Kind::read("8"), Kind::read("x")), (Some(Kind(5)), Some(Kind(12)), None, None));
-        for wrong in [&["1.2.3.4"][..], &["1.2.3.4", "echo"], &["1.2.3.4", "redirect", "port"], &["1.2.3.4", "3", "256"], &["1.2.3.4", "3", "0", "MTU 55"], &["1.2.3.4", "3", "MTU 577"]] {
+        assert_eq!(
+            (Kind::read("redirect"), Kind::read("12"), Kind::read("8"), Kind::read("x")),
+            (Some(Kind(5)), Some(Kind(12)), None, None)
+        );
+        for wrong in [
+            &["1.2.3.4"][..],
+            &["1.2.3.4", "echo"],
+            &["1.2.3.4", "redirect", "port"],
+            &["1.2.3.4", "3", "256"],
+            &["1.2.3.4", "3", "0", "MTU 55"],
+            &["1.2.3.4", "3", "MTU 577"],
+        ] {
             let built = Rig::with_buffers(5, 1, |builder| {
-                builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", wrong).chain(&["in", "c", "e", "out0"]);
+                builder
+                    .declare("c", "CheckIPHeader", &[])
+                    .declare("e", "ICMPError", wrong)
+                    .chain(&["in", "c", "e", "out0"]);
             });
             assert!(built.is_err(), "{wrong:?}");
         }

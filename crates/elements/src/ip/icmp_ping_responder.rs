@@ -79,7 +79,13 @@ impl ICMPPingResponder {
         Ok(asker)
     }
 
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn sift<P: PacketBuf>(
+        &mut self,
+        batch: &mut Lanes,
+        start: usize,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
         batch.sift_from(start, |slot| {
@@ -113,7 +119,12 @@ mod tests {
     }
 
     fn request(src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
-        ipv4_of(|header| (header.protocol, header.src, header.dst, header.total_len) = (1, src.into(), dst.into(), 31), &echo(8, b"abc"))
+        ipv4_of(
+            |header| {
+                (header.protocol, header.src, header.dst, header.total_len) = (1, src.into(), dst.into(), 31);
+            },
+            &echo(8, b"abc"),
+        )
     }
 
     #[test]
@@ -130,7 +141,10 @@ mod tests {
         rig.turn();
         let (reply, meta) = rig.noted(0).remove(0);
         let ip = scalebricks_wire::ipv4::Ipv4::parse(&reply[2..]).unwrap();
-        assert_eq!((ip.src(), ip.dst(), ip.payload()), ([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), &echo(0, b"abc")[..]));
+        assert_eq!(
+            (ip.src(), ip.dst(), ip.payload()),
+            ([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), &echo(0, b"abc")[..])
+        );
         assert_eq!((meta.l3, meta.l4, meta.length, meta.paint, reply.len()), (2, 22, 31, 0, 33));
         assert_eq!((rig.got(1), rig.number("p", "replies")), (vec![other], 1));
     }
@@ -138,7 +152,10 @@ mod tests {
     #[test]
     fn some_requests_get_no_reply() {
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("m", "MarkIPHeader", &[]).declare("p", "ICMPPingResponder", &[]).chain(&["in", "m", "p", "out0"]);
+            builder
+                .declare("m", "MarkIPHeader", &[])
+                .declare("p", "ICMPPingResponder", &[])
+                .chain(&["in", "m", "p", "out0"]);
         });
         let mut wrong_sum = request([10, 0, 0, 1], [10, 0, 0, 2]);
         wrong_sum[30] ^= 1;

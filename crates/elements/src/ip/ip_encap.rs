@@ -6,7 +6,9 @@ use crate::values::Ip;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, HandlerId, Lanes, Meta, Out, Spec, element};
+use scalebricks_graph::{
+    Binder, Class, Control, DropId, Frame, Handle, HandlerId, Lanes, Meta, Out, Spec, element,
+};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
 use scalebricks_wire::protocol;
@@ -79,7 +81,9 @@ fn dscp_ecn(dscp: Option<u8>, ect: Option<&str>, ce: bool, tos: Option<u8>) -> R
     let ecn = match (ce, ect) {
         (true, _) => 3,
         (false, Some("2")) => 2,
-        (false, Some(text)) => u8::from(bool::read(text).ok_or_else(|| format!("ECT is true, false or 2, not {text}"))?),
+        (false, Some(text)) => {
+            u8::from(bool::read(text).ok_or_else(|| format!("ECT is true, false or 2, not {text}"))?)
+        }
         (false, None) => 0,
     };
     match (tos, dscp) {
@@ -146,7 +150,13 @@ impl IPEncap {
         Ok(self.fields.dst)
     }
 
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn sift<P: PacketBuf>(
+        &mut self,
+        batch: &mut Lanes,
+        start: usize,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
         batch.sift_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
@@ -172,7 +182,11 @@ mod tests {
     #[test]
     fn packets_get_the_header_that_is_set() {
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("e", "IPEncap", &["ipip", "18.26.4.24", "140.247.60.147", "DSCP 46", "ECT 2", "DF true"]);
+            builder.declare(
+                "e",
+                "IPEncap",
+                &["ipip", "18.26.4.24", "140.247.60.147", "DSCP 46", "ECT 2", "DF true"],
+            );
             builder.declare("c", "DecIPTTL", &[]).chain(&["in", "e", "c", "out0"]);
         });
         rig.send(["abc"]);
@@ -184,12 +198,20 @@ mod tests {
         rig.send(["abc"]);
         rig.turn();
         let expected = |identification, src: [u8; 4], dst: [u8; 4]| {
-            ipv4_of(|header| {
-                (header.src, header.dst, header.identification) = (src.into(), dst.into(), identification);
-                (header.ttl, header.protocol, header.dscp_ecn, header.dont_fragment) = (249, 4, 46 << 2 | 2, true);
-            }, b"abc")
+            ipv4_of(
+                |header| {
+                    (header.src, header.dst, header.identification) =
+                        (src.into(), dst.into(), identification);
+                    (header.ttl, header.protocol, header.dscp_ecn, header.dont_fragment) =
+                        (249, 4, 46 << 2 | 2, true);
+                },
+                b"abc",
+            )
         };
-        assert_eq!(rig.got(0), [expected(0, [18, 26, 4, 24], [140, 247, 60, 147]), expected(1, [1, 2, 3, 4], [5, 6, 7, 8])]);
+        assert_eq!(
+            rig.got(0),
+            [expected(0, [18, 26, 4, 24], [140, 247, 60, 147]), expected(1, [1, 2, 3, 4], [5, 6, 7, 8])]
+        );
     }
 
     #[test]
@@ -197,8 +219,12 @@ mod tests {
         assert_eq!(dscp_ecn(Some(63), Some("true"), false, None), Ok(0xfd));
         assert_eq!(dscp_ecn(None, Some("2"), true, None), Ok(3));
         assert_eq!(dscp_ecn(None, None, false, Some(0x17)), Ok(0x17));
-        assert!(dscp_ecn(Some(1), None, false, Some(1)).is_err() && dscp_ecn(None, None, true, Some(1)).is_err());
-        assert!(dscp_ecn(Some(64), None, false, None).is_err() && dscp_ecn(None, Some("3"), false, None).is_err());
+        assert!(
+            dscp_ecn(Some(1), None, false, Some(1)).is_err() && dscp_ecn(None, None, true, Some(1)).is_err()
+        );
+        assert!(
+            dscp_ecn(Some(64), None, false, None).is_err() && dscp_ecn(None, Some("3"), false, None).is_err()
+        );
         assert!(Protocol::read("256").is_none() && Protocol::read("udp").is_some());
     }
 }

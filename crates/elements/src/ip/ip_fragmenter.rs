@@ -4,7 +4,9 @@ use crate::columns::IpHeader;
 use crate::header;
 use crate::side::Side;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element};
+use scalebricks_graph::{
+    Binder, Class, Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element,
+};
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::{MIN_MTU, Piece, Plan};
 use scalebricks_wire::ipv4::MAX_HEADER_LEN;
@@ -244,7 +246,10 @@ mod tests {
         let mut rig = Rig::with_buffers(9, 1, fill(&[], vec!["68".into()])).unwrap();
         rig.send([ipv4(9, &[1; 480]), ipv4(9, &[2; 432])]);
         rig.turn();
-        assert_eq!((rig.got(0).len(), rig.number("f", "no_buffer"), rig.number("f", "fragmented")), (0, 2, 0));
+        assert_eq!(
+            (rig.got(0).len(), rig.number("f", "no_buffer"), rig.number("f", "fragmented")),
+            (0, 2, 0)
+        );
         rig.send([ipv4(9, &[2; 432])]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.number("f", "fragments")), (9, 9));

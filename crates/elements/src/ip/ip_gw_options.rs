@@ -60,7 +60,12 @@ impl Router {
 
     /// Processes the options of a packet. `Ok(false)` if there was nothing to do.
     #[inline]
-    pub(crate) fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta, now: Duration) -> Result<bool, Fault> {
+    pub(crate) fn apply<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        meta: &mut Meta,
+        now: Duration,
+    ) -> Result<bool, Fault> {
         let header = header::whole_mut(packet.data_mut(), meta).ok_or(Fault::NoHeader)?;
         if header.len() == MIN_HEADER_LEN {
             return Ok(false);
@@ -131,7 +136,11 @@ impl Router {
                     *place == own || self.others.contains(&Ipv4Addr::from(*place))
                 });
                 let entry = [place.copied().unwrap_or_default(), time].concat();
-                return if is_own || pointer + 7 > option.len() { record(option, pointer, &entry) } else { Ok(false) };
+                return if is_own || pointer + 7 > option.len() {
+                    record(option, pointer, &entry)
+                } else {
+                    Ok(false)
+                };
             }
             _ => return Err(OVERFLOW_AND_FLAG),
         };
@@ -260,17 +269,28 @@ mod tests {
     fn malformed_options_are_told_or_dropped() {
         for ends in [1, 2] {
             let mut rig = Rig::new(ends, |builder| {
-                builder.declare("m", "MarkIPHeader", &[]).declare("g", "IPGWOptions", &["10.0.0.9", "10.0.1.9 10.0.2.9"]);
+                builder.declare("m", "MarkIPHeader", &[]).declare(
+                    "g",
+                    "IPGWOptions",
+                    &["10.0.0.9", "10.0.1.9 10.0.2.9"],
+                );
                 builder.chain(&["in", "m", "g", "out0"]);
                 if ends == 2 {
                     builder.connect("g", 1, "out1", 0);
                 }
             });
-            rig.send([ipv4(9, b""), ipv4_with_options(&[7, 7, 4, 0, 0, 0, 0, 0], b"x"), ipv4_with_options(&[1, 7, 9, 9], b"")]);
+            rig.send([
+                ipv4(9, b""),
+                ipv4_with_options(&[7, 7, 4, 0, 0, 0, 0, 0], b"x"),
+                ipv4_with_options(&[1, 7, 9, 9], b""),
+            ]);
             rig.turn();
             let recorded = ipv4_with_options(&[7, 7, 8, 10, 0, 0, 9, 0], b"x");
             assert_eq!(rig.got(0), [ipv4(9, b""), recorded]);
-            assert_eq!(["drops", "bad_option", "recorded"].map(|name| rig.number("g", name)), [1, [1, 0][ends - 1], 1]);
+            assert_eq!(
+                ["drops", "bad_option", "recorded"].map(|name| rig.number("g", name)),
+                [1, [1, 0][ends - 1], 1]
+            );
             if ends == 2 {
                 assert_eq!(facts::problem(&rig.noted(1)[0].1), 22);
             }

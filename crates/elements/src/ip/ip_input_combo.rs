@@ -89,7 +89,13 @@ impl IPInputCombo {
         address(packet.data(), DESTINATION).ok_or(Self::SHORT)
     }
 
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn sift<P: PacketBuf>(
+        &mut self,
+        batch: &mut Lanes,
+        start: usize,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
         batch.sift_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
@@ -120,15 +126,20 @@ mod tests {
             builder.declare("i", "IPInputCombo", &["3", "18.26.4.255"]).chain(&["in", "i", "out0"]);
         };
         let single = |builder: &mut Builder<Packet>| {
-            builder.declare("p", "Paint", &["3"]).declare("s", "Strip", &["14"]).declare("c", "CheckIPHeader", &["18.26.4.255"]);
+            builder.declare("p", "Paint", &["3"]).declare("s", "Strip", &["14"]).declare(
+                "c",
+                "CheckIPHeader",
+                &["18.26.4.255"],
+            );
             builder.declare("g", "GetIPAddress", &["16"]).chain(&["in", "p", "s", "c", "g", "out0"]);
         };
         let from = |src: [u8; 4]| ipv4_of(|header| header.src = src.into(), b"abc");
-        let packets: Vec<Vec<u8>> = [ipv4(9, b"abc"), from([18, 26, 4, 255]), from([255; 4]), vec![0x45; 19], b"".to_vec()]
-            .into_iter()
-            .map(|packet| [&[7; 14][..], &packet, &[0; 9]].concat())
-            .chain([vec![0; 13]])
-            .collect();
+        let packets: Vec<Vec<u8>> =
+            [ipv4(9, b"abc"), from([18, 26, 4, 255]), from([255; 4]), vec![0x45; 19], b"".to_vec()]
+                .into_iter()
+                .map(|packet| [&[7; 14][..], &packet, &[0; 9]].concat())
+                .chain([vec![0; 13]])
+                .collect();
         let run = |mut rig: Rig| {
             rig.send(packets.clone());
             rig.turn();

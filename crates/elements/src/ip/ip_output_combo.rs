@@ -104,18 +104,30 @@ mod tests {
     #[test]
     fn it_does_what_the_single_elements_do() {
         let combo = |builder: &mut Builder<Packet>| {
-            builder.declare("m", "MarkIPHeader", &[]).declare("o", "IPOutputCombo", &["3", "10.0.0.9", "100"]);
+            builder.declare("m", "MarkIPHeader", &[]).declare(
+                "o",
+                "IPOutputCombo",
+                &["3", "10.0.0.9", "100"],
+            );
             builder.chain(&["in", "m", "o", "out0"]);
             (1..5).for_each(|at| {
                 builder.connect("o", at, &format!("out{at}"), 0);
             });
         };
         let single = |builder: &mut Builder<Packet>| {
-            builder.declare("m", "MarkIPHeader", &[]).declare("b", "DropBroadcasts", &[]).declare("p", "PaintTee", &["3"]);
+            builder.declare("m", "MarkIPHeader", &[]).declare("b", "DropBroadcasts", &[]).declare(
+                "p",
+                "PaintTee",
+                &["3"],
+            );
             builder.declare("g", "IPGWOptions", &["10.0.0.9"]).declare("f", "FixIPSrc", &["10.0.0.9"]);
             builder.declare("d", "DecIPTTL", &[]).declare("l", "CheckLength", &["100"]);
             builder.chain(&["in", "m", "b", "p", "g", "f", "d", "l", "out0"]);
-            builder.connect("p", 1, "out1", 0).connect("g", 1, "out2", 0).connect("d", 1, "out3", 0).connect("l", 1, "out4", 0);
+            builder
+                .connect("p", 1, "out1", 0)
+                .connect("g", 1, "out2", 0)
+                .connect("d", 1, "out3", 0)
+                .connect("l", 1, "out4", 0);
         };
         let painted = |paint| {
             let mut meta = Meta::default();

@@ -104,10 +104,8 @@ impl IPPrintParams {
                 format!("{src}.{} > {dst}.{}: udp {}", udp.src_port(), udp.dst_port(), udp.payload().len())
             }),
             protocol::TCP => Tcp::parse(payload).ok().map(|tcp| {
-                let (first, len) = (tcp.sequence(), tcp.payload().len());
-                let last = first.wrapping_add(len as u32); // within one packet
                 let ports = format!("{src}.{} > {dst}.{}", tcp.src_port(), tcp.dst_port());
-                format!("{ports}: tcp {} {first}:{last}({len})", flags(tcp.flags()))
+                format!("{ports}: {}", segment(ip, &tcp))
             }),
             protocol::ICMPV4 => icmp::Icmp::parse(icmp::Version::V4, payload)
                 .ok()
@@ -119,11 +117,21 @@ impl IPPrintParams {
     }
 }
 
-fn flags(flags: TcpFlags) -> String {
-    let letters = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'W'];
-    let set = letters.iter().enumerate().filter(|(bit, _)| flags.0 >> bit & 1 != 0).map(|(_, letter)| letter);
-    let set: String = set.collect();
-    if set.is_empty() { ".".to_owned() } else { set }
+/// Flags, sequence numbers, lengths, acknowledgement and window of a segment, as tcpdump once wrote them.
+fn segment(ip: &Ipv4<'_>, tcp: &Tcp<'_>) -> String {
+    let letters = [('S', TcpFlags::SYN), ('F', TcpFlags::FIN), ('R', TcpFlags::RST), ('P', TcpFlags::PSH)];
+    let is_set = |flag: TcpFlags| tcp.flags().contains(flag);
+    let flags: String = letters.iter().filter(|(_, flag)| is_set(*flag)).map(|(letter, _)| letter).collect();
+    let flags = if flags.is_empty() { "." } else { &flags };
+    let len = tcp.payload().len() + usize::from(is_set(TcpFlags::SYN)) + usize::from(is_set(TcpFlags::FIN));
+    let (first, headers) = (tcp.sequence(), ip.header_len() + tcp.header_len());
+    let last = first.wrapping_add(len as u32); // within one packet
+    let field = |at: usize| {
+        ip.payload().get(at..at + 2).map_or(0, |word| u32::from(word[0]) << 8 | u32::from(word[1]))
+    };
+    let (ack, window) = (field(8) << 16 | field(10), field(14));
+    let ack = if is_set(TcpFlags::ACK) { format!("ack {ack} ") } else { String::new() };
+    format!("{flags} {first}:{last}({len},{headers},{}) {ack}win {window}", ip.total_len())
 }
 
 impl<P: PacketBuf> PerPacket<P> for IPPrint {
@@ -157,13 +165,26 @@ mod tests {
         let path = |name: &str| dir.path().join(name).display().to_string();
         let outfiles = ["a", "b"].map(|name| format!("OUTFILE {}", path(name)));
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("m", "MarkIPHeader", &[]).declare("a", "IPPrint", &["x", "TIMESTAMP false", &outfiles[0]]);
-            let all = ["ID true", "TTL true", "TOS true", "LENGTH true", "PAINT true", "PAYLOAD hex", "NBYTES 3", &outfiles[1]];
+            builder.declare("m", "MarkIPHeader", &[]).declare(
+                "a",
+                "IPPrint",
+                &["x", "TIMESTAMP false", &outfiles[0]],
+            );
+            let all = [
+                "ID true",
+                "TTL true",
+                "TOS true",
+                "LENGTH true",
+                "PAINT true",
+                "PAYLOAD hex",
+                "NBYTES 3",
+                &outfiles[1],
+            ];
             builder.declare("b", "IPPrint", &all).chain(&["in", "m", "a", "b", "out0"]);
         });
         let of = |protocol: u8, payload: &[u8]| ipv4_of(|header| header.protocol = protocol, payload);
         let udp = [&udp_header(53, 999, 11, 0)[..], b"abc"].concat();
-        let tcp = [0, 80, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0x50, 0x12, 0, 0, 0, 0, 0, 0, 1, 2];
+        let tcp = [0, 80, 1, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 0x12, 1, 44, 0, 0, 0, 0, 1, 2];
         rig.send([
             of(17, &udp),
             of(6, &tcp),
@@ -177,7 +198,7 @@ mod tests {
         let lines = std::fs::read_to_string(path("a")).unwrap();
         let expected = "\
 x: 10.0.0.1.53 > 10.0.9.9.999: udp 3
-x: 10.0.0.1.80 > 10.0.9.9.256: tcp SA 7:9(2)
+x: 10.0.0.1.80 > 10.0.9.9.256: S 7:10(3,40,42) ack 9 win 300
 x: 10.0.0.1 > 10.0.9.9: icmp type 8 code 0
 x: 10.0.0.1 > 10.0.9.9: ip-proto-50 4
 x: 10.0.0.1 > 10.0.9.9: ip-proto-17 5
@@ -186,7 +207,8 @@ x: no whole IPv4 packet
 ";
         assert_eq!(lines, expected);
         let lines = std::fs::read_to_string(path("b")).unwrap();
-        let first = "0.001000: paint 0, id 7, tos 0, ttl 64, length 31, 10.0.0.1.53 > 10.0.9.9.999: udp 3 003503";
+        let first =
+            "0.001000: paint 0, id 7, tos 0, ttl 64, length 31, 10.0.0.1.53 > 10.0.9.9.999: udp 3 003503";
         assert_eq!((lines.lines().next().unwrap(), rig.got(0).len()), (first, 7));
         rig.write("a", "active", "false").unwrap();
         assert_eq!(rig.read("a", "active"), "false");
@@ -195,7 +217,11 @@ x: no whole IPv4 packet
     #[test]
     fn whole_packet_and_payload_exclude_each_other() {
         let built = Rig::with_buffers(5, 1, |builder| {
-            builder.declare("m", "MarkIPHeader", &[]).declare("p", "IPPrint", &["CONTENTS hex", "PAYLOAD ascii"]);
+            builder.declare("m", "MarkIPHeader", &[]).declare(
+                "p",
+                "IPPrint",
+                &["CONTENTS hex", "PAYLOAD ascii"],
+            );
             builder.chain(&["in", "m", "p", "out0"]);
         });
         assert!(built.is_err());

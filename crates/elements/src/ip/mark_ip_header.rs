@@ -59,7 +59,10 @@ mod tests {
         let long = ipv4_of(|header| header.total_len = 900, b"");
         let mut broken = long.clone();
         broken[0] = 0x46;
-        rig.send([&ipv4_with_options(&[0; 8], b"abc"), &long, &broken, &long[..19]].map(|packet| [b"-", packet].concat()));
+        rig.send(
+            [&ipv4_with_options(&[0; 8], b"abc"), &long, &broken, &long[..19]]
+                .map(|packet| [b"-", packet].concat()),
+        );
         rig.turn();
         let noted = rig.noted(0).into_iter().map(|(_, meta)| (meta.l3, meta.l4, meta.length));
         assert_eq!(noted.collect::<Vec<_>>(), [(1, 29, 31), (1, 21, 900)]);

@@ -53,7 +53,9 @@ impl Control for SetIPDSCP {
 
 impl<P: PacketBuf> PerPacket<P> for SetIPDSCP {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
-        let Some(header) = header::fixed_mut(packet.data_mut(), meta) else { return Verdict::Drop(Self::NO_HEADER) };
+        let Some(header) = header::fixed_mut(packet.data_mut(), meta) else {
+            return Verdict::Drop(Self::NO_HEADER);
+        };
         header::set_word(header, 0, |word| word & !0xfc | u16::from(self.dscp) << 2);
         Verdict::ON
     }
