@@ -49,7 +49,7 @@ pub(super) struct Spares {
     retired: Retired<(u32, u8)>,
     waiting: usize,
     /// The tag under which the reserve was retired last.
-    reserve: Option<u64>,
+    pub(super) reserve: Option<u64>,
 }
 
 impl Spares {
