@@ -178,6 +178,13 @@ seeds() {
             [ -e "fuzz/corpus/$target/${router##*/}" ] || cp "$router" "fuzz/corpus/$target/"
         done
         ;;
+    elements_filter)
+        # Filters, one a line; a zero; a packet.
+        text simple 'src 10.0.0.0/8 and tcp opt syn\nudp port dns or 67\n-'
+        text nested '(tcp[13] & 2 != 0 || ip proto 89) ? icmp type echo : not (frag or ip ttl > 9)'
+        bytes packet "737263203139322e302e322e31""00$v4"
+        bytes udp "64737420706f7274203231353200$v4"
+        ;;
     local)
         # What to do, how much later, how long the frame is, the frame.
         bytes arp "05002a${lan}0806000108000604000102000000000bc63364630000000000""00c633640a"

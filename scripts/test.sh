@@ -299,7 +299,7 @@ stage_miri_avx2() {
     logged miri_avx2 env "RUSTFLAGS=-Ctarget-feature=+avx2,+bmi1,+bmi2,+popcnt" CARGO_TARGET_DIR=target/miri-avx2 timeout "${MIRI_TIMEOUT:-1800}" \
         cargo "+$NIGHTLY" miri test --locked -p scalebricks-tables --lib -- --nocapture a_reader_beside_a_writer || return
     local table
-    for table in setsep othello; do
+    for table in setsep othello lpm; do
         grep -q "beside readers: $table tiny on avx2\$" "$LOGS/miri_avx2.log" ||
             { printf 'no reader of %s used AVX2\n' "$table" >&2; return 1; }
     done
@@ -333,7 +333,7 @@ stage_tsan() {
         printf 'tsan: %s: %d stress runs\n' "$level" "$runs"
         [ "$runs" -ge 20 ] || { printf 'FAILED: too few runs of readers on %s\n' "$level"; failed=1; }
     done
-    for table in publish cuckoo; do
+    for table in publish cuckoo lpm; do
         grep -q "beside readers: $table" "$LOGS/tsan.log" || { printf 'FAILED: no run of %s\n' "$table"; failed=1; }
     done
     for level in $(levels); do

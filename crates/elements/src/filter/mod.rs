@@ -23,16 +23,17 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`lexer`], [`names`] | words with their places; ports, protocols and the like by name |
-//! | [`parser`], [`primitive`] | expressions; one primitive |
-//! | [`ast`] | what was read, and its interpreter |
-//! | [`lower`], [`program`] | primitives as comparisons; the program |
-//! | [`element`] | what the elements share |
+//! | `lexer`, `names` | words with their places; ports, protocols and the like by name |
+//! | `parser`, `primitive`, `meaning` | expressions; one primitive, and what it means |
+//! | `ast` | what was read, and its interpreter |
+//! | `lower`, `program` | primitives as comparisons; the program |
+//! | `element` | what the elements share |
 
 mod ast;
 mod element;
 mod lexer;
 mod lower;
+mod meaning;
 mod names;
 mod parser;
 mod primitive;

@@ -1,6 +1,7 @@
 //! One primitive: qualifiers, perhaps a mask and a relation, and a value.
 
-use super::ast::{Comparison, Expression, Primitive, Relation, Side, Transport};
+use super::ast::{Expression, Relation, Side, Transport};
+use super::meaning::{How, expression};
 use super::parser::{Parsed, Parser, unexpected};
 use super::{FilterError, Problem, names};
 use scalebricks_click::values::{Names, Prefix, Value};
@@ -24,10 +25,10 @@ pub(super) enum Kind {
 /// A number in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
-    of: Option<Transport>,
-    offset: u16,
-    len: u8,
-    shift: u8,
+    pub(super) of: Option<Transport>,
+    pub(super) offset: u16,
+    pub(super) len: u8,
+    pub(super) shift: u8,
     bits: u8,
 }
 
@@ -40,14 +41,15 @@ impl Field {
         Self { of: Some(of), offset, len, shift: 0, bits: len * 8 }
     }
 
-    const fn most(self) -> u32 {
+    /// The largest number that it can have.
+    pub(super) const fn most(self) -> u32 {
         u32::MAX >> (32 - self.bits)
     }
 }
 
-const TCP: Transport = Transport::Number(6);
+pub(super) const TCP: Transport = Transport::Number(6);
 const ICMP_TYPE: Field = Field::behind(Transport::Number(1), 0, 1);
-const ECN: Field = Field::ip(1, 1, 0, 2);
+pub(super) const ECN: Field = Field::ip(1, 1, 0, 2);
 
 const KINDS: &[(&str, Kind)] = &[
     ("host", Kind::Host),
@@ -73,14 +75,14 @@ const KINDS: &[(&str, Kind)] = &[
 /// What stands before a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Qualifiers {
-    kind: Option<Kind>,
-    side: Option<Side>,
-    transport: Option<Transport>,
+    pub(super) kind: Option<Kind>,
+    pub(super) side: Option<Side>,
+    pub(super) transport: Option<Transport>,
 }
 
 /// A value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Data {
+pub(super) enum Data {
     None,
     Number(u32),
     Host(u32),
@@ -89,13 +91,6 @@ enum Data {
     Port(u16),
     Flag(u8),
     IcmpType(u8),
-}
-
-/// What a value is compared by.
-#[derive(Debug, Clone, Copy)]
-struct How {
-    mask: Option<u32>,
-    relation: Relation,
 }
 
 fn value<V: Value>(text: &str) -> Option<V> {
@@ -325,156 +320,5 @@ fn named(name: &str, with: &Qualifiers) -> Result<Option<Data>, Problem> {
                 || names::icmp_type(name).is_some();
             if is_known { Err(Problem::Unexpected(name.to_owned())) } else { Ok(None) }
         }
-    }
-}
-
-impl How {
-    /// The comparison of a number that is `most` at most.
-    fn with(self, what: &'static str, value: u32, most: u32) -> Result<Comparison, Problem> {
-        let mask = self.mask.unwrap_or(most);
-        if mask & most != mask {
-            return Err(Problem::Mask(what));
-        }
-        let relation = self.relation;
-        if !matches!(relation, Relation::Equal | Relation::Unequal) {
-            return Ok(Comparison { mask, relation, value });
-        }
-        if value > most {
-            return Err(Problem::Range { value, most });
-        }
-        Ok(Comparison { mask, relation, value: value & mask })
-    }
-
-    fn only_equal(self, what: &'static str) -> Result<bool, Problem> {
-        match self.relation {
-            Relation::Equal => Ok(false),
-            Relation::Unequal => Ok(true),
-            _ => Err(Problem::Relation(what)),
-        }
-    }
-
-    fn no_mask(self, what: &'static str) -> Result<(), Problem> {
-        self.mask.map_or(Ok(()), |_| Err(Problem::Mask(what)))
-    }
-
-    /// As it is without a mask and a relation.
-    fn plain(self, what: &'static str) -> Result<(), Problem> {
-        self.no_mask(what)?;
-        if self.only_equal(what)? { Err(Problem::Relation(what)) } else { Ok(()) }
-    }
-}
-
-/// The expression of a complete primitive.
-fn expression(all: &Qualifiers, kind: Kind, data: Data, how: How) -> Result<Expression, Problem> {
-    let side = all.side.unwrap_or(Side::Either);
-    let field = |Field { of, offset, len, shift, .. }, comparison| Primitive::Field {
-        of,
-        offset,
-        len,
-        shift,
-        comparison,
-    };
-    let primitive = match (kind, data) {
-        (Kind::Host, Data::Host(bits)) => {
-            let (is_unequal, mask) = (how.only_equal("`host`")?, how.mask.unwrap_or(u32::MAX));
-            Primitive::Address { side, mask, bits: bits & mask, is_unequal }
-        }
-        (Kind::Net, Data::Net { bits, mask }) => {
-            how.no_mask("`net`")?;
-            Primitive::Address { side, mask, bits, is_unequal: how.only_equal("`net`")? }
-        }
-        (Kind::Host, _) => return Err(Problem::Value("an IP address behind `host`")),
-        (Kind::Net, _) => return Err(Problem::Value("an IP prefix behind `net`")),
-        (Kind::Proto, _) => return protocol(all.transport, data, how),
-        (Kind::Port, Data::Number(_) | Data::Port(_)) => {
-            let number = if let Data::Number(number) = data { number } else { number_of(data) };
-            let of = all.transport.unwrap_or(Transport::TcpOrUdp);
-            if !matches!(of, Transport::TcpOrUdp | Transport::Number(6 | 17)) {
-                return Err(Problem::Protocol("`port`"));
-            }
-            let comparison = how.with("`port`", number, 0xFFFF)?;
-            return Ok(Expression::Test(Primitive::Port { side, of, comparison }));
-        }
-        (Kind::Port, _) => return Err(Problem::Value("a port number behind `port`")),
-        (Kind::Flags, Data::Number(0..=255) | Data::Flag(_)) => {
-            how.plain("`tcp opt`")?;
-            if all.transport.is_some_and(|of| of != TCP) {
-                return Err(Problem::Protocol("`tcp opt`"));
-            }
-            return Ok(Expression::Test(Primitive::Flags(number_of(data) as u8))); // up to 255
-        }
-        (Kind::Flags, _) => return Err(Problem::Value("TCP flags behind `opt`")),
-        (Kind::Frag | Kind::Unfrag, _) => {
-            how.plain("`ip frag`")?;
-            no_data(data, "nothing behind `ip frag`")?;
-            Primitive::Fragment
-        }
-        (Kind::Ce, _) => {
-            how.plain("`ip ce`")?;
-            no_data(data, "nothing behind `ip ce`")?;
-            field(ECN, Comparison { mask: 3, relation: Relation::Equal, value: 3 })
-        }
-        (Kind::Ect, Data::None) => {
-            how.plain("`ip ect` without a value")?;
-            field(ECN, Comparison { mask: 3, relation: Relation::Unequal, value: 0 })
-        }
-        (Kind::Ect, Data::Number(number)) => field(ECN, how.with("`ip ect`", number, ECN.most())?),
-        (Kind::Field(of), Data::Number(_) | Data::IcmpType(_)) => {
-            let test = field(of, how.with("this field", number_of(data), of.most())?);
-            if of.of.is_some() {
-                return Ok(Expression::Test(test));
-            }
-            test
-        }
-        (Kind::Ect | Kind::Field(_), _) => return Err(Problem::Value("a number for the field")),
-    };
-    let test = Expression::Test(primitive);
-    let test = if kind == Kind::Unfrag { Expression::Not(Box::new(test)) } else { test };
-    Ok(match all.transport {
-        Some(transport) => Expression::All(vec![Expression::Test(Primitive::Transport(transport)), test]),
-        None => test,
-    })
-}
-
-fn no_data(data: Data, what: &'static str) -> Result<(), Problem> {
-    if data == Data::None { Ok(()) } else { Err(Problem::Value(what)) }
-}
-
-/// The number that a value is.
-fn number_of(data: Data) -> u32 {
-    match data {
-        Data::Number(number) | Data::Host(number) => number,
-        Data::Port(port) => port.into(),
-        Data::Flag(byte) | Data::IcmpType(byte) => byte.into(),
-        Data::None | Data::Net { .. } | Data::Proto(_) => 0,
-    }
-}
-
-/// `ip proto 17`, `tcp`, `ip proto != icmp`.
-fn protocol(transport: Option<Transport>, data: Data, how: How) -> Result<Expression, Problem> {
-    const WHAT: &str = "`ip proto`";
-    let of_data = match data {
-        Data::None => None,
-        Data::Proto(transport) => Some(transport),
-        Data::Number(number @ 0..=255) => Some(Transport::Number(number as u8)), // just checked
-        Data::Number(number) => {
-            return Ok(Expression::Test(Primitive::Protocol(how.with(WHAT, number, 0xFF)?)));
-        }
-        _ => return Err(Problem::Value("an IP protocol behind `proto`")),
-    };
-    let both = of_data.is_some() && transport.is_some();
-    if both && of_data != transport {
-        return Err(Problem::Twice("the transport protocol"));
-    }
-    match of_data.or(transport) {
-        Some(Transport::Number(number)) => {
-            let comparison = how.with(WHAT, number.into(), 0xFF)?;
-            Ok(Expression::Test(Primitive::Protocol(comparison)))
-        }
-        Some(several) => {
-            how.plain("a group of protocols")?;
-            Ok(Expression::Test(Primitive::Transport(several)))
-        }
-        None => Err(Problem::Value("an IP protocol behind `proto`")),
     }
 }

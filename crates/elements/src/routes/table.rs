@@ -308,6 +308,25 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
+        /// Texts of any words are executed or refused; refused ones change nothing.
+        #[test]
+        fn any_text_is_executed_or_refused(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "add", "set", "remove", "\n", "0/0", "10.0.0.0/8", "10.0.0.1", "10/33", "-", "1.2.3.4", "0", "2", "3", "é", "10/255.0.255.0", " \t",
+                ]),
+                0..30,
+            )
+        ) {
+            let mut routes = small();
+            routes.execute("add", "10.0.0.0/8 1").unwrap();
+            let before = routes.list();
+            match routes.execute_all(&words.join(" ")) {
+                Ok(()) => prop_assert_eq!(routes.list().lines().count(), routes.len()),
+                Err(error) => prop_assert_eq!(routes.list(), before, "{}", error),
+            }
+        }
+
         /// Groups of commands leave what a map leaves that is changed only by groups without errors, and targets that nobody
         /// has are not kept.
         #[test]

@@ -49,7 +49,7 @@ pub(super) struct Spares {
     retired: Retired<(u32, u8)>,
     waiting: usize,
     /// The tag under which the reserve was retired last.
-    reserve: Option<u64>,
+    pub(super) reserve: Option<u64>,
 }
 
 impl Spares {
@@ -193,7 +193,7 @@ impl Arena {
                 return Some(line);
             }
             if spares.waiting == 0 {
-                return Self::cut_larger(spares, size);
+                return Self::cut_larger(spares, size).or_else(|| Self::gather(spares, size));
             }
             if !self.reclaim(spares) {
                 yield_now();
@@ -211,13 +211,34 @@ impl Arena {
 
     /// Makes what is behind a block that was larger free blocks.
     fn cut(spares: &mut Spares, line: u32, size: usize, was: usize) {
-        let (mut next, end) = (line + SIZES[size] as u32, line + SIZES[was] as u32);
-        while next < end {
-            let fits = |size: &usize| SIZES[*size] <= (end - next) as usize;
-            let part = (0..was).rev().find(fits).unwrap_or(0);
-            spares.free[part].push(next);
-            next += SIZES[part] as u32;
+        Self::free(spares, line + SIZES[size] as u32..line + SIZES[was] as u32);
+    }
+
+    /// Makes lines free blocks, as large as they can be.
+    fn free(spares: &mut Spares, lines: Range<u32>) {
+        let mut next = lines.start;
+        while next < lines.end {
+            let fits = |size: &usize| SIZES[*size] <= (lines.end - next) as usize;
+            let size = (0..SIZES.len()).rev().find(fits).unwrap_or(0);
+            spares.free[size].push(next);
+            next += SIZES[size] as u32;
         }
+    }
+
+    /// Joins free blocks that lie side by side, of which none was large enough, and takes one of them.
+    ///
+    /// Cost: sorts all free blocks. A table comes to this when it has hardly any lines left.
+    #[cold]
+    fn gather(spares: &mut Spares, size: usize) -> Option<u32> {
+        let sizes = spares.free.iter_mut().zip(SIZES);
+        let blocks =
+            sizes.flat_map(|(blocks, lines)| blocks.drain(..).map(move |line| line..line + lines as u32));
+        let mut blocks: Vec<Range<u32>> = blocks.collect();
+        blocks.sort_unstable_by_key(|block| block.start);
+        for run in blocks.chunk_by(|one, next| one.end == next.start) {
+            Self::free(spares, run[0].start..run[run.len() - 1].end);
+        }
+        spares.free[size].pop().or_else(|| Self::cut_larger(spares, size))
     }
 
     /// Replaces a block by one that needs no more room. It cannot fail: if nothing is free, readers see the new block in the

@@ -15,7 +15,7 @@
 //!
 //! # Changes beside readers
 //! One writer at a time; readers take no lock and never wait. A new block is written where nobody looks, and published by one
-//! store; the old one is used again when no reader can be in it ([`crate::publish`]). Each address changes from one answer to the
+//! store; the old one is used again when no reader can be in it (module `publish`). Each address changes from one answer to the
 //! next by one store; a prefix that covers many entries changes them one after the other, so two addresses may see different
 //! sides of a change.
 //!
@@ -57,6 +57,9 @@ mod model;
 mod peer;
 mod reader;
 mod rib;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod stress;
 mod table;
 #[cfg(not(loom))]
 #[cfg(test)]

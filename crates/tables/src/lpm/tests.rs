@@ -1,10 +1,8 @@
 use super::arena::Place;
 use super::block::{self, Image};
 use super::*;
-use crate::beside::{Watched, beside};
 use crate::isa::Isa;
 use proptest::prelude::*;
-use scalebricks_types::KeyHash;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -263,73 +261,4 @@ fn params_have_limits() {
     assert_eq!(none.insert(v4("10.0.0.0/8"), hop(1)), Ok(None));
     assert_eq!(none.insert(v4("10.0.0.0/9"), hop(1)), Err(LpmError::Full { routes: 1, block_bytes: 0 }));
     assert_eq!(none.table_bytes(), 1024);
-}
-
-/// Addresses as the harness keeps them.
-fn hash_of(address: Ipv4Addr) -> KeyHash {
-    KeyHash::new(u64::from(u32::from(address)) << 32)
-}
-
-fn reader_of(lpm: &Arc<Lpm<Ipv4Addr>>, isa: Isa) -> impl FnMut(&[KeyHash], &mut [u16]) + use<> {
-    let mut reader = LpmReader::with_isa(Arc::clone(lpm), isa).unwrap();
-    move |hashes, values| {
-        let addresses: Vec<_> = hashes.iter().map(|hash| Ipv4Addr::from((hash.get() >> 32) as u32)).collect();
-        let mut hops = vec![None; addresses.len()];
-        reader.lookup_batch(&addresses, &mut hops);
-        for (value, hop) in values.iter_mut().zip(hops) {
-            *value = hop.map_or(u16::MAX, |hop| hop.index() as u16);
-        }
-    }
-}
-
-/// Addresses under one prefix of 8 bits; those with odd numbers have a route of their own that comes, changes and goes, and beside
-/// them prefixes of all lengths come and go, which copies, adds and removes the blocks on the way.
-fn churn(isa: Isa, what: &str, addresses: u32, rounds: u32) {
-    let lpm = table::<Ipv4Addr>(8, if cfg!(miri) { 64 * 24 } else { 1 << 16 });
-    lpm.insert(v4("10.0.0.0/8"), hop(1)).unwrap();
-    let watched_at = |n: u32| Ipv4Addr::from(0x0A00_0000 | (n % 5) << 16 | (n % 7) << 8 | n << 1);
-    let kept: Vec<_> = (0..addresses).map(|n| (hash_of(watched_at(n)), 1u16)).collect();
-    let watched = Watched::new(&kept);
-    beside(
-        &watched,
-        what,
-        isa,
-        || reader_of(&lpm, isa),
-        || {
-            for round in 0..rounds {
-                let at = (round * 2 + 1) % addresses;
-                let own = Prefix::of(watched_at(at), 32).unwrap();
-                let new = if watched.value(at as usize) == 1 { 2 + (round % 100) as u16 } else { 1 };
-                watched.change(at as usize, new, || {
-                    if new == 1 {
-                        lpm.remove(own).unwrap();
-                    } else {
-                        lpm.insert(own, hop(new.into())).unwrap();
-                    }
-                });
-                // Nothing that is watched has the last bit set.
-                let beside = Ipv4Addr::from(u32::from(watched_at(round * 7 % addresses)) | 1);
-                let beside = Prefix::of(beside, 32).unwrap();
-                if lpm.remove(beside).is_none() {
-                    lpm.insert(beside, hop(9)).unwrap();
-                }
-            }
-        },
-    );
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "too slow to interleave; loom checks the protocol")]
-fn readers_see_before_or_after_and_others_unchanged() {
-    for isa in Isa::available().take(2) {
-        churn(isa, "lpm", 120, 20_000);
-    }
-}
-
-/// A few addresses and changes, each to memory used before: for the interpreter.
-#[test]
-fn a_reader_beside_a_writer() {
-    for isa in Isa::available().take(2) {
-        churn(isa, "lpm tiny", 4, 12);
-    }
 }
