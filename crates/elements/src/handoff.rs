@@ -42,7 +42,9 @@ pub fn handoff<P>(capacity: usize) -> (ToWorker<P>, FromWorker<P>) {
 
 impl<P> std::fmt::Debug for ToWorker<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToWorker").field("room", &self.ring.as_ref().map(Producer::slots)).finish()
+        f.debug_struct("ToWorker")
+            .field("room", &self.ring.as_ref().map(Producer::slots))
+            .finish_non_exhaustive()
     }
 }
 

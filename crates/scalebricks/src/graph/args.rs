@@ -86,7 +86,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "in[:DEVICE]|out[:DEVICE]=FILE", value_parser = parse_capture)]
     pub pcap: Vec<Capture>,
 
-    /// A device: a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1) of DPDK
+    /// A device: a PCI address (0000:01:00.0) or a virtual device (`net_af_packet0,iface=eth1`) of DPDK
     #[arg(long, value_name = "NAME=DEVICE", value_parser = parse_port)]
     pub port: Vec<(String, String)>,
 
