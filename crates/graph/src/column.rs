@@ -57,7 +57,8 @@ impl<C: Column> AnyValues for Values<C> {
 pub struct ColumnSpec {
     /// Its name.
     pub name: &'static str,
-    /// The output at which packets have it; without one, all of them. Has no meaning for columns that are read.
+    /// Of a column that is written: the output at which packets have it. Of one that is read: the input whose packets it is read
+    /// of. Without one, all of them.
     pub on: Option<&'static str>,
     pub(crate) id: fn() -> TypeId,
     pub(crate) make: fn() -> Box<dyn AnyValues>,
@@ -70,7 +71,7 @@ impl fmt::Debug for ColumnSpec {
 }
 
 impl ColumnSpec {
-    /// The column `C`, at all outputs or the one named.
+    /// The column `C`, at all ports or the one named.
     pub const fn of<C: Column>(on: Option<&'static str>) -> Self {
         Self { name: C::NAME, on, id: TypeId::of::<C>, make: || Box::new(Values([C::POISON; SLOTS])) }
     }

@@ -50,7 +50,7 @@ macro_rules! element {
         $(params $params:ident {
             $($(#[doc = $param_doc:literal])+ $param:ident: $param_type:ty $(= $default:expr)?,)*
         })?
-        $(reads { $($reads:ident,)* })?
+        $(reads { $($reads:ident $(on $reads_on:literal)?,)* })?
         $(writes { $($writes:ident $(on $writes_on:literal)?,)* })?
         $(drops { $($drop:ident = $drop_name:literal: $drop_doc:literal,)* })?
         $(counters { $($counter:ident = $counter_name:literal: $counter_doc:literal,)* })?
@@ -79,7 +79,7 @@ macro_rules! element {
                     name: stringify!($param), kind: <$param_type as $crate::args::Param>::KIND,
                     default: $crate::element!(@default $($default)?), doc: &[$($param_doc),+],
                 }),*)?],
-                reads: &[$($($crate::column::ColumnSpec::of::<$reads>(None)),*)?],
+                reads: &[$($($crate::column::ColumnSpec::of::<$reads>($crate::element!(@on $($reads_on)?))),*)?],
                 writes: &[$($($crate::column::ColumnSpec::of::<$writes>($crate::element!(@on $($writes_on)?))),*)?],
                 drops: &[$($($crate::spec::DropSpec { name: $drop_name, doc: $drop_doc }),*)?],
                 counters: &[$($($crate::spec::CounterSpec { name: $counter_name, doc: $counter_doc }),*)?],

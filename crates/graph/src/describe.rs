@@ -49,10 +49,9 @@ impl Display for Section {
             ]
         });
         section(f, ["parameter", "type", "default", "meaning"], params)?;
-        let reads = spec
-            .reads
-            .iter()
-            .map(|column| [column.name.to_owned(), "reads".to_owned(), "all inputs".to_owned()]);
+        let reads = spec.reads.iter().map(|column| {
+            [column.name.to_owned(), "reads".to_owned(), column.on.unwrap_or("all inputs").to_owned()]
+        });
         let writes = spec.writes.iter().map(|column| {
             [column.name.to_owned(), "writes".to_owned(), column.on.unwrap_or("all outputs").to_owned()]
         });

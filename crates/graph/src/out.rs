@@ -4,6 +4,7 @@ use crate::graph::Part;
 use crate::slot::{Lanes, SLOTS, Slot};
 use crate::spec::{CounterId, DropId, RUN_DROPS, run};
 use crate::wheel::{TimerId, Wheel};
+use scalebricks_io::BURST;
 use std::time::Duration;
 
 /// The turn that is under way.
@@ -37,6 +38,8 @@ pub(crate) struct Desk {
     pub(crate) touched: Vec<u16>,
     /// Sources and schedulers that this turn has yet to call.
     pub(crate) begins_left: usize,
+    /// Those of them that brought packets the last time.
+    pub(crate) busy_left: usize,
     /// How many packets may still pass edges back to an earlier element in this turn.
     pub(crate) backs_left: usize,
     /// How often a packet reached an element in this turn.
@@ -53,9 +56,19 @@ impl Desk {
             wheel: Wheel::new(timers),
             touched: Vec::new(),
             begins_left: 0,
+            busy_left: 0,
             backs_left: 0,
             moved: 0,
         }
+    }
+
+    /// What one source may bring in, of `used` slots in use.
+    pub(crate) fn intake(&self, used: usize) -> usize {
+        let left = crate::frame::INTAKE.saturating_sub(used);
+        let idle_left = self.begins_left - self.busy_left;
+        let equal = left.div_ceil(self.begins_left + 1);
+        let beside_idle = left.saturating_sub(idle_left * BURST).div_ceil(self.busy_left + 1);
+        equal.max(beside_idle)
     }
 
     #[inline]
@@ -157,9 +170,10 @@ impl Out<'_> {
     }
 
     /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), of `used` slots in use:
-    /// its share of what the frame takes in. What others leave of theirs goes to those called later.
+    /// its share of what the frame takes in. What others leave of theirs goes to those called later. For a source that brought
+    /// nothing in the turn before, no more than a burst is kept.
     pub fn intake(&self, used: usize) -> usize {
-        crate::frame::INTAKE.saturating_sub(used).div_ceil(self.desk.begins_left + 1)
+        self.desk.intake(used)
     }
 
     /// Whether an element downstream, short of the next queue, asks for nothing new.

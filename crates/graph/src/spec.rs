@@ -119,7 +119,7 @@ pub struct Spec {
     pub fresh: &'static [&'static str],
     /// Parameters, in the order in which they may be given without a keyword.
     pub params: &'static [ParamSpec],
-    /// Columns it reads of packets that come in.
+    /// Columns it reads of packets that come in, by all inputs or one.
     pub reads: &'static [ColumnSpec],
     /// Columns it writes.
     pub writes: &'static [ColumnSpec],

@@ -70,10 +70,17 @@ pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildErro
     for (at, shape) in shapes.iter().enumerate() {
         for column in shape.spec.reads {
             let Some(place) = ids.place(column).filter(|&place| !arrives[at][place]) else { continue };
+            let is_read = |link: &&Link| {
+                let input = Spec::port(shape.spec.inputs, link.input).map(|port| port.name);
+                link.to == at && (column.on.is_none() || column.on == input)
+            };
             let lacks = |link: &&Link| {
                 !leaving(&ids, shapes[link.from].spec, link.output, &arrives[link.from])[place]
             };
-            let from = links.iter().filter(|link| link.to == at).find(lacks);
+            let from = links.iter().filter(is_read).find(lacks);
+            if from.is_none() && column.on.is_some() {
+                continue;
+            }
             errors.push(BuildError::Column {
                 element: shape.name.to_string(),
                 column: column.name,

@@ -1,7 +1,7 @@
 //! Faults of configurations, each by name; and what the builder makes of right ones.
 
 use crate::elements::{Feed, Fork, Sink, Split, Tray, pass, registry, toss};
-use crate::labels::{Check, Label, Stamp};
+use crate::labels::{Check, Either, Label, Stamp};
 use crate::queues::{Hold, release};
 use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
@@ -176,6 +176,23 @@ fn columns_are_traced_through_every_element() {
         builder.add("stamp", Stamp::default()).add("check", Check::default()).connect("stamp", 1, "check", 0);
     };
     assert_eq!(faults(row(fill, &["stamp", "check"])), [label("check", "stamp")]);
+}
+
+#[test]
+fn a_column_that_is_read_of_one_input_may_be_missing_at_another() {
+    let build = |labelled_from: &'static str| {
+        let mut builder = Builder::new();
+        builder.add("feed", feed()).add("more", feed()).add("stamp", Stamp::default()).add("sink", sink());
+        builder.add("either", Either {}).add("third", feed()).add("unstamped", pass());
+        builder.chain(&["feed", "either", "sink"]).chain(&["more", "stamp"]).chain(&["third", "unstamped"]);
+        builder.connect(labelled_from, 0, "either", 1);
+        let other = if labelled_from == "stamp" { "unstamped" } else { "stamp" };
+        builder.chain(&[other, "sink"]);
+        builder
+    };
+    build("stamp").build(&registry(), &mut Ledger::new()).unwrap();
+    let fault = BuildError::Column { element: "either".into(), column: "label", from: "unstamped".into() };
+    assert_eq!(faults(build("unstamped")), [fault]);
 }
 
 element! {

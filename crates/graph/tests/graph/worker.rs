@@ -49,6 +49,27 @@ fn sources_share_what_a_frame_takes_in() {
 }
 
 #[test]
+fn a_source_that_brings_nothing_keeps_a_burst_and_gets_its_share_back_in_the_turn_after_it_has_packets() {
+    let second = Tray::default();
+    let pool = Pool::new(1_000, 100).unwrap();
+    let mut rig = rig(1_000, |builder| {
+        builder.add("second", Feed { tray: second.clone(), pool, burst: 1_000 });
+        builder.chain(&["feed", "sink"]).chain(&["second", "sink"]);
+    });
+    rig.feed(packets(0..1_000));
+    let mut shares = [0, 0];
+    for expected in [[64, 0], [96, 0], [96, 32], [64, 64], [64, 64]] {
+        if shares[0] == 64 + 96 {
+            second.lock().unwrap().extend(packets(0..1_000));
+        }
+        rig.turn();
+        let now = [rig.count("feed", "fed"), rig.count("second", "fed")];
+        assert_eq!([now[0] - shares[0], now[1] - shares[1]], expected);
+        shares = now;
+    }
+}
+
+#[test]
 fn a_packet_that_goes_in_cycles_is_dropped_by_name() {
     let mut rig = rig(100, |builder| {
         builder.add("lap", lap()).chain(&["feed", "lap", "sink"]).connect("lap", 1, "lap", 0);
