@@ -17,6 +17,7 @@
 //! | [`down_links`] | ports whose links are known to be down |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
+//! | [`elements`] | the same steps as elements of a graph; architectures as wirings |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
@@ -34,6 +35,7 @@ mod classify;
 pub mod cluster;
 mod detour;
 pub mod down_links;
+pub mod elements;
 pub mod fabric_health;
 pub mod fabric_mac;
 pub mod flat;
