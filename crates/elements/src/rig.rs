@@ -4,6 +4,7 @@ use scalebricks_graph::{
     BuildErrors, Builder, Control, Element, Frame, Lanes, Ledger, Meta, Out, Spec, Upstream, Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
+use scalebricks_wire::ipv4::Ipv4Header;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -92,7 +93,7 @@ impl Rig {
         let input = Tray::default();
         let outputs: Vec<Tray> = (0..ends).map(|_| Tray::default()).collect();
         let (mut builder, mut ledger, pool) =
-            (Builder::new(), Ledger::new(), Pool::new(buffers, 1_000).unwrap());
+            (Builder::new(), Ledger::new(), Pool::new(buffers, 2_000).unwrap());
         declare(&mut builder, &input, &outputs);
         fill(&mut builder);
         let graph = builder.build(&crate::registry(), &mut ledger)?;
@@ -126,6 +127,10 @@ impl Rig {
             .extend(packets.into_iter().map(|(byte, paint)| (vec![byte], painted(paint))));
     }
 
+    pub(crate) fn send_noted(&self, packets: impl IntoIterator<Item = (Vec<u8>, Meta)>) {
+        self.input.lock().unwrap().extend(packets);
+    }
+
     /// A turn, a millisecond after the last.
     pub(crate) fn turn(&mut self) -> usize {
         self.turn_after(Duration::from_millis(1))
@@ -146,6 +151,10 @@ impl Rig {
         self.got(end).iter().map(|bytes| bytes[0]).collect()
     }
 
+    pub(crate) fn noted(&self, end: usize) -> Vec<(Vec<u8>, Meta)> {
+        self.outputs[end].lock().unwrap().drain(..).collect()
+    }
+
     pub(crate) fn paints(&self, end: usize) -> Vec<u8> {
         self.outputs[end].lock().unwrap().drain(..).map(|(_, meta)| meta.paint).collect()
     }
@@ -161,4 +170,36 @@ impl Rig {
     pub(crate) fn write(&mut self, element: &str, handler: &str, value: &str) -> Result<(), String> {
         self.worker.graph_mut().write(element, handler, value).map_err(|error| error.to_string())
     }
+}
+
+/// A packet from 10.0.0.1 to 10.0.9.9 with this time to live, of protocol 17.
+pub(crate) fn ipv4(ttl: u8, payload: &[u8]) -> Vec<u8> {
+    ipv4_of(|header| header.ttl = ttl, payload)
+}
+
+/// The same, with other fields.
+pub(crate) fn ipv4_of(change: impl FnOnce(&mut Ipv4Header), payload: &[u8]) -> Vec<u8> {
+    let mut header = Ipv4Header {
+        dscp_ecn: 0,
+        total_len: 20 + payload.len() as u16,
+        identification: 7,
+        dont_fragment: false,
+        more_fragments: false,
+        fragment_units: 0,
+        ttl: 64,
+        protocol: 17,
+        src: [10, 0, 0, 1].into(),
+        dst: [10, 0, 9, 9].into(),
+    };
+    change(&mut header);
+    [&header.to_bytes()[..], payload].concat()
+}
+
+/// A packet with these options, of a length that is a multiple of 4.
+pub(crate) fn ipv4_with_options(options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut packet = ipv4_of(|header| header.total_len += options.len() as u16, payload);
+    packet.splice(20..20, options.iter().copied());
+    packet[0] += (options.len() / 4) as u8;
+    crate::header::sum(&mut packet[..20 + options.len()]);
+    packet
 }

@@ -250,6 +250,10 @@ impl<T: Param> Param for Option<T> {
     fn read(text: &str) -> Option<Self> {
         T::read(text).map(Some)
     }
+
+    fn take(args: &mut Args<'_>, name: &str) -> Result<Option<Self>, ArgError> {
+        T::take(args, name).map(|value| value.map(Some))
+    }
 }
 
 /// All arguments that are left. Must be the last parameter.
@@ -295,8 +299,10 @@ mod tests {
             rate: u32,
             /// May be given.
             burst: u8 = 32,
+            /// Named as a keyword of Rust.
+            r#type: Option<u8> = None,
             /// Any number.
-            names: Vec<String> = Vec::new(),
+            names: Option<Vec<String>> = None,
         }
     }
 
@@ -311,13 +317,12 @@ mod tests {
     #[test]
     fn values_stand_for_parameters_in_order_and_keywords_for_their_own() {
         let Sample {} = Sample {};
-        let by_place = parse(&["5", "6", "a", "b"]).unwrap();
-        assert_eq!((by_place.rate, by_place.burst, by_place.names), (5, 6, vec!["a".into(), "b".into()]));
-        let mixed = parse(&["BURST 0x10", " 7 ", "x y"]).unwrap();
-        assert_eq!((mixed.rate, mixed.burst, mixed.names), (7, 16, vec!["x y".into()]));
-        let least = parse(&["RATE 9", ""]).unwrap();
-        assert_eq!((least.rate, least.burst, least.names.len()), (9, 32, 0));
-        assert_eq!(parse(&["1", "2", "NAMES a", "NAMES b"]).unwrap().names, ["a", "b"]);
+        let parse =
+            |texts| parse(texts).map(|p| (p.rate, p.burst, p.r#type, p.names.unwrap_or_default().join("|")));
+        assert_eq!(parse(&["5", "6", "7", "a", "b"]), Ok((5, 6, Some(7), "a|b".into())));
+        assert_eq!(parse(&["BURST 0x10", " 7 ", "TYPE 3", "x y"]), Ok((7, 16, Some(3), "x y".into())));
+        assert_eq!(parse(&["RATE 9", ""]), Ok((9, 32, None, String::new())));
+        assert_eq!(parse(&["1", "2", "NAMES a", "3", "NAMES b"]), Ok((1, 2, Some(3), "a|b".into())));
     }
 
     #[test]

@@ -57,8 +57,8 @@ impl<C: Column> AnyValues for Values<C> {
 pub struct ColumnSpec {
     /// Its name.
     pub name: &'static str,
-    /// Of a column that is written: the output at which packets have it. Of one that is read: the input whose packets it is read
-    /// of. Without one, all of them.
+    /// Of a column that is written, the output at which packets have it; of one that is read, the input whose packets must
+    /// have it. Without one, all of them.
     pub on: Option<&'static str>,
     pub(crate) id: fn() -> TypeId,
     pub(crate) make: fn() -> Box<dyn AnyValues>,

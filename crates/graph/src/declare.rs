@@ -76,7 +76,7 @@ macro_rules! element {
                 }),*)?],
                 fresh: &[$($($fresh),*)?],
                 params: &[$($($crate::spec::ParamSpec {
-                    name: stringify!($param), kind: <$param_type as $crate::args::Param>::KIND,
+                    name: $crate::spec::param_name(stringify!($param)), kind: <$param_type as $crate::args::Param>::KIND,
                     default: $crate::element!(@default $($default)?), doc: &[$($param_doc),+],
                 }),*)?],
                 reads: &[$($($crate::column::ColumnSpec::of::<$reads>($crate::element!(@on $($reads_on)?))),*)?],
@@ -106,7 +106,7 @@ macro_rules! element {
             impl $crate::args::Params for $params {
                 fn parse(args: &mut $crate::args::Args<'_>) -> Result<Self, $crate::args::ArgError> {
                     Ok(Self {
-                        $($param: match $crate::args::Param::take(args, stringify!($param))? {
+                        $($param: match $crate::args::Param::take(args, $crate::spec::param_name(stringify!($param)))? {
                             Some(value) => value,
                             None => $crate::element!(@missing $param $($default)?),
                         },)*
@@ -126,6 +126,6 @@ macro_rules! element {
     (@on $on:literal) => { Some($on) };
     (@access read) => { $crate::spec::Access::Read };
     (@access write) => { $crate::spec::Access::Write };
-    (@missing $param:ident) => { return Err($crate::args::ArgError::Missing(stringify!($param))) };
+    (@missing $param:ident) => { return Err($crate::args::ArgError::Missing($crate::spec::param_name(stringify!($param)))) };
     (@missing $param:ident $default:expr) => { $default };
 }

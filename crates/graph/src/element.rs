@@ -53,12 +53,12 @@ pub struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Input ports that the element has in this graph.
+    /// Input ports that the element has in this graph: all that must be connected, and others up to the last that is.
     pub const fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Output ports that the element has in this graph.
+    /// Output ports that the element has in this graph, counted in the same way.
     pub const fn outputs(&self) -> usize {
         self.outputs
     }

@@ -86,6 +86,17 @@ impl<P: PacketBuf> Frame<P> {
         Ok(slot)
     }
 
+    /// Gives a packet that was cut from another a slot, such as a fragment: with [`Meta`] and all columns of the other.
+    ///
+    /// # Errors
+    /// Gives the packet back if no slot is free.
+    pub fn put_like(&mut self, packet: P, of: &Slot) -> Result<Slot, P> {
+        let slot = self.put(packet)?;
+        self.meta[slot.index()] = self.meta[of.index()];
+        self.columns.copy(of, &slot);
+        Ok(slot)
+    }
+
     /// Takes the packet out and frees the slot.
     ///
     /// # Panics
@@ -132,10 +143,7 @@ impl<P: PacketBuf> Frame<P> {
         let original = self.packet(slot);
         copy.append(original.data()).ok()?;
         copy.set_tag(original.tag());
-        let new = self.put(copy).ok()?;
-        self.meta[new.index()] = self.meta[slot.index()];
-        self.columns.copy(slot, &new);
-        Some(new)
+        self.put_like(copy, slot).ok()
     }
 
     /// The packet in a slot.

@@ -119,7 +119,7 @@ pub struct Spec {
     pub fresh: &'static [&'static str],
     /// Parameters, in the order in which they may be given without a keyword.
     pub params: &'static [ParamSpec],
-    /// Columns it reads of packets that come in, by all inputs or one.
+    /// Columns it reads of packets that come in.
     pub reads: &'static [ColumnSpec],
     /// Columns it writes.
     pub writes: &'static [ColumnSpec],
@@ -223,6 +223,18 @@ place! {
 place! {
     /// The identifier of a counter.
     counter_id, CounterSpec, CounterId
+}
+
+/// A parameter's name: that of the field, without the `r#` that lets a field have the name of a keyword, such as `type`.
+#[doc(hidden)]
+pub const fn param_name(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', name @ ..] => match str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => field,
+        },
+        _ => field,
+    }
 }
 
 /// The identifier of a handler.

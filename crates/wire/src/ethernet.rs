@@ -137,6 +137,13 @@ pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     frame.first_chunk().map(|mac| MacAddr(*mac))
 }
 
+/// Destination and source of a frame; `None` if it is shorter than a header.
+#[inline]
+pub fn addresses(frame: &[u8]) -> Option<(MacAddr, MacAddr)> {
+    let &[a, b, c, d, e, f, g, h, i, j, k, l, _, _] = frame.first_chunk::<HEADER_LEN>()?;
+    Some((MacAddr([a, b, c, d, e, f]), MacAddr([g, h, i, j, k, l])))
+}
+
 /// Overwrites the destination; `false`, and nothing written, if the frame is shorter than a header.
 #[inline]
 #[must_use]

@@ -84,6 +84,33 @@ pub fn destination_unreachable(
     write(original, from, [kind, code, 0, 0, 0, 0, 0, 0], false, out)
 }
 
+/// Writes an ICMP error for IPv4 of any type and code, with `rest` as the second word of its header, from `from` to the
+/// source of `original`, an IPv4 packet. The packet written has at most `limit` octets, and at most [`MAX_V4_LEN`].
+/// Returns its length.
+///
+/// # Errors
+/// [`WriteError::Malformed`], [`WriteError::AddressFamily`] (not IPv4), [`WriteError::NoErrorAllowed`],
+/// [`WriteError::NoRoom`], also if `limit` leaves none.
+pub fn any_v4(
+    original: &[u8],
+    from: Ipv4Addr,
+    (kind, code): (u8, u8),
+    rest: [u8; 4],
+    limit: usize,
+    out: &mut [u8],
+) -> Result<usize, WriteError> {
+    let [a, b, c, d] = rest;
+    let room = out.len().min(limit.min(MAX_V4_LEN));
+    let packet = parse_ip(original)?;
+    let IpAddr::V4(to) = packet.summary.src else { return Err(WriteError::AddressFamily) };
+    if !is_allowed(&packet.summary, false) {
+        return Err(WriteError::NoErrorAllowed);
+    }
+    let quoted = room.saturating_sub(ipv4::MIN_HEADER_LEN + icmp::HEADER_LEN).min(packet.bytes().len());
+    let quoted = packet.bytes().get(..quoted).ok_or(WriteError::NoRoom)?;
+    write_v4(quoted, from, to, [kind, code, 0, 0, a, b, c, d], out.get_mut(..room).ok_or(WriteError::NoRoom)?)
+}
+
 fn write(
     original: &[u8],
     from: IpAddr,

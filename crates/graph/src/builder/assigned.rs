@@ -3,7 +3,7 @@
 use super::error::BuildError;
 use super::{Link, Shape};
 use crate::column::ColumnSpec;
-use crate::spec::Spec;
+use crate::spec::{PortSpec, Spec};
 use std::any::TypeId;
 
 /// Columns that a packet has, a place each.
@@ -28,9 +28,13 @@ impl Ids {
     }
 }
 
+fn name(ports: &[PortSpec], number: usize) -> &'static str {
+    ports.get(number).or(ports.last()).map_or("", |port| port.name)
+}
+
 /// What a packet has when it leaves by an output, given what it had when it came.
 fn leaving(ids: &Ids, spec: &Spec, output: usize, had: &[bool]) -> Set {
-    let name = spec.outputs.get(output).or(spec.outputs.last()).map_or("", |port| port.name);
+    let name = name(spec.outputs, output);
     let mut has = if spec.fresh.contains(&name) { vec![false; had.len()] } else { had.to_vec() };
     for column in spec.writes.iter().filter(|column| column.on.is_none_or(|on| on == name)) {
         if let Some(place) = ids.place(column) {
@@ -70,15 +74,14 @@ pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildErro
     for (at, shape) in shapes.iter().enumerate() {
         for column in shape.spec.reads {
             let Some(place) = ids.place(column).filter(|&place| !arrives[at][place]) else { continue };
-            let is_read = |link: &&Link| {
-                let input = Spec::port(shape.spec.inputs, link.input).map(|port| port.name);
-                link.to == at && (column.on.is_none() || column.on == input)
+            let is_meant = |link: &&Link| {
+                link.to == at && column.on.is_none_or(|on| name(shape.spec.inputs, link.input) == on)
             };
             let lacks = |link: &&Link| {
                 !leaving(&ids, shapes[link.from].spec, link.output, &arrives[link.from])[place]
             };
-            let from = links.iter().filter(is_read).find(lacks);
-            if from.is_none() && column.on.is_some() {
+            let from = links.iter().filter(is_meant).find(lacks);
+            if column.on.is_some() && from.is_none() {
                 continue;
             }
             errors.push(BuildError::Column {

@@ -37,10 +37,10 @@ pub(super) fn count(shapes: &mut [Shape], links: &mut Vec<Link>, errors: &mut Ve
     }
 }
 
-/// How many ports one side of an element has.
+/// How many ports one side of an element has: all that must be connected, and others up to the last that is.
 fn check_side(shape: &Shape, is_output: bool, used: &[usize], errors: &mut Vec<BuildError>) -> usize {
     let specs = specs(shape, is_output);
-    let always = specs.iter().filter(|port| port.many != Many::ZeroOrMore).count();
+    let always = specs.iter().filter(|port| matches!(port.many, Many::One | Many::OneOrMore)).count();
     let count = used.iter().map(|number| number + 1).max().unwrap_or(0).max(always);
     let mut is_used = vec![false; count];
     for &number in used {

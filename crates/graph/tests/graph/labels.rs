@@ -74,24 +74,3 @@ impl Element<Packet> for Check {
         out.all(0, batch);
     }
 }
-
-element! {
-    /// Reads the label of what comes in by one input.
-    #[derive(Debug)]
-    pub struct Either as "Either" {}
-    inputs { push "bare": "Packets.", push "labelled": "Packets with a label.", }
-    outputs { push "out": "All of them.", }
-    reads { Label on "labelled", }
-}
-
-impl Control for Either {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
-
-impl Element<Packet> for Either {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
-        out.all(0, batch);
-    }
-}

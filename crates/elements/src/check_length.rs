@@ -1,0 +1,67 @@
+//! `CheckLength`.
+
+use crate::side::Side;
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{Binder, Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Sends packets that are longer than so many bytes to output 1.
+    #[derive(Debug)]
+    pub struct CheckLength as "CheckLength" { length: usize, side: Side, }
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "Those that are short enough.", push "long" [Optional]: "Those that are longer; they are dropped otherwise.", }
+    params CheckLengthParams {
+        /// Bytes that a packet has at most.
+        length: usize,
+    }
+    drops { LONG = "too_long": "The packet is longer.", }
+    handlers { read LENGTH = "length": "Bytes that a packet has at most.", }
+}
+
+impl Class for CheckLength {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = CheckLengthParams;
+
+    fn make(params: CheckLengthParams) -> Result<Self, String> {
+        Ok(Self { length: params.length, side: Side::default() })
+    }
+}
+
+impl Control for CheckLength {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.side = Side::of(binder);
+        Ok(())
+    }
+
+    fn read(&self, _: HandlerId) -> String {
+        self.length.to_string()
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for CheckLength {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+        if packet.data().len() > self.length { self.side.verdict(Self::LONG) } else { Verdict::ON }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn longer_packets_are_told_or_dropped() {
+        let mut rig = Rig::new(2, |builder| {
+            builder.declare("a", "CheckLength", &["3"]).declare("b", "CheckLength", &["1"]);
+            builder.chain(&["in", "a", "b", "out0"]).connect("a", 1, "out1", 0);
+        });
+        rig.send(["", "a", "ab", "abc", "abcd"]);
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.got(1), rig.number("b", "too_long")), (2, vec![b"abcd".to_vec()], 2));
+        assert_eq!(rig.read("a", "length"), "3");
+    }
+}

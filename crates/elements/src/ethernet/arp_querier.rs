@@ -1,0 +1,368 @@
+//! `ARPQuerier`.
+
+use super::ether_encap::encapsulate;
+use crate::columns::DstIp;
+use crate::neighbours::{Config, Due, Neighbours, Waiting, Way};
+use crate::values::{Interface, Ip, Mac, broadcast, value};
+use scalebricks_graph::element::{BindError, HandlerError};
+use scalebricks_graph::{
+    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Lanes, Meta, Out, Slot, Spec, State, element,
+};
+use scalebricks_graph::args::Param;
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::arp::{Arp, Operation};
+use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, HEADER_LEN, header};
+use scalebricks_wire::{MacAddr, parse_frame};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+element! {
+    /// Puts Ethernet headers in front of IPv4 packets, to the MAC addresses of the hosts that they go to next, which it finds
+    /// by ARP (RFC 826). While it asks for one, packets wait. A question is repeated each second, three times; then the packets
+    /// are dropped. Answers count only from hosts that were asked, so nobody fills the table unasked. Packets to 255.255.255.255
+    /// and to the network's broadcast address go to all hosts, those to groups as RFC 1112 §6.4 says.
+    #[derive(Debug)]
+    pub struct ARPQuerier<P> as "ARPQuerier" {
+        own: Own, broadcast: Option<Ipv4Addr>, config: Config, neighbours: Neighbours<P>, dst: Handle<DstIp>,
+        lost: Waiting<P>, dropped: u64,
+        // Output of questions.
+        to: usize,
+    }
+    inputs {
+        push "ip": "IPv4 packets.",
+        push "arp" [Optional]: "ARP replies, with their Ethernet headers. They end here.",
+    }
+    outputs { push "out": "Ethernet frames.", push "queries" [Optional]: "ARP requests; otherwise they leave by output 0.", }
+    fresh { "out", "queries", }
+    params ARPQuerierParams {
+        /// The router's address here. Its prefix, if one is given, says which address is the network's broadcast.
+        ip: Interface,
+        /// The router's MAC address here.
+        eth: Mac,
+        /// The network's broadcast address.
+        broadcast: Option<Ip> = None,
+        /// Packets that wait at most.
+        capacity: usize = 2_048,
+        /// Packets that wait for one host at most; the oldest is dropped.
+        entry_packet_capacity: usize = 64,
+        /// Hosts known or asked for at most. One that has not answered yet makes room for another.
+        entry_capacity: usize = 4_096,
+        /// How long an answer counts; for ever if 0.
+        timeout: Duration = Duration::from_secs(300),
+        /// After what time a packet makes it ask again, while the answer still counts; never if 0.
+        poll_timeout: Duration = Duration::from_secs(60),
+        /// Time between two questions for a host.
+        retry: Duration = Duration::from_secs(1),
+        /// Questions for a host before its packets are dropped.
+        tries: u32 = 3,
+    }
+    reads { DstIp on "ip", }
+    drops {
+        NO_DESTINATION = "no_destination": "The packet is to go to 0.0.0.0.",
+        NO_ANSWER = "no_answer": "The host did not answer.",
+        QUEUE_FULL = "queue_full": "As many packets waited, for this host or for all, as may.",
+        TABLE_FULL = "table_full": "As many hosts are known as may be.",
+        EVICTED = "evicted": "The host it waited for made room for another.",
+        NO_ROOM = "no_headroom": "The packet's buffer has no room for an Ethernet header in front.",
+        BAD_REPLY = "no_reply": "What came by input 1 is no ARP reply over Ethernet, or names no single host.",
+    }
+    counters {
+        QUERIES = "queries": "Questions sent.",
+        NOT_SENT = "queries_not_sent": "Questions that no buffer or no slot was free for, or no timer to repeat them.",
+        RESPONSES = "responses": "Answers that came.",
+        UNASKED = "unasked": "Answers from hosts that were not asked, or whose MAC address was set.",
+        SENT = "sent": "Packets that left after they had waited.",
+        LENGTH_NOW = "length_now": "Packets that wait: a level.",
+    }
+    handlers {
+        read TABLE = "table": "Hosts, their MAC addresses or ?, and how many packets wait for each, one a line.",
+        read COUNT = "count": "Hosts known or asked for.",
+        read LENGTH = "length": "Packets that wait.",
+        read DROPS = "drops": "Packets dropped since the configuration began.",
+        read STATS = "stats": "Packets that wait, hosts, and packets dropped, in words.",
+        write CLEAR = "clear": "Forgets all MAC addresses, but those that packets are leaving to.",
+        write INSERT = "insert": "Sets a host's MAC address, which counts for ever: `IP ETH`.",
+        write DELETE = "delete": "Forgets a host's MAC address: `IP`.",
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    ip: Ipv4Addr,
+    mac: MacAddr,
+}
+
+/// The token of the timer that sends what found no room in its turn. No host's token: hosts have serial numbers.
+const RELEASE: u64 = 0;
+
+impl<P: PacketBuf> Class for ARPQuerier<P> {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = ARPQuerierParams;
+
+    fn make(params: ARPQuerierParams) -> Result<Self, String> {
+        let prefix = params.ip.prefix;
+        if params.entry_capacity == 0 || params.tries == 0 || params.retry.is_zero() {
+            return Err("it needs a host, a question and time between two of them".to_owned());
+        }
+        Ok(Self {
+            own: Own { ip: params.ip.address, mac: params.eth.0 },
+            broadcast: params.broadcast.map(|ip| ip.0).or_else(|| prefix.and_then(broadcast)),
+            config: Config {
+                entries: params.entry_capacity,
+                waiting: params.capacity,
+                waiting_each: params.entry_packet_capacity,
+                timeout: params.timeout,
+                poll_after: params.poll_timeout,
+                retry: params.retry,
+                tries: params.tries,
+            },
+            neighbours: Neighbours::default(),
+            dst: Handle::default(),
+            lost: Waiting::new(),
+            dropped: 0,
+            to: 0,
+        })
+    }
+}
+
+fn refuse(value: &str) -> HandlerError {
+    HandlerError::Value(format!("no host: {value:?}"))
+}
+
+impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        self.to = usize::from(binder.outputs() > 1);
+        Ok(())
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        let (hosts, waiting) = (self.neighbours.len(), self.neighbours.waiting());
+        match handler {
+            Self::TABLE => self.neighbours.table(),
+            Self::COUNT => hosts.to_string(),
+            Self::LENGTH => waiting.to_string(),
+            Self::DROPS => self.dropped.to_string(),
+            _ => format!("{waiting} packets wait for some of {hosts} hosts\n{} packets dropped\n", self.dropped),
+        }
+    }
+
+    fn write(&mut self, handler: HandlerId, text: &str) -> Result<(), HandlerError> {
+        match handler {
+            Self::CLEAR => self.neighbours.forget_all(),
+            Self::INSERT => {
+                let (ip, mac) = text.trim().split_once(char::is_whitespace).ok_or_else(|| refuse(text))?;
+                let (ip, mac) = (value(ip).ok_or_else(|| refuse(text))?, Mac::read(mac).ok_or_else(|| refuse(text))?);
+                if !self.neighbours.insert(ip, mac.0, &self.config) {
+                    return Err(HandlerError::Value("as many hosts are known as may be".to_owned()));
+                }
+            }
+            _ => self.neighbours.forget(value(text).ok_or_else(|| refuse(text))?),
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new((std::mem::take(&mut self.neighbours), self.dropped)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        (self.neighbours, self.dropped) = *state.downcast()?;
+        Ok(())
+    }
+}
+
+/// The Ethernet address of a group of hosts (RFC 1112 §6.4).
+const fn group(ip: Ipv4Addr) -> MacAddr {
+    let [_, b, c, d] = ip.octets();
+    MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+impl<P: PacketBuf> ARPQuerier<P> {
+    /// Sends an IPv4 packet that its neighbour's address is known of.
+    fn send(&mut self, slot: Slot, to: MacAddr, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let (packet, meta) = frame.both_mut(&slot);
+        if encapsulate(packet, meta, &header(to, self.own.mac, ETHERTYPE_IPV4)) {
+            out.push(0, slot);
+        } else {
+            self.drop(slot, Self::NO_ROOM, out);
+        }
+    }
+
+    fn drop(&mut self, slot: Slot, reason: DropId, out: &mut Out<'_>) {
+        self.dropped += 1;
+        out.drop(slot, reason);
+    }
+
+    /// Drops a packet that waited, in the frame if there is a slot: so it can be captured.
+    fn drop_waiting(&mut self, (packet, meta): (P, Meta), reason: DropId, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if let Ok(slot) = frame.put(packet) {
+            *frame.meta_mut(&slot) = meta;
+            self.drop(slot, reason, out);
+        } else {
+            self.dropped += 1;
+            out.count_drops(reason, 1);
+        }
+    }
+
+    /// Sends a question, because of a packet if there is one.
+    fn ask(&mut self, ip: Ipv4Addr, because: Option<&Slot>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let arp = Arp {
+            operation: Operation::Request,
+            sender_mac: self.own.mac,
+            sender_ip: self.own.ip,
+            target_mac: MacAddr([0; 6]),
+            target_ip: ip,
+        };
+        let question = [&header(MacAddr::BROADCAST, self.own.mac, ETHERTYPE_ARP)[..], &arp.to_bytes()].concat();
+        let made = frame.alloc().and_then(|mut packet| packet.append(&question).ok().map(|()| packet));
+        let slot = made.and_then(|packet| match because {
+            Some(of) => frame.put_because(packet, of).ok(),
+            None => frame.put(packet).ok(),
+        });
+        match slot {
+            Some(slot) => {
+                out.count(Self::QUERIES, 1);
+                out.push(self.to, slot);
+            }
+            None => out.count(Self::NOT_SENT, 1),
+        }
+    }
+
+    /// Sets the timer that repeats a question. Without one, the host is forgotten, and its packets are dropped.
+    fn repeat(&mut self, ip: Ipv4Addr, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Some(token) = self.neighbours.token(ip) else { return };
+        let timer = out.wake_in(self.config.retry, token);
+        self.neighbours.set_timer(ip, timer);
+        if timer.is_none() {
+            out.count(Self::NOT_SENT, 1);
+            self.give_up(ip, frame, out);
+        }
+    }
+
+    fn give_up(&mut self, ip: Ipv4Addr, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for waiting in self.neighbours.remove(ip) {
+            self.drop_waiting(waiting, Self::NO_ANSWER, frame, out);
+        }
+    }
+
+    fn ip(&mut self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let DstIp(ip) = frame.column(self.dst)[&slot];
+        if ip.is_broadcast() || self.broadcast == Some(ip) {
+            return self.send(slot, MacAddr::BROADCAST, frame, out);
+        }
+        if ip.is_multicast() {
+            return self.send(slot, group(ip), frame, out);
+        }
+        if ip.is_unspecified() {
+            return self.drop(slot, Self::NO_DESTINATION, out);
+        }
+        match self.neighbours.way(ip, out.now(), &self.config, &mut self.lost) {
+            Way::Known { mac, asks } => {
+                if asks {
+                    self.ask(ip, Some(&slot), frame, out);
+                }
+                self.send(slot, mac, frame, out);
+            }
+            Way::Full => self.drop(slot, Self::TABLE_FULL, out),
+            Way::Wait { is_new } => {
+                if is_new {
+                    self.ask(ip, Some(&slot), frame, out);
+                }
+                let meta = *frame.meta(&slot);
+                let packet = frame.take(slot);
+                if let Some(oldest) = self.neighbours.wait(ip, packet, meta, &self.config) {
+                    self.drop_waiting(oldest, Self::QUEUE_FULL, frame, out);
+                }
+                if is_new {
+                    self.repeat(ip, frame, out);
+                }
+            }
+        }
+        while let Some(waiting) = self.lost.pop_front() {
+            self.drop_waiting(waiting, Self::EVICTED, frame, out);
+        }
+    }
+
+    fn arp(&mut self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Some(answer) = answer(frame.packet(&slot).data()) else { return self.drop(slot, Self::BAD_REPLY, out) };
+        out.count(Self::RESPONSES, 1);
+        drop(frame.take(slot));
+        if !self.neighbours.is_asked(answer.sender_ip) {
+            out.count(Self::UNASKED, 1);
+        } else if let Some(timer) = self.neighbours.learn(answer.sender_ip, answer.sender_mac, out.now()) {
+            out.cancel(timer);
+        }
+    }
+
+    /// Sends packets whose wait is over, as many as the frame has room for; a timer sends the rest.
+    fn release(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for _ in 0..out.intake(frame.used()) {
+            let Some((packet, meta, mac)) = self.neighbours.next_ready() else { return };
+            if let Ok(slot) = frame.put(packet) {
+                *frame.meta_mut(&slot) = meta;
+                out.count(Self::SENT, 1);
+                self.send(slot, mac, frame, out);
+            } else {
+                self.dropped += 1;
+                out.count_drops(Self::QUEUE_FULL, 1);
+            }
+        }
+        if self.neighbours.has_ready() && !self.neighbours.is_release_set {
+            // Without a timer the next packet or answer sends them.
+            self.neighbours.is_release_set = out.wake_in(Duration::ZERO, RELEASE).is_some();
+        }
+    }
+}
+
+/// The answer in an Ethernet frame without VLAN tags, if it is one that names a single host (RFC 1812 §3.3.2).
+fn answer(frame: &[u8]) -> Option<Arp> {
+    let is_arp = parse_frame(frame).is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
+    let arp = Arp::parse(frame.get(HEADER_LEN..).filter(|_| is_arp)?).ok()?;
+    (arp.operation == Operation::Reply && !arp.sender_mac.is_multicast()).then_some(arp)
+}
+
+impl<P: PacketBuf + 'static> Element<P> for ARPQuerier<P> {
+    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if input == 0 {
+            batch.drain().for_each(|slot| self.ip(slot, frame, out));
+        } else {
+            batch.drain().for_each(|slot| self.arp(slot, frame, out));
+        }
+        self.release(frame, out);
+        out.set(Self::LENGTH_NOW, self.neighbours.waiting() as u64);
+    }
+
+    fn timer(&mut self, token: u64, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if token == RELEASE {
+            self.neighbours.is_release_set = false;
+        } else {
+            match self.neighbours.due(token, out.now(), &self.config) {
+                (ip, Due::Ask) => {
+                    self.ask(ip, None, frame, out);
+                    self.repeat(ip, frame, out);
+                }
+                (ip, Due::GiveUp) => self.give_up(ip, frame, out),
+                (_, Due::Nothing) => {}
+            }
+        }
+        self.release(frame, out);
+        out.set(Self::LENGTH_NOW, self.neighbours.waiting() as u64);
+    }
+
+    fn held(&self) -> usize {
+        self.neighbours.waiting()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
+        self.neighbours.drain().for_each(|(packet, meta)| to(packet, meta));
+    }
+}
+
+#[cfg(test)]
+#[path = "arp_querier_tests.rs"]
+mod tests;

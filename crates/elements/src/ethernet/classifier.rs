@@ -1,0 +1,299 @@
+//! `Classifier`.
+
+use scalebricks_graph::args::{ListItem, Param};
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+
+/// Bytes that a test looks at, at once.
+const WORD: usize = 8;
+
+/// Clauses in all patterns together.
+const MOST_TESTS: usize = 10_000;
+
+element! {
+    /// Sends each packet to the output of the first pattern that it matches. A pattern is a list of clauses with blanks
+    /// between them, such as `12/0806 20/0001`. `OFFSET/VALUE` matches a packet with these bytes there; `VALUE` is hexadecimal,
+    /// and a digit `?` matches any. `OFFSET/VALUE%MASK` compares only the bits that are set in `MASK`. A clause after `!`
+    /// matches if the clause does not. A clause that looks behind the end of a packet does not match, whatever its bits. The
+    /// pattern `-` matches every packet. Cost: up to all clauses, 8 bytes at once.
+    #[derive(Debug)]
+    pub struct Classifier as "Classifier" { patterns: Vec<Pattern>, }
+    inputs { push "in": "Packets.", }
+    outputs { push "out" [OneOrMore]: "Packets that match a pattern and none before it.", }
+    params ClassifierParams {
+        /// A pattern for each output.
+        patterns: Vec<Pattern> = Vec::new(),
+    }
+    drops { NO_MATCH = "no_match": "The packet matches no pattern.", }
+    handlers { read PATTERNS = "patterns": "The patterns, one a line.", }
+}
+
+/// Which packets go to one output.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    text: String,
+    clauses: Vec<Clause>,
+}
+
+/// Bytes at one place.
+#[derive(Debug, Clone)]
+struct Clause {
+    is_negated: bool,
+    /// The end of what it looks at.
+    end: usize,
+    tests: Vec<Test>,
+}
+
+/// Up to [`WORD`] bytes, as a big-endian number with zeros behind them.
+#[derive(Debug, Clone, Copy)]
+struct Test {
+    offset: usize,
+    mask: u64,
+    value: u64,
+}
+
+impl Test {
+    #[inline]
+    fn matches(self, data: &[u8]) -> bool {
+        let rest = data.get(self.offset..).unwrap_or_default();
+        let word = match rest.first_chunk::<WORD>() {
+            Some(word) => *word,
+            None => padded(rest),
+        };
+        u64::from_be_bytes(word) & self.mask == self.value
+    }
+}
+
+#[cold]
+fn padded(bytes: &[u8]) -> [u8; WORD] {
+    let mut word = [0; WORD];
+    word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    word
+}
+
+impl Clause {
+    fn read(text: &str) -> Option<Self> {
+        let (is_negated, text) = match text.strip_prefix('!') {
+            Some(text) => (true, text),
+            None => (false, text),
+        };
+        let (offset, rest) = text.split_once('/')?;
+        let is_number = !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_digit());
+        let offset: usize = offset.parse().ok().filter(|offset| is_number && *offset < usize::from(u16::MAX))?;
+        let (value, mask) = match rest.split_once('%') {
+            Some((value, mask)) => (value, digits(mask, false)?.0),
+            None => (rest, vec![0xff; rest.len() / 2]),
+        };
+        let (value, known) = digits(value, true)?;
+        if value.is_empty() || mask.len() != value.len() {
+            return None;
+        }
+        let bytes: Vec<(u8, u8)> =
+            value.iter().zip(known.iter().zip(&mask)).map(|(value, (known, mask))| (known & mask, value & known & mask)).collect();
+        let test = |(at, bytes): (usize, &[(u8, u8)])| {
+            let number = |bytes: Vec<u8>| u64::from_be_bytes(padded(&bytes));
+            let mask = number(bytes.iter().map(|(mask, _)| *mask).collect());
+            let value = number(bytes.iter().map(|(_, value)| *value).collect());
+            Test { offset: offset + at * WORD, mask, value }
+        };
+        let tests = bytes.chunks(WORD).enumerate().map(test).filter(|test| test.mask > 0).collect();
+        Some(Self { is_negated, end: offset + value.len(), tests })
+    }
+
+    #[inline]
+    fn matches(&self, data: &[u8]) -> bool {
+        let is_there = self.end <= data.len() && self.tests.iter().all(|test| test.matches(data));
+        is_there != self.is_negated
+    }
+}
+
+/// Bytes, and which of their bits are given: two digits a byte.
+fn digits(text: &str, may_be_unknown: bool) -> Option<(Vec<u8>, Vec<u8>)> {
+    let digit = |&digit: &u8| match char::from(digit).to_digit(16) {
+        Some(value) => Some((value as u8, 0xf)),
+        None => (digit == b'?' && may_be_unknown).then_some((0, 0)),
+    };
+    let digits: Vec<(u8, u8)> = text.as_bytes().iter().map(digit).collect::<Option<_>>()?;
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    let byte = |[(high, high_known), (low, low_known)]: &[(u8, u8); 2]| (high << 4 | low, high_known << 4 | low_known);
+    Some(pairs.iter().map(byte).unzip())
+}
+
+impl Param for Pattern {
+    const KIND: &'static str = "a pattern such as 12/0806 20/0001, or -";
+
+    fn read(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let clauses = match *words {
+            [] => return None,
+            ["-"] => Vec::new(),
+            _ => words.iter().map(|word| Clause::read(word)).collect::<Option<_>>()?,
+        };
+        Some(Self { text: words.join(" "), clauses })
+    }
+}
+
+impl ListItem for Pattern {
+    const KINDS: &'static str = "patterns such as 12/0806 20/0001, or -, …";
+}
+
+impl Pattern {
+    #[inline]
+    fn matches(&self, data: &[u8]) -> bool {
+        self.clauses.iter().all(|clause| clause.matches(data))
+    }
+}
+
+impl Class for Classifier {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = ClassifierParams;
+
+    fn make(params: ClassifierParams) -> Result<Self, String> {
+        let tests: usize = params.patterns.iter().flat_map(|pattern| &pattern.clauses).map(|clause| 1 + clause.tests.len()).sum();
+        match tests {
+            _ if params.patterns.is_empty() => Err("no patterns".to_owned()),
+            MOST_TESTS.. => Err(format!("over {MOST_TESTS} bytes to look at")),
+            _ => Ok(Self { patterns: params.patterns }),
+        }
+    }
+}
+
+impl Control for Classifier {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        let (patterns, outputs) = (self.patterns.len(), binder.outputs());
+        if patterns == outputs {
+            return Ok(());
+        }
+        Err(BindError::Refused(format!("it has {patterns} patterns, and {outputs} outputs are connected")))
+    }
+
+    fn read(&self, _: HandlerId) -> String {
+        let texts: Vec<&str> = self.patterns.iter().map(|pattern| pattern.text.as_str()).collect();
+        texts.join("\n")
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Classifier {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for slot in batch.drain() {
+            let data = frame.packet(&slot).data();
+            match self.patterns.iter().position(|pattern| pattern.matches(data)) {
+                Some(output) => out.push(output, slot),
+                None => out.drop(slot, Self::NO_MATCH),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::Rig;
+    use proptest::prelude::*;
+
+    fn rig(patterns: &[&str]) -> Rig {
+        Rig::new(patterns.len(), |builder| {
+            builder.declare("c", "Classifier", patterns).chain(&["in", "c"]);
+            for at in 0..patterns.len() {
+                builder.connect("c", at, &format!("out{at}"), 0);
+            }
+        })
+    }
+
+    #[test]
+    fn the_first_pattern_that_matches_decides() {
+        let mut rig = rig(&["12/0806 20/0001", "12/0806 20/0002", "12/0800", "-"]);
+        let frame = |ethertype: u16, operation: u16| {
+            [&[0; 12][..], &ethertype.to_be_bytes(), &[0; 6], &operation.to_be_bytes()].concat()
+        };
+        rig.send([frame(0x806, 1), frame(0x806, 2), frame(0x806, 3), frame(0x800, 1), vec![0; 13]]);
+        rig.turn();
+        assert_eq!([0, 1, 2, 3].map(|end| rig.got(end).len()), [1, 1, 1, 2]);
+        assert_eq!(rig.read("c", "patterns"), "12/0806 20/0001\n12/0806 20/0002\n12/0800\n-");
+    }
+
+    #[test]
+    fn masks_unknown_digits_and_negation() {
+        let matches = |pattern: &str, packet: &[u8]| Pattern::read(pattern).unwrap().matches(packet);
+        assert!(matches("0/45%f0", &[0x4f]) && !matches("0/45%0f", &[0x4f]));
+        assert!(matches("1/a?", &[0, 0xa7]) && matches("1/?7", &[0, 0xa7]) && !matches("1/?8", &[0, 0xa7]));
+        assert!(matches("!0/01", &[2]) && !matches("!0/01", &[1]));
+        assert!(matches("0/0102030405060708090a", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+        assert!(!matches("0/0102030405060708090b", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+        // Behind the end nothing matches, and so its negation does.
+        assert!(!matches("1/????", &[1, 2]) && matches("!1/????", &[1, 2]) && matches("1/????", &[1, 2, 3]));
+        assert!(matches("-", &[]));
+    }
+
+    #[test]
+    fn wrong_patterns_and_wrong_numbers_of_outputs_are_refused() {
+        for wrong in ["", "x", "0", "0/", "/00", "0/0", "0/0g", "-1/00", "+1/00", "0/00%", "0/00%0", "0/00%??", "- 0/00", "0/00 -", "65535/00"] {
+            assert!(Pattern::read(wrong).is_none(), "{wrong:?}");
+        }
+        let build = |patterns: &[&str]| {
+            Rig::with_buffers(5, 2, |builder| {
+                builder.declare("c", "Classifier", patterns).chain(&["in", "c", "out0"]).connect("c", 1, "out1", 0);
+            })
+            .map(drop)
+            .map_err(|errors| errors.to_string())
+        };
+        assert_eq!(build(&["0/00"]), Err("element c: it has 1 patterns, and 2 outputs are connected".into()));
+        assert_eq!(build(&["0/00", "-"]), Ok(()));
+        assert!(build(&[]).unwrap_err().contains("no patterns"));
+    }
+
+    /// A clause, bit by bit: sign, offset, and for each digit its value, if any, and its mask.
+    type Slow = (bool, usize, Vec<(Option<u8>, u8)>);
+
+    fn slow_matches((is_negated, offset, digits): &Slow, packet: &[u8]) -> bool {
+        let nibble = |at: usize| {
+            let byte = packet.get(offset + at / 2)?;
+            Some(if at.is_multiple_of(2) { byte >> 4 } else { byte & 15 })
+        };
+        let fits = |(at, (value, mask)): (usize, &(Option<u8>, u8))| match (nibble(at), value) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(there), Some(value)) => (0..4).all(|bit| mask >> bit & 1 == 0 || there >> bit & 1 == value >> bit & 1),
+        };
+        digits.iter().enumerate().all(fits) != *is_negated
+    }
+
+    fn text((is_negated, offset, digits): &Slow) -> String {
+        let digit = |value: Option<u8>| value.map_or("?".to_owned(), |value| format!("{value:x}"));
+        let value: String = digits.iter().map(|(value, _)| digit(*value)).collect();
+        let mask: String = digits.iter().map(|(_, mask)| digit(Some(*mask))).collect();
+        format!("{}{offset}/{value}%{mask}", if *is_negated { "!" } else { "" })
+    }
+
+    fn clause() -> impl Strategy<Value = Slow> {
+        // Few values, so that packets match.
+        let value = prop_oneof![3 => (0..2u8).prop_map(Some), 1 => Just(None)];
+        let mask = prop_oneof![Just(15u8), 0..16u8];
+        (any::<bool>(), 0..24usize, prop::collection::vec((value, mask), 1..12))
+            .prop_map(|(is_negated, offset, digits)| (is_negated, offset, [&digits[..], &digits].concat()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        #[test]
+        fn patterns_match_as_bit_by_bit(
+            patterns in prop::collection::vec(prop::collection::vec(clause(), 1..4), 1..5),
+            packets in prop::collection::vec(prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(16), Just(17)], 0..40), 1..30),
+        ) {
+            let fast: Vec<Pattern> = patterns
+                .iter()
+                .map(|clauses| Pattern::read(&clauses.iter().map(text).collect::<Vec<_>>().join(" ")).unwrap())
+                .collect();
+            for packet in packets {
+                let slow = patterns.iter().position(|clauses| clauses.iter().all(|clause| slow_matches(clause, &packet)));
+                prop_assert_eq!(fast.iter().position(|pattern| pattern.matches(&packet)), slow);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `DropBroadcasts`.
+
+use crate::facts::LinkType;
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Drops packets that came as broadcasts or multicasts of their link: a router forwards none of them (RFC 1812 §5.3.4).
+    /// Sources and `HostEtherFilter` note how a packet came.
+    #[derive(Debug)]
+    pub struct DropBroadcasts as "DropBroadcasts" {}
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "Those that were sent to one host.", }
+    drops { BROADCAST = "link_broadcast": "The packet came as broadcast or multicast of its link.", }
+    counters { DROPS = "drops": "Packets dropped.", }
+}
+
+impl Class for DropBroadcasts {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for DropBroadcasts {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for DropBroadcasts {
+    fn each(&mut self, _: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+        if LinkType::noted(meta).is_shared() {
+            tally.count(Self::DROPS, 1);
+            return Verdict::Drop(Self::BROADCAST);
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn what_was_sent_to_one_host_passes() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("h", "HostEtherFilter", &["2:0:0:0:0:1", "DROP_OTHER false"]);
+            builder.declare("d", "DropBroadcasts", &[]).chain(&["in", "h", "d", "out0"]);
+        });
+        rig.send([[0xff; 14], [1; 14], [4; 14]]);
+        rig.turn();
+        assert_eq!((rig.heads(0), rig.number("d", "drops"), rig.number("d", "link_broadcast")), (vec![4], 2, 2));
+    }
+}

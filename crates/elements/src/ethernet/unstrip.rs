@@ -1,0 +1,70 @@
+//! `Unstrip`.
+
+use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Puts bytes in front of packets: those that were there, if `Strip` cut them off and no element has written there
+    /// since. What they are otherwise is not specified.
+    #[derive(Debug)]
+    pub struct Unstrip as "Unstrip" { length: u16, }
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "The same with so many bytes in front.", }
+    params UnstripParams {
+        /// How many bytes.
+        length: u16,
+    }
+    drops { NO_ROOM = "no_headroom": "The packet's buffer has not so much room in front.", }
+}
+
+impl Class for Unstrip {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = UnstripParams;
+
+    fn make(params: UnstripParams) -> Result<Self, String> {
+        Ok(Self { length: params.length })
+    }
+}
+
+impl Control for Unstrip {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Unstrip {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+        if packet.prepend(usize::from(self.length)).is_err() {
+            return Verdict::Drop(Self::NO_ROOM);
+        }
+        meta.l3 = meta.l3.saturating_add(self.length);
+        meta.l4 = meta.l4.saturating_add(self.length);
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn what_was_stripped_comes_back() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("s", "Strip", &["14"]).declare("u", "Unstrip", &["12"]);
+            builder.chain(&["in", "s", "u", "out0"]);
+        });
+        rig.send(["abcdefghijklmnopq"]);
+        rig.turn();
+        assert_eq!(rig.got(0), [b"cdefghijklmnopq"]);
+    }
+
+    #[test]
+    fn there_must_be_room() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("u", "Unstrip", &["60000"]).chain(&["in", "u", "out0"]);
+        });
+        rig.send(["a"]);
+        rig.turn();
+        assert_eq!(rig.number("u", "no_headroom"), 1);
+    }
+}

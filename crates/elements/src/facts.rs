@@ -1,0 +1,109 @@
+//! Facts about a packet in the flags of its [`Meta`]: what Click keeps as packet type, "fix IP source" and ICMP parameter
+//! problem annotations. A new packet was sent to this host, and nothing else is said of it.
+
+use scalebricks_graph::Meta;
+use scalebricks_wire::MacAddr;
+
+const LINK: u16 = 0b11;
+const FIX_SOURCE: u16 = 0b100;
+const PROBLEM_SHIFT: u32 = 8;
+
+/// To whom a packet was sent on the link it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkType {
+    /// To this host.
+    Host,
+    /// To all hosts of the link.
+    Broadcast,
+    /// To some hosts of the link.
+    Multicast,
+    /// To another host.
+    OtherHost,
+}
+
+impl LinkType {
+    /// That of a frame to `destination`, at an interface with the address `own`. Without one, every single host is this one.
+    pub fn of(destination: MacAddr, own: Option<MacAddr>) -> Self {
+        match own {
+            _ if destination == MacAddr::BROADCAST => Self::Broadcast,
+            _ if destination.is_multicast() => Self::Multicast,
+            Some(own) if own != destination => Self::OtherHost,
+            _ => Self::Host,
+        }
+    }
+
+    /// What is noted of a packet.
+    pub const fn noted(meta: &Meta) -> Self {
+        match meta.flags & LINK {
+            0 => Self::Host,
+            1 => Self::Broadcast,
+            2 => Self::Multicast,
+            _ => Self::OtherHost,
+        }
+    }
+
+    /// Notes it of a packet.
+    pub const fn note(self, meta: &mut Meta) {
+        meta.flags = meta.flags & !LINK | self as u16;
+    }
+
+    /// Whether others got the packet as well.
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Broadcast | Self::Multicast)
+    }
+}
+
+/// Asks the interface by which a packet leaves to put its address in as the packet's source, or no longer.
+pub(crate) const fn fix_source(meta: &mut Meta, is_asked: bool) {
+    meta.flags = if is_asked { meta.flags | FIX_SOURCE } else { meta.flags & !FIX_SOURCE };
+}
+
+pub(crate) const fn is_source_to_fix(meta: &Meta) -> bool {
+    meta.flags & FIX_SOURCE != 0
+}
+
+/// Notes which octet of a packet's IP header is wrong.
+pub(crate) const fn note_problem(meta: &mut Meta, octet: u8) {
+    meta.flags = meta.flags & ((1 << PROBLEM_SHIFT) - 1) | (octet as u16) << PROBLEM_SHIFT;
+}
+
+pub(crate) const fn problem(meta: &Meta) -> u8 {
+    (meta.flags >> PROBLEM_SHIFT) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_do_not_touch_each_other() {
+        let mut meta = Meta::default();
+        assert_eq!(
+            (LinkType::noted(&meta), problem(&meta), is_source_to_fix(&meta)),
+            (LinkType::Host, 0, false)
+        );
+        for link in [LinkType::OtherHost, LinkType::Multicast, LinkType::Broadcast, LinkType::Host] {
+            for (octet, fix) in [(255, true), (0, false), (22, true)] {
+                link.note(&mut meta);
+                note_problem(&mut meta, octet);
+                fix_source(&mut meta, fix);
+                assert_eq!(
+                    (LinkType::noted(&meta), problem(&meta), is_source_to_fix(&meta)),
+                    (link, octet, fix)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_is_sent_to_all_to_some_to_this_or_to_another_host() {
+        let own = Some(MacAddr([2, 0, 0, 0, 0, 1]));
+        let of = |octets| LinkType::of(MacAddr(octets), own);
+        assert_eq!(of([0xff; 6]), LinkType::Broadcast);
+        assert_eq!(of([1, 0, 0x5e, 0, 0, 1]), LinkType::Multicast);
+        assert_eq!(of([2, 0, 0, 0, 0, 1]), LinkType::Host);
+        assert_eq!(of([2, 0, 0, 0, 0, 2]), LinkType::OtherHost);
+        assert_eq!(LinkType::of(MacAddr([2, 0, 0, 0, 0, 2]), None), LinkType::Host);
+        assert!(LinkType::Multicast.is_shared() && !LinkType::OtherHost.is_shared());
+    }
+}

@@ -1,0 +1,61 @@
+//! The IPv4 header that a packet's [`Meta`] tells of, with every length proven again.
+
+use scalebricks_graph::Meta;
+use scalebricks_wire::checksum::update_u16;
+use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
+
+/// Where the checksum is.
+const CHECKSUM: usize = 10;
+
+/// The packet; `None` if it is not there as its header says.
+#[inline]
+pub(crate) fn packet<'a>(data: &'a [u8], meta: &Meta) -> Option<Ipv4<'a>> {
+    Ipv4::parse(bytes(data, meta)).ok()
+}
+
+/// What is there from the IP header on.
+#[inline]
+pub(crate) fn bytes<'a>(data: &'a [u8], meta: &Meta) -> &'a [u8] {
+    data.get(usize::from(meta.l3)..).unwrap_or_default()
+}
+
+/// The header without options.
+#[inline]
+pub(crate) fn fixed_mut<'a>(data: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8; MIN_HEADER_LEN]> {
+    data.get_mut(usize::from(meta.l3)..)?.first_chunk_mut()
+}
+
+/// The header with its options.
+#[inline]
+pub(crate) fn whole_mut<'a>(data: &'a mut [u8], meta: &Meta) -> Option<&'a mut [u8]> {
+    let header = data.get_mut(usize::from(meta.l3)..)?;
+    let len = usize::from(header.first()? & 0xf) * 4;
+    if len < MIN_HEADER_LEN { None } else { header.get_mut(..len) }
+}
+
+/// Notes where a packet's headers are. `l3` is where the IP header starts.
+#[inline]
+pub(crate) fn note(meta: &mut Meta, l3: usize, header_len: usize, total_len: usize) {
+    let offset = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+    (meta.l3, meta.l4, meta.length) = (offset(l3), offset(l3 + header_len), offset(total_len));
+}
+
+/// Changes a word of 16 bits, and the checksum with it (RFC 1624).
+#[inline]
+pub(crate) fn set_word(header: &mut [u8; MIN_HEADER_LEN], at: usize, change: impl FnOnce(u16) -> u16) {
+    let word = |header: &[u8; MIN_HEADER_LEN], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let (old, sum) = (word(header, at), word(header, CHECKSUM));
+    let new = change(old);
+    header[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&update_u16(sum, old, new).to_be_bytes());
+}
+
+/// Computes the checksum anew.
+pub(crate) fn sum(header: &mut [u8]) {
+    let Some(field) = header.get_mut(CHECKSUM..CHECKSUM + 2) else { return };
+    field.fill(0);
+    let sum = scalebricks_wire::checksum::checksum(header).to_be_bytes();
+    if let Some(field) = header.get_mut(CHECKSUM..CHECKSUM + 2) {
+        field.copy_from_slice(&sum);
+    }
+}

@@ -1,0 +1,87 @@
+//! `FixIPSrc`.
+
+use crate::columns::IpHeader;
+use crate::values::Ip;
+use crate::{facts, header};
+use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+use std::net::Ipv4Addr;
+
+element! {
+    /// Gives packets that ask for it this source, and corrects their checksums. `ICMPError` makes such packets: an error is
+    /// to come from the interface that it leaves by (RFC 1812 §4.3.2.4).
+    #[derive(Debug)]
+    pub struct FixIPSrc as "FixIPSrc" { address: Ipv4Addr, }
+    inputs { agnostic "in": "IPv4 packets.", }
+    outputs { agnostic "out": "The same, none of which asks any more.", }
+    params FixIPSrcParams {
+        /// The source.
+        ipaddr: Ip,
+    }
+    reads { IpHeader, }
+    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
+    counters { FIXED = "fixed": "Packets that got the source.", }
+}
+
+impl FixIPSrc {
+    /// Does it to one packet: whether it asked for it; `None` if it has no header.
+    #[inline]
+    pub(crate) fn apply<P: PacketBuf>(address: Ipv4Addr, packet: &mut P, meta: &mut Meta) -> Option<bool> {
+        if !facts::is_source_to_fix(meta) {
+            return Some(false);
+        }
+        facts::fix_source(meta, false);
+        let header = header::fixed_mut(packet.data_mut(), meta)?;
+        let [a, b, c, d] = address.octets();
+        header::set_word(header, 12, |_| u16::from_be_bytes([a, b]));
+        header::set_word(header, 14, |_| u16::from_be_bytes([c, d]));
+        Some(true)
+    }
+}
+
+impl Class for FixIPSrc {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = FixIPSrcParams;
+
+    fn make(params: FixIPSrcParams) -> Result<Self, String> {
+        Ok(Self { address: params.ipaddr.0 })
+    }
+}
+
+impl Control for FixIPSrc {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for FixIPSrc {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+        match Self::apply(self.address, packet, meta) {
+            Some(is_fixed) => tally.count(Self::FIXED, u64::from(is_fixed)),
+            None => return Verdict::Drop(Self::NO_HEADER),
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::facts;
+    use crate::rig::{Rig, ipv4, ipv4_of};
+    use scalebricks_graph::Meta;
+
+    #[test]
+    fn packets_that_ask_get_the_source() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("m", "MarkIPHeader", &[]).declare("a", "FixIPSrc", &["192.0.2.77"]);
+            builder.declare("b", "FixIPSrc", &["192.0.2.78"]).chain(&["in", "m", "a", "b", "out0"]);
+        });
+        let mut asks = Meta::default();
+        facts::fix_source(&mut asks, true);
+        rig.send_noted([(ipv4(9, b"a"), asks), (ipv4(9, b"b"), Meta::default())]);
+        rig.turn();
+        let fixed = ipv4_of(|header| (header.ttl, header.src) = (9, [192, 0, 2, 77].into()), b"a");
+        assert_eq!(rig.got(0), [fixed, ipv4(9, b"b")]);
+        assert_eq!((rig.number("a", "fixed"), rig.number("b", "fixed")), (1, 0));
+    }
+}

@@ -1,0 +1,309 @@
+//! `ICMPError`.
+
+use crate::bucket::Bucket;
+use crate::columns::{DstIp, IpHeader};
+use crate::facts::{self, LinkType};
+use crate::header;
+use crate::values::{Ip, Ips};
+use scalebricks_graph::args::Param;
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::frame::Parts;
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::icmp::{HEADER_LEN, v4};
+use scalebricks_wire::icmp_error::{MAX_V4_LEN, any_v4, is_allowed};
+use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
+use scalebricks_wire::{WriteError, parse_ip, protocol};
+use std::net::{IpAddr, Ipv4Addr};
+
+element! {
+    /// Turns packets into ICMP errors about them, to their senders (RFC 792). The output belongs before the route lookup. An
+    /// error quotes the packet up to `MTU` bytes. There is none about ICMP errors, later fragments, packets to or from many
+    /// hosts and those that came as broadcast or multicast of their link (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7), and no more than
+    /// `RATE` a second (RFC 1812 §4.3.2.8); Click has no such limit. A parameter problem points at the octet that `IPGWOptions`
+    /// noted, a redirect names the address that the packet was to go to next. Errors follow no source route.
+    #[derive(Debug)]
+    pub struct ICMPError as "ICMPError" {
+        src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, bucket: Bucket,
+        dst: Handle<DstIp>,
+    }
+    inputs { agnostic "in": "IPv4 packets that are at fault.", }
+    outputs { agnostic "out": "IPv4 packets with ICMP errors.", }
+    fresh { "out", }
+    params ICMPErrorParams {
+        /// The errors' source.
+        src: Ip,
+        /// Their type: a number or `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`.
+        r#type: Kind,
+        /// Their code: a number or, as the type wants, `net`, `host`, `protocol`, `port`, `needfrag`; `net`, `host`; `transit`,
+        /// `reassembly`; `erroratptr`, `missingopt`, `length`.
+        code: Option<String> = None,
+        /// Addresses, such as directed broadcasts; there is no error about a packet from or to them.
+        badaddrs: Option<Ips> = None,
+        /// Bytes of an error at most, 56 to 576.
+        mtu: usize = MAX_V4_LEN,
+        /// The MTU of the link ahead, told where a packet must not be fragmented (RFC 1191).
+        pmtu: u16 = 0,
+        /// Whether `FixIPSrc` is to put in the address of the interface by which the error leaves.
+        set_fix_anno: bool = true,
+        /// Errors a second.
+        rate: u32 = 1_000,
+        /// Errors at once, after a pause.
+        burst: u32 = 100,
+    }
+    reads { IpHeader, DstIp, }
+    writes { IpHeader, DstIp, }
+    drops {
+        ABOUT_ERROR = "about_icmp_error": "The packet is an ICMP error, or ICMP of no known type.",
+        LATER_FRAGMENT = "later_fragment": "The packet is a fragment other than the first.",
+        NOT_UNICAST = "not_unicast": "The packet came from or went to no single host, or came as broadcast or multicast of its link.",
+        BAD_ADDRESS = "bad_address": "The packet came from or went to a bad address.",
+        MALFORMED = "malformed": "The packet's header is malformed.",
+        RATE_LIMITED = "rate_limited": "There were as many errors as there may be.",
+        NO_ROOM = "no_room": "The error does not fit the packet's buffer.",
+    }
+    counters { ERRORS = "errors": "Errors made.", }
+}
+
+/// A type of ICMP errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind(u8);
+
+type Named = (&'static str, u8);
+
+/// Types and their codes.
+const NAMES: [(&str, u8, &[Named]); 5] = [
+    ("unreachable", v4::UNREACHABLE, &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)]),
+    ("sourcequench", v4::SOURCE_QUENCH, &[]),
+    ("redirect", v4::REDIRECT, &[("net", 0), ("host", 1)]),
+    ("timeexceeded", v4::TIME_EXCEEDED, &[("transit", 0), ("reassembly", 1)]),
+    ("parameterproblem", v4::PARAMETER_PROBLEM, &[("erroratptr", 0), ("missingopt", 1), ("length", 2)]),
+];
+
+impl Param for Kind {
+    const KIND: &'static str = "a type of ICMP errors";
+
+    fn read(text: &str) -> Option<Self> {
+        let named = NAMES.iter().find(|(name, ..)| *name == text).map(|(_, kind, _)| *kind);
+        named.or_else(|| u8::read(text).filter(|kind| scalebricks_wire::icmp::is_error_v4(*kind))).map(Self)
+    }
+}
+
+impl Kind {
+    fn code(self, text: &str) -> Option<u8> {
+        let codes = NAMES.iter().find(|(_, kind, _)| *kind == self.0).map_or(&[][..], |(.., codes)| codes);
+        codes.iter().find(|(name, _)| *name == text).map(|(_, code)| *code).or_else(|| u8::read(text))
+    }
+}
+
+impl Class for ICMPError {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = ICMPErrorParams;
+
+    fn make(params: ICMPErrorParams) -> Result<Self, String> {
+        const LEAST: usize = 2 * (MIN_HEADER_LEN + HEADER_LEN);
+        let ICMPErrorParams { src, r#type, code, badaddrs, mtu, pmtu, set_fix_anno, rate, burst } = params;
+        if !(LEAST..=MAX_V4_LEN).contains(&mtu) {
+            return Err(format!("an error has {LEAST} to {MAX_V4_LEN} bytes, not {mtu}"));
+        }
+        let code = match code {
+            Some(text) => r#type.code(&text).ok_or_else(|| format!("errors of this type have no code {text:?}"))?,
+            None => 0,
+        };
+        Ok(Self {
+            src: src.0,
+            kind: r#type.0,
+            code,
+            bad: badaddrs.unwrap_or_default().0,
+            limit: mtu,
+            pmtu,
+            fixes: set_fix_anno,
+            bucket: Bucket::new(rate, burst),
+            dst: Handle::default(),
+        })
+    }
+}
+
+impl Control for ICMPError {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        Ok(())
+    }
+}
+
+impl ICMPError {
+    /// The second word of the ICMP header.
+    fn rest(&self, meta: &Meta, next: Ipv4Addr) -> [u8; 4] {
+        match self.kind {
+            v4::UNREACHABLE if self.code == v4::CODE_FRAGMENTATION_NEEDED => {
+                let [high, low] = self.pmtu.to_be_bytes();
+                [0, 0, high, low]
+            }
+            v4::REDIRECT => next.octets(),
+            v4::PARAMETER_PROBLEM if self.code == 0 => [facts::problem(meta), 0, 0, 0],
+            _ => [0; 4],
+        }
+    }
+
+    /// Why there is no error about a packet, if that is so.
+    fn refuses(&self, packet: &[u8], meta: &Meta) -> Option<DropId> {
+        let Ok(summary) = parse_ip(packet).map(|packet| packet.summary) else { return Some(Self::MALFORMED) };
+        let is_bad = |address: IpAddr| matches!(address, IpAddr::V4(address) if self.bad.contains(&address));
+        if summary.is_later_fragment() {
+            Some(Self::LATER_FRAGMENT)
+        } else if summary.is_icmp_error() || summary.protocol == protocol::ICMPV4 && summary.icmp.is_none() {
+            Some(Self::ABOUT_ERROR)
+        } else if LinkType::noted(meta).is_shared() || !is_allowed(&summary, false) {
+            Some(Self::NOT_UNICAST)
+        } else if is_bad(summary.src) || is_bad(summary.dst) {
+            Some(Self::BAD_ADDRESS)
+        } else {
+            None
+        }
+    }
+
+    /// Puts an error in the place of a packet. Returns to whom it goes.
+    fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta, next: Ipv4Addr) -> Result<Ipv4Addr, DropId> {
+        let mut error = [0; MAX_V4_LEN];
+        let (original, rest) = (header::bytes(packet.data(), meta), self.rest(meta, next));
+        let written = any_v4(original, self.src, (self.kind, self.code), rest, self.limit, &mut error);
+        let len = written.map_err(|error| match error {
+            WriteError::NoRoom => Self::NO_ROOM,
+            _ => Self::MALFORMED,
+        })?;
+        packet.truncate(0);
+        packet.append(&error[..len]).map_err(|_| Self::NO_ROOM)?;
+        header::note(meta, 0, MIN_HEADER_LEN, len);
+        (meta.flags, meta.paint) = (0, 0);
+        facts::fix_source(meta, self.fixes);
+        Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
+    }
+
+    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Parts { mut packets, meta, columns } = frame.parts();
+        let dst = columns.get_mut(self.dst);
+        batch.sift_from(start, |slot| {
+            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
+            let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
+                Some(reason) => Err(reason),
+                None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
+                None => self.apply(packet, meta, dst[&slot].0),
+            };
+            match result {
+                Ok(sender) => {
+                    dst[&slot] = DstIp(sender);
+                    out.count(Self::ERRORS, 1);
+                    return Some(slot);
+                }
+                Err(reason) => out.drop(slot, reason),
+            }
+            None
+        });
+    }
+}
+
+crate::sift::sifting!(ICMPError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, ipv4, ipv4_of};
+    use std::time::Duration;
+
+    fn rig(args: &[&str]) -> Rig {
+        Rig::new(1, |builder| {
+            builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", args).chain(&["in", "c", "e", "out0"]);
+        })
+    }
+
+    fn errors(args: &[&str], packets: Vec<(Vec<u8>, Meta)>) -> Vec<(Vec<u8>, Meta)> {
+        let mut rig = rig(args);
+        rig.send_noted(packets);
+        rig.turn();
+        rig.noted(0)
+    }
+
+    #[test]
+    fn an_error_quotes_the_packet_to_its_sender() {
+        let packet = ipv4(1, &[7; 900]);
+        let (error, meta) = errors(&["18.26.4.24", "timeexceeded"], vec![(packet.clone(), Meta::default())]).remove(0);
+        let ip = Ipv4::parse(&error).unwrap();
+        assert_eq!((error.len(), ip.src(), ip.dst(), ip.protocol()), (576, [18, 26, 4, 24].into(), [10, 0, 0, 1].into(), 1));
+        assert_eq!((&error[20..22], scalebricks_wire::checksum::checksum(&error[20..])), (&[11, 0][..], 0));
+        assert!(scalebricks_wire::ipv4_header_checksum_ok(&error));
+        assert_eq!(error[28..], packet[..548]);
+        assert_eq!((meta.l3, meta.l4, meta.length, facts::is_source_to_fix(&meta)), (0, 20, 576, true));
+        let (short, _) = errors(&["1.2.3.4", "3", "host", "MTU 56"], vec![(packet, Meta::default())]).remove(0);
+        assert_eq!((short.len(), &short[20..22]), (56, &[3, 1][..]));
+    }
+
+    #[test]
+    fn the_second_word_is_the_types_own() {
+        let word = |args: &[&str]| {
+            let mut meta = Meta::default();
+            facts::note_problem(&mut meta, 22);
+            errors(args, vec![(ipv4(9, b"abc"), meta)])[0].0[24..28].to_vec()
+        };
+        assert_eq!(word(&["1.2.3.4", "unreachable", "needfrag", "PMTU 1400"]), [0, 0, 5, 120]);
+        assert_eq!(word(&["1.2.3.4", "redirect", "host"]), [10, 0, 9, 9]);
+        assert_eq!(word(&["1.2.3.4", "parameterproblem", "erroratptr"]), [22, 0, 0, 0]);
+        assert_eq!(word(&["1.2.3.4", "parameterproblem", "missingopt"]), [0; 4]);
+        assert_eq!(word(&["1.2.3.4", "TYPE 4", "SET_FIX_ANNO false"]), [0; 4]);
+    }
+
+    #[test]
+    fn there_are_packets_that_no_error_is_about() {
+        let icmp = |kind: u8| ipv4_of(|header| header.protocol = 1, &[kind, 0, 0, 0, 0, 0, 0, 0]);
+        let from_to = |src: [u8; 4], dst: [u8; 4]| ipv4_of(|header| (header.src, header.dst) = (src.into(), dst.into()), b"abc");
+        let good = [10, 0, 0, 1];
+        let mut broadcast = Meta::default();
+        LinkType::Broadcast.note(&mut broadcast);
+        let mut rig = rig(&["1.2.3.4", "unreachable", "net", "10.0.0.255 10.9.9.9"]);
+        let silent = [
+            icmp(3), icmp(5), icmp(11), ipv4_of(|header| header.protocol = 1, b"abc"),
+            ipv4_of(|header| header.fragment_units = 1, b"abc"),
+            from_to([0; 4], good), from_to([127, 0, 0, 1], good), from_to([224, 0, 0, 1], good), from_to(good, [224, 0, 0, 1]), from_to(good, [255; 4]),
+            from_to([10, 9, 9, 9], good), from_to(good, [10, 0, 0, 255]),
+        ];
+        rig.send_noted(silent.into_iter().map(|packet| (packet, Meta::default())).chain([(from_to(good, [10, 0, 0, 2]), broadcast)]));
+        rig.send([icmp(8), ipv4_of(|header| header.more_fragments = true, b"abc")]);
+        rig.turn();
+        let reasons = ["about_icmp_error", "later_fragment", "not_unicast", "bad_address", "malformed", "errors"];
+        assert_eq!(reasons.map(|name| rig.number("e", name)), [4, 1, 6, 2, 0, 2]);
+        assert_eq!(rig.got(0).len(), 2);
+    }
+
+    #[test]
+    fn errors_are_rare_and_do_not_go_in_circles() {
+        let mut rig = rig(&["1.2.3.4", "unreachable", "RATE 10", "BURST 3"]);
+        rig.send((0..20).map(|n| ipv4(n, b"abc")));
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.number("e", "rate_limited")), (3, 17));
+        rig.send((0..20).map(|n| ipv4(n, b"abc")));
+        rig.turn_after(Duration::from_millis(200));
+        assert_eq!(rig.got(0).len(), 2);
+        // An error about an error would be made in each round.
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", &["1.2.3.4", "unreachable"]);
+            builder.chain(&["in", "c", "e", "c"]).declare("idle", "Idle", &[]).chain(&["idle", "out0"]);
+        });
+        rig.send([ipv4(9, b"abc")]);
+        rig.turn();
+        assert_eq!((rig.number("e", "errors"), rig.number("e", "about_icmp_error")), (1, 1));
+    }
+
+    #[test]
+    fn types_and_codes_have_names() {
+        assert_eq!((Kind::read("redirect"), Kind::read("12"), Kind::read("8"), Kind::read("x")), (Some(Kind(5)), Some(Kind(12)), None, None));
+        for wrong in [&["1.2.3.4"][..], &["1.2.3.4", "echo"], &["1.2.3.4", "redirect", "port"], &["1.2.3.4", "3", "256"], &["1.2.3.4", "3", "0", "MTU 55"], &["1.2.3.4", "3", "MTU 577"]] {
+            let built = Rig::with_buffers(5, 1, |builder| {
+                builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", wrong).chain(&["in", "c", "e", "out0"]);
+            });
+            assert!(built.is_err(), "{wrong:?}");
+        }
+    }
+}

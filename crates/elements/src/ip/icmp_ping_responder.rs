@@ -1,0 +1,159 @@
+//! `ICMPPingResponder`.
+
+use crate::columns::{DstIp, IpHeader};
+use crate::facts::LinkType;
+use crate::header;
+use crate::side::Side;
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::frame::Parts;
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::icmp_echo;
+use scalebricks_wire::icmp_error::is_allowed;
+use scalebricks_wire::ipv4::MIN_HEADER_LEN;
+use scalebricks_wire::parse_ip;
+use std::net::{IpAddr, Ipv4Addr};
+
+element! {
+    /// Turns ICMP echo requests into replies (RFC 792), whatever the address asked. Other packets go to output 1. A request
+    /// whose ICMP checksum is wrong, and one from or to many hosts, gets no reply; Click replies to both. Options do not come
+    /// back.
+    #[derive(Debug)]
+    pub struct ICMPPingResponder as "ICMPPingResponder" { reply: Vec<u8>, dst: Handle<DstIp>, side: Side, }
+    inputs { agnostic "in": "IPv4 packets.", }
+    outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that are no requests; they are dropped otherwise.", }
+    reads { IpHeader, }
+    writes { DstIp on "out", }
+    drops {
+        OTHER = "no_echo_request": "The packet is no whole echo request.",
+        CHECKSUM = "bad_icmp_checksum": "The request's ICMP checksum is wrong.",
+        NOT_UNICAST = "not_unicast": "The request came from or went to no single host, or came as broadcast or multicast of its link.",
+        NO_ROOM = "no_room": "The reply does not fit the packet's buffer.",
+    }
+    counters { REPLIES = "replies": "Replies made.", }
+}
+
+impl Class for ICMPPingResponder {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self { reply: Vec::new(), dst: Handle::default(), side: Side::default() })
+    }
+}
+
+impl Control for ICMPPingResponder {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        self.side = Side::of(binder);
+        Ok(())
+    }
+}
+
+impl ICMPPingResponder {
+    /// Puts a reply in the place of a request. Returns to whom it goes.
+    fn apply<P: PacketBuf>(&mut self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
+        let request = parse_ip(header::bytes(packet.data(), meta)).map_err(|_| Self::OTHER)?;
+        let IpAddr::V4(asker) = request.summary.src else { return Err(Self::OTHER) };
+        if !icmp_echo::is_request(&request) {
+            return Err(Self::OTHER);
+        }
+        if !icmp_echo::checksum_ok(&request) {
+            return Err(Self::CHECKSUM);
+        }
+        if LinkType::noted(meta).is_shared() || !is_allowed(&request.summary, false) {
+            return Err(Self::NOT_UNICAST);
+        }
+        let len = icmp_echo::reply_len(&request);
+        self.reply.resize(len, 0);
+        icmp_echo::reply(&request, &mut self.reply).map_err(|_| Self::NO_ROOM)?;
+        packet.truncate(usize::from(meta.l3));
+        packet.append(&self.reply).map_err(|_| Self::NO_ROOM)?;
+        header::note(meta, usize::from(meta.l3), MIN_HEADER_LEN, len);
+        meta.paint = 0;
+        Ok(asker)
+    }
+
+    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Parts { mut packets, meta, columns } = frame.parts();
+        let dst = columns.get_mut(self.dst);
+        batch.sift_from(start, |slot| {
+            match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
+                Ok(asker) => {
+                    dst[&slot] = DstIp(asker);
+                    out.count(Self::REPLIES, 1);
+                    return Some(slot);
+                }
+                Err(Self::OTHER) => self.side.send(slot, Self::OTHER, out),
+                Err(reason) => out.drop(slot, reason),
+            }
+            None
+        });
+    }
+}
+
+crate::sift::sifting!(ICMPPingResponder);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, ipv4_of};
+    use scalebricks_wire::checksum::checksum;
+
+    fn echo(kind: u8, data: &[u8]) -> Vec<u8> {
+        let mut message = [&[kind, 0, 0, 0, 0, 9, 0, 1][..], data].concat();
+        let sum = checksum(&message).to_be_bytes();
+        message[2..4].copy_from_slice(&sum);
+        message
+    }
+
+    fn request(src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
+        ipv4_of(|header| (header.protocol, header.src, header.dst, header.total_len) = (1, src.into(), dst.into(), 31), &echo(8, b"abc"))
+    }
+
+    #[test]
+    fn requests_come_back_as_replies() {
+        let mut rig = Rig::new(2, |builder| {
+            builder.declare("m", "MarkIPHeader", &["2"]).declare("p", "ICMPPingResponder", &[]);
+            builder.chain(&["in", "m", "p", "out0"]).connect("p", 1, "out1", 0);
+        });
+        let mut painted = Meta::default();
+        painted.paint = 3;
+        let other = [b"xx", &crate::rig::ipv4(9, b"udp")[..]].concat();
+        let padded = [b"xx", &request([10, 0, 0, 1], [10, 0, 0, 2])[..], b"padding"].concat();
+        rig.send_noted([(padded, painted), (other.clone(), painted)]);
+        rig.turn();
+        let (reply, meta) = rig.noted(0).remove(0);
+        let ip = scalebricks_wire::ipv4::Ipv4::parse(&reply[2..]).unwrap();
+        assert_eq!((ip.src(), ip.dst(), ip.payload()), ([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), &echo(0, b"abc")[..]));
+        assert_eq!((meta.l3, meta.l4, meta.length, meta.paint, reply.len()), (2, 22, 31, 0, 33));
+        assert_eq!((rig.got(1), rig.number("p", "replies")), (vec![other], 1));
+    }
+
+    #[test]
+    fn some_requests_get_no_reply() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("m", "MarkIPHeader", &[]).declare("p", "ICMPPingResponder", &[]).chain(&["in", "m", "p", "out0"]);
+        });
+        let mut wrong_sum = request([10, 0, 0, 1], [10, 0, 0, 2]);
+        wrong_sum[30] ^= 1;
+        let mut fragment = request([10, 0, 0, 1], [10, 0, 0, 2]);
+        fragment[6] = 0x20;
+        rig.send([
+            wrong_sum,
+            fragment,
+            request([10, 0, 0, 1], [255; 4]),
+            request([10, 0, 0, 1], [224, 0, 0, 1]),
+            request([0; 4], [10, 0, 0, 2]),
+            crate::rig::ipv4(9, b""),
+        ]);
+        rig.turn();
+        let reasons = ["bad_icmp_checksum", "no_echo_request", "not_unicast", "replies"];
+        assert_eq!(reasons.map(|name| rig.number("p", name)), [1, 2, 3, 0]);
+    }
+}

@@ -1,0 +1,204 @@
+//! `IPEncap`.
+
+use crate::columns::{DstIp, IpHeader};
+use crate::header;
+use crate::values::Ip;
+use scalebricks_graph::args::Param;
+use scalebricks_graph::element::{BindError, HandlerError};
+use scalebricks_graph::frame::Parts;
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, HandlerId, Lanes, Meta, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
+use scalebricks_wire::protocol;
+use std::net::Ipv4Addr;
+
+element! {
+    /// Puts an IPv4 header in front of packets, the same for all but for length and identification. Notes the destination as
+    /// the address that the packet is to go to next.
+    #[derive(Debug)]
+    pub struct IPEncap as "IPEncap" { fields: Ipv4Header, dst: Handle<DstIp>, }
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "IPv4 packets that carry them.", }
+    params IPEncapParams {
+        /// The protocol: a number or `icmp`, `ipip`, `tcp`, `udp`, `gre`, `esp`, `ah`, `sctp`.
+        proto: Protocol,
+        /// The source.
+        src: Ip,
+        /// The destination.
+        dst: Ip,
+        /// The time to live.
+        ttl: u8 = 250,
+        /// The differentiated services code point, below 64.
+        dscp: Option<u8> = None,
+        /// Whether the congestion bits say that the transport knows them: 1 or `true`, 2 for the other of both values.
+        ect: Option<String> = None,
+        /// Whether the congestion bits say that there was congestion.
+        ce: bool = false,
+        /// Code point and congestion bits as one byte, in place of the three before.
+        tos: Option<u8> = None,
+        /// Whether the packets must not be fragmented.
+        df: bool = false,
+    }
+    writes { IpHeader, DstIp, }
+    drops {
+        NO_ROOM = "no_headroom": "The packet's buffer has no room for a header in front.",
+        LONG = "too_long": "The packet would be longer than 65,535 bytes.",
+    }
+    handlers {
+        read SRC = "src": "The source.",
+        read DST = "dst": "The destination.",
+        write SET_SRC = "src": "Sets the source.",
+        write SET_DST = "dst": "Sets the destination.",
+    }
+}
+
+/// A protocol number.
+#[derive(Debug, Clone, Copy)]
+pub struct Protocol(u8);
+
+impl Param for Protocol {
+    const KIND: &'static str = "an IP protocol";
+
+    fn read(text: &str) -> Option<Self> {
+        Some(Self(match text {
+            "icmp" => protocol::ICMPV4,
+            "ipip" => 4,
+            "tcp" => protocol::TCP,
+            "udp" => protocol::UDP,
+            "gre" => 47,
+            "esp" => protocol::ESP,
+            "ah" => protocol::AUTHENTICATION,
+            "sctp" => protocol::SCTP,
+            _ => u8::read(text)?,
+        }))
+    }
+}
+
+/// Code point and congestion bits.
+fn dscp_ecn(dscp: Option<u8>, ect: Option<&str>, ce: bool, tos: Option<u8>) -> Result<u8, String> {
+    let ecn = match (ce, ect) {
+        (true, _) => 3,
+        (false, Some("2")) => 2,
+        (false, Some(text)) => u8::from(bool::read(text).ok_or_else(|| format!("ECT is true, false or 2, not {text}"))?),
+        (false, None) => 0,
+    };
+    match (tos, dscp) {
+        (Some(tos), None) if ecn == 0 => Ok(tos),
+        (Some(_), _) => Err("TOS stands for DSCP, ECT and CE".to_owned()),
+        (None, Some(dscp)) if dscp > 63 => Err(format!("a code point is below 64, not {dscp}")),
+        (None, dscp) => Ok(dscp.unwrap_or(0) << 2 | ecn),
+    }
+}
+
+impl Class for IPEncap {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = IPEncapParams;
+
+    fn make(params: IPEncapParams) -> Result<Self, String> {
+        let IPEncapParams { proto, src, dst, ttl, dscp, ect, ce, tos, df } = params;
+        let fields = Ipv4Header {
+            dscp_ecn: dscp_ecn(dscp, ect.as_deref(), ce, tos)?,
+            total_len: 0,
+            identification: 0,
+            dont_fragment: df,
+            more_fragments: false,
+            fragment_units: 0,
+            ttl,
+            protocol: proto.0,
+            src: src.0,
+            dst: dst.0,
+        };
+        Ok(Self { fields, dst: Handle::default() })
+    }
+}
+
+impl Control for IPEncap {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        Ok(())
+    }
+
+    fn read(&self, handler: HandlerId) -> String {
+        (if handler == Self::SRC { self.fields.src } else { self.fields.dst }).to_string()
+    }
+
+    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+        let ip = Ip::read(value).ok_or_else(|| HandlerError::Value(format!("no IP address: {value:?}")))?;
+        *(if handler == Self::SET_SRC { &mut self.fields.src } else { &mut self.fields.dst }) = ip.0;
+        Ok(())
+    }
+}
+
+impl IPEncap {
+    fn apply<P: PacketBuf>(&mut self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
+        let len = packet.data().len() + MIN_HEADER_LEN;
+        self.fields.total_len = u16::try_from(len).map_err(|_| Self::LONG)?;
+        packet.prepend(MIN_HEADER_LEN).map_err(|_| Self::NO_ROOM)?;
+        if let Some(front) = packet.data_mut().first_chunk_mut() {
+            *front = self.fields.to_bytes();
+        }
+        self.fields.identification = self.fields.identification.wrapping_add(1);
+        header::note(meta, 0, MIN_HEADER_LEN, len);
+        Ok(self.fields.dst)
+    }
+
+    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Parts { mut packets, meta, columns } = frame.parts();
+        let dst = columns.get_mut(self.dst);
+        batch.sift_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
+            Ok(address) => {
+                dst[&slot] = DstIp(address);
+                Some(slot)
+            }
+            Err(reason) => {
+                out.drop(slot, reason);
+                None
+            }
+        });
+    }
+}
+
+crate::sift::sifting!(IPEncap);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, ipv4_of};
+
+    #[test]
+    fn packets_get_the_header_that_is_set() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("e", "IPEncap", &["ipip", "18.26.4.24", "140.247.60.147", "DSCP 46", "ECT 2", "DF true"]);
+            builder.declare("c", "DecIPTTL", &[]).chain(&["in", "e", "c", "out0"]);
+        });
+        rig.send(["abc"]);
+        rig.turn();
+        rig.write("e", "src", "1.2.3.4").unwrap();
+        rig.write("e", "dst", "5.6.7.8").unwrap();
+        assert_eq!(["src", "dst"].map(|name| rig.read("e", name)), ["1.2.3.4", "5.6.7.8"]);
+        assert!(rig.write("e", "dst", "5.6.7").is_err());
+        rig.send(["abc"]);
+        rig.turn();
+        let expected = |identification, src: [u8; 4], dst: [u8; 4]| {
+            ipv4_of(|header| {
+                (header.src, header.dst, header.identification) = (src.into(), dst.into(), identification);
+                (header.ttl, header.protocol, header.dscp_ecn, header.dont_fragment) = (249, 4, 46 << 2 | 2, true);
+            }, b"abc")
+        };
+        assert_eq!(rig.got(0), [expected(0, [18, 26, 4, 24], [140, 247, 60, 147]), expected(1, [1, 2, 3, 4], [5, 6, 7, 8])]);
+    }
+
+    #[test]
+    fn one_byte_stands_for_code_point_and_congestion() {
+        assert_eq!(dscp_ecn(Some(63), Some("true"), false, None), Ok(0xfd));
+        assert_eq!(dscp_ecn(None, Some("2"), true, None), Ok(3));
+        assert_eq!(dscp_ecn(None, None, false, Some(0x17)), Ok(0x17));
+        assert!(dscp_ecn(Some(1), None, false, Some(1)).is_err() && dscp_ecn(None, None, true, Some(1)).is_err());
+        assert!(dscp_ecn(Some(64), None, false, None).is_err() && dscp_ecn(None, Some("3"), false, None).is_err());
+        assert!(Protocol::read("256").is_none() && Protocol::read("udp").is_some());
+    }
+}

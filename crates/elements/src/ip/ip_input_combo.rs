@@ -1,0 +1,145 @@
+//! `IPInputCombo`.
+
+use super::get_ip_address::address;
+use crate::columns::{DstIp, IpHeader};
+use crate::ethernet::Strip;
+use crate::ip_check::{Fault, Rules};
+use crate::values::{Ips, Prefixes};
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::frame::Parts;
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use std::net::Ipv4Addr;
+
+/// Bytes of an Ethernet header.
+const ETHERNET: u16 = 14;
+
+/// Where an IPv4 header has the destination.
+const DESTINATION: usize = 16;
+
+element! {
+    /// What an IP router does with each Ethernet frame that comes in, in one element: `Paint`, `Strip(14)`, `CheckIPHeader` and
+    /// `GetIPAddress(16)`.
+    #[derive(Debug)]
+    pub struct IPInputCombo as "IPInputCombo" { color: u8, rules: Rules, dst: Handle<DstIp>, }
+    inputs { agnostic "in": "Ethernet frames with IPv4 packets.", }
+    outputs { agnostic "out": "Valid IPv4 packets.", }
+    params IPInputComboParams {
+        /// The paint.
+        color: u8,
+        /// Sources that no valid packet has; 0.0.0.0 and 255.255.255.255 are added.
+        badsrc: Option<Ips> = None,
+        /// As that of `CheckIPHeader`.
+        interfaces: Option<Prefixes> = None,
+        /// As that of `CheckIPHeader`.
+        gooddst: Option<Ips> = None,
+    }
+    writes { DstIp, IpHeader, }
+    drops {
+        SHORT = "too_short": "The frame has no whole IPv4 header.",
+        VERSION = "bad_version": "The header is not of version 4.",
+        HEADER_LENGTH = "bad_header_length": "The header's length is below 20 bytes.",
+        LENGTH = "bad_length": "The packet is shorter than its header says, or longer than IPv4 allows.",
+        CHECKSUM = "bad_checksum": "The header's checksum is wrong.",
+        SOURCE = "bad_source": "No valid packet has this source.",
+    }
+    counters { DROPS = "drops": "Frames that are not valid.", }
+}
+
+impl Class for IPInputCombo {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = IPInputComboParams;
+
+    fn make(params: IPInputComboParams) -> Result<Self, String> {
+        let IPInputComboParams { color, badsrc, interfaces, gooddst } = params;
+        let is_given = badsrc.is_some();
+        let mut rules = Rules::new(true, interfaces, badsrc, gooddst);
+        if is_given {
+            rules.never_sources();
+        }
+        Ok(Self { color, rules, dst: Handle::default() })
+    }
+}
+
+impl Control for IPInputCombo {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.dst = binder.column()?;
+        Ok(())
+    }
+}
+
+impl IPInputCombo {
+    fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
+        meta.paint = self.color;
+        if !Strip::apply(ETHERNET, packet, meta) {
+            return Err(Self::SHORT);
+        }
+        self.rules.apply(packet, meta, 0).map_err(|fault| match fault {
+            Fault::Short => Self::SHORT,
+            Fault::Version => Self::VERSION,
+            Fault::HeaderLength => Self::HEADER_LENGTH,
+            Fault::Length => Self::LENGTH,
+            Fault::Checksum => Self::CHECKSUM,
+            Fault::Source => Self::SOURCE,
+        })?;
+        address(packet.data(), DESTINATION).ok_or(Self::SHORT)
+    }
+
+    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Parts { mut packets, meta, columns } = frame.parts();
+        let dst = columns.get_mut(self.dst);
+        batch.sift_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
+            Ok(address) => {
+                dst[&slot] = DstIp(address);
+                Some(slot)
+            }
+            Err(reason) => {
+                out.count(Self::DROPS, 1);
+                out.drop(slot, reason);
+                None
+            }
+        });
+    }
+}
+
+crate::sift::sifting!(IPInputCombo);
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::{Rig, ipv4, ipv4_of};
+    use scalebricks_graph::Builder;
+    use scalebricks_io::Packet;
+
+    #[test]
+    fn it_does_what_the_single_elements_do() {
+        let combo = |builder: &mut Builder<Packet>| {
+            builder.declare("i", "IPInputCombo", &["3", "18.26.4.255"]).chain(&["in", "i", "out0"]);
+        };
+        let single = |builder: &mut Builder<Packet>| {
+            builder.declare("p", "Paint", &["3"]).declare("s", "Strip", &["14"]).declare("c", "CheckIPHeader", &["18.26.4.255"]);
+            builder.declare("g", "GetIPAddress", &["16"]).chain(&["in", "p", "s", "c", "g", "out0"]);
+        };
+        let from = |src: [u8; 4]| ipv4_of(|header| header.src = src.into(), b"abc");
+        let packets: Vec<Vec<u8>> = [ipv4(9, b"abc"), from([18, 26, 4, 255]), from([255; 4]), vec![0x45; 19], b"".to_vec()]
+            .into_iter()
+            .map(|packet| [&[7; 14][..], &packet, &[0; 9]].concat())
+            .chain([vec![0; 13]])
+            .collect();
+        let run = |mut rig: Rig| {
+            rig.send(packets.clone());
+            rig.turn();
+            rig.noted(0)
+        };
+        let got = run(Rig::new(1, combo));
+        assert_eq!(got, run(Rig::new(1, single)));
+        assert_eq!((got.len(), got[0].1.paint, &got[0].0), (1, 3, &ipv4(9, b"abc")));
+        let mut rig = Rig::new(1, combo);
+        rig.send(packets);
+        rig.turn();
+        assert_eq!(["drops", "bad_source", "too_short"].map(|name| rig.number("i", name)), [5, 2, 2]);
+    }
+}

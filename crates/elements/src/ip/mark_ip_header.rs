@@ -1,0 +1,68 @@
+//! `MarkIPHeader`.
+
+use crate::columns::IpHeader;
+use crate::header;
+use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::ipv4::Ipv4;
+
+element! {
+    /// Takes packets' word for where their IPv4 headers are, and checks neither total length nor checksum. What is no IPv4
+    /// header at all is dropped; Click passes it on.
+    #[derive(Debug)]
+    pub struct MarkIPHeader as "MarkIPHeader" { offset: u16, }
+    inputs { agnostic "in": "Packets with an IPv4 header.", }
+    outputs { agnostic "out": "The same.", }
+    params MarkIPHeaderParams {
+        /// Where the header starts.
+        offset: u16 = 0,
+    }
+    writes { IpHeader, }
+    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header.", }
+}
+
+impl Class for MarkIPHeader {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = MarkIPHeaderParams;
+
+    fn make(params: MarkIPHeaderParams) -> Result<Self, String> {
+        Ok(Self { offset: params.offset })
+    }
+}
+
+impl Control for MarkIPHeader {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for MarkIPHeader {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+        let offset = usize::from(self.offset);
+        match Ipv4::parse_header(packet.data().get(offset..).unwrap_or_default()) {
+            Ok(ip) => header::note(meta, offset, ip.header_len(), ip.total_len()),
+            Err(_) => return Verdict::Drop(Self::NO_HEADER),
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::{Rig, ipv4_of, ipv4_with_options};
+
+    #[test]
+    fn headers_are_noted_and_not_checked() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("m", "MarkIPHeader", &["OFFSET 1"]).chain(&["in", "m", "out0"]);
+        });
+        let long = ipv4_of(|header| header.total_len = 900, b"");
+        let mut broken = long.clone();
+        broken[0] = 0x46;
+        rig.send([&ipv4_with_options(&[0; 8], b"abc"), &long, &broken, &long[..19]].map(|packet| [b"-", packet].concat()));
+        rig.turn();
+        let noted = rig.noted(0).into_iter().map(|(_, meta)| (meta.l3, meta.l4, meta.length));
+        assert_eq!(noted.collect::<Vec<_>>(), [(1, 29, 31), (1, 21, 900)]);
+        assert_eq!(rig.number("m", "no_ip_header"), 2);
+    }
+}

@@ -1,0 +1,63 @@
+//! `SetIPChecksum`.
+
+use crate::columns::IpHeader;
+use crate::header;
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Computes the checksum of packets' IPv4 headers anew. Elements that change a header correct its checksum themselves.
+    #[derive(Debug)]
+    pub struct SetIPChecksum as "SetIPChecksum" {}
+    inputs { agnostic "in": "IPv4 packets.", }
+    outputs { agnostic "out": "The same with the right checksum.", }
+    reads { IpHeader, }
+    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
+}
+
+impl Class for SetIPChecksum {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for SetIPChecksum {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for SetIPChecksum {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+        match header::whole_mut(packet.data_mut(), meta) {
+            Some(header) => header::sum(header),
+            None => return Verdict::Drop(Self::NO_HEADER),
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::{Rig, ipv4, ipv4_with_options};
+
+    #[test]
+    fn wrong_checksums_become_right() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("m", "MarkIPHeader", &[]).declare("s", "SetIPChecksum", &[]);
+            builder.chain(&["in", "m", "s", "out0"]);
+        });
+        let right = [ipv4(9, b"abc"), ipv4_with_options(&[1, 1, 1, 0], b"abc")];
+        let mut wrong = right.clone();
+        for packet in &mut wrong {
+            packet[10..12].fill(0xa5);
+        }
+        rig.send(wrong);
+        rig.turn();
+        assert_eq!(rig.got(0), right);
+    }
+}

@@ -1,0 +1,277 @@
+//! What `CheckIPHeader`, `CheckIPHeader2` and `IPInputCombo` check.
+
+use crate::header;
+use crate::values::{Ips, Prefixes, broadcast};
+use scalebricks_graph::Meta;
+use scalebricks_graph::args::{ArgError, Args, Param};
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::ParseError;
+use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN, header_checksum_ok};
+use std::net::Ipv4Addr;
+
+/// What is wrong with a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Short,
+    Version,
+    HeaderLength,
+    Length,
+    Checksum,
+    Source,
+}
+
+/// How often each fault was found.
+#[derive(Debug, Default)]
+pub(crate) struct Faults([u64; 6]);
+
+impl Faults {
+    pub(crate) const fn note(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// As Click's `drop_details`: a line for each fault.
+    pub(crate) fn details(&self) -> String {
+        const TEXTS: [&str; 6] = [
+            "minuscule packet",
+            "bad IP version",
+            "bad IP header length",
+            "bad IP length",
+            "bad IP checksum",
+            "bad source address",
+        ];
+        let lines: Vec<String> =
+            self.0.iter().zip(TEXTS).map(|(count, text)| format!("{count}\t{text}")).collect();
+        lines.join("\n")
+    }
+}
+
+/// Which packets are valid.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) sums: bool,
+    pub(crate) bad_src: Vec<Ipv4Addr>,
+    pub(crate) good_dst: Vec<Ipv4Addr>,
+}
+
+impl Rules {
+    /// From Click's keywords. `INTERFACES` stands for sources and destinations.
+    pub(crate) fn new(
+        sums: bool,
+        interfaces: Option<Prefixes>,
+        bad_src: Option<Ips>,
+        good_dst: Option<Ips>,
+    ) -> Self {
+        let mut rules =
+            Self { sums, bad_src: bad_src.unwrap_or_default().0, good_dst: good_dst.unwrap_or_default().0 };
+        if let Some(Prefixes(interfaces)) = interfaces {
+            rules.never_sources();
+            rules.bad_src.extend(interfaces.iter().filter_map(|prefix| broadcast(*prefix)));
+            rules.good_dst.extend(interfaces.iter().map(|prefix| prefix.address));
+        }
+        rules
+    }
+
+    /// Addresses that no packet comes from.
+    pub(crate) fn never_sources(&mut self) {
+        self.bad_src.extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
+    }
+
+    /// Checks the header at `offset`. Cuts off what follows the packet, notes where its headers are, and returns its
+    /// destination.
+    #[inline]
+    pub(crate) fn apply<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        meta: &mut Meta,
+        offset: usize,
+    ) -> Result<Ipv4Addr, Fault> {
+        let ip = self.check(packet.data().get(offset..).unwrap_or_default())?;
+        let (dst, end) = (ip.dst(), offset + ip.total_len());
+        header::note(meta, offset, ip.header_len(), ip.total_len());
+        packet.truncate(end);
+        Ok(dst)
+    }
+
+    #[inline]
+    fn check<'a>(&self, bytes: &'a [u8]) -> Result<Ipv4<'a>, Fault> {
+        if bytes.len() < MIN_HEADER_LEN {
+            return Err(Fault::Short);
+        }
+        let ip = Ipv4::parse(bytes).map_err(|error| match error {
+            ParseError::BadVersion => Fault::Version,
+            ParseError::BadHeaderLength => Fault::HeaderLength,
+            _ => Fault::Length,
+        })?;
+        if self.sums && !header_checksum_ok(bytes) {
+            return Err(Fault::Checksum);
+        }
+        if self.bad_src.contains(&ip.src()) && !self.good_dst.contains(&ip.dst()) {
+            return Err(Fault::Source);
+        }
+        Ok(ip)
+    }
+}
+
+/// Arguments without keyword: where the header starts; before it, in Click's old syntax, addresses that no packet comes
+/// from.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    pub(crate) offset: Option<u16>,
+    pub(crate) bad_src: Option<Ips>,
+}
+
+impl Place {
+    fn add(&mut self, text: &str) -> Option<()> {
+        let is_first = match u16::read(text) {
+            Some(offset) => self.offset.replace(offset).is_none(),
+            None => self.bad_src.replace(Ips::read(text)?).is_none(),
+        };
+        is_first.then_some(())
+    }
+}
+
+impl Param for Place {
+    const KIND: &'static str = "a number below 65536; before it, IP addresses";
+
+    fn read(text: &str) -> Option<Self> {
+        let mut place = Self::default();
+        place.add(text)?;
+        Some(place)
+    }
+
+    fn take(args: &mut Args<'_>, name: &str) -> Result<Option<Self>, ArgError> {
+        let mut place = Self::default();
+        while let Some(text) = args.next(name) {
+            let wrong =
+                || ArgError::Value { param: name.to_owned(), text: text.to_owned(), kind: Self::KIND };
+            place.add(text).ok_or_else(wrong)?;
+        }
+        Ok(Some(place))
+    }
+}
+
+/// Declares a class that checks headers.
+macro_rules! check_ip_header {
+    ($(#[doc = $doc:literal])+ $name:ident as $class:literal, $params:ident, $sums:literal) => {
+        scalebricks_graph::element! {
+            $(#[doc = $doc])+
+            #[derive(Debug)]
+            pub struct $name as $class {
+                rules: $crate::ip_check::Rules, offset: usize, faults: $crate::ip_check::Faults,
+                dst: scalebricks_graph::Handle<DstIp>, side: $crate::side::Side,
+            }
+            inputs { agnostic "in": "Packets with an IPv4 header.", }
+            outputs { agnostic "out": "Valid packets.", push "bad" [Optional]: "Packets that are dropped otherwise.", }
+            params $params {
+                /// Where the header starts; 0 unless told otherwise. As an argument without keyword it may follow the
+                /// addresses of `BADSRC`, to which 0.0.0.0 and 255.255.255.255 are added then: Click's old syntax.
+                offset: Option<$crate::ip_check::Place> = None,
+                /// The router's addresses: as `GOODDST`, and their networks' broadcast addresses, 0.0.0.0 and 255.255.255.255
+                /// as `BADSRC`.
+                interfaces: Option<$crate::values::Prefixes> = None,
+                /// Sources that no valid packet has.
+                badsrc: Option<$crate::values::Ips> = None,
+                /// Destinations that a packet from such a source may have.
+                gooddst: Option<$crate::values::Ips> = None,
+                /// Whether the header's checksum is checked.
+                checksum: bool = $sums,
+                /// Has no effect: faults are counted, and not printed.
+                verbose: bool = false,
+                /// Has no effect: details are always kept.
+                details: bool = false,
+            }
+            writes { DstIp on "out", IpHeader on "out", }
+            drops {
+                SHORT = "too_short": "The packet has no whole IPv4 header.",
+                VERSION = "bad_version": "The header is not of version 4.",
+                HEADER_LENGTH = "bad_header_length": "The header's length is below 20 bytes.",
+                LENGTH = "bad_length": "The packet is shorter than its header says, or longer than IPv4 allows.",
+                CHECKSUM = "bad_checksum": "The header's checksum is wrong.",
+                SOURCE = "bad_source": "No valid packet has this source.",
+            }
+            counters { DROPS = "drops": "Packets that are not valid.", }
+            handlers { read DETAILS = "drop_details": "Faults and how often each was found, one a line.", }
+        }
+
+        impl scalebricks_graph::Class for $name {
+            const SPEC: &'static scalebricks_graph::Spec = Self::SPEC;
+            type Params = $params;
+
+            fn make(params: $params) -> Result<Self, String> {
+                let $params { offset, interfaces, badsrc, gooddst, checksum, verbose: _, details: _ } = params;
+                let mut rules = $crate::ip_check::Rules::new(checksum, interfaces, badsrc, gooddst);
+                let place = offset.unwrap_or_default();
+                if let Some($crate::values::Ips(old)) = place.bad_src {
+                    rules.never_sources();
+                    rules.bad_src.extend(old);
+                }
+                Ok(Self {
+                    rules,
+                    offset: usize::from(place.offset.unwrap_or(0)),
+                    faults: Default::default(),
+                    dst: Default::default(),
+                    side: Default::default(),
+                })
+            }
+        }
+
+        impl scalebricks_graph::Control for $name {
+            fn spec(&self) -> &'static scalebricks_graph::Spec {
+                Self::SPEC
+            }
+
+            fn bind(
+                &mut self,
+                binder: &scalebricks_graph::Binder<'_>,
+            ) -> Result<(), scalebricks_graph::element::BindError> {
+                self.dst = binder.column()?;
+                self.side = $crate::side::Side::of(binder);
+                Ok(())
+            }
+
+            fn read(&self, _: scalebricks_graph::HandlerId) -> String {
+                self.faults.details()
+            }
+        }
+
+        impl $name {
+            fn sift<P: scalebricks_io::PacketBuf>(
+                &mut self,
+                batch: &mut scalebricks_graph::Lanes,
+                start: usize,
+                frame: &mut scalebricks_graph::Frame<P>,
+                out: &mut scalebricks_graph::Out<'_>,
+            ) {
+                use $crate::ip_check::Fault;
+                let scalebricks_graph::frame::Parts { mut packets, meta, columns } = frame.parts();
+                let dst = columns.get_mut(self.dst);
+                batch.sift_from(start, |slot| {
+                    match self.rules.apply(&mut packets[&slot], &mut meta[slot.index()], self.offset) {
+                        Ok(address) => {
+                            dst[&slot] = DstIp(address);
+                            return Some(slot);
+                        }
+                        Err(fault) => {
+                            let reason = match fault {
+                                Fault::Short => Self::SHORT,
+                                Fault::Version => Self::VERSION,
+                                Fault::HeaderLength => Self::HEADER_LENGTH,
+                                Fault::Length => Self::LENGTH,
+                                Fault::Checksum => Self::CHECKSUM,
+                                Fault::Source => Self::SOURCE,
+                            };
+                            self.faults.note(fault);
+                            out.count(Self::DROPS, 1);
+                            self.side.send(slot, reason, out);
+                        }
+                    }
+                    None
+                });
+            }
+        }
+
+        $crate::sift::sifting!($name);
+    };
+}
+
+pub(crate) use check_ip_header;

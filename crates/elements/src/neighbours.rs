@@ -1,0 +1,320 @@
+//! What `ARPQuerier` knows of its neighbours. It sends nothing itself: each call says what is to be sent or dropped.
+
+use scalebricks_graph::{Meta, TimerId};
+use scalebricks_wire::MacAddr;
+use std::collections::hash_map::Entry as Place;
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Neighbours that are looked at to make room for one.
+const LOOKS: usize = 16;
+
+/// Limits and times.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// Neighbours known or asked for at once.
+    pub(crate) entries: usize,
+    /// Packets waiting for all of them.
+    pub(crate) waiting: usize,
+    /// Packets waiting for each.
+    pub(crate) waiting_each: usize,
+    /// How long an address counts after it was learned; zero if for ever.
+    pub(crate) timeout: Duration,
+    /// After what time a packet makes it ask again; zero if never.
+    pub(crate) poll_after: Duration,
+    /// Time between two questions.
+    pub(crate) retry: Duration,
+    /// Questions before it gives up.
+    pub(crate) tries: u32,
+}
+
+/// A neighbour.
+#[derive(Debug)]
+struct Neighbour<P> {
+    mac: Option<MacAddr>,
+    learned: Duration,
+    /// Whether it was set by hand.
+    is_static: bool,
+    asked: Duration,
+    tries: u32,
+    /// Tells apart neighbours of one address, one after the other.
+    serial: u32,
+    timer: Option<TimerId>,
+    waiting: VecDeque<(P, Meta)>,
+}
+
+/// Where a packet is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To this address. `asks` if it is old and the neighbour is to be asked again.
+    Known { mac: MacAddr, asks: bool },
+    /// It is to wait. `is_new` if nobody has asked yet.
+    Wait { is_new: bool },
+    /// Nowhere: as many neighbours are known as may be.
+    Full,
+}
+
+/// What to do when a neighbour's timer has run out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Ask,
+    /// It did not answer.
+    GiveUp,
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Neighbours<P> {
+    all: HashMap<Ipv4Addr, Neighbour<P>>,
+    /// Neighbours that were asked for, and their serial numbers: each once, and some that are gone. Whoever needs room looks
+    /// at its front, and puts what stays at its end.
+    round: VecDeque<(Ipv4Addr, u32)>,
+    /// Neighbours that are known, and that packets wait for.
+    ready: VecDeque<Ipv4Addr>,
+    waiting: usize,
+    serial: u32,
+    /// Whether a timer is set that sends packets to neighbours that are known.
+    pub(crate) is_release_set: bool,
+}
+
+impl<P> Default for Neighbours<P> {
+    fn default() -> Self {
+        Self {
+            all: HashMap::new(),
+            round: VecDeque::new(),
+            ready: VecDeque::new(),
+            waiting: 0,
+            serial: 0,
+            is_release_set: false,
+        }
+    }
+}
+
+/// Packets that wait no longer.
+pub(crate) type Waiting<P> = VecDeque<(P, Meta)>;
+
+impl<P> Neighbours<P> {
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Packets that wait.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Neighbours that are known and that packets wait for.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Where a packet to `ip` is to go. Notes a question, if it says that there is to be one. Room for a new neighbour is
+    /// made at the cost of one that has not answered yet; its packets are added to `lost`.
+    pub(crate) fn way(&mut self, ip: Ipv4Addr, now: Duration, config: &Config, lost: &mut Waiting<P>) -> Way {
+        if let Some(neighbour) = self.all.get_mut(&ip) {
+            let age = now.saturating_sub(neighbour.learned);
+            let is_old = |limit: Duration| !limit.is_zero() && !neighbour.is_static && age >= limit;
+            match neighbour.mac {
+                Some(mac) if !is_old(config.timeout) && neighbour.waiting.is_empty() => {
+                    let asks =
+                        is_old(config.poll_after) && now >= neighbour.asked.saturating_add(config.retry);
+                    if asks {
+                        neighbour.asked = now;
+                    }
+                    return Way::Known { mac, asks };
+                }
+                Some(_) if !neighbour.waiting.is_empty() => return Way::Wait { is_new: false },
+                Some(_) => self.forget(ip),
+                None => return Way::Wait { is_new: false },
+            }
+        }
+        if self.all.len() >= config.entries && !self.evict(now, config, lost) {
+            return Way::Full;
+        }
+        self.serial = self.serial.wrapping_add(1);
+        let neighbour = Neighbour {
+            mac: None,
+            learned: now,
+            is_static: false,
+            asked: now,
+            tries: 1,
+            serial: self.serial,
+            timer: None,
+            waiting: VecDeque::new(),
+        };
+        self.all.insert(ip, neighbour);
+        // So many are gone in the round at most as are there.
+        for _ in 0..2 {
+            self.look(|_| false);
+        }
+        self.round.push_back((ip, self.serial));
+        Way::Wait { is_new: true }
+    }
+
+    /// Forgets a neighbour that has not answered yet, or one whose time is over, if it finds one soon.
+    fn evict(&mut self, now: Duration, config: &Config, lost: &mut Waiting<P>) -> bool {
+        let can_go = |neighbour: &Neighbour<P>| {
+            let is_over =
+                !config.timeout.is_zero() && now.saturating_sub(neighbour.learned) >= config.timeout;
+            neighbour.mac.is_none() || is_over && !neighbour.is_static && neighbour.waiting.is_empty()
+        };
+        for _ in 0..LOOKS {
+            if let Some(ip) = self.look(can_go) {
+                lost.extend(self.remove(ip));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Looks at the next neighbour of the round: its address if it can go. One that is gone leaves the round.
+    fn look(&mut self, can_go: impl Fn(&Neighbour<P>) -> bool) -> Option<Ipv4Addr> {
+        let (ip, serial) = self.round.pop_front()?;
+        let neighbour = self.all.get(&ip).filter(|neighbour| neighbour.serial == serial)?;
+        if can_go(neighbour) {
+            return Some(ip);
+        }
+        self.round.push_back((ip, serial));
+        None
+    }
+
+    /// What its timer's token says of a neighbour: address and serial number.
+    pub(crate) fn token(&self, ip: Ipv4Addr) -> Option<u64> {
+        self.all.get(&ip).map(|neighbour| u64::from(neighbour.serial) << 32 | u64::from(ip.to_bits()))
+    }
+
+    pub(crate) fn set_timer(&mut self, ip: Ipv4Addr, timer: Option<TimerId>) {
+        if let Some(neighbour) = self.all.get_mut(&ip) {
+            neighbour.timer = timer;
+        }
+    }
+
+    /// What to do about the neighbour of a token, and its address.
+    pub(crate) fn due(&mut self, token: u64, now: Duration, config: &Config) -> (Ipv4Addr, Due) {
+        let (serial, ip) = ((token >> 32) as u32, Ipv4Addr::from_bits(token as u32));
+        let due = match self
+            .all
+            .get_mut(&ip)
+            .filter(|neighbour| neighbour.serial == serial && neighbour.mac.is_none())
+        {
+            None => Due::Nothing,
+            Some(neighbour) if neighbour.tries >= config.tries => Due::GiveUp,
+            Some(neighbour) => {
+                neighbour.tries += 1;
+                neighbour.asked = now;
+                Due::Ask
+            }
+        };
+        (ip, due)
+    }
+
+    /// Lets a packet wait. Gives back one that must go: the packet itself if all neighbours together have as many as they
+    /// may, else the oldest if this one has.
+    pub(crate) fn wait(&mut self, ip: Ipv4Addr, packet: P, meta: Meta, config: &Config) -> Option<(P, Meta)> {
+        let Some(neighbour) = self.all.get_mut(&ip) else { return Some((packet, meta)) };
+        let oldest = if neighbour.waiting.len() >= config.waiting_each.max(1) {
+            neighbour.waiting.pop_front()
+        } else {
+            None
+        };
+        if oldest.is_none() && self.waiting >= config.waiting {
+            return Some((packet, meta));
+        }
+        neighbour.waiting.push_back((packet, meta));
+        self.waiting += usize::from(oldest.is_none());
+        oldest
+    }
+
+    /// Whether somebody has asked for a neighbour.
+    pub(crate) fn is_asked(&self, ip: Ipv4Addr) -> bool {
+        self.all.get(&ip).is_some_and(|neighbour| !neighbour.is_static)
+    }
+
+    /// Notes a neighbour's answer. The timer that is of no use any more.
+    pub(crate) fn learn(&mut self, ip: Ipv4Addr, mac: MacAddr, now: Duration) -> Option<TimerId> {
+        let neighbour = self.all.get_mut(&ip)?;
+        if neighbour.mac.is_none() && !neighbour.waiting.is_empty() {
+            self.ready.push_back(ip);
+        }
+        (neighbour.mac, neighbour.learned) = (Some(mac), now);
+        neighbour.timer.take()
+    }
+
+    /// Sets a neighbour's address by hand: it counts for ever.
+    pub(crate) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, config: &Config) -> bool {
+        let is_full = self.all.len() >= config.entries;
+        self.serial = self.serial.wrapping_add(1);
+        let neighbour = match self.all.entry(ip) {
+            Place::Vacant(_) if is_full => return false,
+            Place::Vacant(place) => place.insert(Neighbour {
+                mac: None,
+                learned: Duration::ZERO,
+                is_static: true,
+                asked: Duration::ZERO,
+                tries: 0,
+                serial: self.serial,
+                timer: None,
+                waiting: VecDeque::new(),
+            }),
+            Place::Occupied(place) => place.into_mut(),
+        };
+        if neighbour.mac.is_none() && !neighbour.waiting.is_empty() {
+            self.ready.push_back(ip);
+        }
+        (neighbour.mac, neighbour.is_static) = (Some(mac), true);
+        true
+    }
+
+    /// Forgets a neighbour's address, unless packets wait for it.
+    pub(crate) fn forget(&mut self, ip: Ipv4Addr) {
+        if self.all.get(&ip).is_some_and(|neighbour| neighbour.mac.is_some() && neighbour.waiting.is_empty())
+        {
+            self.all.remove(&ip);
+        }
+    }
+
+    /// Forgets all addresses, but those that packets wait for.
+    pub(crate) fn forget_all(&mut self) {
+        self.all.retain(|_, neighbour| neighbour.mac.is_none() || !neighbour.waiting.is_empty());
+    }
+
+    /// Forgets a neighbour. Its packets.
+    pub(crate) fn remove(&mut self, ip: Ipv4Addr) -> Waiting<P> {
+        let waiting = self.all.remove(&ip).map(|neighbour| neighbour.waiting).unwrap_or_default();
+        self.waiting -= waiting.len();
+        waiting
+    }
+
+    /// The next packet that waits for a neighbour that is known, and that neighbour's address.
+    pub(crate) fn next_ready(&mut self) -> Option<(P, Meta, MacAddr)> {
+        while let Some(ip) = self.ready.front() {
+            let neighbour = self.all.get_mut(ip);
+            let next = neighbour.and_then(|neighbour| Some((neighbour.mac?, neighbour.waiting.pop_front()?)));
+            if let Some((mac, (packet, meta))) = next {
+                self.waiting -= 1;
+                return Some((packet, meta, mac));
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// All packets that wait, neighbour by neighbour.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (P, Meta)> + '_ {
+        self.waiting = 0;
+        self.ready.clear();
+        self.all.values_mut().flat_map(|neighbour| neighbour.waiting.drain(..))
+    }
+
+    /// A line for each neighbour, by address.
+    pub(crate) fn table(&self) -> String {
+        let mut all: Vec<_> = self.all.iter().collect();
+        all.sort_by_key(|(ip, _)| **ip);
+        let line = |(ip, neighbour): (&Ipv4Addr, &Neighbour<P>)| {
+            let mac = neighbour.mac.map_or_else(|| "?".to_owned(), |mac| mac.to_string());
+            format!("{ip}\t{mac}\t{}", neighbour.waiting.len())
+        };
+        all.into_iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}

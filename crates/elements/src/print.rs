@@ -1,0 +1,113 @@
+//! `Print`.
+
+use crate::handler::boolean;
+use crate::printer::{Contents, Printer, line};
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_io::PacketBuf;
+use std::fmt::Write;
+
+element! {
+    /// Prints each packet's length and first bytes, to find faults in a configuration. Each line is a system call on the
+    /// packet thread.
+    #[derive(Debug)]
+    pub struct Print as "Print" {
+        label: String, most: usize, contents: Contents, has_time: bool, is_active: bool, printer: Printer,
+    }
+    inputs { agnostic "in": "Packets.", }
+    outputs { agnostic "out": "The same.", }
+    params PrintParams {
+        /// What each line begins with.
+        label: String = String::new(),
+        /// How many bytes are printed; all if below 0.
+        maxlength: i64 = 24,
+        /// How bytes are printed: `hex`, `ascii`, or `none`.
+        contents: Contents = Contents::Hex,
+        /// Whether the time since the worker's start is printed, in seconds.
+        timestamp: bool = false,
+        /// Whether anything is printed.
+        active: bool = true,
+        /// A file to print to, which is made anew. Standard error otherwise.
+        outfile: Option<String> = None,
+    }
+    counters { NOT_PRINTED = "not_printed": "Lines that could not be written.", }
+    handlers { read ACTIVE = "active": "Whether anything is printed.", write SET_ACTIVE = "active": "Whether anything is printed.", }
+}
+
+impl Class for Print {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = PrintParams;
+
+    fn make(params: PrintParams) -> Result<Self, String> {
+        let PrintParams { label, maxlength, contents, timestamp, active, outfile } = params;
+        let printer = Printer::new(outfile.as_deref())?;
+        let most = usize::try_from(maxlength).unwrap_or(usize::MAX);
+        Ok(Self { label, most, contents, has_time: timestamp, is_active: active, printer })
+    }
+}
+
+impl Control for Print {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn read(&self, _: HandlerId) -> String {
+        self.is_active.to_string()
+    }
+
+    fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
+        self.is_active = boolean(value)?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf> PerPacket<P> for Print {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: Tally<'_>) -> Verdict {
+        if self.is_active {
+            let mut line = line(&self.label, self.has_time.then_some(tally.turn().now));
+            let _ = write!(line, "{:4}", packet.data().len());
+            if self.contents != Contents::None {
+                line.push_str(" |");
+                self.contents.add(&mut line, packet.data(), self.most);
+            }
+            tally.count(Self::NOT_PRINTED, u64::from(!self.printer.print(line)));
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn lines_tell_length_and_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let outfiles = ["a", "b", "c"].map(|name| format!("OUTFILE {}", path(name)));
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("a", "Print", &["c3", "6", &outfiles[0]]);
+            builder.declare("b", "Print", &["CONTENTS ASCII", "TIMESTAMP true", "MAXLENGTH -1", &outfiles[1]]);
+            builder.declare("c", "Print", &["ACTIVE false", "CONTENTS none", &outfiles[2]]);
+            builder.chain(&["in", "a", "b", "c", "out0"]);
+        });
+        rig.send(["ABCDEFGH\u{1}", "a b"]);
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.read("c", "active")), (2, "false".into()));
+        rig.write("c", "active", "true").unwrap();
+        rig.send([""]);
+        rig.turn();
+        let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+        assert_eq!(read("a"), "c3:    9 | 41424344 4546\nc3:    3 | 612062\nc3:    0 |\n");
+        assert_eq!(read("b"), "0.001000:    9 | ABCDEFGH .\n0.001000:    3 | a b\n0.002000:    0 |\n");
+        assert_eq!((read("c"), rig.number("a", "not_printed")), ("   0\n".into(), 0));
+    }
+
+    #[test]
+    fn a_file_must_be_writable() {
+        let built = Rig::with_buffers(5, 1, |builder| {
+            builder.declare("a", "Print", &["OUTFILE /nowhere/at/all"]).chain(&["in", "a", "out0"]);
+        });
+        assert!(built.err().unwrap().to_string().contains("cannot create /nowhere/at/all"));
+    }
+}

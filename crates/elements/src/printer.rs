@@ -1,0 +1,88 @@
+//! What `Print` and `IPPrint` share: lines, and where they go. They are for finding faults: a line costs an allocation and a
+//! system call on the packet thread.
+
+use scalebricks_graph::args::Param;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Which bytes of a packet are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// None.
+    None,
+    /// In hexadecimal, four and a blank.
+    Hex,
+    /// As text, others than printable ones as dots.
+    Ascii,
+}
+
+impl Param for Contents {
+    const KIND: &'static str = "none, hex or ascii";
+
+    fn read(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "none" | "false" | "0" => Some(Self::None),
+            "hex" | "true" | "1" => Some(Self::Hex),
+            "ascii" => Some(Self::Ascii),
+            _ => None,
+        }
+    }
+}
+
+impl Contents {
+    /// Adds up to `most` bytes to a line.
+    pub(crate) fn add(self, line: &mut String, bytes: &[u8], most: usize) {
+        let (bytes, group) = (&bytes[..bytes.len().min(most)], if self == Self::Hex { 4 } else { 8 });
+        for group in bytes.chunks(group).filter(|_| self != Self::None) {
+            line.push(' ');
+            for &byte in group {
+                if self == Self::Hex {
+                    let _ = write!(line, "{byte:02x}");
+                } else {
+                    line.push(if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' });
+                }
+            }
+        }
+    }
+}
+
+/// Where lines go.
+pub(crate) struct Printer(Box<dyn Write + Send>);
+
+impl std::fmt::Debug for Printer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Printer").finish_non_exhaustive()
+    }
+}
+
+impl Printer {
+    /// To a new file, or to standard error.
+    pub(crate) fn new(path: Option<&str>) -> Result<Self, String> {
+        Ok(match path {
+            Some(path) => {
+                Self(Box::new(File::create(path).map_err(|error| format!("cannot create {path}: {error}"))?))
+            }
+            None => Self(Box::new(io::stderr())),
+        })
+    }
+
+    /// Prints a line, at once. `false` if that failed.
+    pub(crate) fn print(&mut self, mut line: String) -> bool {
+        line.push('\n');
+        self.0.write_all(line.as_bytes()).is_ok()
+    }
+}
+
+/// The beginning of a line: a label, and seconds since the worker's start.
+pub(crate) fn line(label: &str, time: Option<Duration>) -> String {
+    let mut line = String::new();
+    if !label.is_empty() {
+        let _ = write!(line, "{label}: ");
+    }
+    if let Some(time) = time {
+        let _ = write!(line, "{}.{:06}: ", time.as_secs(), time.subsec_micros());
+    }
+    line
+}

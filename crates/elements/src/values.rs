@@ -1,0 +1,113 @@
+//! Types of parameters: Click's, as they are written in its language.
+
+use scalebricks_click::values::{self, Names, Value};
+use scalebricks_graph::args::Param;
+use scalebricks_wire::MacAddr;
+use std::net::Ipv4Addr;
+
+/// A value as a configuration without names writes it.
+pub(crate) fn value<V: Value>(text: &str) -> Option<V> {
+    V::read(text.trim(), &Names::none()).ok()
+}
+
+/// All values of a text, with blanks between them.
+pub(crate) fn list<V: Value>(text: &str) -> Option<Vec<V>> {
+    text.split_whitespace().map(value).collect()
+}
+
+/// An IPv4 address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ip(pub Ipv4Addr);
+
+impl Param for Ip {
+    const KIND: &'static str = "an IP address";
+
+    fn read(text: &str) -> Option<Self> {
+        value(text).map(Self)
+    }
+}
+
+/// A MAC address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mac(pub MacAddr);
+
+impl Param for Mac {
+    const KIND: &'static str = "a MAC address";
+
+    fn read(text: &str) -> Option<Self> {
+        value(text).map(|values::Mac(octets)| Self(MacAddr(octets)))
+    }
+}
+
+/// Any number of IPv4 addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ips(pub Vec<Ipv4Addr>);
+
+impl Param for Ips {
+    const KIND: &'static str = "IP addresses";
+
+    fn read(text: &str) -> Option<Self> {
+        list(text).map(Self)
+    }
+}
+
+/// Any number of IPv4 addresses with the lengths of their networks' prefixes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prefixes(pub Vec<values::Prefix>);
+
+impl Param for Prefixes {
+    const KIND: &'static str = "IP addresses with prefix lengths";
+
+    fn read(text: &str) -> Option<Self> {
+        list(text).map(Self)
+    }
+}
+
+/// An interface's IPv4 address, and the length of its network's prefix if that is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interface {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The network.
+    pub prefix: Option<values::Prefix>,
+}
+
+impl Param for Interface {
+    const KIND: &'static str = "an IP address, perhaps with a prefix length";
+
+    fn read(text: &str) -> Option<Self> {
+        let alone = || value(text).map(|address| Self { address, prefix: None });
+        let with = |prefix: values::Prefix| Self { address: prefix.address, prefix: Some(prefix) };
+        value(text).map(with).or_else(alone)
+    }
+}
+
+/// The address that reaches all hosts of a network; `None` if its prefix leaves no room for one.
+pub(crate) fn broadcast(prefix: values::Prefix) -> Option<Ipv4Addr> {
+    (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_in_click() {
+        assert_eq!(Ip::read("18.26.4.24"), Some(Ip(Ipv4Addr::new(18, 26, 4, 24))));
+        assert_eq!(Mac::read("0:0:c0:AE:67:ef"), Some(Mac(MacAddr([0, 0, 0xc0, 0xae, 0x67, 0xef]))));
+        assert_eq!(Ips::read("1.2.3.4  5.6.7.8").unwrap().0.len(), 2);
+        assert_eq!(Ips::read(""), Some(Ips::default()));
+        assert_eq!(Prefixes::read("18.26.4.9/24 18.32.9.44/28").unwrap().0[1].length, 28);
+        let interface = Interface::read("18.26.4.9/28").unwrap();
+        assert_eq!(broadcast(interface.prefix.unwrap()), Some(Ipv4Addr::new(18, 26, 4, 15)));
+        assert_eq!(Interface::read("18.26.4.9").unwrap().prefix, None);
+        assert_eq!(broadcast(value("1.2.3.4/31").unwrap()), None);
+        for wrong in ["", "1.2.3", "1.2.3.4 x", "x"] {
+            assert_eq!(
+                (Ip::read(wrong), Mac::read(wrong), Interface::read(wrong)),
+                (None, None, None),
+                "{wrong}"
+            );
+        }
+    }
+}
