@@ -25,24 +25,34 @@ impl<P: PacketBuf> Line<P> {
         self.others |= 1 << self.burst.len(); // not full: a full one is flushed at once
     }
 
-    /// Sends what is in line, by no port if it `is_down`. What was not sent goes to `refused`, in order, with whether it stands for a
-    /// packet. Returns how many packets were sent.
+    /// As [`send`], of what is in line.
     pub(crate) fn flush(
         &mut self,
         link: Option<&mut (impl TxPort<P> + ?Sized)>,
-        mut refused: impl FnMut(P, bool),
+        refused: impl FnMut(P, bool),
     ) -> usize {
-        let in_line = self.burst.len();
-        if let Some(link) = link {
-            link.tx_burst(&mut self.burst);
-        }
-        let sent = in_line - self.burst.len(); // the first ones
-        let others = std::mem::take(&mut self.others);
-        let is_other = |place: usize| others & 1 << place != 0;
-        for (place, packet) in (sent..).zip(self.burst.drain(..)) {
-            refused(packet, !is_other(place));
-        }
-        let sent_others = others & ((1u64 << sent) - 1) as u32; // at most 32 places
-        sent - sent_others.count_ones() as usize
+        send(&mut self.burst, &mut self.others, link, refused)
     }
+}
+
+/// Sends a burst, by no port if there is none. What was not sent goes to `refused`, in order, with whether it stands for a packet.
+/// Returns how many packets were sent. `others` are as in a [`Line`].
+pub(crate) fn send<P: PacketBuf>(
+    burst: &mut Burst<P>,
+    others: &mut u32,
+    link: Option<&mut (impl TxPort<P> + ?Sized)>,
+    mut refused: impl FnMut(P, bool),
+) -> usize {
+    let in_line = burst.len();
+    if let Some(link) = link {
+        link.tx_burst(burst);
+    }
+    let sent = in_line - burst.len(); // the first ones
+    let others = std::mem::take(others);
+    let is_other = |place: usize| others & 1 << place != 0;
+    for (place, packet) in (sent..).zip(burst.drain(..)) {
+        refused(packet, !is_other(place));
+    }
+    let sent_others = others & ((1u64 << sent) - 1) as u32; // at most 32 places
+    sent - sent_others.count_ones() as usize
 }

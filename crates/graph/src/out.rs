@@ -7,6 +7,9 @@ use crate::wheel::{TimerId, Wheel};
 use scalebricks_io::BURST;
 use std::time::Duration;
 
+/// In one turn of so many, a burst is kept for each source that brought nothing the last time.
+const TURNS_A_BURST: u64 = 8;
+
 /// The turn that is under way.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn {
@@ -65,7 +68,9 @@ impl Desk {
     /// What one source may bring in, of `used` slots in use.
     pub(crate) fn intake(&self, used: usize) -> usize {
         let left = crate::frame::INTAKE.saturating_sub(used);
-        let idle_left = self.begins_left - self.busy_left;
+        // What was idle waits for its burst for a few turns at the most.
+        let keeps = self.turn.number.is_multiple_of(TURNS_A_BURST);
+        let idle_left = if keeps { self.begins_left - self.busy_left } else { 0 };
         let equal = left.div_ceil(self.begins_left + 1);
         let beside_idle = left.saturating_sub(idle_left * BURST).div_ceil(self.busy_left + 1);
         equal.max(beside_idle)
@@ -106,6 +111,12 @@ impl Out<'_> {
             Some(list) => list.push(slot),
             None => self.drop_run(slot, run::UNCONNECTED),
         }
+    }
+
+    /// The list of an output, to add slots to; `None` for an output that the element does not have.
+    #[inline(always)]
+    pub fn list(&mut self, output: usize) -> Option<&mut Lanes> {
+        self.lists.get_mut(output)
     }
 
     /// Sends all packets of a list. Cost: a swap if the output has none yet.
@@ -171,7 +182,7 @@ impl Out<'_> {
 
     /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), of `used` slots in use:
     /// its share of what the frame takes in. What others leave of theirs goes to those called later. For a source that brought
-    /// nothing in the turn before, no more than a burst is kept.
+    /// nothing the last time, a burst is kept in one turn of eight.
     pub fn intake(&self, used: usize) -> usize {
         self.desk.intake(used)
     }

@@ -230,26 +230,37 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.send(at);
     }
 
-    #[cold]
     #[inline(never)]
     fn begin(&mut self, at: usize) {
         let (word, bit) = (at / 64, 1 << (at % 64));
         self.begins[word] &= !bit;
         self.desk.begins_left -= 1;
         self.desk.busy_left -= usize::from(self.busy[word] & bit != 0);
+        let used = self.frame.used();
+        if self.graph.nodes[at].pulls.is_empty() {
+            let node = &mut self.graph.nodes[at];
+            let mut upstream = Upstream { nodes: &mut [], edges: &[] };
+            node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            return self.began(at, used);
+        }
         // It may pull from others, so it is taken out for the time.
         let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
-        let used = self.frame.used();
         let mut upstream = Upstream { nodes: &mut self.graph.nodes, edges: &node.pulls };
         node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
-        let came = self.frame.used().saturating_sub(used);
-        self.desk.moved += came;
-        self.busy[word] = self.busy[word] & !bit | if came > 0 { bit } else { 0 };
         self.graph.nodes[at] = node;
+        self.began(at, used);
         while let Some(touched) = self.desk.touched.pop() {
             self.goes_back = true;
             self.send(usize::from(touched));
         }
+    }
+
+    /// Notes what an element brought into the frame in its `begin`, of which `used` slots were in use.
+    fn began(&mut self, at: usize, used: usize) {
+        let came = self.frame.used().saturating_sub(used);
+        self.desk.moved += came;
+        let (word, bit) = (at / 64, 1 << (at % 64));
+        self.busy[word] = self.busy[word] & !bit | if came > 0 { bit } else { 0 };
     }
 
     /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.

@@ -1,11 +1,13 @@
 //! `FabricIn`.
 
-use super::columns::{AGAIN, entry_of};
+use super::columns::{AGAIN, OTHER, entry_of};
 use super::drops::Drops;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::ingress::prefetch_heads;
 use crate::reason::DropReason;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Out, SLOTS, Spec, Upstream, element};
+use scalebricks_graph::{
+    Control, Element, Frame, Lanes, Meta, Out, PortId, SLOTS, Slot, Spec, Upstream, element,
+};
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 use scalebricks_types::NodeId;
 use scalebricks_wire::{MacAddr, ethernet};
@@ -13,7 +15,7 @@ use scalebricks_wire::{MacAddr, ethernet};
 element! {
     /// Takes frames from the fabric, and tells by their addresses what is to be done with each. Frames under way are taken even while
     /// the fabric is congested.
-    pub struct FabricIn<P> as "FabricIn" { port: Box<dyn RxPort<P>>, id: NodeId, own: [MacAddr; 2], drops: Drops, }
+    pub struct FabricIn<P> as "FabricIn" { port: Box<dyn RxPort<P>>, id: NodeId, own: [MacAddr; 2], taken: Lanes, drops: Drops, }
     outputs {
         push "handle": "Frames of flows that are handled here, as another node says.",
         push "lookup": "Frames whose handling node is to be looked up here.",
@@ -37,16 +39,29 @@ impl<P> FabricIn<P> {
     /// The one of a node.
     pub fn new(port: Box<dyn RxPort<P>>, id: NodeId) -> Self {
         let own = OutputPort::ALL.map(|port| FabricMac::handling(id, port).encode());
-        Self { port, id, own, drops: Drops::of(Self::SPEC) }
+        Self { port, id, own, taken: Lanes::new(), drops: Drops::of(Self::SPEC) }
     }
 }
 
 impl<P: PacketBuf> FabricIn<P> {
+    /// Frames some of which are not just to be handled.
+    #[cold]
+    fn sort_out(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let mut taken = std::mem::take(&mut self.taken);
+        for slot in taken.drain() {
+            if frame.meta(&slot).flags & OTHER == 0 {
+                out.push(HANDLE, slot);
+            } else {
+                frame.meta_mut(&slot).flags = 0;
+                self.receive_other(slot, frame, out);
+            }
+        }
+        self.taken = taken;
+    }
+
     /// A frame that is not just to be handled.
-    #[inline(never)]
-    fn receive_other(&self, packet: P, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let to = ethernet::destination(packet.data());
-        let Ok(slot) = frame.put(packet) else { return };
+    fn receive_other(&self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let to = ethernet::destination(frame.packet(&slot).data());
         let drop = |reason| Err(self.drops.id(reason));
         let output = match to.and_then(FabricMac::decode) {
             None => drop(DropReason::BadFabricMac),
@@ -91,19 +106,22 @@ impl<P: PacketBuf + 'static> Element<P> for FabricIn<P> {
             let taken = self.port.rx_burst(&mut burst);
             out.count(Self::RECEIVED, taken as u64);
             prefetch_heads(&burst);
-            for packet in burst.drain(..) {
-                let output = match ethernet::destination(packet.data()) {
-                    Some(mac) if mac == self.own[1] => OutputPort::BaseStation,
-                    Some(mac) if mac == self.own[0] => OutputPort::Internet,
+            let (own, mut has_other) = (self.own, false);
+            frame.put_burst(&mut burst, &mut self.taken, |packet| {
+                let (entry, flags) = match ethernet::destination(packet.data()) {
+                    Some(mac) if mac == own[1] => (entry_of(OutputPort::BaseStation), 0),
+                    Some(mac) if mac == own[0] => (entry_of(OutputPort::Internet), 0),
                     _ => {
-                        self.receive_other(packet, frame, out);
-                        continue;
+                        has_other = true;
+                        (PortId::default(), OTHER)
                     }
                 };
-                if let Ok(slot) = frame.put(packet) {
-                    frame.meta_mut(&slot).port = entry_of(output);
-                    out.push(HANDLE, slot);
-                }
+                Meta::new(entry, flags)
+            });
+            if has_other {
+                self.sort_out(frame, out);
+            } else {
+                out.all(HANDLE, &mut self.taken);
             }
             if taken < BURST {
                 break;

@@ -19,31 +19,37 @@ impl<P: PacketBuf> FabricOut<P> {
     pub fn new(port: Box<dyn TxPort<P>>) -> Self {
         Self { port, burst: Burst::new(), waiting: VecDeque::new() }
     }
+}
 
-    /// Sends what waits, oldest first; what the port refuses goes on waiting, up to [`FABRIC_QUEUE`].
-    fn flush(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let mut sent = 0;
-        while let Some(packet) = self.waiting.pop_front() {
-            let mut one: Burst<P> = std::iter::once(packet).collect();
-            sent += self.port.tx_burst(&mut one);
-            if let Some(refused) = one.pop() {
-                self.waiting.push_front(refused);
-                break;
-            }
+/// Sends what waits, oldest first; what the port refuses goes on waiting, up to [`FABRIC_QUEUE`].
+fn flush<P: PacketBuf>(
+    port: &mut dyn TxPort<P>,
+    waiting: &mut VecDeque<P>,
+    burst: &mut Burst<P>,
+    frame: &mut Frame<P>,
+    out: &mut Out<'_>,
+) {
+    let mut sent = 0;
+    while let Some(packet) = waiting.pop_front() {
+        let mut one: Burst<P> = std::iter::once(packet).collect();
+        sent += port.tx_burst(&mut one);
+        if let Some(refused) = one.pop() {
+            waiting.push_front(refused);
+            break;
         }
-        if self.waiting.is_empty() && !self.burst.is_empty() {
-            sent += self.port.tx_burst(&mut self.burst);
+    }
+    if waiting.is_empty() && !burst.is_empty() {
+        sent += port.tx_burst(burst);
+    }
+    out.count(FabricOut::<P>::SENT, sent as u64);
+    for refused in burst.drain(..) {
+        if waiting.len() < FABRIC_QUEUE {
+            waiting.push_back(refused);
+            continue;
         }
-        out.count(Self::SENT, sent as u64);
-        for refused in self.burst.drain(..) {
-            if self.waiting.len() < FABRIC_QUEUE {
-                self.waiting.push_back(refused);
-                continue;
-            }
-            match frame.put(refused) {
-                Ok(slot) => out.drop(slot, Self::FULL),
-                Err(_) => out.count_drops(Self::FULL, 1),
-            }
+        match frame.put(refused) {
+            Ok(slot) => out.drop(slot, FabricOut::<P>::FULL),
+            Err(_) => out.count_drops(FabricOut::<P>::FULL, 1),
         }
     }
 }
@@ -56,16 +62,12 @@ impl<P: PacketBuf + 'static> Control for FabricOut<P> {
 
 impl<P: PacketBuf + 'static> Element<P> for FabricOut<P> {
     fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        for slot in batch.drain() {
-            self.burst.push(frame.take(slot));
-            if self.burst.is_full() {
-                self.flush(frame, out);
-            }
-        }
+        let Self { port, burst, waiting } = self;
+        frame.take_all(batch, burst, |frame, burst| flush(port.as_mut(), waiting, burst, frame, out));
     }
 
     fn end(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        self.flush(frame, out);
+        flush(self.port.as_mut(), &mut self.waiting, &mut self.burst, frame, out);
         out.set_pressure(!self.waiting.is_empty());
     }
 

@@ -3,11 +3,11 @@
 use super::columns::entry_of;
 use crate::fabric_mac::OutputPort;
 use crate::ingress::prefetch_heads;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Out, PortId, SLOTS, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, PortId, SLOTS, Spec, Upstream, element};
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
-/// Packets taken from an outside port in a turn: a busy node asks its tables for more packets at once.
-const MOST: usize = 2 * BURST;
+/// Packets taken from an outside port in a turn: what a turn costs by itself is shared by them.
+const MOST: usize = 4 * BURST;
 
 element! {
     /// Takes frames from an outside port. While the fabric is congested it takes none.
@@ -38,6 +38,7 @@ impl<P: PacketBuf + 'static> Element<P> for FromPort<P> {
             return;
         }
         let most = out.intake(frame.used()).min(MOST);
+        let meta = Meta::new(self.entry, 0);
         let mut burst = Burst::new();
         for _ in 0..most.div_ceil(BURST) {
             if frame.used() + BURST > SLOTS {
@@ -46,11 +47,8 @@ impl<P: PacketBuf + 'static> Element<P> for FromPort<P> {
             let taken = self.port.rx_burst(&mut burst);
             out.count(Self::RECEIVED, taken as u64);
             prefetch_heads(&burst);
-            for packet in burst.drain(..) {
-                if let Ok(slot) = frame.put(packet) {
-                    frame.meta_mut(&slot).port = self.entry;
-                    out.push(0, slot);
-                }
+            if let Some(list) = out.list(0) {
+                frame.put_burst(&mut burst, list, |_| meta);
             }
             if taken < BURST {
                 break;

@@ -11,9 +11,10 @@ use crate::reason::DropReason;
 use crate::tunnels::{Fate, Tunnels, prefetch_tunnel};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Control, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element};
+use scalebricks_graph::{Binder, Control, Element, Frame, Lanes, Meta, Out, SLOTS, Slot, Spec, element};
 use scalebricks_io::PacketBuf;
-use scalebricks_tables::Fib;
+use scalebricks_tables::{Fib, FibValue};
+use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
 type Column<C> = scalebricks_graph::Handle<C>;
@@ -87,57 +88,47 @@ impl Handle {
         }
     }
 
-    /// Takes what the FIB holds for packets that have it.
-    fn gather_found<P: PacketBuf>(&mut self, batch: &Lanes, frame: &Frame<P>) {
-        let found = frame.column(self.found);
-        for ((slot, value), hash) in batch.iter().zip(&mut self.asked.values).zip(&mut self.asked.hashes) {
-            *value = Some(found[slot].value);
-            *hash = found[slot].hash;
-        }
-    }
-
-    /// Asks for what will be written of packets and of their flows' counters.
-    fn prefetch<P: PacketBuf>(&self, batch: &Lanes, frame: &Frame<P>) {
-        let parsed = frame.column(self.parsed);
+    /// Acts on packets whose keys the FIB was asked for.
+    fn act_on_asked<P: PacketBuf>(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Parts { mut packets, meta, columns } = frame.parts();
+        let (parsed, keyed) = columns.pair_mut(self.parsed, self.keyed);
         for (slot, value) in batch.iter().zip(&self.asked.values) {
-            prefetch_tunnel(frame.packet(slot), &parsed[slot]);
+            prefetch_tunnel(&packets[slot], &parsed[slot]);
             if let Some(value) = value {
                 self.tunnels.prefetch_counters(&FlowState::decode(*value));
             }
         }
-    }
-
-    /// Acts on each packet.
-    fn act<P: PacketBuf>(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let Parts { mut packets, meta, columns } = frame.parts();
-        let (parsed, keyed) = columns.pair_mut(self.parsed, self.keyed);
+        let Self { tunnels, asked, drops, too_big, .. } = self;
         let mut next = 0;
         batch.sift(|slot| {
             let at = next % SLOTS;
             next += 1;
-            let (packet, parsed, hash) = (&mut packets[&slot], &parsed[&slot], self.asked.hashes[at]);
-            let Some(value) = self.asked.values[at] else {
-                keyed[&slot] = Keyed { key: self.asked.keys[at], hash };
+            let Some(value) = asked.values[at] else {
+                keyed[&slot] = Keyed { key: asked.keys[at], hash: asked.hashes[at] };
                 out.push(MISSED, slot);
                 return None;
             };
-            let flow = FlowState::decode(value);
-            let fate = match parsed.output {
-                OutputPort::BaseStation => self.tunnels.enter(packet, parsed, hash, &flow),
-                OutputPort::Internet => self.tunnels.leave(packet, parsed, hash, &flow),
-            };
-            match fate {
-                Fate::Leaves if parsed.output == OutputPort::BaseStation => return Some(slot),
-                Fate::Leaves => out.push(INTERNET, slot),
-                Fate::InPieces(_) => {
-                    meta[slot.index()].flags |= IN_PIECES;
-                    return Some(slot);
-                }
-                Fate::TooBig(mtu) => self.too_big.push((slot, mtu)),
-                Fate::Unresolved(_) => out.drop(slot, Self::UNRESOLVED),
-                Fate::Dropped(reason) => out.drop(slot, self.drops.id(reason)),
-            }
-            None
+            let (packet, parsed, hash) = (&mut packets[&slot], &parsed[&slot], asked.hashes[at]);
+            let fate = act(tunnels, packet, parsed, hash, value);
+            end(slot, fate, parsed.output, meta, drops, too_big, out)
+        });
+        out.all(BASE_STATION, batch);
+    }
+
+    /// Acts on packets that have what the FIB holds for them.
+    fn act_on_found<P: PacketBuf>(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Parts { mut packets, meta, columns } = frame.parts();
+        let (parsed, found) = columns.pair_mut(self.parsed, self.found);
+        for slot in batch.iter() {
+            prefetch_tunnel(&packets[slot], &parsed[slot]);
+            self.tunnels.prefetch_counters(&FlowState::decode(found[slot].value));
+        }
+        let Self { tunnels, drops, too_big, .. } = self;
+        batch.sift(|slot| {
+            let (packet, parsed) = (&mut packets[&slot], &parsed[&slot]);
+            let Found { value, hash } = found[&slot];
+            let fate = act(tunnels, packet, parsed, hash, value);
+            end(slot, fate, parsed.output, meta, drops, too_big, out)
         });
         out.all(BASE_STATION, batch);
     }
@@ -159,6 +150,47 @@ impl Handle {
             out.drop(slot, self.drops.id(DropReason::FragmentationNeeded));
         }
     }
+}
+
+/// Takes a packet into its tunnel, or out of it.
+#[inline(always)]
+fn act<P: PacketBuf>(
+    tunnels: &Tunnels,
+    packet: &mut P,
+    parsed: &Parsed,
+    hash: KeyHash,
+    value: FibValue,
+) -> Fate {
+    let flow = FlowState::decode(value);
+    match parsed.output {
+        OutputPort::BaseStation => tunnels.enter(packet, parsed, hash, &flow),
+        OutputPort::Internet => tunnels.leave(packet, parsed, hash, &flow),
+    }
+}
+
+/// Sends a packet where it belongs; one that goes to the base stations comes back.
+#[inline(always)]
+fn end(
+    slot: Slot,
+    fate: Fate,
+    output: OutputPort,
+    meta: &mut [Meta; SLOTS],
+    drops: &Drops,
+    too_big: &mut Vec<(Slot, u16)>,
+    out: &mut Out<'_>,
+) -> Option<Slot> {
+    match fate {
+        Fate::Leaves if output == OutputPort::BaseStation => return Some(slot),
+        Fate::Leaves => out.push(INTERNET, slot),
+        Fate::InPieces(_) => {
+            meta[slot.index()].flags |= IN_PIECES;
+            return Some(slot);
+        }
+        Fate::TooBig(mtu) => too_big.push((slot, mtu)),
+        Fate::Unresolved(_) => out.drop(slot, Handle::UNRESOLVED),
+        Fate::Dropped(reason) => out.drop(slot, drops.id(reason)),
+    }
+    None
 }
 
 impl Control for Handle {
@@ -183,11 +215,10 @@ impl<P: PacketBuf> Element<P> for Handle {
                 self.asked.gather(self.keyed, batch, frame)
             };
             self.asked.ask_fib(self.fib.as_ref(), len);
+            self.act_on_asked(batch, frame, out);
         } else {
-            self.gather_found(batch, frame);
+            self.act_on_found(batch, frame, out);
         }
-        self.prefetch(batch, frame);
-        self.act(batch, frame, out);
         if !self.too_big.is_empty() {
             self.refuse_too_big(frame, out);
         }

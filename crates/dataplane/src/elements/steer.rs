@@ -1,7 +1,7 @@
 //! `Steer`.
 
 use super::asked::Asked;
-use super::columns::{AGAIN, Found, Keyed, output_of};
+use super::columns::{AGAIN, Found, Keyed};
 use super::drops::Drops;
 use crate::classify::{Classifier, Parsed};
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
@@ -42,7 +42,8 @@ element! {
         parsed: Handle<Parsed>, keyed: Handle<Keyed>, found: Handle<Found>,
     }
     inputs {
-        push "outside" [Optional]: "Frames from outside ports.",
+        push "internet" [Optional]: "Frames from the Internet.",
+        push "base_station" [Optional]: "Frames from base stations.",
         push "fabric" [Optional]: "Frames that an ingress node has judged.",
         push "keyed" [Optional]: "Packets whose key is known.",
         push "missed" [Optional]: "The same, whose flow is not here: they may go to another node, once.",
@@ -77,9 +78,10 @@ element! {
     counters { FORWARDED_AGAIN = "forwarded_again": "Packets forwarded once more because the FIB here did not hold them and the GPT named another node.", }
 }
 
-const OUTSIDE: usize = 0;
-const FABRIC: usize = 1;
-const MISSED: usize = 3;
+const FROM_INTERNET: usize = 0;
+const FROM_BASE_STATION: usize = 1;
+const FABRIC: usize = 2;
+const MISSED: usize = 4;
 
 const AWAY: usize = 0;
 const HERE: usize = 1;
@@ -108,24 +110,24 @@ impl Steer {
         }
     }
 
-    /// Finds the keys of frames from outside; how many there are. What has none is dropped.
+    /// Finds the keys of frames from outside, whose packets leave at `output`; how many there are. What has none is dropped.
+    #[inline(always)]
     fn classify<P: PacketBuf>(
         &mut self,
+        output: OutputPort,
         batch: &mut Lanes,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) -> usize {
         let now = out.now();
-        let Parts { packets, meta, columns } = frame.parts();
+        let own = self.outside[output as usize];
+        let Parts { packets, columns, .. } = frame.parts();
         let parsed = columns.get_mut(self.parsed);
         let mut len = 0;
         batch.sift(|slot| {
             let (bytes, at) = (packets[&slot].data(), len % SLOTS);
-            let output = output_of(meta[slot.index()].port);
             let plain = match ethernet::destination(bytes) {
-                Some(mac) if mac == self.outside[output as usize] => {
-                    self.classifier.plain_ingress(bytes, output)
-                }
+                Some(mac) if mac == own => self.classifier.plain_ingress(bytes, output),
                 _ => None,
             };
             if let Some((found, key)) = plain {
@@ -162,21 +164,21 @@ impl Steer {
         self.classifier.ingress(bytes, output, now)
     }
 
-    /// Sends a frame to where its flow is.
+    /// Addresses a frame to where its flow is; or it is dropped.
     #[inline(always)]
-    fn send_away<P: PacketBuf>(
+    fn address<P: PacketBuf>(
         &self,
         mac: FabricMac,
         slot: Slot,
         packets: &mut Packets<'_, P>,
         out: &mut Out<'_>,
-    ) {
+    ) -> Option<Slot> {
         let own = self.own[mac.port as usize];
         if ethernet::set_addresses(packets[&slot].data_mut(), mac.encode(), own) {
-            out.push(AWAY, slot);
-        } else {
-            out.drop(slot, Self::TRUNCATED);
+            return Some(slot);
         }
+        out.drop(slot, Self::TRUNCATED);
+        None
     }
 
     /// A key that leads nowhere. An exact table knows that there is no such flow; a number that names no node is another drop.
@@ -194,8 +196,14 @@ impl Steer {
         }
     }
 
-    /// Sends packets where the GPT says.
-    fn by_gpt<P: PacketBuf>(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    /// Sends packets where the GPT says. What goes one of two ways stays in the list, and is passed on whole: `AWAY_STAYS` says which.
+    #[inline(always)]
+    fn by_gpt<P: PacketBuf, const AWAY_STAYS: bool>(
+        &mut self,
+        batch: &mut Lanes,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { mut packets, columns, .. } = frame.parts();
         let (parsed, keyed) = columns.pair_mut(self.parsed, self.keyed);
         let mut next = 0;
@@ -206,45 +214,59 @@ impl Steer {
             match self.size.resolve(hint) {
                 Some(node) if node == self.id => {
                     keyed[&slot] = Keyed { key: self.asked.keys[at], hash: self.asked.hashes[at] };
-                    return Some(slot);
+                    stay_or_go(slot, !AWAY_STAYS, HERE, out)
                 }
                 Some(node) => {
                     let mac =
                         FabricMac { phase: self.phase, ..FabricMac::handling(node, parsed[&slot].output) };
-                    self.send_away(mac, slot, &mut packets, out);
+                    let slot = self.address(mac, slot, &mut packets, out)?;
+                    stay_or_go(slot, AWAY_STAYS, AWAY, out)
                 }
-                None => self.refused.push((slot, at as u16, hint)),
+                None => {
+                    self.refused.push((slot, at as u16, hint));
+                    None
+                }
             }
-            None
         });
-        out.all(HERE, batch);
+        out.all(if AWAY_STAYS { AWAY } else { HERE }, batch);
     }
 
-    /// Sends packets where the FIB of all flows says.
-    fn by_fib<P: PacketBuf>(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    /// Sends packets where the FIB of all flows says. Otherwise as [`Self::by_gpt`].
+    #[inline(always)]
+    fn by_fib<P: PacketBuf, const AWAY_STAYS: bool>(
+        &mut self,
+        batch: &mut Lanes,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         let Parts { mut packets, columns, .. } = frame.parts();
         let (parsed, found) = columns.pair_mut(self.parsed, self.found);
         let mut next = 0;
         batch.sift(|slot| {
             let at = next % SLOTS;
             next += 1;
-            let value = self.asked.values[at];
-            let hint = value.map_or(NodeHint::NONE, FlowState::node_of);
-            match (self.size.resolve(hint), value) {
-                (Some(node), Some(value)) if node == self.id => {
+            let Some(value) = self.asked.values[at] else {
+                self.refused.push((slot, at as u16, NodeHint::NONE));
+                return None;
+            };
+            match self.size.resolve(FlowState::node_of(value)) {
+                Some(node) if node == self.id => {
                     found[&slot] = Found { value, hash: self.asked.hashes[at] };
-                    return Some(slot);
+                    stay_or_go(slot, !AWAY_STAYS, FOUND, out)
                 }
-                (Some(node), _) => {
+                Some(node) => {
                     let mac =
                         FabricMac { phase: self.phase, ..FabricMac::handling(node, parsed[&slot].output) };
-                    self.send_away(mac, slot, &mut packets, out);
+                    let slot = self.address(mac, slot, &mut packets, out)?;
+                    stay_or_go(slot, AWAY_STAYS, AWAY, out)
                 }
-                (None, _) => self.refused.push((slot, at as u16, hint)),
+                None => {
+                    self.refused.push((slot, at as u16, FlowState::node_of(value)));
+                    None
+                }
             }
-            None
         });
-        out.all(FOUND, batch);
+        out.all(if AWAY_STAYS { AWAY } else { FOUND }, batch);
     }
 
     /// Sends packets that are not here on, if they were not sent on before and the table names another node.
@@ -258,12 +280,24 @@ impl Steer {
                 Some(node) => {
                     out.count(Self::FORWARDED_AGAIN, 1);
                     let mac = FabricMac { again: true, ..FabricMac::handling(node, parsed[&slot].output) };
-                    self.send_away(mac, slot, &mut packets, out);
+                    if let Some(slot) = self.address(mac, slot, &mut packets, out) {
+                        out.push(AWAY, slot);
+                    }
                 }
                 None => out.push(UNKNOWN, slot),
             }
         }
     }
+}
+
+/// A packet that stays in the list, or goes to an output.
+#[inline(always)]
+fn stay_or_go(slot: Slot, stays: bool, output: usize, out: &mut Out<'_>) -> Option<Slot> {
+    if stays {
+        return Some(slot);
+    }
+    out.push(output, slot);
+    None
 }
 
 impl Control for Steer {
@@ -282,7 +316,8 @@ impl Control for Steer {
 impl<P: PacketBuf> Element<P> for Steer {
     fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let len = match input {
-            OUTSIDE => self.classify(batch, frame, out),
+            FROM_INTERNET => self.classify(OutputPort::BaseStation, batch, frame, out),
+            FROM_BASE_STATION => self.classify(OutputPort::Internet, batch, frame, out),
             FABRIC => self.asked.classify(&mut self.classifier, self.parsed, &self.drops, batch, frame, out),
             _ => self.asked.gather(self.keyed, batch, frame),
         };
@@ -290,10 +325,18 @@ impl<P: PacketBuf> Element<P> for Steer {
             Directory::Gpt(gpt) => self.asked.ask_gpt(gpt.as_mut(), len),
             Directory::Fib(fib) => self.asked.ask_fib(fib.as_ref(), len),
         }
+        // Most go the way of the first.
+        let first = match &self.directory {
+            Directory::Gpt(_) => self.asked.hints[0],
+            Directory::Fib(_) => self.asked.values[0].map_or(NodeHint::NONE, FlowState::node_of),
+        };
+        let goes_away = self.size.resolve(first).is_some_and(|node| node != self.id);
         match &self.directory {
             Directory::Gpt(_) if input == MISSED => self.send_on(batch, frame, out),
-            Directory::Gpt(_) => self.by_gpt(batch, frame, out),
-            Directory::Fib(_) => self.by_fib(batch, frame, out),
+            Directory::Gpt(_) if goes_away => self.by_gpt::<P, true>(batch, frame, out),
+            Directory::Gpt(_) => self.by_gpt::<P, false>(batch, frame, out),
+            Directory::Fib(_) if goes_away => self.by_fib::<P, true>(batch, frame, out),
+            Directory::Fib(_) => self.by_fib::<P, false>(batch, frame, out),
         }
         if !self.refused.is_empty() {
             self.refuse(frame, out);

@@ -1,11 +1,11 @@
 //! `ToPort`.
 
 use super::columns::{IN_PIECES, OTHER};
-use crate::line::Line;
+use crate::line::{self, Line};
 use crate::node::NodeConfig;
 use crate::oversize::cut;
 use scalebricks_graph::{Control, Element, Frame, Lanes, Out, Slot, Spec, element};
-use scalebricks_io::{PacketBuf, TxPort};
+use scalebricks_io::{Burst, PacketBuf, TxPort};
 
 element! {
     /// Sends packets to an outside port, such as do not fit its link as fragments of their outer packets.
@@ -29,11 +29,7 @@ impl<P: PacketBuf> ToPort<P> {
     }
 
     fn flush(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let sent = self.line.flush(Some(&mut *self.port), |refused, _| match frame.put(refused) {
-            Ok(slot) => out.drop(slot, Self::PORT_FULL),
-            Err(_) => out.count_drops(Self::PORT_FULL, 1),
-        });
-        out.count(Self::SENT, sent as u64);
+        send(&mut self.port, &mut self.line.burst, &mut self.line.others, frame, out);
     }
 
     fn send(&mut self, packet: P, is_other: bool, frame: &mut Frame<P>, out: &mut Out<'_>) {
@@ -69,6 +65,22 @@ impl<P: PacketBuf> ToPort<P> {
     }
 }
 
+/// Sends a burst, and drops what the port refuses.
+fn send<P: PacketBuf>(
+    port: &mut Box<dyn TxPort<P>>,
+    burst: &mut Burst<P>,
+    others: &mut u32,
+    frame: &mut Frame<P>,
+    out: &mut Out<'_>,
+) {
+    let reason = ToPort::<P>::PORT_FULL;
+    let sent = line::send(burst, others, Some(&mut **port), |refused, _| match frame.put(refused) {
+        Ok(slot) => out.drop(slot, reason),
+        Err(_) => out.count_drops(reason, 1),
+    });
+    out.count(ToPort::<P>::SENT, sent as u64);
+}
+
 impl<P: PacketBuf + 'static> Control for ToPort<P> {
     fn spec(&self) -> &'static Spec {
         Self::SPEC
@@ -77,14 +89,17 @@ impl<P: PacketBuf + 'static> Control for ToPort<P> {
 
 impl<P: PacketBuf + 'static> Element<P> for ToPort<P> {
     fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        for slot in batch.drain() {
-            if frame.meta(&slot).flags & (IN_PIECES | OTHER) != 0 {
-                self.send_otherwise(slot, frame, out);
-                continue;
-            }
-            self.line.burst.push(frame.take(slot));
-            if self.line.burst.is_full() {
-                self.flush(frame, out);
+        if batch.iter().all(|slot| frame.meta(slot).flags & (IN_PIECES | OTHER) == 0) {
+            let Self { port, line: Line { burst, others }, .. } = self;
+            frame.take_all(batch, burst, |frame, burst| send(port, burst, others, frame, out));
+        } else {
+            for slot in batch.drain() {
+                if frame.meta(&slot).flags & (IN_PIECES | OTHER) == 0 {
+                    let packet = frame.take(slot);
+                    self.send(packet, false, frame, out);
+                } else {
+                    self.send_otherwise(slot, frame, out);
+                }
             }
         }
         self.flush(frame, out);

@@ -63,7 +63,7 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, e
     builder.add("to_internet", ToPort::new(ends.internet.tx, config));
     builder.add("to_fabric", FabricOut::new(ends.fabric.tx));
 
-    builder.connect("from_internet", 0, "steer", 0).connect("from_base_station", 0, "steer", 0);
+    builder.connect("from_internet", 0, "steer", 0).connect("from_base_station", 0, "steer", 1);
     builder.connect("from_fabric", 0, "handle", 0).connect("from_fabric", 2, "to_fabric", 0);
     builder.connect("steer", 3, "unknown", 0);
     builder.connect("handle", 0, "to_base_station", 0).connect("handle", 1, "to_internet", 0);
@@ -78,8 +78,8 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, e
         Architecture::HashPartition => {
             let directory = lookup.map_or_else(|| Directory::Gpt(Box::new(Nowhere)), Directory::Gpt);
             builder.add("lookup", Steer::new(config, directory, Phase::Handling));
-            builder.connect("steer", 0, "to_fabric", 0).connect("steer", 1, "lookup", 2);
-            builder.connect("from_fabric", 1, "lookup", 1).connect("lookup", 0, "to_fabric", 0);
+            builder.connect("steer", 0, "to_fabric", 0).connect("steer", 1, "lookup", 3);
+            builder.connect("from_fabric", 1, "lookup", 2).connect("lookup", 0, "to_fabric", 0);
             builder.connect("lookup", 1, "handle", 1).connect("lookup", 3, "unknown", 0);
         }
         Architecture::ScaleBricks => {
@@ -87,7 +87,7 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, e
         }
     }
     if config.architecture == Architecture::ScaleBricks {
-        builder.connect("handle", 2, "steer", 3);
+        builder.connect("handle", 2, "steer", 4);
     } else {
         builder.connect("handle", 2, "unknown", 0);
     }
