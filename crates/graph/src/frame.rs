@@ -380,7 +380,7 @@ mod tests {
         assert_eq!((burst.len(), frame.used(), lanes.len()), (1, SLOTS, SLOTS));
         assert!(lanes.iter().all(|slot| *frame.meta(slot) == meta));
         frame.take_all(&mut lanes, &mut burst, |_, burst| {
-            out.extend(burst.drain(..).map(|p| p.data().to_vec()))
+            out.extend(burst.drain(..).map(|p| p.data().to_vec()));
         });
         out.extend(burst.iter().map(|packet| packet.data().to_vec()));
         let expected = std::iter::once(b"one too many".to_vec()).chain((0..=255).map(|n| vec![n]));
