@@ -8,10 +8,10 @@ use crate::batch::{LANES, Work};
 use crate::classify::Parsed;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::flow::FlowState;
-use crate::handling::prefetch_tunnel;
 use crate::node::Node;
 use crate::punt::{Why, may_be_local};
 use crate::reason::DropReason;
+use crate::tunnels::prefetch_tunnel;
 use scalebricks_io::{Burst, PacketBuf};
 use scalebricks_tables::prefetch_in_front;
 use scalebricks_types::{FlowKey, NodeHint, NodeId};
@@ -105,7 +105,7 @@ impl<P: PacketBuf> Node<P> {
         for ((packet, parsed), flow) in self.steering.packets().zip(values.iter().copied()) {
             let flow = flow.map(FlowState::decode).filter(|flow| flow.node == self.config.id);
             if let Some(flow) = flow {
-                self.tables.counters.prefetch(flow.index);
+                self.tunnels.prefetch_counters(&flow);
                 prefetch_tunnel(packet, parsed);
             }
         }
@@ -186,29 +186,11 @@ impl<P: PacketBuf> Node<P> {
         self.send_fabric(work.packet, mac);
     }
 
-    /// VLB: the way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output
-    /// node itself means the direct way, and so does drawing one that would lose the packet. Fragments of one datagram share their way, or the first could be overtaken.
+    /// VLB: the way to `node` over an intermediate node.
     fn detour(&mut self, node: NodeId, work: &Work<'_, P>) -> FabricMac {
-        let drawn = work.parsed.datagram.unwrap_or_else(|| self.next_random());
-        let intermediate = ((u128::from(drawn) * self.config.size.get() as u128) >> 64) as u16;
-        match self.config.size.node(intermediate) {
-            Ok(intermediate)
-                if intermediate != node
-                    && intermediate != self.config.id
-                    && self.leads_over(intermediate, node) =>
-            {
-                FabricMac::indirect(intermediate, node, work.parsed.output)
-            }
-            _ => FabricMac::handling(node, work.parsed.output),
-        }
-    }
-
-    /// The next number of a Weyl sequence, mixed (`SplitMix64`).
-    fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let prober = &self.prober;
+        let leads = |over| prober.as_ref().is_none_or(|prober| prober.leads_over(over, node));
+        self.detours.draw(node, work.parsed.output, work.parsed.datagram, leads)
     }
 
     /// Takes a burst from the fabric. Indirect frames go on unparsed; the others, but for probes, are parsed for their key.
@@ -290,14 +272,14 @@ impl<P: PacketBuf> Node<P> {
 
 /// Asks for the first lines of all frames of a burst: the loads of the pass over them then wait for each other no longer.
 #[inline(always)]
-fn prefetch_heads<P: PacketBuf>(burst: &Burst<P>) {
+pub(crate) fn prefetch_heads<P: PacketBuf>(burst: &Burst<P>) {
     for packet in burst {
         prefetch_in_front(packet.data(), 0);
     }
 }
 
 /// Whether a frame on an outside port is for this node.
-fn check_address(frame: &[u8], own: MacAddr) -> Result<(), DropReason> {
+pub(crate) fn check_address(frame: &[u8], own: MacAddr) -> Result<(), DropReason> {
     match ethernet::destination(frame) {
         Some(mac) if mac == own => Ok(()),
         Some(mac) if FabricMac::is_marked(mac) => Err(DropReason::EncodedMacOutside),

@@ -11,12 +11,13 @@
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
-//! | [`node`], `ingress`, `handling`, [`oversize`], [`identification`] | one node: ports, steering, tunnels, what does not fit |
+//! | [`node`], `ingress`, `handling`, `tunnels`, [`oversize`], [`identification`] | one node: ports, steering, tunnels, what does not fit |
 //! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`down_links`] | ports whose links are known to be down |
 //! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
+//! | [`elements`] | the same steps as elements of a graph; architectures as wirings |
 //! | [`worker`] | nodes on threads |
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
@@ -32,7 +33,9 @@ mod batch;
 pub mod capacity;
 mod classify;
 pub mod cluster;
+mod detour;
 pub mod down_links;
+pub mod elements;
 pub mod fabric_health;
 pub mod fabric_mac;
 pub mod flat;
@@ -42,6 +45,7 @@ mod handling;
 pub mod identification;
 mod ingress;
 pub mod lease;
+mod line;
 pub mod live_tables;
 pub mod local;
 pub mod node;
@@ -58,6 +62,7 @@ pub mod stats;
 pub mod table_set;
 pub mod tap;
 pub mod trace;
+mod tunnels;
 pub mod worker;
 
 pub use adjacency::{Adjacencies, NextHop};

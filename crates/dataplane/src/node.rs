@@ -14,12 +14,13 @@ use crate::adjacency::{Adjacencies, NextHop};
 use crate::architecture::Architecture;
 use crate::batch::{LANES, Stage};
 use crate::classify::Classifier;
+use crate::detour::Detours;
 use crate::down_links::DownLinks;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::flow::FlowCounters;
-use crate::handling::OUTER_TTL;
 use crate::identification::Identifications;
 use crate::lease::Lease;
+use crate::line::Line;
 use crate::local::FrameKind;
 use crate::own::OwnAddresses;
 use crate::policy::Policy;
@@ -28,11 +29,11 @@ use crate::punt::{Punt, Why};
 use crate::reason::DropReason;
 use crate::role::PortRole;
 use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
+use crate::tunnels::Tunnels;
 use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, TxPort};
 use scalebricks_tables::{Fib, GptReader};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
-use scalebricks_wire::encap::OuterV4Template;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -130,23 +131,6 @@ fn bursts(most: usize, mut receive: impl FnMut() -> usize) -> usize {
     all
 }
 
-/// Frames in line for an outside port.
-struct Line<P> {
-    burst: Burst<P>,
-    /// A bit for each place in the burst: the frame there does not stand for a packet that was counted as sent
-    /// ([`FrameKind::Other`]).
-    others: u32,
-}
-
-/// Each place in a burst has its bit.
-const _: () = assert!(BURST <= u32::BITS as usize);
-
-impl<P> Default for Line<P> {
-    fn default() -> Self {
-        Self { burst: Burst::new(), others: 0 }
-    }
-}
-
 /// One gateway node.
 pub struct Node<P: PacketBuf> {
     pub(crate) config: NodeConfig,
@@ -158,7 +142,7 @@ pub struct Node<P: PacketBuf> {
     pub(crate) own_fabric: [MacAddr; 2],
     pub(crate) stats: NodeStats,
     pub(crate) drops: DropLog,
-    pub(crate) adjacencies: Arc<Adjacencies>,
+    pub(crate) tunnels: Tunnels,
     /// Until when it may forward; without one, for ever.
     lease: Option<Arc<Lease>>,
     /// Whether it may forward in this turn.
@@ -179,10 +163,8 @@ pub struct Node<P: PacketBuf> {
     down: Arc<DownLinks>,
     fabric_out: Burst<P>,
     fabric_queue: VecDeque<P>,
-    /// What all outer headers have in common.
-    pub(crate) outer: OuterV4Template,
-    /// State of the generator that draws VLB's intermediate nodes.
-    pub(crate) random: u64,
+    /// VLB's.
+    pub(crate) detours: Detours,
     /// If it takes part in probing the fabric.
     pub(crate) prober: Option<Box<Prober>>,
     /// When it has to look after that again.
@@ -208,11 +190,10 @@ impl<P: PacketBuf> Node<P> {
         ports: NodePorts<P>,
         buffers: Box<dyn PacketSource<P> + Send>,
     ) -> Self {
-        let adjacencies = Arc::clone(&config.adjacencies);
-        let classifier = Classifier::new(&config.policy, config.seed, config.own(), adjacencies.is_strict());
-        // Any odd number will do; nodes must differ, or all draw the same intermediates.
-        let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(config.id.get()) * 2 + 1);
-        let outer = OuterV4Template::new(config.macs.base_station, config.policy.gateway_address, OUTER_TTL);
+        let is_strict = config.adjacencies.is_strict();
+        let classifier = Classifier::new(&config.policy, config.seed, config.own(), is_strict);
+        let tunnels = Tunnels::new(&config, Arc::clone(&tables.counters));
+        let detours = Detours::new(config.id, config.size);
         let own_fabric = OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode());
         Self {
             config,
@@ -223,7 +204,7 @@ impl<P: PacketBuf> Node<P> {
             own_fabric,
             stats: NodeStats::default(),
             drops: DropLog::default(),
-            adjacencies,
+            tunnels,
             lease: None,
             may_forward: true,
             is_filled: true,
@@ -236,8 +217,7 @@ impl<P: PacketBuf> Node<P> {
             down: Arc::default(),
             fabric_out: Burst::new(),
             fabric_queue: VecDeque::new(),
-            outer,
-            random,
+            detours,
             prober: None,
             probing_due: Duration::MAX,
             goes_round: false,
@@ -356,7 +336,7 @@ impl<P: PacketBuf> Node<P> {
             self.classifier.set_own(own);
         }
         self.classifier.set_strict(adjacencies.is_strict());
-        self.adjacencies = adjacencies;
+        self.tunnels.adjacencies = adjacencies;
     }
 
     /// Drops frames for ports that are down from now on, as [`DropReason::LinkDown`]. Workers of one node share the flags.
@@ -411,8 +391,7 @@ impl<P: PacketBuf> Node<P> {
 
     /// The same for a frame that was not counted as a packet sent.
     fn send_other(&mut self, port: OutputPort, packet: P) {
-        let line = self.line(port);
-        line.others |= 1 << line.burst.len(); // not full: a full one is flushed at once
+        self.line(port).note_other();
         self.send_outside(port, packet);
     }
 
@@ -433,21 +412,19 @@ impl<P: PacketBuf> Node<P> {
         if line.burst.is_empty() {
             return;
         }
-        let in_line = line.burst.len();
-        let reason = if self.down.is_down(port.into()) {
-            DropReason::LinkDown
+        let (link, reason) = if self.down.is_down(port.into()) {
+            (None, DropReason::LinkDown)
         } else {
-            link.tx_burst(&mut line.burst);
-            DropReason::PortFull
+            (Some(link.as_mut()), DropReason::PortFull)
         };
-        let sent = in_line - line.burst.len(); // the first ones
-        let others = std::mem::take(&mut line.others);
-        for (place, refused) in (sent..).zip(line.burst.drain(..)) {
-            if others & 1 << place == 0 {
-                *self.stats.sent_by(port) -= 1;
-            }
+        let counted = match port {
+            OutputPort::Internet => &mut self.stats.internet_out,
+            OutputPort::BaseStation => &mut self.stats.base_station_out,
+        };
+        line.flush(link, |refused, is_packet| {
+            *counted -= u64::from(is_packet);
             self.drops.drop(&refused, reason);
-        }
+        });
     }
 
     /// Sends a frame over the fabric to where `mac` says, over a third node if the way there is broken.

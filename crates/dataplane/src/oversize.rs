@@ -5,8 +5,8 @@ use crate::classify::Parsed;
 use crate::fabric_mac::OutputPort;
 use crate::local::FrameKind;
 use crate::node::Node;
-use crate::policy::DoesNotFit;
 use crate::reason::DropReason;
+use crate::tunnels::Tunnels;
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::Plan;
 use scalebricks_wire::icmp_error::{MAX_V6_LEN, fragmentation_needed, packet_too_big};
@@ -20,18 +20,12 @@ pub const ICMP_PIECE: u8 = 255;
 pub const MAX_PIECES: u8 = 254;
 
 impl<P: PacketBuf> Node<P> {
-    /// What happens to a user's packet for which its tunnel has room for only `mtu` octets. Apart from the usual path.
-    #[cold]
-    pub(crate) fn does_not_fit(&self, packet: &P, parsed: &Parsed, mtu: u16) -> DoesNotFit {
-        let user = packet.data().get(usize::from(parsed.user_offset)..).unwrap_or_default();
-        self.config.policy.does_not_fit(user, mtu)
-    }
-
     /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none. The packet is sent or dropped with its
     /// first fragment.
     pub(crate) fn send_fragmented(&mut self, packet: P, next_hop: NextHop) {
+        let buffers = &mut self.buffers;
         let mtu = usize::from(self.config.policy.base_station_mtu);
-        let Some(pieces) = self.cut(&packet, mtu) else {
+        let Some(pieces) = cut(&packet, mtu, || buffers.alloc()) else {
             return self.drop_packet(packet, DropReason::NoBuffer);
         };
         self.stats.packets_fragmented += 1;
@@ -42,40 +36,32 @@ impl<P: PacketBuf> Node<P> {
         }
     }
 
-    /// The fragments of a frame with an IPv4 packet; `None` if the buffers do not suffice for all of them.
-    fn cut(&mut self, packet: &P, mtu: usize) -> Option<Vec<P>> {
-        let (link, ip) = packet.data().split_at_checked(ethernet::HEADER_LEN)?;
-        let plan = Plan::new(ip, mtu).ok()?;
-        let whole_header_len = Ipv4::parse(ip).ok()?.header_len();
-        let mut pieces = Vec::new();
-        for cut in plan.clone() {
-            let mut header = [0; MAX_HEADER_LEN];
-            let header_len = plan.write_header(cut, &mut header).ok()?;
-            let payload = ip.get(whole_header_len..)?.get(cut.offset..cut.offset + cut.len)?;
-            let mut piece = self.buffers.alloc()?;
-            [link, &header[..header_len], payload].iter().try_for_each(|part| piece.append(part)).ok()?;
-            let number = u8::try_from(pieces.len() + 1).ok().filter(|&number| number <= MAX_PIECES)?;
-            piece.set_tag(Tag { piece: number, ..packet.tag() });
-            pieces.push(piece);
-        }
-        Some(pieces)
-    }
-
     /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
     pub(crate) fn refuse_too_big(&mut self, packet: P, parsed: &Parsed, mtu: u16) {
-        if let Some((answer, next_hop)) = self.too_big_answer(&packet, parsed, mtu) {
+        let buffers = &mut self.buffers;
+        if let Some((answer, next_hop)) =
+            self.tunnels.too_big_answer(&packet, parsed, mtu, || buffers.alloc())
+        {
             self.stats.icmp_sent += 1;
             self.send_via(OutputPort::Internet, answer, next_hop, FrameKind::Other);
         }
         self.drop_packet(packet, DropReason::FragmentationNeeded);
     }
+}
 
+impl Tunnels {
     /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.
-    fn too_big_answer(&mut self, packet: &P, parsed: &Parsed, mtu: u16) -> Option<(P, NextHop)> {
+    pub(crate) fn too_big_answer<P: PacketBuf>(
+        &self,
+        packet: &P,
+        parsed: &Parsed,
+        mtu: u16,
+        alloc: impl FnOnce() -> Option<P>,
+    ) -> Option<(P, NextHop)> {
         let start = usize::from(parsed.user_offset);
         let user = packet.data().get(start..start + parsed.user_len)?;
         let mut message = [0; MAX_V6_LEN];
-        let policy = &self.config.policy;
+        let policy = &self.policy;
         let (len, ethertype) = if user.first()? >> 4 == 4 {
             let len = fragmentation_needed(user, policy.gateway_address, mtu, &mut message).ok()?;
             (len, ethernet::ETHERTYPE_IPV4)
@@ -83,12 +69,35 @@ impl<P: PacketBuf> Node<P> {
             let len = packet_too_big(user, policy.gateway_address_v6, mtu.into(), &mut message).ok()?;
             (len, ethernet::ETHERTYPE_IPV6)
         };
-        let mut answer = self.buffers.alloc()?;
+        let mut answer = alloc()?;
         let to = parse_ip(user).ok()?.summary.src;
         let next_hop = self.adjacencies.internet(to, parsed.datagram.unwrap_or_default());
-        answer.append(&ethernet::header(next_hop.mac(), self.config.macs.internet, ethertype)).ok()?;
+        answer.append(&ethernet::header(next_hop.mac(), self.internet, ethertype)).ok()?;
         answer.append(&message[..len]).ok()?;
         answer.set_tag(Tag { piece: ICMP_PIECE, ..packet.tag() });
         Some((answer, next_hop))
     }
+}
+
+/// The fragments of a frame with an IPv4 packet; `None` if the buffers do not suffice for all of them.
+pub(crate) fn cut<P: PacketBuf>(
+    packet: &P,
+    mtu: usize,
+    mut alloc: impl FnMut() -> Option<P>,
+) -> Option<Vec<P>> {
+    let (link, ip) = packet.data().split_at_checked(ethernet::HEADER_LEN)?;
+    let plan = Plan::new(ip, mtu).ok()?;
+    let whole_header_len = Ipv4::parse(ip).ok()?.header_len();
+    let mut pieces = Vec::new();
+    for cut in plan.clone() {
+        let mut header = [0; MAX_HEADER_LEN];
+        let header_len = plan.write_header(cut, &mut header).ok()?;
+        let payload = ip.get(whole_header_len..)?.get(cut.offset..cut.offset + cut.len)?;
+        let mut piece = alloc()?;
+        [link, &header[..header_len], payload].iter().try_for_each(|part| piece.append(part)).ok()?;
+        let number = u8::try_from(pieces.len() + 1).ok().filter(|&number| number <= MAX_PIECES)?;
+        piece.set_tag(Tag { piece: number, ..packet.tag() });
+        pieces.push(piece);
+    }
+    Some(pieces)
 }

@@ -43,6 +43,11 @@ impl Prober {
         *sent = sent.saturating_add(1);
         *sent <= ECHOES
     }
+
+    /// VLB: whether a packet for `node` gets there over `intermediate`, as far as is known.
+    pub(crate) fn leads_over(&self, intermediate: NodeId, node: NodeId) -> bool {
+        self.routes.leads_over(intermediate, node)
+    }
 }
 
 impl<P: PacketBuf> Node<P> {
@@ -142,10 +147,5 @@ impl<P: PacketBuf> Node<P> {
             }
             _ => mac,
         }
-    }
-
-    /// VLB: whether a packet for `node` gets there over `intermediate`, as far as is known.
-    pub(crate) fn leads_over(&self, intermediate: NodeId, node: NodeId) -> bool {
-        self.prober.as_ref().is_none_or(|prober| prober.routes.leads_over(intermediate, node))
     }
 }

@@ -31,6 +31,12 @@ pub struct Meta {
 const _: () = assert!(size_of::<Meta>() == 16);
 
 impl Meta {
+    /// What is known of a new packet: where it came in, and facts about it.
+    #[inline]
+    pub const fn new(port: PortId, flags: u16) -> Self {
+        Self { l3: 0, l4: 0, length: 0, port, flags, paint: 0, hops: 0, mark: 0 }
+    }
+
     /// Edges back to an earlier element that the packet has passed. At [`HOP_LIMIT`](crate::HOP_LIMIT) it is dropped.
     pub const fn hops(&self) -> u8 {
         self.hops

@@ -4,7 +4,11 @@ use crate::graph::Part;
 use crate::slot::{Lanes, SLOTS, Slot};
 use crate::spec::{CounterId, DropId, RUN_DROPS, run};
 use crate::wheel::{TimerId, Wheel};
+use scalebricks_io::BURST;
 use std::time::Duration;
+
+/// In one turn of so many, a burst is kept for each source that brought nothing the last time.
+const TURNS_A_BURST: u64 = 8;
 
 /// The turn that is under way.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,6 +41,8 @@ pub(crate) struct Desk {
     pub(crate) touched: Vec<u16>,
     /// Sources and schedulers that this turn has yet to call.
     pub(crate) begins_left: usize,
+    /// Those of them that brought packets the last time.
+    pub(crate) busy_left: usize,
     /// How many packets may still pass edges back to an earlier element in this turn.
     pub(crate) backs_left: usize,
     /// How often a packet reached an element in this turn.
@@ -53,9 +59,21 @@ impl Desk {
             wheel: Wheel::new(timers),
             touched: Vec::new(),
             begins_left: 0,
+            busy_left: 0,
             backs_left: 0,
             moved: 0,
         }
+    }
+
+    /// What one source may bring in, of `used` slots in use.
+    pub(crate) fn intake(&self, used: usize) -> usize {
+        let left = crate::frame::INTAKE.saturating_sub(used);
+        // What was idle waits for its burst for a few turns at the most.
+        let keeps = self.turn.number.is_multiple_of(TURNS_A_BURST);
+        let idle_left = if keeps { self.begins_left - self.busy_left } else { 0 };
+        let equal = left.div_ceil(self.begins_left + 1);
+        let beside_idle = left.saturating_sub(idle_left * BURST).div_ceil(self.busy_left + 1);
+        equal.max(beside_idle)
     }
 
     #[inline]
@@ -93,6 +111,12 @@ impl Out<'_> {
             Some(list) => list.push(slot),
             None => self.drop_run(slot, run::UNCONNECTED),
         }
+    }
+
+    /// The list of an output, to add slots to; `None` for an output that the element does not have.
+    #[inline(always)]
+    pub fn list(&mut self, output: usize) -> Option<&mut Lanes> {
+        self.lists.get_mut(output)
     }
 
     /// Sends all packets of a list. Cost: a swap if the output has none yet.
@@ -157,9 +181,10 @@ impl Out<'_> {
     }
 
     /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), of `used` slots in use:
-    /// its share of what the frame takes in. What others leave of theirs goes to those called later.
+    /// its share of what the frame takes in. What others leave of theirs goes to those called later. For a source that brought
+    /// nothing the last time, a burst is kept in one turn of eight.
     pub fn intake(&self, used: usize) -> usize {
-        crate::frame::INTAKE.saturating_sub(used).div_ceil(self.desk.begins_left + 1)
+        self.desk.intake(used)
     }
 
     /// Whether an element downstream, short of the next queue, asks for nothing new.

@@ -70,6 +70,23 @@ impl Lanes {
         self.len += 1;
     }
 
+    /// Adds slots by their numbers.
+    #[inline(always)]
+    pub(crate) fn extend_numbers(&mut self, numbers: &[u8]) {
+        let start = self.len();
+        debug_assert!(start + numbers.len() <= SLOTS, "more slots in a list than a frame has");
+        for (to, number) in self.slots[start..].iter_mut().zip(numbers) {
+            *to = Slot(*number);
+        }
+        self.len += numbers.len() as u16;
+    }
+
+    /// Empties the list; its slots were freed.
+    #[inline(always)]
+    pub(crate) const fn forget(&mut self) {
+        self.len = 0;
+    }
+
     /// Moves all slots of `other` to the end of this list. Cost: a swap of two words if this list is empty, else one
     /// byte a slot.
     #[inline(always)]

@@ -38,6 +38,8 @@ pub struct Worker<P: PacketBuf, T = ()> {
     goes_back: bool,
     /// Elements to be called in this turn before their packets, a bit each.
     begins: Vec<u64>,
+    /// Of those that are called so, the ones that brought packets in the last time, a bit each.
+    busy: Vec<u64>,
     /// Empty between runs of elements.
     batch: Lanes,
     remote: Remote<P>,
@@ -81,6 +83,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             ready: Vec::new(),
             goes_back: false,
             begins: Vec::new(),
+            busy: Vec::new(),
             batch: Lanes::new(),
             remote: Remote::new(),
             mark: Mark::new(),
@@ -96,6 +99,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         swap(&mut self.frame.columns, &mut graph.columns);
         self.ready.resize(graph.begins.len(), 0);
         self.begins.resize(graph.begins.len(), 0);
+        self.busy.clone_from(&graph.begins);
         self.desk.raised.resize(graph.pressures.div_ceil(64), 0);
         self.desk.touched.reserve(graph.nodes.len());
     }
@@ -146,7 +150,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.expire(now);
         self.begins.copy_from_slice(&self.graph.begins);
         self.ready.iter_mut().zip(&self.graph.begins).for_each(|(ready, begins)| *ready |= begins);
-        self.desk.begins_left = self.begins.iter().map(|word| word.count_ones() as usize).sum();
+        let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum();
+        (self.desk.begins_left, self.desk.busy_left) = (count(&self.begins), count(&self.busy));
         self.run_all();
         for at in 0..self.graph.ends.len() {
             let at = usize::from(self.graph.ends[at]);
@@ -225,22 +230,37 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.send(at);
     }
 
-    #[cold]
     #[inline(never)]
     fn begin(&mut self, at: usize) {
-        self.begins[at / 64] &= !(1 << (at % 64));
+        let (word, bit) = (at / 64, 1 << (at % 64));
+        self.begins[word] &= !bit;
         self.desk.begins_left -= 1;
+        self.desk.busy_left -= usize::from(self.busy[word] & bit != 0);
+        let used = self.frame.used();
+        if self.graph.nodes[at].pulls.is_empty() {
+            let node = &mut self.graph.nodes[at];
+            let mut upstream = Upstream { nodes: &mut [], edges: &[] };
+            node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            return self.began(at, used);
+        }
         // It may pull from others, so it is taken out for the time.
         let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
-        let used = self.frame.used();
         let mut upstream = Upstream { nodes: &mut self.graph.nodes, edges: &node.pulls };
         node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
-        self.desk.moved += self.frame.used().saturating_sub(used);
         self.graph.nodes[at] = node;
+        self.began(at, used);
         while let Some(touched) = self.desk.touched.pop() {
             self.goes_back = true;
             self.send(usize::from(touched));
         }
+    }
+
+    /// Notes what an element brought into the frame in its `begin`, of which `used` slots were in use.
+    fn began(&mut self, at: usize, used: usize) {
+        let came = self.frame.used().saturating_sub(used);
+        self.desk.moved += came;
+        let (word, bit) = (at / 64, 1 << (at % 64));
+        self.busy[word] = self.busy[word] & !bit | if came > 0 { bit } else { 0 };
     }
 
     /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.

@@ -6,6 +6,7 @@
 
 use super::traffic::{Arrival, Exit, Traffic, Way};
 use scalebricks_dataplane::NodePorts;
+use scalebricks_dataplane::elements::{End, Ends};
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,8 @@ struct Inner<P> {
     packets: VecDeque<P>,
     traffic: Arc<Traffic>,
     number: usize,
+    /// Packets that came back.
+    returned: u64,
     /// While packets are judged: how many were, and the first fault.
     verdict: Option<(u64, Option<&'static str>)>,
 }
@@ -54,6 +57,7 @@ impl<P: PacketBuf + 'static> Ring<P> {
             packets,
             traffic: Arc::clone(traffic),
             number: 0,
+            returned: 0,
             verdict: None,
         })));
         ring.send_of(traffic);
@@ -78,13 +82,30 @@ impl<P: PacketBuf + 'static> Ring<P> {
         }
     }
 
-    /// The ports of a node that is given this traffic.
-    pub fn ports(&self, traffic: &Traffic) -> NodePorts<P> {
-        let entry = match (traffic.arrival(), traffic.way()) {
+    /// The port that traffic comes in by.
+    const fn entry(traffic: &Traffic) -> Exit {
+        match (traffic.arrival(), traffic.way()) {
             (Arrival::Fabric, _) => Exit::Fabric,
             (Arrival::Outside, Way::Downstream) => Exit::Internet,
             (Arrival::Outside, Way::Upstream) => Exit::BaseStation,
-        };
+        }
+    }
+
+    /// The ports of a node that is given this traffic, as a graph has them.
+    pub fn ends(&self, traffic: &Traffic) -> Ends<P> {
+        let entry = Self::entry(traffic);
+        let half = |exit| Box::new(RingPort { ring: self.clone(), exit, gives: exit == entry });
+        let end = |exit| End { rx: half(exit), tx: half(exit) };
+        Ends {
+            internet: end(Exit::Internet),
+            base_station: end(Exit::BaseStation),
+            fabric: end(Exit::Fabric),
+        }
+    }
+
+    /// The ports of a node that is given this traffic.
+    pub fn ports(&self, traffic: &Traffic) -> NodePorts<P> {
+        let entry = Self::entry(traffic);
         let port = |exit| Box::new(RingPort { ring: self.clone(), exit, gives: exit == entry });
         NodePorts {
             internet: port(Exit::Internet),
@@ -106,6 +127,11 @@ impl<P: PacketBuf + 'static> Ring<P> {
     /// Ends that; the packets judged, and the first fault.
     pub fn verdict(&self) -> (u64, Option<&'static str>) {
         self.inner().verdict.take().unwrap_or_default()
+    }
+
+    /// Packets that came back since the ring was made.
+    pub fn returned(&self) -> u64 {
+        self.inner().returned
     }
 
     /// Packets at rest.
@@ -142,13 +168,14 @@ impl<P: PacketBuf + 'static> RxPort<P> for RingPort<P> {
 impl<P: PacketBuf + 'static> TxPort<P> for RingPort<P> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let mut inner = self.ring.inner();
-        let Inner { packets, traffic, number, verdict } = &mut *inner;
+        let Inner { packets, traffic, number, returned, verdict } = &mut *inner;
         if let Some((judged, first)) = verdict {
             *judged += burst.len() as u64;
             *first =
                 first.or_else(|| burst.iter().find_map(|packet| traffic.fault(self.exit, packet.data())));
         }
         let count = burst.len();
+        *returned += count as u64;
         for mut packet in burst.drain(..) {
             traffic.renew(&mut packet, *number);
             *number = after(*number, traffic);

@@ -49,6 +49,30 @@ fn sources_share_what_a_frame_takes_in() {
 }
 
 #[test]
+fn for_a_source_that_brought_nothing_a_burst_is_kept_in_one_turn_of_eight() {
+    let second = Tray::default();
+    let pool = Pool::new(1_000, 100).unwrap();
+    let mut rig = rig(1_000, |builder| {
+        builder.add("second", Feed { tray: second.clone(), pool, burst: 1_000 });
+        builder.chain(&["feed", "sink"]).chain(&["second", "sink"]);
+    });
+    rig.feed(packets(0..1_400));
+    let mut shares = [0, 0];
+    let full = [INTAKE as u64, 0];
+    for (turn, expected) in
+        [[64, 0], full, full, full, full, full, full, full, [96, 32], [64, 64]].into_iter().enumerate()
+    {
+        if turn == 3 {
+            second.lock().unwrap().extend(packets(0..1_000));
+        }
+        rig.turn();
+        let now = [rig.count("feed", "fed"), rig.count("second", "fed")];
+        assert_eq!([now[0] - shares[0], now[1] - shares[1]], expected, "turn {turn}");
+        shares = now;
+    }
+}
+
+#[test]
 fn a_packet_that_goes_in_cycles_is_dropped_by_name() {
     let mut rig = rig(100, |builder| {
         builder.add("lap", lap()).chain(&["feed", "lap", "sink"]).connect("lap", 1, "lap", 0);

@@ -1,0 +1,278 @@
+//! A node and a graph with the same tables, given the same frames.
+
+use crate::common::{SEED, flows, station};
+use crate::frames::{self, Kind, Side};
+use scalebricks_dataplane::elements::{End, Ends, wiring};
+use scalebricks_dataplane::oversize::ICMP_PIECE;
+use scalebricks_dataplane::table_set::TableSet;
+use scalebricks_dataplane::{
+    Adjacencies, Architecture, FlowCounters, Identifications, Layout, Node, NodeConfig, NodePorts, NodeStats,
+    NodeTables, OutsideMacs, Oversize, Policy,
+};
+use scalebricks_graph::spec::DropSpec;
+use scalebricks_graph::{Ledger, Registry, Trace, Worker};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, Tag, memory_port_pair};
+use scalebricks_tables::compact::Structure;
+use scalebricks_types::{ClusterSize, FlowIndex, KeyProfile, NodeId};
+use scalebricks_wire::MacAddr;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const NODES: usize = 4;
+pub const FLOWS: u32 = 64;
+pub const HERE: NodeId = NodeId::new(1);
+
+/// Frames that a link holds: fewer than come in, so that the fabric is congested.
+const FABRIC: usize = 40;
+const OUTSIDE: usize = 1_024;
+
+const MACS: OutsideMacs = OutsideMacs {
+    internet: MacAddr([0x02, 0x5a, 0, 0, 0, 1]),
+    base_station: MacAddr([0x02, 0x5a, 1, 0, 0, 1]),
+    router: MacAddr([0x02, 0x5a, 2, 0, 0, 1]),
+};
+
+pub fn tables(architecture: Architecture, profile: KeyProfile) -> TableSet {
+    let size = ClusterSize::new(NODES).unwrap();
+    let layout = Layout { size, architecture, gpt: Structure::default(), seed: SEED };
+    TableSet::build(&layout, &flows(FLOWS, NODES, profile)).unwrap()
+}
+
+fn own(tables: &TableSet) -> (NodeTables, Arc<FlowCounters>) {
+    let counters = Arc::new(FlowCounters::new(FLOWS as usize));
+    (NodeTables { counters: Arc::clone(&counters), ..tables.node_tables(HERE) }, counters)
+}
+
+/// What the graph dropped: packet and reason.
+#[derive(Debug, Default)]
+struct Dropped(Vec<(u64, &'static str)>);
+
+impl Trace<Packet> for Dropped {
+    fn dropped(&mut self, _: &str, reason: &DropSpec, packet: &Packet) {
+        self.0.push((packet.tag().id, reason.name));
+    }
+}
+
+/// The far ends of three links: what is sent goes in by the first, what comes out by the second.
+struct Far([(MemoryPort<Packet>, MemoryPort<Packet>); 3]);
+
+/// What left, by port, and by flow and way: packet, piece, bytes.
+type Left = BTreeMap<(usize, (u32, u32)), Vec<(u64, u8, Vec<u8>)>>;
+
+pub struct Pair {
+    node: Node<Packet>,
+    graph: Worker<Packet, Dropped>,
+    ledger: Ledger,
+    counters: [Arc<FlowCounters>; 2],
+    far: [Far; 2],
+    left: [Left; 2],
+    pool: Pool,
+    config: NodeConfig,
+    /// By packet: its flow and way, and whether it is a fragment.
+    sent: HashMap<u64, ((u32, u32), bool)>,
+    /// Frames came in by several ports together.
+    is_mixed: bool,
+}
+
+impl Pair {
+    pub fn new(tables: &TableSet, architecture: Architecture, profile: KeyProfile, answers: bool) -> Self {
+        let size = ClusterSize::new(NODES).unwrap();
+        let stations: Vec<_> = (0..4).map(station).collect();
+        let oversize = if answers { Oversize::Icmp } else { Oversize::FragmentOuter };
+        let config = || NodeConfig {
+            id: HERE,
+            size,
+            architecture,
+            policy: Policy { key_profile: profile, oversize, ..Policy::default() },
+            seed: SEED,
+            macs: MACS,
+            addresses: Arc::new([]),
+            adjacencies: Arc::new(Adjacencies::fixed(MACS.router, &stations)),
+            identifications: Arc::new(Identifications::new(HERE, size, 0)),
+        };
+        let pool = Pool::new(8_192, 4_000).unwrap();
+        let link = |capacity| {
+            let ((near_in, far_in), (near_out, far_out)) =
+                (memory_port_pair(capacity), memory_port_pair(capacity));
+            (End { rx: Box::new(near_in), tx: Box::new(near_out) }, (far_in, far_out))
+        };
+        let ((internet, a), (base_station, b), (fabric, c)) = (link(OUTSIDE), link(OUTSIDE), link(FABRIC));
+        let (own_tables, of_graph) = own(tables);
+        let mut ledger = Ledger::new();
+        let graph = wiring(&config(), own_tables, Ends { internet, base_station, fabric });
+        let graph = graph.build(&Registry::new(), &mut ledger).unwrap();
+        let graph = Worker::new(graph, Box::new(pool.clone()), Dropped::default());
+
+        let link = |capacity| {
+            let (near, far) = memory_port_pair(capacity);
+            (near, far)
+        };
+        let ((internet, d), (base_station, e), (fabric, f)) = (link(OUTSIDE), link(OUTSIDE), link(FABRIC));
+        let ports = NodePorts {
+            internet: Box::new(internet),
+            base_station: Box::new(base_station),
+            fabric: Box::new(fabric),
+        };
+        let (own_tables, of_node) = own(tables);
+        let mut node = Node::new(config(), own_tables, ports, Box::new(pool.clone()));
+        node.list_drops();
+        // A node's link is one end both ways; the second is never used.
+        let unused = || memory_port_pair(1).1;
+        Self {
+            node,
+            graph,
+            ledger,
+            counters: [of_node, of_graph],
+            far: [Far([(d, unused()), (e, unused()), (f, unused())]), Far([a, b, c])],
+            left: [Left::new(), Left::new()],
+            pool,
+            config: config(),
+            sent: HashMap::new(),
+            is_mixed: false,
+        }
+    }
+
+    /// Sends frames in by these sides, and lets both work them off.
+    pub fn send(&mut self, together: &[(Side, Vec<Kind>)]) {
+        self.is_mixed |= together.len() > 1;
+        let frames: Vec<(Side, u64, Vec<u8>)> = together
+            .iter()
+            .flat_map(|(side, kinds)| kinds.iter().map(move |kind| (*side, kind)))
+            .map(|(side, kind)| {
+                let NodeConfig { architecture, policy, macs, .. } = &self.config;
+                let (frame, is_fragment) = frames::frame(kind, side, *architecture, policy, macs);
+                let id = self.sent.len() as u64;
+                // Frames that are only passed on may overtake those that are looked up, and these those that are handled.
+                let way = if side == Side::Fabric { kind.to.way() } else { 0 };
+                let flow = (kind.flow, side as u32 * 4 + way);
+                // A damaged frame may be of any flow.
+                let flow = if kind.damage.is_empty() { flow } else { (id as u32, u32::MAX) };
+                self.sent.insert(id, (flow, is_fragment));
+                (side, id, frame)
+            })
+            .collect();
+        for which in 0..2 {
+            for side in Side::ALL {
+                self.send_in(which, side, frames.iter().filter(|frame| frame.0 == side));
+            }
+            while self.turn(which) + self.turn(which) + self.collect(which) > 0 {}
+        }
+    }
+
+    /// Puts frames on a link, which has no room for all of them.
+    fn send_in<'a>(
+        &mut self,
+        which: usize,
+        side: Side,
+        frames: impl Iterator<Item = &'a (Side, u64, Vec<u8>)>,
+    ) {
+        for (_, id, frame) in frames {
+            loop {
+                let mut packet = self.pool.packet(frame).unwrap();
+                packet.set_tag(Tag { id: *id, ..Tag::default() });
+                if self.far[which].0[side as usize].0.send(packet).is_ok() {
+                    break;
+                }
+                self.turn(which);
+                self.collect(which);
+            }
+        }
+    }
+
+    fn turn(&mut self, which: usize) -> usize {
+        if which == 0 { self.node.turn(Duration::ZERO) } else { self.graph.turn(Duration::ZERO) }
+    }
+
+    /// Takes what left; how many frames.
+    fn collect(&mut self, which: usize) -> usize {
+        let mut came = 0;
+        for (number, (one, two)) in self.far[which].0.iter_mut().enumerate() {
+            let port = if which == 0 { one } else { two };
+            while let Some(packet) = port.receive() {
+                let Tag { id, piece, .. } = packet.tag();
+                let (flow, is_fragment) = self.sent[&id];
+                let mut bytes = packet.data().to_vec();
+                // Where packets came in together, both may take them in another order: detours and numbers of outer packets are
+                // drawn in order. The detours of fragments depend on a secret of the process.
+                if number == 2
+                    && (is_fragment || self.is_mixed)
+                    && self.config.architecture == Architecture::Vlb
+                {
+                    bytes[2..4].fill(0);
+                }
+                if number != 2 && piece > 0 && piece != ICMP_PIECE && self.is_mixed {
+                    bytes[18..20].fill(0);
+                    bytes[24..26].fill(0);
+                }
+                // An answer is of no flow: it may overtake.
+                let flow = if piece == ICMP_PIECE { (id as u32, u32::MAX) } else { flow };
+                self.left[which].entry((number, flow)).or_default().push((id, piece, bytes));
+                came += 1;
+            }
+        }
+        came
+    }
+
+    /// Compares all that became of the frames; what the node counted.
+    pub fn compare(&mut self) -> NodeStats {
+        let [of_node, of_graph] = &self.left;
+        let only = |one: &Left, other: &Left| {
+            one.iter()
+                .filter(|(key, _)| !other.contains_key(key))
+                .map(|(key, all)| (*key, all.len()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((only(of_node, of_graph), only(of_graph, of_node)), (vec![], vec![]), "ports and flows");
+        for (place, packets) in of_node {
+            assert_eq!(packets, &of_graph[place], "port and flow {place:?}");
+        }
+        let mut dropped: Vec<_> =
+            self.node.take_drops().iter().map(|dropped| (dropped.tag.id, dropped.reason.name())).collect();
+        let mut by_graph = std::mem::take(&mut self.graph.trace_mut().0);
+        dropped.sort_unstable();
+        by_graph.sort_unstable();
+        assert_eq!(dropped, by_graph);
+        let stats = self.node.stats();
+        self.compare_counters(&stats);
+        for flow in 0..FLOWS {
+            let [node, graph] = self.counters.each_ref().map(|counters| counters.read(FlowIndex(flow)));
+            assert_eq!(node, graph, "flow {flow}");
+        }
+        assert_eq!(self.graph.graph().held(), 0);
+        stats
+    }
+
+    fn compare_counters(&self, stats: &NodeStats) {
+        let counted: HashMap<String, _> = self
+            .ledger
+            .snapshot()
+            .into_iter()
+            .map(|counted| (counted.element.to_string(), counted))
+            .collect();
+        let get = |element: &str, name: &str| counted[element].get(name).unwrap();
+        for (name, element, counter, of_node) in [
+            ("internet_in", "from_internet", "received", stats.internet_in),
+            ("base_station_in", "from_base_station", "received", stats.base_station_in),
+            ("fabric_in", "from_fabric", "received", stats.fabric_in),
+            ("internet_out", "to_internet", "sent", stats.internet_out),
+            ("base_station_out", "to_base_station", "sent", stats.base_station_out),
+            ("fabric_out", "to_fabric", "sent", stats.fabric_out),
+            ("fragments_made", "to_base_station", "fragments_made", stats.fragments_made),
+            ("packets_fragmented", "to_base_station", "packets_fragmented", stats.packets_fragmented),
+            ("icmp_sent", "handle", "icmp_sent", stats.icmp_sent),
+            ("forwarded_again", "steer", "forwarded_again", stats.forwarded_again),
+        ] {
+            assert_eq!(get(element, counter), of_node, "{name}");
+        }
+        let mut dropped: BTreeMap<&str, u64> = BTreeMap::new();
+        for counted in counted.values() {
+            for (spec, count) in counted.drops().filter(|(_, count)| *count > 0) {
+                *dropped.entry(spec.name).or_default() += count;
+            }
+        }
+        let by_node: BTreeMap<&str, u64> =
+            stats.dropped.iter().map(|(reason, count)| (reason.name(), count)).collect();
+        assert_eq!(dropped, by_node);
+    }
+}
