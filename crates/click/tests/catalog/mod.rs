@@ -78,7 +78,11 @@ const fn spec(ports: &'static str, processing: &'static str) -> ClassSpec<'stati
     ClassSpec::new(ports, processing)
 }
 
-const fn with(ports: &'static str, processing: &'static str, parameters: &'static [Parameter]) -> ClassSpec<'static> {
+const fn with(
+    ports: &'static str,
+    processing: &'static str,
+    parameters: &'static [Parameter],
+) -> ClassSpec<'static> {
     ClassSpec::new(ports, processing).arguments(Accepts::Parameters(parameters))
 }
 
