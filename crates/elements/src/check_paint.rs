@@ -59,11 +59,18 @@ mod tests {
     #[test]
     fn pulled_through_it_pushes_the_others() {
         let mut rig = Rig::new(2, |builder| {
-            builder.declare("q", "Queue", &[]).declare("a", "CheckPaint", &["1"]).declare("u", "Unqueue", &[]);
+            builder.declare("q", "Queue", &[]).declare("a", "CheckPaint", &["1"]).declare(
+                "u",
+                "Unqueue",
+                &[],
+            );
             builder.chain(&["in", "q", "a", "u", "out0"]).connect("a", 1, "out1", 0);
         });
         rig.send_painted([(10, 1), (20, 2), (11, 1)]);
         rig.turn();
-        assert_eq!((rig.heads(0), rig.heads(1), rig.read("a", "color")), (vec![10, 11], vec![20], "1".into()));
+        assert_eq!(
+            (rig.heads(0), rig.heads(1), rig.read("a", "color")),
+            (vec![10, 11], vec![20], "1".into())
+        );
     }
 }

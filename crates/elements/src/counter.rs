@@ -76,7 +76,8 @@ mod tests {
             builder.declare("c", "Counter", &[]).chain(&["in", "c", "out0"]);
         };
         let mut rig = Rig::new(1, fill);
-        let counts = |rig: &mut Rig| ["count", "byte_count", "packets", "bytes"].map(|name| rig.number("c", name));
+        let counts =
+            |rig: &mut Rig| ["count", "byte_count", "packets", "bytes"].map(|name| rig.number("c", name));
         rig.send(["abc", "de"]);
         rig.turn();
         rig.replace(fill);

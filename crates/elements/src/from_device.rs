@@ -4,8 +4,8 @@ use crate::frames::{Frames, note_link};
 use crate::handler::boolean;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Inlet, Lanes, Meta, Out, SLOTS, Spec, State, Supply, Upstream, World,
-    element,
+    Class, Control, Element, Frame, HandlerId, Inlet, Lanes, Meta, Out, SLOTS, Spec, State, Supply, Upstream,
+    World, element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 

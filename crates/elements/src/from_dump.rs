@@ -207,7 +207,10 @@ mod tests {
         assert_eq!(rig.heads(0), (0..39).collect::<Vec<u8>>());
         assert_eq!((rig.number("f", "too_long"), supply(&rig)), (1, Some(Supply::Ended)));
         let faults: Vec<(&str, String)> = rig.worker.graph().faults().collect();
-        assert!(faults[0].0 == "f" && faults[0].1.ends_with("the file ends in the middle of it"), "{faults:?}");
+        assert!(
+            faults[0].0 == "f" && faults[0].1.ends_with("the file ends in the middle of it"),
+            "{faults:?}"
+        );
         let mut absent = self::rig(&["/there/is/none.pcap"]);
         let failed = absent.open(&mut Outside::new(Clock::Captures)).unwrap_err();
         assert!(failed[0].1.contains("/there/is/none.pcap"), "{failed:?}");

@@ -92,9 +92,11 @@ mod tests {
         assert_eq!(hash(b""), folded(0xcbf2_9ce4_8422_2325));
         assert_eq!(hash(b"a"), folded(0xaf63_dc4c_8601_ec8c));
         assert_eq!(hash(b"foobar"), folded(0x8594_4171_f739_67e8));
-        assert!(Rig::with_buffers(5, 1, |builder| {
-            builder.declare("s", "HashSwitch", &["0", "0"]).chain(&["in", "s", "out0"]);
-        })
-        .is_err());
+        assert!(
+            Rig::with_buffers(5, 1, |builder| {
+                builder.declare("s", "HashSwitch", &["0", "0"]).chain(&["in", "s", "out0"]);
+            })
+            .is_err()
+        );
     }
 }

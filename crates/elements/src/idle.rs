@@ -70,9 +70,16 @@ mod tests {
     #[test]
     fn it_may_have_no_inputs_or_no_outputs() {
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("sink", "Idle", &[]).declare("source", "Idle", &[]).declare("pulled", "Idle", &[]);
+            builder.declare("sink", "Idle", &[]).declare("source", "Idle", &[]).declare(
+                "pulled",
+                "Idle",
+                &[],
+            );
             builder.declare("unqueue", "Unqueue", &[]).declare("discard", "Discard", &[]);
-            builder.chain(&["in", "sink"]).chain(&["source", "out0"]).chain(&["pulled", "unqueue", "discard"]);
+            builder
+                .chain(&["in", "sink"])
+                .chain(&["source", "out0"])
+                .chain(&["pulled", "unqueue", "discard"]);
         });
         rig.send([b"a"]);
         rig.turn();

@@ -3,16 +3,25 @@
 use crate::handler::{boolean, left};
 use scalebricks_graph::args::Bytes;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element};
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element,
+};
 use scalebricks_io::{BURST, PacketBuf};
 
 /// What packets are made of unless told otherwise.
 pub(crate) const DATA: &str = "A packet that a source made of its default, 64 bytes as it is...";
 
 /// Makes up to `want` packets of `data`, and sends them; how many.
-pub(crate) fn make<P: PacketBuf>(data: &[u8], want: usize, frame: &mut Frame<P>, out: &mut Out<'_>) -> Result<u64, u64> {
+pub(crate) fn make<P: PacketBuf>(
+    data: &[u8],
+    want: usize,
+    frame: &mut Frame<P>,
+    out: &mut Out<'_>,
+) -> Result<u64, u64> {
     for made in 0..want {
-        let slot = frame.alloc().and_then(|mut packet| packet.append(data).ok().and_then(|()| frame.put(packet).ok()));
+        let slot = frame
+            .alloc()
+            .and_then(|mut packet| packet.append(data).ok().and_then(|()| frame.put(packet).ok()));
         let Some(slot) = slot else { return Err(made as u64) };
         out.push(0, slot);
     }
@@ -112,7 +121,11 @@ mod tests {
 
     fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
-            builder.declare("s", "InfiniteSource", args).declare("idle", "Idle", &[]).chain(&["s", "out0"]).chain(&["in", "idle"]);
+            builder
+                .declare("s", "InfiniteSource", args)
+                .declare("idle", "Idle", &[])
+                .chain(&["s", "out0"])
+                .chain(&["in", "idle"]);
         }
     }
 

@@ -36,7 +36,10 @@ impl Control for Paint {
     }
 
     fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
-        self.color = value.trim().parse().map_err(|_| HandlerError::Value(format!("no number below 256: {value:?}")))?;
+        self.color = value
+            .trim()
+            .parse()
+            .map_err(|_| HandlerError::Value(format!("no number below 256: {value:?}")))?;
         Ok(())
     }
 }

@@ -70,6 +70,9 @@ mod tests {
         rig.send_painted([(1, 7), (2, 0), (3, 7), (4, 7)]);
         rig.turn();
         assert_eq!((rig.heads(0), rig.heads(1)), (vec![1, 2, 3, 4], vec![1, 3]));
-        assert_eq!((rig.number("t", "copies"), rig.number("t", "not_copied"), rig.number("t", "color")), (2, 1, 7));
+        assert_eq!(
+            (rig.number("t", "copies"), rig.number("t", "not_copied"), rig.number("t", "color")),
+            (2, 1, 7)
+        );
     }
 }

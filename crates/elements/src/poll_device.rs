@@ -3,7 +3,8 @@
 use crate::from_device::{FromDevice, FromDeviceParams};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Spec, State, Supply, Upstream, World, element,
+    Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Spec, State, Supply, Upstream, World,
+    element,
 };
 use scalebricks_io::{BURST, PacketBuf};
 

@@ -76,7 +76,8 @@ impl<P: PacketBuf + 'static> Control for Queue<P> {
             (self.high, self.dropped) = (0, 0);
             return Ok(());
         }
-        let capacity = value.trim().parse().map_err(|_| HandlerError::Value(format!("no number: {value:?}")))?;
+        let capacity =
+            value.trim().parse().map_err(|_| HandlerError::Value(format!("no number: {value:?}")))?;
         if self.blocks && capacity <= SLOTS {
             return Err(HandlerError::Value(format!("a queue that blocks needs a capacity over {SLOTS}")));
         }
@@ -145,7 +146,10 @@ mod tests {
 
     fn fill(queue: &'static [&str], unqueue: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
-            builder.declare("q", "Queue", queue).declare("u", "Unqueue", unqueue).chain(&["in", "q", "u", "out0"]);
+            builder
+                .declare("q", "Queue", queue)
+                .declare("u", "Unqueue", unqueue)
+                .chain(&["in", "q", "u", "out0"]);
         }
     }
 
@@ -155,7 +159,9 @@ mod tests {
         rig.send((0..8).map(|n| [n]));
         rig.turn();
         assert_eq!(rig.heads(0), [0, 1]);
-        let read = |rig: &mut Rig| ["length", "highwater_length", "drops", "queue_full"].map(|name| rig.number("q", name));
+        let read = |rig: &mut Rig| {
+            ["length", "highwater_length", "drops", "queue_full"].map(|name| rig.number("q", name))
+        };
         assert_eq!(read(&mut rig), [3, 5, 3, 3]);
         assert_eq!(rig.number("q", "length_now"), 3);
         rig.write("q", "reset_counts", "").unwrap();
@@ -164,7 +170,10 @@ mod tests {
         (0..3).for_each(|_| {
             rig.turn();
         });
-        assert_eq!((rig.heads(0), read(&mut rig), rig.read("q", "capacity")), (vec![2, 3, 4], [0, 3, 1, 4], "2".into()));
+        assert_eq!(
+            (rig.heads(0), read(&mut rig), rig.read("q", "capacity")),
+            (vec![2, 3, 4], [0, 3, 1, 4], "2".into())
+        );
         assert!(rig.write("q", "capacity", "-1").is_err());
     }
 

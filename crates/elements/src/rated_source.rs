@@ -4,7 +4,9 @@ use crate::handler::{boolean, left};
 use crate::infinite_source::{DATA, make};
 use scalebricks_graph::args::Bytes;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element};
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element,
+};
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
@@ -74,7 +76,8 @@ impl Control for RatedSource {
         match handler {
             Self::RESET => self.count = 0,
             Self::SET_RATE => {
-                self.rate = value.trim().parse().map_err(|_| HandlerError::Value(format!("no rate: {value:?}")))?;
+                self.rate =
+                    value.trim().parse().map_err(|_| HandlerError::Value(format!("no rate: {value:?}")))?;
             }
             _ => self.is_active = boolean(value)?,
         }
@@ -122,7 +125,11 @@ mod tests {
 
     fn rig(args: &[&str]) -> Rig {
         Rig::new(1, |builder| {
-            builder.declare("s", "RatedSource", args).declare("idle", "Idle", &[]).chain(&["s", "out0"]).chain(&["in", "idle"]);
+            builder
+                .declare("s", "RatedSource", args)
+                .declare("idle", "Idle", &[])
+                .chain(&["s", "out0"])
+                .chain(&["in", "idle"]);
         })
     }
 
@@ -134,7 +141,11 @@ mod tests {
             for _ in 0..turns {
                 rig.turn_after(Duration::from_micros(turn_us));
             }
-            assert_eq!(rig.number("s", "count"), turn_us * turns * 2_500 / 1_000_000, "turns of {turn_us} us");
+            assert_eq!(
+                rig.number("s", "count"),
+                turn_us * turns * 2_500 / 1_000_000,
+                "turns of {turn_us} us"
+            );
         }
     }
 

@@ -54,7 +54,8 @@ impl Control for Switch {
     }
 
     fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
-        let output = value.trim().parse().map_err(|_| HandlerError::Value(format!("no number: {value:?}")))?;
+        let output =
+            value.trim().parse().map_err(|_| HandlerError::Value(format!("no number: {value:?}")))?;
         Self::check(output, self.outputs).map_err(HandlerError::Value)?;
         self.output = output;
         Ok(())

@@ -36,9 +36,10 @@ impl Control for Tee {
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         match self.outputs {
-            Some(wanted) if wanted != binder.outputs() => {
-                Err(BindError::Refused(format!("{wanted} outputs are wanted, and {} are connected", binder.outputs())))
-            }
+            Some(wanted) if wanted != binder.outputs() => Err(BindError::Refused(format!(
+                "{wanted} outputs are wanted, and {} are connected",
+                binder.outputs()
+            ))),
             _ => Ok(()),
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::recorder::Recorder;
 use scalebricks_graph::{
-    Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Meta, Out, Outlet, Spec, State, Upstream, World,
-    element,
+    Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Meta, Out, Outlet, Spec, State, Upstream,
+    World, element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
 
@@ -218,7 +218,11 @@ mod tests {
         assert_eq!(heads(&mut far), (0..20).collect::<Vec<u8>>());
         rig.send([[200]]);
         rig.turn();
-        assert_eq!((heads(&mut far), rig.number("d", "packets")), ((20..40).collect(), 100), "the source waits");
+        assert_eq!(
+            (heads(&mut far), rig.number("d", "packets")),
+            ((20..40).collect(), 100),
+            "the source waits"
+        );
         rig.turn();
         rig.turn();
         assert_eq!(heads(&mut far), (40..52).chain([200]).collect::<Vec<u8>>());
@@ -238,6 +242,9 @@ mod tests {
         rig.send([[1], [2]]);
         rig.turn();
         outside.finish();
-        assert_eq!((rig.number("d", "count"), frames(&path)), (2, vec![(1_000_000, vec![1]), (1_000_000, vec![2])]));
+        assert_eq!(
+            (rig.number("d", "count"), frames(&path)),
+            (2, vec![(1_000_000, vec![1]), (1_000_000, vec![2])])
+        );
     }
 }

@@ -3,8 +3,8 @@
 use crate::recorder::Recorder;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Out, Pull, Slot, Spec, State, Upstream, World,
-    element,
+    Binder, Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Out, Pull, Slot, Spec, State,
+    Upstream, World, element,
 };
 use scalebricks_io::{BURST, PacketBuf};
 
@@ -150,7 +150,12 @@ mod tests {
     use std::path::Path;
 
     /// Packets that were pushed to it, pulled through it, or pulled by it, and what is in its file.
-    fn written(args: &[&str], row: &[&str], ends: usize, folder: &Path) -> (Vec<Vec<u8>>, crate::outside::Frames) {
+    fn written(
+        args: &[&str],
+        row: &[&str],
+        ends: usize,
+        folder: &Path,
+    ) -> (Vec<Vec<u8>>, crate::outside::Frames) {
         let path = folder.join("out.pcapng");
         let args: Vec<&str> = [path.to_str().unwrap()].iter().chain(args).copied().collect();
         let mut rig = Rig::new(ends, |builder| {

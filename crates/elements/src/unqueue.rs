@@ -80,7 +80,11 @@ mod tests {
     #[test]
     fn it_passes_on_a_burst_a_turn_up_to_its_limit() {
         let mut rig = Rig::new(1, |builder| {
-            builder.declare("q", "Queue", &[]).declare("u", "Unqueue", &["LIMIT 5", "BURST 2", "ACTIVE false"]);
+            builder.declare("q", "Queue", &[]).declare(
+                "u",
+                "Unqueue",
+                &["LIMIT 5", "BURST 2", "ACTIVE false"],
+            );
             builder.chain(&["in", "q", "u", "out0"]);
         });
         rig.send((0..9).map(|n| [n]));
@@ -90,7 +94,10 @@ mod tests {
         };
         assert_eq!(turn(&mut rig), []);
         rig.write("u", "active", "true").unwrap();
-        assert_eq!([turn(&mut rig), turn(&mut rig), turn(&mut rig), turn(&mut rig)], [vec![0, 1], vec![2, 3], vec![4], vec![]]);
+        assert_eq!(
+            [turn(&mut rig), turn(&mut rig), turn(&mut rig), turn(&mut rig)],
+            [vec![0, 1], vec![2, 3], vec![4], vec![]]
+        );
         assert_eq!((rig.number("u", "count"), rig.number("q", "length")), (5, 4));
         rig.write("u", "reset", "").unwrap();
         assert_eq!(turn(&mut rig), [5, 6]);

@@ -91,7 +91,8 @@ mod tests {
         let mut rig = Rig::new(2, fill(&["udp and 10.0.0.0/24", "\"src 10.0.0.2 or 10.0.0.4\""]));
         rig.send([packet(6, 1), packet(17, 2), packet(6, 2), packet(1, 3), packet(6, 4)]);
         rig.turn();
-        let lasts = |packets: Vec<Vec<u8>>| packets.iter().map(|packet| (packet[9], packet[15])).collect::<Vec<_>>();
+        let lasts =
+            |packets: Vec<Vec<u8>>| packets.iter().map(|packet| (packet[9], packet[15])).collect::<Vec<_>>();
         assert_eq!((lasts(rig.got(0)), lasts(rig.got(1))), (vec![(17, 2)], vec![(6, 2), (6, 4)]));
         assert_eq!((rig.number("c", "no_match"), rig.number("c", "patterns")), (2, 2));
         assert!(rig.read("c", "program").starts_with("  0  ip[9:1] & 0xff == 0x11"));
@@ -104,6 +105,8 @@ mod tests {
     fn wrong_patterns_are_refused() {
         let refused = |patterns| Rig::with_buffers(5, 2, fill(patterns)).err().unwrap().to_string();
         assert_eq!(refused(&["tcp"]), "element c: 1 patterns for 2 outputs");
-        assert!(refused(&["tcp", "port"]).contains("pattern 1: expected a port number behind `port`, at byte 4"));
+        assert!(
+            refused(&["tcp", "port"]).contains("pattern 1: expected a port number behind `port`, at byte 4")
+        );
     }
 }

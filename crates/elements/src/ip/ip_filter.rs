@@ -36,7 +36,9 @@ fn filter(text: &str) -> Result<(Option<u16>, Expression), String> {
     let action = match action {
         "allow" => Some(0),
         "deny" | "drop" => None,
-        number => Some(number.parse().map_err(|_| format!("expected `allow`, `deny` or an output, not `{number}`"))?),
+        number => Some(
+            number.parse().map_err(|_| format!("expected `allow`, `deny` or an output, not `{number}`"))?,
+        ),
     };
     // The place in the whole text.
     let before = text.len() - pattern.len();
@@ -51,7 +53,9 @@ impl Class for IPFilter {
     type Params = IPFilterParams;
 
     fn make(params: IPFilterParams) -> Result<Self, String> {
-        let read = |(number, text): (usize, &String)| filter(text).map_err(|error| format!("filter {number}: {error}"));
+        let read = |(number, text): (usize, &String)| {
+            filter(text).map_err(|error| format!("filter {number}: {error}"))
+        };
         let filters: Vec<_> = params.filters.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let (actions, patterns): (Vec<_>, Vec<_>) = filters.into_iter().unzip();
         let program = Program::new(&patterns).map_err(|error| error.to_string())?;
@@ -121,7 +125,12 @@ mod tests {
     fn wrong_filters_are_refused() {
         let refused = |filters: &[&str]| Rig::with_buffers(5, 2, fill(filters)).err().unwrap().to_string();
         assert_eq!(refused(&["2 tcp"]), "element f: output 2 of 2");
-        assert!(refused(&["allow tcp", "accept tcp"]).contains("filter 1: expected `allow`, `deny` or an output, not `accept`"));
-        assert!(refused(&["deny  port x"]).contains("filter 0: expected a port number behind `port`, at byte 11"));
+        assert!(
+            refused(&["allow tcp", "accept tcp"])
+                .contains("filter 1: expected `allow`, `deny` or an output, not `accept`")
+        );
+        assert!(
+            refused(&["deny  port x"]).contains("filter 0: expected a port number behind `port`, at byte 11")
+        );
     }
 }

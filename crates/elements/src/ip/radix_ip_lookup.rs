@@ -23,7 +23,10 @@ mod tests {
             builder.chain(&["in", "given", "r"]);
             for output in 0..3 {
                 let (shown, end) = (format!("shown{output}"), format!("out{output}"));
-                builder.add(&shown, Shown::default()).connect("r", output, &shown, 0).connect(&shown, 0, &end, 0);
+                builder
+                    .add(&shown, Shown::default())
+                    .connect("r", output, &shown, 0)
+                    .connect(&shown, 0, &end, 0);
             }
         }
     }
@@ -40,7 +43,10 @@ mod tests {
             assert_eq!(got[0], [[10, 9, 9, 9], [10, 9, 9, 8]], "{class}");
             assert_eq!(got[1], [[192, 0, 2, 1], [192, 0, 2, 254]]);
             assert_eq!(got[2], [[10, 1, 2, 3]]);
-            assert_eq!((rig.read("r", "lookup 10.1.0.7"), rig.read("r", "routes")), ("1 192.0.2.1".into(), "4".into()));
+            assert_eq!(
+                (rig.read("r", "lookup 10.1.0.7"), rig.read("r", "routes")),
+                ("1 192.0.2.1".into(), "4".into())
+            );
             rig.send([[1, 1, 1, 1], [2, 2, 2, 2]]);
             rig.turn();
             assert_eq!(rig.got(1), [[192, 0, 2, 254], [192, 0, 2, 254]], "one way for all");
