@@ -218,7 +218,8 @@ mod tests {
     fn a_source_that_is_held_back_for_good_ends_a_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pcap");
-        capture(&path, &[5; 400]);
+        // The queue asks for no more once it keeps 345, and a turn brings in up to 128.
+        capture(&path, &[5; 900]);
         let queue = "Queue(600, BLOCKING true) -> Unqueue(ACTIVE false) -> Discard";
         let text = format!("FromDump({}) -> {queue}", path.display());
         assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (0, End::Stuck));

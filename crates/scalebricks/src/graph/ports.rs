@@ -23,7 +23,7 @@ pub(super) struct Ports {
 pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
     let huge_pages =
         args.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
-    let mebibytes = u64::from(args.buffers) * u64::from(args.packet_bytes) >> 20;
+    let mebibytes = (u64::from(args.buffers) * u64::from(args.packet_bytes)) >> 20;
     let dpdk = Dpdk {
         huge_pages,
         memory_mib: u32::try_from(2 * mebibytes).unwrap_or(u32::MAX).max(256),
