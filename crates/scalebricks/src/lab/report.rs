@@ -112,7 +112,8 @@ impl Report {
 
     /// What pages show of it. Nothing is timed over several runs: a check passed, or not.
     pub fn evidence(self) -> Evidence {
-        let text = Text { name: "output".to_owned(), lines: self.arranged(&ContentArrangement::Disabled) };
+        let output = Text { name: "output".to_owned(), lines: self.arranged(&ContentArrangement::Disabled) };
+        let summary = Text { name: "summary".to_owned(), lines: self.summary() };
         Evidence {
             processor: Processor { brand: self.cpu, family: self.cpu_family, model: self.cpu_model },
             commit: self.commit,
@@ -120,7 +121,7 @@ impl Report {
             runs_are: "runs",
             is_quick: false,
             exhibits: Exhibits::default(),
-            texts: vec![text],
+            texts: vec![output, summary],
             pictures: Vec::new(),
         }
     }
@@ -137,12 +138,20 @@ impl Report {
         for architecture in architectures {
             let of_it = || self.outcomes.iter().filter(|outcome| outcome.architecture == architecture);
             parts.push(format!("{architecture}\n{}", self.table(of_it(), arrangement)));
-            let others = of_it().filter(|outcome| outcome.handling_node.is_none());
-            parts.extend(others.map(|outcome| {
-                let Outcome { check, says, passed, .. } = outcome;
-                format!("{:<6} {check}: {says}", if *passed { "ok" } else { "FAILED" })
-            }));
+            parts.extend(lines(of_it()));
         }
+        parts.push(self.sum());
+        parts.join("\n")
+    }
+
+    /// What is not said for each node by itself.
+    fn summary(&self) -> String {
+        let mut parts: Vec<String> = lines(self.outcomes.iter()).collect();
+        parts.push(self.sum());
+        parts.join("\n")
+    }
+
+    fn sum(&self) -> String {
         let (all, failed) =
             (self.outcomes.len(), self.outcomes.iter().filter(|outcome| !outcome.passed).count());
         let sum = if failed == 0 {
@@ -150,8 +159,7 @@ impl Report {
         } else {
             format!("{failed} of {all} checks FAILED")
         };
-        parts.push(format!("{sum}. {}, scalebricks {}", self.machine, self.version));
-        parts.join("\n")
+        format!("{sum}. {}, scalebricks {}", self.machine, self.version)
     }
 
     /// A row a check and ingress, a column a handling node.
@@ -226,6 +234,14 @@ impl Round {
     }
 }
 
+/// A line for each check of all nodes together.
+fn lines<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> impl Iterator<Item = String> {
+    outcomes.filter(|outcome| outcome.handling_node.is_none()).map(|outcome| {
+        let Outcome { check, says, passed, .. } = outcome;
+        format!("{:<6} {check}: {says}", if *passed { "ok" } else { "FAILED" })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,6 +280,8 @@ mod tests {
         assert!(text.contains("1 of 4 checks FAILED") && !report.passed);
         let json = serde_json::to_string(&report).unwrap();
         let evidence = serde_json::from_str::<Report>(&json).unwrap().evidence();
-        assert!(evidence.texts[0].lines.contains("ok     checksums: none wrong"), "{:?}", evidence.texts);
+        let [output, summary] = [0, 1].map(|at| evidence.texts[at].lines.as_str());
+        assert!(output.contains("ok     checksums: none wrong") && output.contains('│'), "{output}");
+        assert!(summary.contains("ok     checksums: none wrong") && !summary.contains('│'), "{summary}");
     }
 }
