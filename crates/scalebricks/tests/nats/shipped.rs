@@ -8,7 +8,7 @@ use scalebricks::node::source::control_plane;
 use scalebricks_dataplane::Lease;
 use scalebricks_engine::nats::{JetStream, OpenError, Options};
 use std::fs::{self, File, Permissions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -113,14 +113,20 @@ impl Servers {
         }
     }
 
-    /// The servers that have a route to this one, as its monitoring page says.
-    fn routed(&self, n: usize) -> Vec<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.ports[6 + n])).unwrap();
-        stream.write_all(b"GET /routez HTTP/1.0\r\n\r\n").unwrap();
+    /// What a server's monitoring page says of routes.
+    fn routes(&self, n: usize) -> io::Result<serde_json::Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.ports[6 + n]))?;
+        stream.write_all(b"GET /routez HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let body = answer.split_once("\r\n\r\n").unwrap().1;
-        let page: serde_json::Value = serde_json::from_str(body).unwrap();
+        stream.read_to_string(&mut answer)?;
+        let body = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?.1;
+        Ok(serde_json::from_str(body)?)
+    }
+
+    /// The servers that have a route to this one, as its monitoring page says. A server that takes clients may not serve it yet.
+    fn routed(&self, n: usize) -> Vec<String> {
+        let mut page = serde_json::Value::Null;
+        until("the monitoring page", || self.routes(n).map(|routes| page = routes).is_ok());
         let routes = page["routes"].as_array().cloned().unwrap_or_default();
         let mut names: Vec<String> =
             routes.iter().map(|route| route["remote_name"].as_str().unwrap().to_owned()).collect();
