@@ -1,12 +1,11 @@
 //! Sends packets through one node in one role, and nothing else: for profilers, and to count instructions
 //! (`scripts/gateway-instructions`).
 //!
-//! `gateway_role [graph-]full|[graph-]scalebricks|bare ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`, `graph-` is the
-//! node as a graph of elements, `bare` is plain forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
+//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`, `bare` is plain
+//! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
 use scalebricks_bench::gateway::flows::{HERE, NODES};
-use scalebricks_bench::gateway::graphed::GraphRig;
 use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
 use scalebricks_bench::gateway::ring::{ROTATION, Ring};
 use scalebricks_bench::gateway::slab::Slab;
@@ -22,7 +21,7 @@ fn main() {
     HugePages::turn_on();
     let arguments: Vec<String> = std::env::args().collect();
     let [_, spread, role, flows, packets] = &arguments[..] else {
-        println!("gateway_role [graph-]full|[graph-]scalebricks|bare ROLE FLOWS PACKETS");
+        println!("gateway_role full|scalebricks|bare ROLE FLOWS PACKETS");
         return;
     };
     let (role, flows, packets) =
@@ -36,26 +35,16 @@ fn main() {
         println!("plain forwarding: {forwarding:.1} ns");
         return;
     }
-    let (is_graph, spread) =
-        spread.strip_prefix("graph-").map_or((false, &**spread), |spread| (true, spread));
     let spread = if spread == "full" { Spread::FullDuplication } else { Spread::ScaleBricks };
     let tables = TableMaker::new(flows, size, HERE).tables(spread, Exact::Cuckoo).unwrap();
-    let (name, mut times): (_, Vec<f64>) = if is_graph {
-        let mut rig = GraphRig::new(size, &tables, &ring, &traffic).unwrap();
-        if count {
-            println!("{} packets", rig.forward(packets));
-            return;
-        }
-        rig.judge().unwrap();
-        (rig.name().to_owned(), (0..7).map(|_| rig.measure(packets).unwrap()).collect())
-    } else {
-        let mut rig = Rig::new(size, &tables, &ring, &traffic);
-        if count {
-            println!("{} packets", rig.forward(packets));
-            return;
-        }
-        (rig.name().to_owned(), (0..7).map(|_| rig.measure(packets).unwrap()).collect())
-    };
+    let mut rig = Rig::new(size, &tables, &ring, &traffic);
+    if count {
+        println!("{} packets", rig.forward(packets));
+        return;
+    }
+    rig.judge().unwrap();
+    let (name, mut times) =
+        (rig.name().to_owned(), (0..7).map(|_| rig.measure(packets).unwrap()).collect::<Vec<f64>>());
     times.sort_by(f64::total_cmp);
     println!(
         "{name}, {}: {:.1} ns ({:.1} to {:.1}), {:.1} over plain forwarding",

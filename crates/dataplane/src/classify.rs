@@ -3,15 +3,17 @@
 //! At the ingress node everything about the packet is judged; after a crossing of the fabric the same bytes are only
 //! read again for their key. The two agree because they are one function.
 
-use crate::adjacency::is_link_local;
-use crate::fabric_mac::OutputPort;
+use crate::adjacency::{Adjacencies, is_link_local};
+use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::fragment_cache::{DatagramId, FragmentCache};
+use crate::node::NodeConfig;
 use crate::own::OwnAddresses;
 use crate::plain::{self, Plain};
 use crate::policy::Policy;
 use crate::reason::DropReason;
 use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHasher, KeyProfile};
+use scalebricks_wire::ethernet;
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension};
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
@@ -82,14 +84,27 @@ impl Classifier {
         }
     }
 
-    /// Has other addresses of its own from now on.
-    pub(crate) fn set_own(&mut self, own: &OwnAddresses) {
-        self.own.clone_from(own);
+    /// The one of a node.
+    pub(crate) fn of(config: &NodeConfig) -> Self {
+        Self::new(&config.policy, config.seed, config.own(), config.adjacencies.is_strict())
     }
 
-    /// Refuses packets from link-local addresses from now on, or no longer.
-    pub(crate) const fn set_strict(&mut self, is_strict: bool) {
-        self.is_strict = is_strict;
+    /// Takes the own addresses that stand beside other next hops.
+    pub(crate) fn set_adjacencies(&mut self, adjacencies: &Adjacencies) {
+        if let Some(own) = adjacencies.own() {
+            self.own.clone_from(own);
+        }
+        self.is_strict = adjacencies.is_strict();
+    }
+
+    /// Finds the key of any frame from the fabric that an ingress node has judged, by its address there.
+    pub(crate) fn from_fabric(&mut self, frame: &[u8], now: Duration) -> Classified {
+        let mac = ethernet::destination(frame).and_then(FabricMac::decode).ok_or(DropReason::BadFabricMac)?;
+        let (parsed, key) = match self.plain_after_fabric(frame, mac.port) {
+            Some(plain) => plain,
+            None => self.after_fabric(frame, mac.port, now)?,
+        };
+        Ok((Parsed { again: mac.again, ..parsed }, key))
     }
 
     /// Computes the one hash of each key.
@@ -170,12 +185,7 @@ impl Classifier {
         if is_link_local(ip.dst) || self.is_strict && is_link_local(ip.src) {
             return Err(DropReason::LinkLocal);
         }
-        let datagram = ip.fragment.map(|fragment| DatagramId {
-            src: ip.src,
-            dst: ip.dst,
-            protocol: if ip.is_ipv4() { ip.protocol } else { 0 },
-            id: fragment.id,
-        });
+        let datagram = DatagramId::of(ip);
         let key = match (self.profile, datagram) {
             (KeyProfile::Ue, _) => FlowKey::ue(ip.dst),
             (KeyProfile::Flow5, Some(datagram)) if ip.is_later_fragment() => {

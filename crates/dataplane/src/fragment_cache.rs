@@ -2,6 +2,7 @@
 //! follow it. Bounded: a full cache forgets its oldest datagram.
 
 use scalebricks_types::FlowKey;
+use scalebricks_wire::{IpSummary, parse_frame, parse_ip};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,6 +18,20 @@ pub struct DatagramId {
     pub protocol: u8,
     /// The identification field.
     pub id: u32,
+}
+
+impl DatagramId {
+    /// That of the datagram which a packet is a fragment of.
+    pub fn of(ip: &IpSummary) -> Option<Self> {
+        let protocol = if ip.is_ipv4() { ip.protocol } else { 0 };
+        ip.fragment.map(|fragment| Self { src: ip.src, dst: ip.dst, protocol, id: fragment.id })
+    }
+
+    /// That of the datagram which the packet in a frame is a fragment of.
+    pub fn of_frame(bytes: &[u8]) -> Option<Self> {
+        let frame = parse_frame(bytes).ok().filter(scalebricks_wire::Frame::is_ip)?;
+        Self::of(&parse_ip(bytes.get(frame.l3_offset..)?).ok()?.summary)
+    }
 }
 
 /// Datagrams remembered a node.

@@ -2,10 +2,6 @@
 
 use crate::adjacency::NextHop;
 use crate::classify::Parsed;
-use crate::fabric_mac::OutputPort;
-use crate::local::FrameKind;
-use crate::node::Node;
-use crate::reason::DropReason;
 use crate::tunnels::Tunnels;
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::Plan;
@@ -18,36 +14,6 @@ pub const ICMP_PIECE: u8 = 255;
 
 /// Most fragments one packet is cut into: the largest packet over the smallest MTU makes 119.
 pub const MAX_PIECES: u8 = 254;
-
-impl<P: PacketBuf> Node<P> {
-    /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none. The packet is sent or dropped with its
-    /// first fragment.
-    pub(crate) fn send_fragmented(&mut self, packet: P, next_hop: NextHop) {
-        let buffers = &mut self.buffers;
-        let mtu = usize::from(self.config.policy.base_station_mtu);
-        let Some(pieces) = cut(&packet, mtu, || buffers.alloc()) else {
-            return self.drop_packet(packet, DropReason::NoBuffer);
-        };
-        self.stats.packets_fragmented += 1;
-        self.stats.fragments_made += pieces.len() as u64;
-        let kinds = std::iter::once(FrameKind::Packet).chain(std::iter::repeat(FrameKind::Other));
-        for (piece, kind) in pieces.into_iter().zip(kinds) {
-            self.send_via(OutputPort::BaseStation, piece, next_hop, kind);
-        }
-    }
-
-    /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
-    pub(crate) fn refuse_too_big(&mut self, packet: P, parsed: &Parsed, mtu: u16) {
-        let buffers = &mut self.buffers;
-        if let Some((answer, next_hop)) =
-            self.tunnels.too_big_answer(&packet, parsed, mtu, || buffers.alloc())
-        {
-            self.stats.icmp_sent += 1;
-            self.send_via(OutputPort::Internet, answer, next_hop, FrameKind::Other);
-        }
-        self.drop_packet(packet, DropReason::FragmentationNeeded);
-    }
-}
 
 impl Tunnels {
     /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.

@@ -5,9 +5,7 @@
 
 use crate::fabric_mac::OutputPort;
 use crate::local::FrameKind;
-use crate::node::Node;
 use crate::reason::DropReason;
-use scalebricks_io::PacketBuf;
 use scalebricks_types::FlowKey;
 use std::net::IpAddr;
 
@@ -65,32 +63,4 @@ pub(crate) const fn may_be_local(reason: DropReason) -> bool {
             | DropReason::GtpuSignalling
             | DropReason::UnsupportedExtension
     )
-}
-
-impl<P: PacketBuf> Node<P> {
-    /// From now on, packets for the slow path wait for [`Node::take_punts`], which must be called after every turn.
-    pub fn keep_punts(&mut self) {
-        self.punts.get_or_insert_with(|| Vec::with_capacity(PUNTS));
-    }
-
-    /// The packets for the slow path since the last call, into an empty list that takes the place of the node's.
-    pub fn take_punts(&mut self, into: &mut Vec<Punt<P>>) {
-        if let Some(punts) = &mut self.punts {
-            std::mem::swap(punts, into);
-        }
-    }
-
-    /// Drops a packet that nobody wanted, for the reason it had.
-    pub fn drop_punt(&mut self, punt: Punt<P>) {
-        self.drop_packet(punt.packet, punt.why.reason());
-    }
-
-    /// Hands a packet over, or drops it if nobody is there to take it.
-    pub(crate) fn punt(&mut self, packet: P, link: OutputPort, why: Why) {
-        match &mut self.punts {
-            Some(punts) if punts.len() < PUNTS => punts.push(Punt { packet, link, why }),
-            Some(_) => self.drop_packet(packet, DropReason::SlowPathFull),
-            None => self.drop_packet(packet, why.reason()),
-        }
-    }
 }

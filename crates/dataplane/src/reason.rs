@@ -15,6 +15,11 @@ macro_rules! reasons {
             /// All reasons, in the order of their counters.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
+            /// The reason of a name.
+            pub fn of_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.name() == name)
+            }
+
             /// What it means, in words.
             pub const fn meaning(self) -> &'static str {
                 match self {
@@ -51,6 +56,11 @@ macro_rules! reasons {
             #[inline]
             pub const fn count(&mut self, reason: $reason) {
                 self.0[reason as usize] += 1;
+            }
+
+            /// Adds to the count of one reason.
+            pub const fn add(&mut self, reason: $reason, count: u64) {
+                self.0[reason as usize] += count;
             }
 
             /// The count of one reason.
@@ -147,6 +157,10 @@ reasons! {
     FabricFull = "fabric_full",
     /// The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.
     NoLease = "no_lease",
+    /// More packets were in hand at once than a turn has room for.
+    NoSlot = "no_slot",
+    /// An element of the graph lost track of the packet: an error in the program.
+    GraphError = "graph_error",
 }
 
 #[cfg(test)]

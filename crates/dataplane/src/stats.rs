@@ -1,7 +1,8 @@
 //! What a node counts.
 
-use crate::fabric_mac::OutputPort;
 use crate::reason::{DropCounts, DropReason};
+use scalebricks_graph::Trace;
+use scalebricks_graph::spec::DropSpec;
 use scalebricks_io::{PacketBuf, Tag};
 use std::fmt;
 
@@ -42,17 +43,6 @@ pub struct NodeStats {
     pub probes_unsent: u64,
     /// Dropped, by reason.
     pub dropped: DropCounts,
-}
-
-impl NodeStats {
-    /// The packets sent by an outside port.
-    #[inline(always)]
-    pub(crate) const fn sent_by(&mut self, port: OutputPort) -> &mut u64 {
-        match port {
-            OutputPort::Internet => &mut self.internet_out,
-            OutputPort::BaseStation => &mut self.base_station_out,
-        }
-    }
 }
 
 impl std::ops::AddAssign<&Self> for NodeStats {
@@ -108,10 +98,9 @@ pub trait DropWatcher: Send + fmt::Debug {
     fn dropped(&mut self, frame: &[u8], reason: DropReason);
 }
 
-/// The drops of a node: counted always, listed when asked for, shown to a watcher if there is one.
+/// The drops of a node, packet by packet: listed when asked for, shown to a watcher if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct DropLog {
-    pub(crate) counts: DropCounts,
+pub struct DropLog {
     list: Option<Vec<Dropped>>,
     watcher: Option<Box<dyn DropWatcher>>,
 }
@@ -127,28 +116,23 @@ impl DropLog {
         self.watcher = Some(watcher);
     }
 
-    /// Counts a drop.
-    pub(crate) fn drop<P: PacketBuf>(&mut self, packet: &P, reason: DropReason) {
-        self.note(packet.data(), packet.tag(), reason);
-    }
-
-    /// Counts a drop of a frame that is in no packet buffer any more.
-    pub(crate) fn drop_bytes(&mut self, frame: &[u8], reason: DropReason) {
-        self.note(frame, Tag::default(), reason);
-    }
-
-    fn note(&mut self, frame: &[u8], tag: Tag, reason: DropReason) {
-        self.counts.count(reason);
-        if let Some(list) = &mut self.list {
-            list.push(Dropped { tag, reason });
-        }
-        if let Some(watcher) = &mut self.watcher {
-            watcher.dropped(frame, reason);
-        }
-    }
-
     /// The drops listed since the last call.
     pub(crate) fn take(&mut self) -> Vec<Dropped> {
         self.list.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl<P: PacketBuf> Trace<P> for DropLog {
+    fn dropped(&mut self, _: &str, reason: &DropSpec, packet: &P) {
+        if self.list.is_none() && self.watcher.is_none() {
+            return;
+        }
+        let reason = DropReason::of_name(reason.name).unwrap_or(DropReason::GraphError);
+        if let Some(list) = &mut self.list {
+            list.push(Dropped { tag: packet.tag(), reason });
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.dropped(packet.data(), reason);
+        }
     }
 }

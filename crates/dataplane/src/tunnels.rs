@@ -258,8 +258,14 @@ impl Tunnels {
 #[inline(always)]
 pub(crate) fn prefetch_tunnel<P: PacketBuf>(packet: &P, parsed: &Parsed) {
     if parsed.output == crate::fabric_mac::OutputPort::BaseStation {
-        prefetch_in_front(packet.data(), OUTER_V4_IP_LEN);
+        prefetch_headers(packet.data());
     }
+}
+
+/// The same for a frame whose packet gets such headers.
+#[inline(always)]
+pub(crate) fn prefetch_headers(bytes: &[u8]) {
+    prefetch_in_front(bytes, OUTER_V4_IP_LEN);
 }
 
 /// Cuts a packet down to the user's IP packet in it, with room for so many octets in front.

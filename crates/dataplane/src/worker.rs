@@ -34,17 +34,17 @@ trait Turns: Send {
     fn taken(&self) -> u64;
 }
 
-impl<P: PacketBuf> Turns for Node<P> {
+impl<P: PacketBuf + 'static> Turns for Node<P> {
     fn turn(&mut self, now: Duration) -> usize {
         Self::turn(self, now) + usize::from(self.has_waiting())
     }
 
     fn sent(&self) -> u64 {
-        self.stats.fabric_out
+        self.stats().fabric_out
     }
 
     fn taken(&self) -> u64 {
-        self.stats.fabric_in
+        self.stats().fabric_in
     }
 }
 
@@ -81,7 +81,7 @@ impl Totals {
 
 /// Turns `nodes` on `threads` threads until every port and queue is empty. Returns the time from when all threads
 /// were ready until the last had done its last work. Packets must not be put into the nodes' ports meanwhile.
-pub fn run_until_idle<P: PacketBuf>(nodes: &mut [Node<P>], threads: usize) -> Duration {
+pub fn run_until_idle<P: PacketBuf + 'static>(nodes: &mut [Node<P>], threads: usize) -> Duration {
     run(nodes, threads)
 }
 

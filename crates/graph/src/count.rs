@@ -67,6 +67,21 @@ impl Cells {
     }
 }
 
+/// One counter or drop reason of one element, to be read often. Cost of a reading: a load.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    cells: Arc<Cells>,
+    at: usize,
+}
+
+impl Reading {
+    /// The value now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.cells.values.get(self.at).map_or(0, |cell| cell.load(Ordering::Relaxed))
+    }
+}
+
 /// What one element has counted, at one moment or summed over workers.
 #[derive(Debug, Clone)]
 pub struct Counted {
@@ -134,6 +149,27 @@ impl Ledger {
     /// What all elements have counted, by name and class. Values of different cells may be some packets apart.
     pub fn snapshot(&self) -> Vec<Counted> {
         self.elements.iter().map(|((element, _), (spec, cells))| cells.counted(element, spec)).collect()
+    }
+
+    /// A counter or drop reason of an element of the newest class of that name, by the names of both.
+    pub fn reading(&self, element: &str, name: &str) -> Option<Reading> {
+        let (_, (spec, cells)) = self.elements.iter().rfind(|((there, _), _)| &**there == element)?;
+        let counters = RUN_COUNTERS.iter().chain(spec.counters).map(|spec| spec.name);
+        let names = counters.chain(RUN_DROPS.iter().chain(spec.drops).map(|spec| spec.name));
+        let at = names.enumerate().find(|(_, there)| *there == name)?.0;
+        Some(Reading { cells: Arc::clone(cells), at })
+    }
+
+    /// All counters and drop reasons of all elements: element, whether it is a drop reason, name and reading.
+    pub fn readings(&self) -> impl Iterator<Item = (&str, bool, &'static str, Reading)> {
+        self.elements.iter().flat_map(|((element, _), (spec, cells))| {
+            let counters = RUN_COUNTERS.iter().chain(spec.counters).map(|spec| (false, spec.name));
+            let drops = RUN_DROPS.iter().chain(spec.drops).map(|spec| (true, spec.name));
+            let all = counters.chain(drops).enumerate();
+            all.map(move |(at, (is_drop, name))| {
+                (&**element, is_drop, name, Reading { cells: Arc::clone(cells), at })
+            })
+        })
     }
 
     /// Forgets elements that `keep` refuses: those that no graph has any more.

@@ -67,11 +67,11 @@ macro_rules! element {
                 class: $class,
                 doc: &[$($doc),+],
                 inputs: &[$($($crate::spec::PortSpec {
-                    name: $in_name, flow: $crate::element!(@flow $in_flow),
+                    name: $in_name, flow: $crate::element!(@flow $in_flow), by_value: $crate::element!(@by_value $in_flow),
                     many: $crate::element!(@many $($in_many)?), doc: $in_doc,
                 }),*)?],
                 outputs: &[$($($crate::spec::PortSpec {
-                    name: $out_name, flow: $crate::element!(@flow $out_flow),
+                    name: $out_name, flow: $crate::element!(@flow $out_flow), by_value: $crate::element!(@by_value $out_flow),
                     many: $crate::element!(@many $($out_many)?), doc: $out_doc,
                 }),*)?],
                 fresh: &[$($($fresh),*)?],
@@ -115,6 +115,9 @@ macro_rules! element {
             }
         )?
     };
+    (@by_value burst) => { true };
+    (@by_value $flow:ident) => { false };
+    (@flow burst) => { $crate::spec::Flow::Push };
     (@flow push) => { $crate::spec::Flow::Push };
     (@flow pull) => { $crate::spec::Flow::Pull };
     (@flow agnostic) => { $crate::spec::Flow::Agnostic };

@@ -1,5 +1,6 @@
 //! What an element is to the graph.
 
+use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle};
 use crate::frame::Frame;
 use crate::meta::Meta;
@@ -138,6 +139,9 @@ pub trait Element<P: PacketBuf>: Control {
     /// Works `batch` off, which came in by `input`: each slot goes to an output or is dropped by `out`, or its packet is
     /// taken out and kept. Slots keep their order from input to each output.
     fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>);
+
+    /// The same for a `burst` input: takes all packets out of `bursts`, and sends each on, drops it or keeps it.
+    fn burst(&mut self, _input: usize, _bursts: &mut Bursts<P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
     /// Called once a turn, before the packets that reach the element in that turn, if its class has
     /// [`Hook::Begin`](crate::spec::Hook::Begin) or [`Hook::Pulls`](crate::spec::Hook::Pulls): for sources, and for those

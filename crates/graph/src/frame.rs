@@ -1,7 +1,10 @@
 //! A worker's packets while a turn lasts.
 
+use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle, Values};
 use crate::meta::Meta;
+use crate::out::Why;
+use crate::ports::Ports;
 use crate::slot::{Lanes, SLOTS, Slot};
 use scalebricks_io::{Burst, PacketBuf, PacketSource};
 use std::collections::VecDeque;
@@ -22,6 +25,13 @@ pub struct Frame<P> {
     free: Box<[u8; SLOTS]>,
     free_len: usize,
     buffers: Box<dyn PacketSource<P> + Send>,
+    pub(crate) ports: Ports<P>,
+    /// By output of the element that runs: what it sends by value.
+    pub(crate) outs: Box<[Bursts<P>]>,
+    /// Packets by value between elements.
+    pub(crate) by_value: usize,
+    /// Packets in no slot that are to be dropped.
+    pub(crate) dropped: Vec<(P, Why)>,
 }
 
 impl<P> fmt::Debug for Frame<P> {
@@ -55,13 +65,23 @@ impl<P: PacketBuf> Frame<P> {
             free,
             free_len: SLOTS,
             buffers,
+            ports: Ports::new(),
+            outs: Box::default(),
+            by_value: 0,
+            dropped: Vec::new(),
         }
     }
 
-    /// Slots in use.
+    /// Packets in hand: slots in use, and packets that are on their way by value.
     #[inline]
     pub fn used(&self) -> usize {
-        SLOTS - self.free_len
+        SLOTS - self.free_len + self.by_value
+    }
+
+    /// Whether packets are in slots.
+    #[inline]
+    pub(crate) const fn has_slots(&self) -> bool {
+        self.free_len < SLOTS
     }
 
     /// Gives a packet a slot, with [`Meta`] all zero.

@@ -1,5 +1,6 @@
 //! A graph that is ready to run, as [`Builder`](crate::Builder) makes it.
 
+use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Cells;
 use crate::element::{Control, Element, HandlerError};
@@ -30,6 +31,9 @@ pub(crate) struct Edge {
     /// The list it leads to, among [`Graph::pending`].
     pub(crate) target: u32,
     pub(crate) node: u16,
+    pub(crate) input: u16,
+    /// If it leads to a `burst` input: the bursts it leads to, among [`Graph::carried`].
+    pub(crate) carried: Option<u32>,
     /// Whether it leads to an element that runs no later than this one.
     pub(crate) is_back: bool,
 }
@@ -57,6 +61,12 @@ pub(crate) struct Node<P> {
     pub(crate) element: Box<dyn Element<P>>,
     pub(crate) parts: Box<[Part]>,
     pub(crate) outs: Box<[Lanes]>,
+    /// By output, if any is a `burst` port: what the element sent by value.
+    pub(crate) sent: Box<[Bursts<P>]>,
+    /// Outputs that are `burst` ports.
+    pub(crate) senders: Box<[u16]>,
+    /// By input, if any is a `burst` port: its bursts, among [`Graph::carried`].
+    pub(crate) carried: Box<[Option<u32>]>,
     /// By output.
     pub(crate) ports: Box<[Port]>,
     /// By input.
@@ -89,6 +99,9 @@ impl<P: PacketBuf + 'static> Node<P> {
             element: Box::new(Absent),
             parts: Box::default(),
             outs: Box::default(),
+            sent: Box::default(),
+            senders: Box::default(),
+            carried: Box::default(),
             ports: Box::default(),
             pulls: Box::default(),
             first_input: 0,
@@ -126,6 +139,8 @@ pub struct Graph<P> {
     pub(crate) nodes: Vec<Node<P>>,
     /// What has reached each input.
     pub(crate) pending: Vec<Lanes>,
+    /// What has reached each `burst` input.
+    pub(crate) carried: Vec<Bursts<P>>,
     /// Elements that are called at the beginning of a turn, a bit each.
     pub(crate) begins: Vec<u64>,
     pub(crate) ends: Vec<u16>,

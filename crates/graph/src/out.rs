@@ -45,6 +45,8 @@ pub(crate) struct Desk {
     pub(crate) busy_left: usize,
     /// How many packets may still pass edges back to an earlier element in this turn.
     pub(crate) backs_left: usize,
+    /// Packets that sources brought in this turn.
+    pub(crate) brought: usize,
     /// How often a packet reached an element in this turn.
     pub(crate) moved: usize,
 }
@@ -61,6 +63,7 @@ impl Desk {
             begins_left: 0,
             busy_left: 0,
             backs_left: 0,
+            brought: 0,
             moved: 0,
         }
     }

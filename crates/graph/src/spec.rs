@@ -34,6 +34,8 @@ pub struct PortSpec {
     pub name: &'static str,
     /// Push, pull or either.
     pub flow: Flow,
+    /// Whether packets go over it by value, in [`Bursts`](crate::Bursts): a `burst` port. All others pass slots.
+    pub by_value: bool,
     /// How many there are.
     pub many: Many,
     /// What goes over it.
@@ -167,6 +169,10 @@ pub const RUN_DROPS: &[DropSpec] = &[
         name: "graph_replaced",
         doc: "The element held the packet, and has no successor in a new configuration.",
     },
+    DropSpec {
+        name: "no_slot",
+        doc: "No slot was free for a packet that was sent by value to an element that takes slots.",
+    },
 ];
 
 pub(crate) mod run {
@@ -178,6 +184,7 @@ pub(crate) mod run {
     pub(crate) const UNWORKED: usize = 2;
     pub(crate) const SLOT_LOST: usize = 3;
     pub(crate) const REPLACED: usize = 4;
+    pub(crate) const NO_SLOT: usize = 5;
 }
 
 const fn same(a: &str, b: &str) -> bool {

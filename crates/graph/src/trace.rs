@@ -11,6 +11,9 @@ pub trait Trace<P: PacketBuf> {
     /// Packets pass an edge, in this order.
     fn passed(&mut self, _edge: &EdgeInfo, _list: &Lanes, _frame: &Frame<P>) {}
 
+    /// Packets pass an edge by value, in this order.
+    fn carried(&mut self, _edge: &EdgeInfo, _packets: &[P]) {}
+
     /// An element drops a packet.
     fn dropped(&mut self, _element: &str, _reason: &DropSpec, _packet: &P) {}
 }

@@ -1,10 +1,12 @@
 //! One worker: a graph, a frame, timers and a mailbox, and one turn of work.
 
+use crate::bursts::Bursts;
 use crate::frame::Frame;
-use crate::graph::{Graph, Node};
+use crate::graph::{Edge, Graph, Node};
 use crate::mailbox::{COMMANDS_A_TURN, Command, Remote};
 use crate::mark::{Mark, Quiescence};
 use crate::out::{Desk, Out, Why};
+use crate::ports::Ports;
 use crate::slot::{Lanes, SLOTS};
 use crate::spec::{RUN_DROPS, run};
 use crate::tap::Seen;
@@ -33,15 +35,19 @@ pub struct Worker<P: PacketBuf, T = ()> {
     pub(crate) desk: Desk,
     pub(crate) trace: T,
     /// Elements with something to do, a bit each.
-    ready: Vec<u64>,
+    pub(crate) ready: Vec<u64>,
+    /// By element: its inputs with something in them, a bit each; the last bit stands for all from there on.
+    pub(crate) waiting: Vec<u64>,
     /// Whether an element may have something to do that stands before the one that ran last.
-    goes_back: bool,
+    pub(crate) goes_back: bool,
     /// Elements to be called in this turn before their packets, a bit each.
     begins: Vec<u64>,
     /// Of those that are called so, the ones that brought packets in the last time, a bit each.
     busy: Vec<u64>,
     /// Empty between runs of elements.
     batch: Lanes,
+    /// The same, of packets by value.
+    bursts: Bursts<P>,
     remote: Remote<P>,
     mark: Mark,
     /// Whether its mark says that it holds nothing until it passes again.
@@ -81,10 +87,12 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             desk: Desk::new(TIMERS),
             trace,
             ready: Vec::new(),
+            waiting: Vec::new(),
             goes_back: false,
             begins: Vec::new(),
             busy: Vec::new(),
             batch: Lanes::new(),
+            bursts: Bursts::default(),
             remote: Remote::new(),
             mark: Mark::new(),
             is_away: true,
@@ -93,11 +101,19 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         worker
     }
 
+    /// Gives it these ports; elements name them by their place.
+    #[must_use]
+    pub fn with_ports(mut self, ports: Ports<P>) -> Self {
+        self.frame.ports = ports;
+        self
+    }
+
     /// Makes what is beside the graph as large as the graph needs.
     pub(crate) fn fit(&mut self) {
         let graph = &mut self.graph;
         swap(&mut self.frame.columns, &mut graph.columns);
         self.ready.resize(graph.begins.len(), 0);
+        self.waiting.resize(graph.nodes.len(), 0);
         self.begins.resize(graph.begins.len(), 0);
         self.busy.clone_from(&graph.begins);
         self.desk.raised.resize(graph.pressures.div_ceil(64), 0);
@@ -129,6 +145,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         &mut self.trace
     }
 
+    /// Packets that sources brought in the last turn.
+    pub const fn brought(&self) -> usize {
+        self.desk.brought
+    }
+
     /// Timers that are set.
     pub fn timers(&self) -> usize {
         self.desk.wheel.len()
@@ -141,7 +162,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// no packet is left in the frame. Then sinks end, commands of control are processed, and the worker marks that it
     /// holds nothing.
     pub fn turn(&mut self, now: Duration) -> usize {
-        self.desk.moved = 0;
+        (self.desk.moved, self.desk.brought) = (0, 0);
         if std::mem::take(&mut self.is_away) {
             self.mark.pass(self.desk.turn.number);
         }
@@ -156,11 +177,13 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         for at in 0..self.graph.ends.len() {
             let at = usize::from(self.graph.ends[at]);
             let node = &mut self.graph.nodes[at];
+            swap(&mut node.sent, &mut self.frame.outs);
             node.element.end(&mut self.frame, &mut out!(node, &mut self.desk, at));
+            swap(&mut node.sent, &mut self.frame.outs);
             self.send(at);
         }
         self.run_all();
-        if self.frame.used() > 0 {
+        if self.frame.has_slots() {
             self.reclaim();
         }
         self.commands();
@@ -180,7 +203,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             let Some(timer) = self.desk.wheel.expired(now) else { return };
             let at = usize::from(timer.node);
             let node = &mut self.graph.nodes[at];
+            swap(&mut node.sent, &mut self.frame.outs);
             node.element.timer(timer.token, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            swap(&mut node.sent, &mut self.frame.outs);
             self.send(at);
             self.desk.moved += 1;
         }
@@ -189,7 +214,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// Runs the first element in order that has input, until none has. So an element runs when all before it are done, and
     /// the elements of a cycle run until the cycle is empty: elements behind it get whole batches. [`HOP_LIMIT`] and
     /// [`BACKS_A_TURN`] bound the work.
-    fn run_all(&mut self) {
+    pub(crate) fn run_all(&mut self) {
         let mut word = 0;
         while let Some(&ready) = self.ready.get(word) {
             if ready == 0 {
@@ -209,24 +234,47 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.begins[at / 64] & (1 << (at % 64)) != 0 {
             self.begin(at);
         }
-        let node = &mut self.graph.nodes[at];
-        for input in 0..usize::from(node.inputs) {
-            let list = &mut self.graph.pending[node.first_input as usize + input];
-            if list.is_empty() {
-                continue;
-            }
-            // `batch` is empty: the list of the input is, after this.
-            swap(list, &mut self.batch);
-            self.desk.moved += self.batch.len();
-            if let Some(part) = node.parts.first() {
-                part.cells.add_run(run::PACKETS, self.batch.len() as u64);
-                part.cells.add_run(run::BATCHES, 1);
-            }
-            node.element.push(input, &mut self.batch, &mut self.frame, &mut out!(node, &mut self.desk, at));
-            for slot in self.batch.drain() {
-                self.desk.drop(slot, Why { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
+        let Graph { nodes, pending, carried, .. } = &mut *self.graph;
+        let node = &mut nodes[at];
+        swap(&mut node.sent, &mut self.frame.outs);
+        let mut waiting = std::mem::take(&mut self.waiting[at]);
+        while waiting != 0 {
+            let first = waiting.trailing_zeros() as usize;
+            waiting &= waiting - 1;
+            let last = if first == LAST_BIT { usize::from(node.inputs) } else { first + 1 };
+            for input in first..last {
+                if let Some(&Some(number)) = node.carried.get(input) {
+                    let waiting = &mut carried[number as usize];
+                    if !waiting.is_empty() {
+                        // `bursts` is empty: those of the input are, after this.
+                        swap(waiting, &mut self.bursts);
+                        run_bursts(node, at, input, &mut self.bursts, &mut self.frame, &mut self.desk);
+                    }
+                    continue;
+                }
+                let list = &mut pending[node.first_input as usize + input];
+                if list.is_empty() {
+                    continue;
+                }
+                // `batch` is empty: the list of the input is, after this.
+                swap(list, &mut self.batch);
+                self.desk.moved += self.batch.len();
+                if let Some(part) = node.parts.first() {
+                    part.cells.add_run(run::PACKETS, self.batch.len() as u64);
+                    part.cells.add_run(run::BATCHES, 1);
+                }
+                node.element.push(
+                    input,
+                    &mut self.batch,
+                    &mut self.frame,
+                    &mut out!(node, &mut self.desk, at),
+                );
+                for slot in self.batch.drain() {
+                    self.desk.drop(slot, Why { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
+                }
             }
         }
+        swap(&mut node.sent, &mut self.frame.outs);
         self.send(at);
     }
 
@@ -240,25 +288,31 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.graph.nodes[at].pulls.is_empty() {
             let node = &mut self.graph.nodes[at];
             let mut upstream = Upstream { nodes: &mut [], edges: &[] };
+            swap(&mut node.sent, &mut self.frame.outs);
             node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
-            return self.began(at, used);
+            let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
+            swap(&mut node.sent, &mut self.frame.outs);
+            return self.began(at, came);
         }
         // It may pull from others, so it is taken out for the time.
         let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
         let mut upstream = Upstream { nodes: &mut self.graph.nodes, edges: &node.pulls };
+        swap(&mut node.sent, &mut self.frame.outs);
         node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
+        let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
+        swap(&mut node.sent, &mut self.frame.outs);
         self.graph.nodes[at] = node;
-        self.began(at, used);
+        self.began(at, came);
         while let Some(touched) = self.desk.touched.pop() {
             self.goes_back = true;
             self.send(usize::from(touched));
         }
     }
 
-    /// Notes what an element brought into the frame in its `begin`, of which `used` slots were in use.
-    fn began(&mut self, at: usize, used: usize) {
-        let came = self.frame.used().saturating_sub(used);
+    /// Notes how many packets an element brought in its `begin`.
+    fn began(&mut self, at: usize, came: usize) {
         self.desk.moved += came;
+        self.desk.brought += came;
         let (word, bit) = (at / 64, 1 << (at % 64));
         self.busy[word] = self.busy[word] & !bit | if came > 0 { bit } else { 0 };
     }
@@ -266,9 +320,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.
     #[inline]
     fn send(&mut self, at: usize) {
-        let Graph { nodes, pending, taps, edges: infos, .. } = &mut *self.graph;
+        let Graph { nodes, pending, carried, taps, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
-        for (list, port) in node.outs.iter_mut().zip(&node.ports) {
+        // Without a slot in use every list is empty.
+        let lists = if self.frame.has_slots() { &mut node.outs[..] } else { &mut [] };
+        for (list, port) in lists.iter_mut().zip(&node.ports) {
             if list.is_empty() {
                 continue;
             }
@@ -291,11 +347,23 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 }
             }
             self.trace.passed(&infos[edge.id as usize], list, &self.frame);
-            pending[edge.target as usize].append(list);
-            self.ready[usize::from(edge.node / 64)] |= 1 << (edge.node % 64);
+            if let Some(number) = edge.carried {
+                let bursts = &mut carried[number as usize];
+                self.frame.by_value += list.len();
+                list.drain().for_each(|slot| bursts.push(self.frame.take(slot)));
+            } else {
+                pending[edge.target as usize].append(list);
+            }
+            mark(&mut self.ready, &mut self.waiting, edge);
+        }
+        if !node.sent.is_empty() {
+            self.send_by_value(at);
         }
         if !self.desk.dropped.is_empty() {
             self.drop_packets();
+        }
+        if !self.frame.dropped.is_empty() {
+            self.drop_by_value();
         }
     }
 
@@ -304,17 +372,15 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let watched = self.graph.taps.has_drops();
         for (slot, why) in self.desk.dropped.drain().zip(&self.desk.why[..]) {
             let packet = self.frame.take(slot);
-            let Some(part) = self.graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else {
-                continue;
-            };
-            part.cells.drop_at(why.reason);
-            let Some(spec) = RUN_DROPS.iter().chain(part.spec.drops).nth(usize::from(why.reason)) else {
-                continue;
-            };
-            if watched {
-                self.graph.taps.capture(Seen::Dropped(spec.name), self.desk.turn.now, packet.data());
-            }
-            self.trace.dropped(&part.name, spec, &packet);
+            drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, &packet, *why);
+        }
+    }
+
+    #[cold]
+    fn drop_by_value(&mut self) {
+        let watched = self.graph.taps.has_drops();
+        for (packet, why) in self.frame.dropped.drain(..) {
+            drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, &packet, why);
         }
     }
 
@@ -340,6 +406,58 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             }
         }
     }
+}
+
+/// Of the bits for an element's inputs, the one that stands for all further ones.
+const LAST_BIT: usize = 63;
+
+/// Notes that something has reached an input.
+#[inline(always)]
+pub(crate) fn mark(ready: &mut [u64], waiting: &mut [u64], edge: Edge) {
+    ready[usize::from(edge.node / 64)] |= 1 << (edge.node % 64);
+    waiting[usize::from(edge.node)] |= 1 << usize::from(edge.input).min(LAST_BIT);
+}
+
+/// Lets an element work off what came by value.
+#[inline]
+fn run_bursts<P: PacketBuf + 'static>(
+    node: &mut Node<P>,
+    at: usize,
+    input: usize,
+    bursts: &mut Bursts<P>,
+    frame: &mut Frame<P>,
+    desk: &mut Desk,
+) {
+    let len = bursts.len();
+    frame.by_value -= len;
+    desk.moved += len;
+    if let Some(part) = node.parts.first() {
+        part.cells.add_run(run::PACKETS, len as u64);
+        part.cells.add_run(run::BATCHES, 1);
+    }
+    node.element.burst(input, bursts, frame, &mut out!(node, desk, at));
+    if !bursts.is_empty() {
+        let why = Why { node: at as u16, part: 0, reason: run::UNWORKED as u8 };
+        bursts.each(|chunk| frame.dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
+    }
+}
+
+/// Counts a drop, and shows the packet to whoever watches.
+pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
+    graph: &Graph<P>,
+    trace: &mut T,
+    now: Duration,
+    watched: bool,
+    packet: &P,
+    why: Why,
+) {
+    let Some(part) = graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else { return };
+    part.cells.drop_at(why.reason);
+    let Some(spec) = RUN_DROPS.iter().chain(part.spec.drops).nth(usize::from(why.reason)) else { return };
+    if watched {
+        graph.taps.capture(Seen::Dropped(spec.name), now, packet.data());
+    }
+    trace.dropped(&part.name, spec, packet);
 }
 
 /// Counts a hop for each packet from `start` on, and drops those that have too many, or all if the turn has.

@@ -19,5 +19,5 @@ pub mod switch;
 pub use capture::{CaptureError, CaptureReader, CaptureWriter, CapturedFrame, LinkType};
 pub use packet::{BURST, Burst, PacketBuf, PacketSource, RoomError, Tag, reframed};
 pub use pool::{Packet, Pool, PoolError};
-pub use port::{MemoryPort, RxPort, TxPort, memory_port_pair};
+pub use port::{MemoryPort, Port, RxPort, TxPort, memory_port_pair};
 pub use switch::{MemorySwitch, SwitchPort, SwitchStats};

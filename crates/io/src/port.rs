@@ -15,6 +15,10 @@ pub trait TxPort<P: PacketBuf>: Send {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize;
 }
 
+/// A port both ways.
+pub trait Port<P: PacketBuf>: RxPort<P> + TxPort<P> {}
+impl<P: PacketBuf, T: RxPort<P> + TxPort<P> + ?Sized> Port<P> for T {}
+
 /// One end of an in-memory link: two rings, one each way, each with one producer and one consumer.
 #[derive(Debug)]
 pub struct MemoryPort<P> {

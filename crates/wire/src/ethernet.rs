@@ -22,6 +22,9 @@ pub const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct MacAddr(pub [u8; 6]);
 
+/// Those of [`MacAddr::bits`].
+const MAC_BITS: u64 = (1 << 48) - 1;
+
 impl MacAddr {
     /// `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Self = Self([0xff; 6]);
@@ -29,6 +32,13 @@ impl MacAddr {
     /// The octets, in wire order.
     pub const fn octets(self) -> [u8; 6] {
         self.0
+    }
+
+    /// The octets as a number, the first in the lowest bits.
+    #[inline]
+    pub const fn bits(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 
     /// Whether the group bit is set: multicast or broadcast.
@@ -135,6 +145,12 @@ fn parse_tags(frame: &mut Frame, mut rest: &[u8]) -> Result<(), ParseError> {
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     frame.first_chunk().map(|mac| MacAddr(*mac))
+}
+
+/// The destination of a frame as [`MacAddr::bits`], by one load; `None` below 8 octets, which no frame with a packet has.
+#[inline(always)]
+pub fn destination_bits(frame: &[u8]) -> Option<u64> {
+    frame.first_chunk().map(|octets| u64::from_le_bytes(*octets) & MAC_BITS)
 }
 
 /// Destination and source of a frame; `None` if it is shorter than a header.

@@ -6,7 +6,6 @@
 //! | [`slab`], [`ring`] | packet memory, and ports that give out and take back packets in rotation |
 //! | [`tables`], [`chained`], [`frozen`] | the tables of a node in several makes |
 //! | [`rig`] | a node between such ports, and the loops it is measured against |
-//! | [`graphed`] | the same as a graph of elements |
 //! | [`stages`] | nanoseconds by stage |
 //! | [`joined`], [`split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
 //! | [`terms`] | keys a call, bits of a value and pages of each table |
@@ -20,7 +19,6 @@ pub mod cluster;
 pub mod dpdk;
 pub mod flows;
 pub mod frozen;
-pub mod graphed;
 pub mod joined;
 pub mod latency;
 pub mod rates;

@@ -6,7 +6,6 @@
 
 use super::traffic::{Arrival, Exit, Traffic, Way};
 use scalebricks_dataplane::NodePorts;
-use scalebricks_dataplane::elements::{End, Ends};
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,18 +87,6 @@ impl<P: PacketBuf + 'static> Ring<P> {
             (Arrival::Fabric, _) => Exit::Fabric,
             (Arrival::Outside, Way::Downstream) => Exit::Internet,
             (Arrival::Outside, Way::Upstream) => Exit::BaseStation,
-        }
-    }
-
-    /// The ports of a node that is given this traffic, as a graph has them.
-    pub fn ends(&self, traffic: &Traffic) -> Ends<P> {
-        let entry = Self::entry(traffic);
-        let half = |exit| Box::new(RingPort { ring: self.clone(), exit, gives: exit == entry });
-        let end = |exit| End { rx: half(exit), tx: half(exit) };
-        Ends {
-            internet: end(Exit::Internet),
-            base_station: end(Exit::BaseStation),
-            fabric: end(Exit::Fabric),
         }
     }
 

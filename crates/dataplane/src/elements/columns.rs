@@ -1,8 +1,10 @@
-//! What is known of a packet between elements.
+//! What is known of a packet between elements that pass slots.
 
 use crate::classify::Parsed;
 use crate::fabric_mac::OutputPort;
-use scalebricks_graph::{Column, PortId};
+use crate::punt::Why;
+use crate::reason::DropReason;
+use scalebricks_graph::Column;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowKey, KeyHash, Teid};
 
@@ -35,21 +37,14 @@ impl Column for Found {
     const POISON: Self = Self { value: [u64::MAX; 2], hash: KeyHash::new(u64::MAX) };
 }
 
-/// In [`Meta::flags`](scalebricks_graph::Meta): the frame was forwarded once more already.
-pub(super) const AGAIN: u16 = 1;
-/// The same: it is to be cut into fragments of its outer packet.
-pub(super) const IN_PIECES: u16 = 2;
-
-/// The same: it stands for no packet that came in, such as an answer of the node itself.
-pub(super) const OTHER: u16 = 4;
-
-/// The outside port that a packet came in by, at its ingress node: [`Meta::port`](scalebricks_graph::Meta).
-pub(super) const fn entry_of(output: OutputPort) -> PortId {
-    PortId(output.opposite() as u16)
+/// Why a packet is for the slow path, and the outside link that it came from or will leave by.
+#[derive(Debug, Clone, Copy)]
+pub struct Punted {
+    pub(crate) why: Why,
+    pub(crate) link: OutputPort,
 }
 
-/// Where a packet leaves that came in by this port.
-#[inline(always)]
-pub(super) const fn output_of(entry: PortId) -> OutputPort {
-    if entry.0 == OutputPort::Internet as u16 { OutputPort::BaseStation } else { OutputPort::Internet }
+impl Column for Punted {
+    const NAME: &'static str = "punted";
+    const POISON: Self = Self { why: Why::NoFlow(DropReason::GraphError), link: OutputPort::Internet };
 }

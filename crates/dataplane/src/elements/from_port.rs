@@ -1,58 +1,63 @@
 //! `FromPort`.
 
-use super::columns::entry_of;
-use crate::fabric_mac::OutputPort;
-use crate::ingress::prefetch_heads;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, PortId, SLOTS, Spec, Upstream, element};
-use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
+use crate::role::PortRole;
+use scalebricks_graph::{Control, Element, Frame, Lanes, Out, SLOTS, Spec, Upstream, element};
+use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_tables::prefetch_in_front;
 
-/// Packets taken from an outside port in a turn: what a turn costs by itself is shared by them.
+/// Packets taken from a port in a turn, at the most: what a turn costs by itself is shared by them.
 const MOST: usize = 4 * BURST;
 
+/// Packets taken from each outside port in a turn while all are busy: a busy node asks its tables for more packets at once.
+const SHARE: usize = 2 * BURST;
+
 element! {
-    /// Takes frames from an outside port. While the fabric is congested it takes none.
-    pub struct FromPort<P> as "FromPort" { port: Box<dyn RxPort<P>>, entry: PortId, }
-    outputs { push "out": "Frames.", }
+    /// Takes frames from a port. From an outside port it takes none while the fabric is congested; what is under way on the fabric goes
+    /// before what is new.
+    #[derive(Debug)]
+    pub struct FromPort as "FromPort" { role: PortRole, }
+    outputs { burst "out": "Frames.", }
     counters { RECEIVED = "received": "Frames received.", }
     hooks { Begin, }
 }
 
-impl<P> FromPort<P> {
-    /// One that takes from the port whose packets leave at `output`.
-    pub fn new(port: Box<dyn RxPort<P>>, output: OutputPort) -> Self {
-        Self { port, entry: entry_of(output) }
+impl FromPort {
+    /// One that takes from this port of its worker.
+    pub const fn new(role: PortRole) -> Self {
+        Self { role }
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FromPort<P> {
+impl Control for FromPort {
     fn spec(&self) -> &'static Spec {
         Self::SPEC
     }
 }
 
-impl<P: PacketBuf + 'static> Element<P> for FromPort<P> {
+impl<P: PacketBuf> Element<P> for FromPort {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if out.is_blocked() {
+        let most = if self.role == PortRole::Fabric {
+            MOST
+        } else if out.is_blocked() {
             return;
+        } else {
+            out.intake(frame.used()).clamp(SHARE, MOST)
+        };
+        let (mut all, used) = (0, frame.used());
+        while all < most && used + all + BURST <= SLOTS {
+            // Asks for the first lines: the loads of the pass over the frames then wait for each other no longer.
+            let came = frame.receive(self.role as usize, 0, |burst| {
+                burst.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
+            });
+            all += came;
+            if came < BURST {
+                break;
+            }
         }
-        let most = out.intake(frame.used()).min(MOST);
-        let meta = Meta::new(self.entry, 0);
-        let mut burst = Burst::new();
-        for _ in 0..most.div_ceil(BURST) {
-            if frame.used() + BURST > SLOTS {
-                break;
-            }
-            let taken = self.port.rx_burst(&mut burst);
-            out.count(Self::RECEIVED, taken as u64);
-            prefetch_heads(&burst);
-            if let Some(list) = out.list(0) {
-                frame.put_burst(&mut burst, list, |_| meta);
-            }
-            if taken < BURST {
-                break;
-            }
+        if all > 0 {
+            out.count(Self::RECEIVED, all as u64);
         }
     }
 }

@@ -1,107 +1,56 @@
 //! `ToPort`.
 
-use super::columns::{IN_PIECES, OTHER};
-use crate::line::{self, Line};
-use crate::node::NodeConfig;
-use crate::oversize::cut;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Out, Slot, Spec, element};
-use scalebricks_io::{Burst, PacketBuf, TxPort};
+use crate::down_links::DownLinks;
+use crate::role::PortRole;
+use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use std::sync::Arc;
 
 element! {
-    /// Sends packets to an outside port, such as do not fit its link as fragments of their outer packets.
-    pub struct ToPort<P> as "ToPort" { port: Box<dyn TxPort<P>>, mtu: usize, line: Line<P>, }
-    inputs { push "in": "Finished frames.", }
+    /// Sends frames by an outside port.
+    #[derive(Debug)]
+    pub struct ToPort as "ToPort" { role: PortRole, pub(super) down: Arc<DownLinks>, }
+    inputs {
+        burst "in": "Finished frames. One that is marked stands for no packet that came in: a further fragment of one, or an answer of the node itself.",
+    }
     drops {
         PORT_FULL = "port_full": "The outgoing port took no more packets.",
-        NO_BUFFER = "no_buffer": "No buffer was left to make a fragment or an answer in.",
+        LINK_DOWN = "link_down": "The outgoing port's link is down.",
+        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
     }
-    counters {
-        SENT = "sent": "Packets sent, a fragmented one counted once, and answers of the node itself apart.",
-        FRAGMENTED = "packets_fragmented": "Packets that were fragmented.",
-        FRAGMENTS = "fragments_made": "Outer fragments sent in place of whole packets.",
+    counters { SENT = "sent": "Packets sent, a fragmented one counted once, and answers of the node itself apart.", }
+}
+
+impl ToPort {
+    /// One that sends by this port of its worker.
+    pub fn new(role: PortRole) -> Self {
+        Self { role, down: Arc::default() }
     }
 }
 
-impl<P: PacketBuf> ToPort<P> {
-    /// One that sends to this port.
-    pub fn new(port: Box<dyn TxPort<P>>, config: &NodeConfig) -> Self {
-        Self { port, mtu: usize::from(config.policy.base_station_mtu), line: Line::default() }
-    }
-
-    fn flush(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        send(&mut self.port, &mut self.line.burst, &mut self.line.others, frame, out);
-    }
-
-    fn send(&mut self, packet: P, is_other: bool, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if is_other {
-            self.line.note_other();
-        }
-        self.line.burst.push(packet);
-        if self.line.burst.is_full() {
-            self.flush(frame, out);
-        }
-    }
-
-    /// Sends what is no packet that just leaves.
-    #[cold]
-    fn send_otherwise(&mut self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if frame.meta(&slot).flags & IN_PIECES == 0 {
-            let packet = frame.take(slot);
-            return self.send(packet, true, frame, out);
-        }
-        let whole = frame.take(slot);
-        let Some(pieces) = cut(&whole, self.mtu, || frame.alloc()) else {
-            match frame.put(whole) {
-                Ok(slot) => out.drop(slot, Self::NO_BUFFER),
-                Err(_) => out.count_drops(Self::NO_BUFFER, 1),
-            }
-            return;
-        };
-        out.count(Self::FRAGMENTED, 1);
-        out.count(Self::FRAGMENTS, pieces.len() as u64);
-        for (number, piece) in pieces.into_iter().enumerate() {
-            self.send(piece, number > 0, frame, out);
-        }
-    }
-}
-
-/// Sends a burst, and drops what the port refuses.
-fn send<P: PacketBuf>(
-    port: &mut Box<dyn TxPort<P>>,
-    burst: &mut Burst<P>,
-    others: &mut u32,
-    frame: &mut Frame<P>,
-    out: &mut Out<'_>,
-) {
-    let reason = ToPort::<P>::PORT_FULL;
-    let sent = line::send(burst, others, Some(&mut **port), |refused, _| match frame.put(refused) {
-        Ok(slot) => out.drop(slot, reason),
-        Err(_) => out.count_drops(reason, 1),
-    });
-    out.count(ToPort::<P>::SENT, sent as u64);
-}
-
-impl<P: PacketBuf + 'static> Control for ToPort<P> {
+impl Control for ToPort {
     fn spec(&self) -> &'static Spec {
         Self::SPEC
     }
 }
 
-impl<P: PacketBuf + 'static> Element<P> for ToPort<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if batch.iter().all(|slot| frame.meta(slot).flags & (IN_PIECES | OTHER) == 0) {
-            let Self { port, line: Line { burst, others }, .. } = self;
-            frame.take_all(batch, burst, |frame, burst| send(port, burst, others, frame, out));
-        } else {
-            for slot in batch.drain() {
-                if frame.meta(&slot).flags & (IN_PIECES | OTHER) == 0 {
-                    let packet = frame.take(slot);
-                    self.send(packet, false, frame, out);
-                } else {
-                    self.send_otherwise(slot, frame, out);
-                }
+impl<P: PacketBuf> Element<P> for ToPort {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let is_down = self.down.is_down(self.role);
+        let mut packets = 0;
+        bursts.each(|chunk| {
+            let in_line = chunk.packets.len();
+            if !is_down {
+                frame.transmit(self.role as usize, &mut chunk.packets);
             }
-        }
-        self.flush(frame, out);
+            let sent = in_line - chunk.packets.len(); // the first ones
+            let marked = u64::from(chunk.marks) & ((1 << sent) - 1); // at most 32 places
+            packets += sent - marked.count_ones() as usize;
+            let reason = if is_down { Self::LINK_DOWN } else { Self::PORT_FULL };
+            chunk.packets.drain(..).for_each(|refused| out.drop_packet(refused, reason, frame));
+        });
+        out.count(Self::SENT, packets as u64);
     }
 }

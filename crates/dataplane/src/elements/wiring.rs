@@ -1,40 +1,58 @@
 //! The four architectures as wirings.
 
-use super::{Directory, FabricIn, FabricOut, FromPort, Handle, Steer, ToPort, Unknown, Valiant};
+use super::{
+    Directory, FabricOut, FabricSort, FromPort, Handle, Probes, SlowPath, Steer, SteerAndHandle, ToPort,
+    Valiant,
+};
 use crate::architecture::Architecture;
 use crate::fabric_mac::{OutputPort, Phase};
 use crate::node::{NodeConfig, NodeTables};
+use crate::role::PortRole;
 use scalebricks_graph::Builder;
-use scalebricks_io::{PacketBuf, RxPort, TxPort};
+use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
-/// The two halves of a port.
-pub struct End<P> {
-    /// What comes in.
-    pub rx: Box<dyn RxPort<P>>,
-    /// What goes out.
-    pub tx: Box<dyn TxPort<P>>,
+/// The elements' names.
+pub(crate) mod name {
+    pub(crate) const PROBES: &str = "probes";
+    pub(crate) const FROM_FABRIC: &str = "from_fabric";
+    pub(crate) const FROM_INTERNET: &str = "from_internet";
+    pub(crate) const FROM_BASE_STATION: &str = "from_base_station";
+    pub(crate) const FABRIC_SORT: &str = "fabric_sort";
+    pub(crate) const STEER: &str = "steer";
+    pub(crate) const LOOKUP: &str = "lookup";
+    pub(crate) const VALIANT: &str = "valiant";
+    pub(crate) const HANDLE: &str = "handle";
+    pub(crate) const SLOW_PATH: &str = "slow_path";
+    pub(crate) const TO_INTERNET: &str = "to_internet";
+    pub(crate) const TO_BASE_STATION: &str = "to_base_station";
+    pub(crate) const TO_FABRIC: &str = "to_fabric";
+}
+use name::*;
+
+/// Whether [`Steer`] and [`Handle`] run as one element. What a node does is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As one, but for the hash partition, which asks another table between the two.
+    Joined,
+    /// Apart: other elements may be put between the two.
+    Apart,
 }
 
-/// The ports of a node.
-pub struct Ends<P> {
-    /// Towards the Internet.
-    pub internet: End<P>,
-    /// Towards the base stations.
-    pub base_station: End<P>,
-    /// Towards the other nodes.
-    pub fabric: End<P>,
-}
-
-/// A node of an architecture as a graph.
+/// A node of an architecture as a graph, over a worker's ports in the order of [`PortRole::ALL`].
 ///
 /// ```text
-/// from_internet ─────┐         ┌─ away ───────────────────▶ to_fabric
-///                    ├─▶ steer ┤                              ▲
-/// from_base_station ─┘     ▲   └─ here, found ─┐              │ onward
-///                          └──── missed ────┐  ▼              │
-/// from_fabric ── handle ─────────────────▶ handle ─▶ to_base_station, to_internet
+/// from_internet ─────┐          ┌─ away ───────────────────▶ to_fabric
+///                    ├─▶ steer ─┤                              ▲ ▲
+/// from_base_station ─┘    ▲     └─ here, found ─┐              │ │
+///                         └──── missed ──────┐  ▼              │ │
+/// from_fabric ───────────────────────────▶ handle ─▶ to_base_station, to_internet
+///                                          ▲  └─ other ─▶ fabric_sort    │ │
+///                                          └── judged ──────┴─┬ onward ──┘ │
+///                                                             └ probes ────┘
 /// ```
+///
+/// Packets for the node itself, and of unknown flows, go from `steer` and `handle` to `slow_path`.
 ///
 /// | architecture | `away` leads to | what is here leads to | beside that |
 /// |---|---|---|---|
@@ -42,57 +60,72 @@ pub struct Ends<P> {
 /// | hash partition | the fabric, to be looked up | `lookup` | `lookup` is a second `Steer`, behind the fabric too |
 /// | VLB | `valiant`, and then the fabric | `handle`, with the flow's state | |
 /// | `ScaleBricks` | the fabric | `handle` | what `handle` misses leads to `steer`, once |
-pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, ends: Ends<P>) -> Builder<P> {
+pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, form: Form) -> Builder<P> {
     let NodeTables { gpt, lookup, fib, counters } = tables;
-    let mut builder = Builder::new();
-    // Before the others, so that what is under way goes before what is new.
-    builder.add("from_fabric", FabricIn::new(ends.fabric.rx, config.id));
-    builder.add("from_internet", FromPort::new(ends.internet.rx, OutputPort::BaseStation));
-    builder.add("from_base_station", FromPort::new(ends.base_station.rx, OutputPort::Internet));
-    let (directory, phase) = match config.architecture {
+    let architecture = config.architecture;
+    let (directory, phase) = match architecture {
         Architecture::FullDuplication | Architecture::Vlb => {
             (Directory::Fib(Arc::clone(&fib)), Phase::Handling)
         }
         Architecture::HashPartition => (Directory::Gpt(gpt), Phase::Lookup),
         Architecture::ScaleBricks => (Directory::Gpt(gpt), Phase::Handling),
     };
-    builder.add("steer", Steer::new(config, directory, phase));
-    builder.add("handle", Handle::new(config, fib, counters));
-    builder.add("unknown", Unknown::default());
-    builder.add("to_base_station", ToPort::new(ends.base_station.tx, config));
-    builder.add("to_internet", ToPort::new(ends.internet.tx, config));
-    builder.add("to_fabric", FabricOut::new(ends.fabric.tx));
+    let steer = Steer::new(config, directory, phase);
+    let handle = Handle::new(config, fib, counters);
+    let mut builder = Builder::new();
+    // The fabric before the other ports: what is under way goes before what is new.
+    builder.add(PROBES, Probes::new(config.id)).add(FROM_FABRIC, FromPort::new(PortRole::Fabric));
+    builder.add(FROM_INTERNET, FromPort::new(PortRole::Internet));
+    builder.add(FROM_BASE_STATION, FromPort::new(PortRole::BaseStation));
+    if form == Form::Joined && architecture != Architecture::HashPartition {
+        let asks_again = architecture == Architecture::ScaleBricks;
+        builder.add_joined(&[STEER, HANDLE], SteerAndHandle::new(steer, handle, asks_again));
+    } else {
+        builder.add(STEER, steer).add(HANDLE, handle);
+    }
+    builder.add(FABRIC_SORT, FabricSort::new(config.id));
+    builder.add(SLOW_PATH, SlowPath::<P>::default()).add(TO_FABRIC, FabricOut::<P>::default());
+    builder.add(TO_INTERNET, ToPort::new(PortRole::Internet));
+    builder.add(TO_BASE_STATION, ToPort::new(PortRole::BaseStation));
 
-    builder.connect("from_internet", 0, "steer", 0).connect("from_base_station", 0, "steer", 1);
-    builder.connect("from_fabric", 0, "handle", 0).connect("from_fabric", 2, "to_fabric", 0);
-    builder.connect("steer", 3, "unknown", 0);
-    builder.connect("handle", 0, "to_base_station", 0).connect("handle", 1, "to_internet", 0);
-    match config.architecture {
+    builder
+        .connect(FROM_INTERNET, 0, STEER, 0)
+        .connect(FROM_BASE_STATION, 0, STEER, 1)
+        .connect(STEER, 3, SLOW_PATH, 0);
+    builder.connect(FROM_FABRIC, 0, HANDLE, 0).connect(HANDLE, 3, FABRIC_SORT, 0);
+    builder.connect(FABRIC_SORT, 0, HANDLE, 1).connect(FABRIC_SORT, 2, TO_FABRIC, 1);
+    builder.connect(FABRIC_SORT, 3, PROBES, 0).connect(PROBES, 0, TO_FABRIC, 2);
+    builder.connect(HANDLE, OutputPort::Internet as usize, TO_INTERNET, 0);
+    builder
+        .connect(HANDLE, OutputPort::BaseStation as usize, TO_BASE_STATION, 0)
+        .connect(HANDLE, 4, SLOW_PATH, 0);
+    match architecture {
         Architecture::FullDuplication => {
-            builder.connect("steer", 0, "to_fabric", 0).connect("steer", 2, "handle", 2);
+            builder.connect(STEER, 0, TO_FABRIC, 0).connect(STEER, 2, HANDLE, 3);
         }
         Architecture::Vlb => {
-            builder.add("valiant", Valiant::new(config)).connect("steer", 2, "handle", 2);
-            builder.connect("steer", 0, "valiant", 0).connect("valiant", 0, "to_fabric", 0);
+            builder.add(VALIANT, Valiant::new(config)).connect(STEER, 2, HANDLE, 3);
+            builder.connect(STEER, 0, VALIANT, 0).connect(VALIANT, 0, TO_FABRIC, 0);
         }
         Architecture::HashPartition => {
             let directory = lookup.map_or_else(|| Directory::Gpt(Box::new(Nowhere)), Directory::Gpt);
-            builder.add("lookup", Steer::new(config, directory, Phase::Handling));
-            builder.connect("steer", 0, "to_fabric", 0).connect("steer", 1, "lookup", 3);
-            builder.connect("from_fabric", 1, "lookup", 2).connect("lookup", 0, "to_fabric", 0);
-            builder.connect("lookup", 1, "handle", 1).connect("lookup", 3, "unknown", 0);
+            builder.add(LOOKUP, Steer::<P>::new(config, directory, Phase::Handling));
+            builder.connect(STEER, 0, TO_FABRIC, 0).connect(STEER, 1, LOOKUP, 3);
+            builder.connect(FABRIC_SORT, 1, LOOKUP, 2).connect(LOOKUP, 0, TO_FABRIC, 0);
+            builder.connect(LOOKUP, 1, HANDLE, 2).connect(LOOKUP, 3, SLOW_PATH, 0);
         }
         Architecture::ScaleBricks => {
-            builder.connect("steer", 0, "to_fabric", 0).connect("steer", 1, "handle", 1);
+            builder.connect(STEER, 0, TO_FABRIC, 0).connect(STEER, 1, HANDLE, 2);
         }
     }
-    if config.architecture == Architecture::ScaleBricks {
-        builder.connect("handle", 2, "steer", 4);
+    if architecture == Architecture::ScaleBricks {
+        builder.connect(HANDLE, 2, STEER, 4);
     } else {
-        builder.connect("handle", 2, "unknown", 0);
+        builder.connect(HANDLE, 2, SLOW_PATH, 0);
     }
-    if config.architecture != Architecture::HashPartition {
-        builder.connect("from_fabric", 1, "unknown", 0);
+    if architecture != Architecture::HashPartition {
+        // Nobody asks such a node; it handles what it holds.
+        builder.connect(FABRIC_SORT, 1, HANDLE, 1);
     }
     builder
 }

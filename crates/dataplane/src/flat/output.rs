@@ -3,7 +3,7 @@
 use super::action::{MAX_PORTS, PortNo};
 use super::reason::SwitchDrop;
 use super::stats::PortCounts;
-use crate::node::Port;
+use scalebricks_io::Port;
 use scalebricks_io::{Burst, PacketBuf};
 
 /// Ports between which nothing is sent: a frame that came by one of them leaves by none of them.

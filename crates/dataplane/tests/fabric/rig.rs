@@ -2,14 +2,14 @@
 
 use crate::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
 use scalebricks_dataplane::fabric_health::{HEARING, PROBE_EVERY, STEADY};
-use scalebricks_dataplane::node::{NodePorts, NodeTables, Port};
+use scalebricks_dataplane::node::{NodePorts, NodeTables};
 use scalebricks_dataplane::table_set::TableSet;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, DropReason, FabricHealth, FabricMac, FlowSpec, Identifications, Layout, Node,
     NodeConfig, NodeStats, OutsideMacs, Phase, Policy,
 };
 use scalebricks_io::{
-    Burst, MemoryPort, MemorySwitch, Packet, PacketBuf, Pool, RxPort, SwitchPort, Tag, TxPort,
+    Burst, MemoryPort, MemorySwitch, Packet, PacketBuf, Pool, Port, RxPort, SwitchPort, Tag, TxPort,
     memory_port_pair,
 };
 use scalebricks_tables::compact::Structure;

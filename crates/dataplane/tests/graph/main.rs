@@ -1,5 +1,5 @@
-//! The graph of elements does what the node does, in all architectures: the same bytes to the same ports, each flow in order, the same
-//! packets dropped for the same reasons, the same counters.
+//! A node does the same whether its elements are joined or apart, in all architectures: the same bytes to the same ports, each flow in
+//! order, the same packets dropped for the same reasons, the same counters.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]

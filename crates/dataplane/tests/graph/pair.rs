@@ -1,16 +1,14 @@
-//! A node and a graph with the same tables, given the same frames.
+//! Two nodes with the same tables, given the same frames: one with its elements joined, one with them apart.
 
 use crate::common::{SEED, flows, station};
 use crate::frames::{self, Kind, Side};
-use scalebricks_dataplane::elements::{End, Ends, wiring};
+use scalebricks_dataplane::elements::Form;
 use scalebricks_dataplane::oversize::ICMP_PIECE;
 use scalebricks_dataplane::table_set::TableSet;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, FlowCounters, Identifications, Layout, Node, NodeConfig, NodePorts, NodeStats,
     NodeTables, OutsideMacs, Oversize, Policy,
 };
-use scalebricks_graph::spec::DropSpec;
-use scalebricks_graph::{Ledger, Registry, Trace, Worker};
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, Tag, memory_port_pair};
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowIndex, KeyProfile, NodeId};
@@ -44,26 +42,14 @@ fn own(tables: &TableSet) -> (NodeTables, Arc<FlowCounters>) {
     (NodeTables { counters: Arc::clone(&counters), ..tables.node_tables(HERE) }, counters)
 }
 
-/// What the graph dropped: packet and reason.
-#[derive(Debug, Default)]
-struct Dropped(Vec<(u64, &'static str)>);
-
-impl Trace<Packet> for Dropped {
-    fn dropped(&mut self, _: &str, reason: &DropSpec, packet: &Packet) {
-        self.0.push((packet.tag().id, reason.name));
-    }
-}
-
-/// The far ends of three links: what is sent goes in by the first, what comes out by the second.
-struct Far([(MemoryPort<Packet>, MemoryPort<Packet>); 3]);
+/// The far ends of three links.
+struct Far([MemoryPort<Packet>; 3]);
 
 /// What left, by port, and by flow and way: packet, piece, bytes.
 type Left = BTreeMap<(usize, (u32, u32)), Vec<(u64, u8, Vec<u8>)>>;
 
 pub struct Pair {
-    node: Node<Packet>,
-    graph: Worker<Packet, Dropped>,
-    ledger: Ledger,
+    nodes: [Node<Packet>; 2],
     counters: [Arc<FlowCounters>; 2],
     far: [Far; 2],
     left: [Left; 2],
@@ -92,39 +78,24 @@ impl Pair {
             identifications: Arc::new(Identifications::new(HERE, size, 0)),
         };
         let pool = Pool::new(8_192, 4_000).unwrap();
-        let link = |capacity| {
-            let ((near_in, far_in), (near_out, far_out)) =
-                (memory_port_pair(capacity), memory_port_pair(capacity));
-            (End { rx: Box::new(near_in), tx: Box::new(near_out) }, (far_in, far_out))
-        };
-        let ((internet, a), (base_station, b), (fabric, c)) = (link(OUTSIDE), link(OUTSIDE), link(FABRIC));
-        let (own_tables, of_graph) = own(tables);
-        let mut ledger = Ledger::new();
-        let graph = wiring(&config(), own_tables, Ends { internet, base_station, fabric });
-        let graph = graph.build(&Registry::new(), &mut ledger).unwrap();
-        let graph = Worker::new(graph, Box::new(pool.clone()), Dropped::default());
-
-        let link = |capacity| {
-            let (near, far) = memory_port_pair(capacity);
-            (near, far)
-        };
-        let ((internet, d), (base_station, e), (fabric, f)) = (link(OUTSIDE), link(OUTSIDE), link(FABRIC));
-        let ports = NodePorts {
-            internet: Box::new(internet),
-            base_station: Box::new(base_station),
-            fabric: Box::new(fabric),
-        };
-        let (own_tables, of_node) = own(tables);
-        let mut node = Node::new(config(), own_tables, ports, Box::new(pool.clone()));
-        node.list_drops();
-        // A node's link is one end both ways; the second is never used.
-        let unused = || memory_port_pair(1).1;
+        let made = [Form::Joined, Form::Apart].map(|form| {
+            let [(internet, a), (base_station, b), (fabric, c)] =
+                [OUTSIDE, OUTSIDE, FABRIC].map(memory_port_pair);
+            let ports = NodePorts {
+                internet: Box::new(internet),
+                base_station: Box::new(base_station),
+                fabric: Box::new(fabric),
+            };
+            let (own_tables, counters) = own(tables);
+            let mut node = Node::in_form(config(), own_tables, ports, Box::new(pool.clone()), form);
+            node.list_drops();
+            (node, counters, Far([a, b, c]))
+        });
+        let [(joined, of_joined, far_joined), (apart, of_apart, far_apart)] = made;
         Self {
-            node,
-            graph,
-            ledger,
-            counters: [of_node, of_graph],
-            far: [Far([(d, unused()), (e, unused()), (f, unused())]), Far([a, b, c])],
+            nodes: [joined, apart],
+            counters: [of_joined, of_apart],
+            far: [far_joined, far_apart],
             left: [Left::new(), Left::new()],
             pool,
             config: config(),
@@ -171,7 +142,7 @@ impl Pair {
             loop {
                 let mut packet = self.pool.packet(frame).unwrap();
                 packet.set_tag(Tag { id: *id, ..Tag::default() });
-                if self.far[which].0[side as usize].0.send(packet).is_ok() {
+                if self.far[which].0[side as usize].send(packet).is_ok() {
                     break;
                 }
                 self.turn(which);
@@ -181,14 +152,13 @@ impl Pair {
     }
 
     fn turn(&mut self, which: usize) -> usize {
-        if which == 0 { self.node.turn(Duration::ZERO) } else { self.graph.turn(Duration::ZERO) }
+        self.nodes[which].turn(Duration::ZERO)
     }
 
     /// Takes what left; how many frames.
     fn collect(&mut self, which: usize) -> usize {
         let mut came = 0;
-        for (number, (one, two)) in self.far[which].0.iter_mut().enumerate() {
-            let port = if which == 0 { one } else { two };
+        for (number, port) in self.far[which].0.iter_mut().enumerate() {
             while let Some(packet) = port.receive() {
                 let Tag { id, piece, .. } = packet.tag();
                 let (flow, is_fragment) = self.sent[&id];
@@ -214,65 +184,35 @@ impl Pair {
         came
     }
 
-    /// Compares all that became of the frames; what the node counted.
+    /// Compares all that became of the frames; what a node counted.
     pub fn compare(&mut self) -> NodeStats {
-        let [of_node, of_graph] = &self.left;
+        let [of_joined, of_apart] = &self.left;
         let only = |one: &Left, other: &Left| {
             one.iter()
                 .filter(|(key, _)| !other.contains_key(key))
                 .map(|(key, all)| (*key, all.len()))
                 .collect::<Vec<_>>()
         };
-        assert_eq!((only(of_node, of_graph), only(of_graph, of_node)), (vec![], vec![]), "ports and flows");
-        for (place, packets) in of_node {
-            assert_eq!(packets, &of_graph[place], "port and flow {place:?}");
+        assert_eq!(
+            (only(of_joined, of_apart), only(of_apart, of_joined)),
+            (vec![], vec![]),
+            "ports and flows"
+        );
+        for (place, packets) in of_joined {
+            assert_eq!(packets, &of_apart[place], "port and flow {place:?}");
         }
-        let mut dropped: Vec<_> =
-            self.node.take_drops().iter().map(|dropped| (dropped.tag.id, dropped.reason.name())).collect();
-        let mut by_graph = std::mem::take(&mut self.graph.trace_mut().0);
-        dropped.sort_unstable();
-        by_graph.sort_unstable();
-        assert_eq!(dropped, by_graph);
-        let stats = self.node.stats();
-        self.compare_counters(&stats);
+        let [joined, apart] = self.nodes.each_mut().map(|node| {
+            let mut dropped: Vec<_> =
+                node.take_drops().iter().map(|dropped| (dropped.tag.id, dropped.reason.name())).collect();
+            dropped.sort_unstable();
+            assert_eq!(node.worker().graph().held(), 0);
+            (dropped, node.stats())
+        });
+        assert_eq!(joined, apart);
         for flow in 0..FLOWS {
-            let [node, graph] = self.counters.each_ref().map(|counters| counters.read(FlowIndex(flow)));
-            assert_eq!(node, graph, "flow {flow}");
+            let [joined, apart] = self.counters.each_ref().map(|counters| counters.read(FlowIndex(flow)));
+            assert_eq!(joined, apart, "flow {flow}");
         }
-        assert_eq!(self.graph.graph().held(), 0);
-        stats
-    }
-
-    fn compare_counters(&self, stats: &NodeStats) {
-        let counted: HashMap<String, _> = self
-            .ledger
-            .snapshot()
-            .into_iter()
-            .map(|counted| (counted.element.to_string(), counted))
-            .collect();
-        let get = |element: &str, name: &str| counted[element].get(name).unwrap();
-        for (name, element, counter, of_node) in [
-            ("internet_in", "from_internet", "received", stats.internet_in),
-            ("base_station_in", "from_base_station", "received", stats.base_station_in),
-            ("fabric_in", "from_fabric", "received", stats.fabric_in),
-            ("internet_out", "to_internet", "sent", stats.internet_out),
-            ("base_station_out", "to_base_station", "sent", stats.base_station_out),
-            ("fabric_out", "to_fabric", "sent", stats.fabric_out),
-            ("fragments_made", "to_base_station", "fragments_made", stats.fragments_made),
-            ("packets_fragmented", "to_base_station", "packets_fragmented", stats.packets_fragmented),
-            ("icmp_sent", "handle", "icmp_sent", stats.icmp_sent),
-            ("forwarded_again", "steer", "forwarded_again", stats.forwarded_again),
-        ] {
-            assert_eq!(get(element, counter), of_node, "{name}");
-        }
-        let mut dropped: BTreeMap<&str, u64> = BTreeMap::new();
-        for counted in counted.values() {
-            for (spec, count) in counted.drops().filter(|(_, count)| *count > 0) {
-                *dropped.entry(spec.name).or_default() += count;
-            }
-        }
-        let by_node: BTreeMap<&str, u64> =
-            stats.dropped.iter().map(|(reason, count)| (reason.name(), count)).collect();
-        assert_eq!(dropped, by_node);
+        joined.1
     }
 }

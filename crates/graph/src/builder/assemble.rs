@@ -2,13 +2,14 @@
 
 use super::error::{BuildError, BuildErrors};
 use super::{Link, Shape, order};
+use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Ledger;
 use crate::element::{Binder, Element};
 use crate::graph::{Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
 use crate::registry::Fusion;
 use crate::slot::Lanes;
-use crate::spec::Hook;
+use crate::spec::{Hook, PortSpec, Spec};
 use crate::tap::Taps;
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
@@ -17,27 +18,38 @@ use std::sync::Arc;
 /// Elements and links without faults.
 pub(super) struct Plan<P> {
     pub(super) shapes: Vec<Shape>,
-    pub(super) made: Vec<Box<dyn Element<P>>>,
+    /// `None` for parts of others.
+    pub(super) made: Vec<Option<Box<dyn Element<P>>>>,
     pub(super) links: Vec<Link>,
     pub(super) snap: usize,
+}
+
+/// How several elements run as one.
+enum Row<'a, P> {
+    /// One alone.
+    Alone,
+    /// A chain of small ones.
+    Fused(&'a Fusion<P>),
+    /// The parts of an element that was made so.
+    Joined,
 }
 
 /// Where an element and its ports are in the graph.
 #[derive(Debug, Clone, Copy)]
 struct Seat {
     node: usize,
-    part: usize,
+    /// Its first input among the node's; `None` if only the chain that it is in leads to it.
+    first_input: Option<usize>,
     /// Where its outputs from 1 on begin among the node's.
     sides: usize,
-    /// Whether its output 0 is the node's.
-    is_last: bool,
+    /// Where its output 0 is among them; `None` inside a chain.
+    first_output: Option<usize>,
 }
 
 impl Seat {
     const fn output(self, output: usize) -> Option<usize> {
         match output {
-            0 if self.is_last => Some(0),
-            0 => None,
+            0 => self.first_output,
             side => Some(self.sides + side - 1),
         }
     }
@@ -50,17 +62,18 @@ impl<P: PacketBuf + 'static> Plan<P> {
         ledger: &mut Ledger,
     ) -> Result<Graph<P>, BuildErrors> {
         let columns = self.bind()?;
-        let places = order::places(self.shapes.len(), &self.links);
+        let places = order::places(self.shapes.len(), &self.links_between());
         let mut rows = self.rows(fusions);
         rows.sort_by_key(|(row, _)| places[row[0]]);
         let pressures = self.pressures();
         let begins: Vec<bool> = (0..self.shapes.len()).map(|at| self.begins(at)).collect();
         let watches = self.watches(&pressures, &begins);
         let seats = self.seats(&rows);
-        let mut made: Vec<Option<Box<dyn Element<P>>>> = self.made.into_iter().map(Some).collect();
+        let mut made = self.made;
         let mut graph = Graph {
             nodes: Vec::with_capacity(rows.len()),
             pending: Vec::new(),
+            carried: Vec::new(),
             begins: vec![0; rows.len().div_ceil(64)],
             ends: Vec::new(),
             columns,
@@ -69,7 +82,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             edges: Vec::new(),
             pressures: pressures.iter().flatten().count(),
         };
-        for (at, (row, fusion)) in rows.iter().enumerate() {
+        for (at, (row, kind)) in rows.iter().enumerate() {
             let shapes: Vec<&Shape> = row.iter().map(|&element| &self.shapes[element]).collect();
             let part = |shape: &&Shape| Part {
                 name: Arc::clone(&shape.name),
@@ -82,27 +95,48 @@ impl<P: PacketBuf + 'static> Plan<P> {
             }
             let outputs: Vec<usize> = shapes.iter().map(|shape| shape.outputs).collect();
             let elements: Vec<Box<dyn Element<P>>> = row.iter().filter_map(|&at| made[at].take()).collect();
-            let ports = ports(&outputs);
-            let element = join(elements, *fusion, &outputs, &parts);
-            let first = shapes[0];
-            if begins[row[0]] {
+            let ports = match kind {
+                Row::Joined => own_ports(&outputs),
+                _ => chain_ports(&outputs),
+            };
+            let inputs: Vec<bool> = match kind {
+                Row::Joined => {
+                    shapes.iter().flat_map(|shape| by_value(shape.spec.inputs, shape.inputs)).collect()
+                }
+                _ => by_value(shapes[0].spec.inputs, shapes[0].inputs).collect(),
+            };
+            let sends: Vec<bool> =
+                shapes.iter().flat_map(|shape| by_value(shape.spec.outputs, shape.outputs)).collect();
+            let element = join(elements, kind, &outputs, &parts);
+            if row.iter().any(|&at| begins[at]) {
                 graph.begins[at / 64] |= 1 << (at % 64);
             }
-            if first.spec.has(Hook::End) {
+            if shapes.iter().any(|shape| shape.spec.has(Hook::End)) {
                 graph.ends.push(at as u16);
             }
+            let mut next = graph.carried.len() as u32..;
+            let carried: Box<[Option<u32>]> =
+                inputs.iter().map(|by_value| by_value.then(|| next.next()).flatten()).collect();
+            graph.carried.extend(carried.iter().flatten().map(|_| Bursts::default()));
             graph.nodes.push(Node {
                 element,
                 parts,
                 outs: ports.iter().map(|_| Lanes::new()).collect(),
+                senders: (0u16..).zip(&sends).filter(|(_, by_value)| **by_value).map(|(at, _)| at).collect(),
+                sent: if sends.contains(&true) {
+                    sends.iter().map(|_| Bursts::default()).collect()
+                } else {
+                    Box::default()
+                },
+                carried: if inputs.contains(&true) { carried } else { Box::default() },
                 ports,
-                pulls: vec![None; first.inputs].into(),
+                pulls: vec![None; inputs.len()].into(),
                 first_input: graph.pending.len() as u32,
-                inputs: first.inputs as u16,
+                inputs: inputs.len() as u16,
                 watches: watches[row[0]].clone(),
                 pressure: pressures[row[0]],
             });
-            graph.pending.extend((0..first.inputs).map(|_| Lanes::new()));
+            graph.pending.extend(inputs.iter().map(|_| Lanes::new()));
         }
         connect(&mut graph, &self.links, &self.shapes, &seats);
         Ok(graph)
@@ -117,20 +151,42 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let mut connected: Vec<Vec<bool>> =
             self.shapes.iter().map(|shape| vec![false; shape.outputs]).collect();
         self.links.iter().for_each(|link| connected[link.from][link.output] = true);
-        for ((element, shape), connected) in self.made.iter_mut().zip(&self.shapes).zip(&connected) {
-            let Shape { spec, inputs, outputs, .. } = *shape;
-            if let Err(error) = element.bind(&Binder { columns: &columns, spec, inputs, outputs, connected })
-            {
+        for (at, (shape, connected)) in self.shapes.iter().zip(&connected).enumerate() {
+            let Shape { spec, inputs, outputs, part_of, .. } = *shape;
+            let (owner, part) = part_of.unwrap_or((at, 0));
+            let Some(element) = &mut self.made[owner] else { continue };
+            let binder = Binder { columns: &columns, spec, inputs, outputs, connected };
+            let bound = match part_of {
+                None => element.bind(&binder),
+                Some(_) => element.part(part).map_or(Ok(()), |part| part.bind(&binder)),
+            };
+            if let Err(error) = bound {
                 errors.push(BuildError::Bind { element: shape.name.to_string(), error });
             }
         }
         if errors.is_empty() { Ok(columns) } else { Err(BuildErrors(errors)) }
     }
 
-    /// Every element in a row of its own, but for those that are fused.
-    fn rows<'a>(&self, fusions: &'a [Fusion<P>]) -> Vec<(Vec<usize>, Option<&'a Fusion<P>>)> {
-        let mut is_taken = vec![false; self.shapes.len()];
-        let mut rows = Vec::new();
+    /// The links between elements that run apart, the parts of one standing for its first.
+    fn links_between(&self) -> Vec<Link> {
+        let whole = |at: usize| self.shapes[at].part_of.map_or(at, |(owner, _)| owner);
+        let links =
+            self.links.iter().map(|link| Link { from: whole(link.from), to: whole(link.to), ..*link });
+        links.filter(|link| link.from != link.to || self.shapes[link.from].part_of.is_none()).collect()
+    }
+
+    /// Every element in a row of its own, but for those that are fused or joined.
+    fn rows<'a>(&self, fusions: &'a [Fusion<P>]) -> Vec<(Vec<usize>, Row<'a, P>)> {
+        let mut is_taken: Vec<bool> = self.shapes.iter().map(|shape| shape.part_of.is_some()).collect();
+        let mut rows: Vec<(Vec<usize>, Row<'a, P>)> = Vec::new();
+        for at in 0..self.shapes.len() {
+            let parts = (0..self.shapes.len())
+                .filter(|&part| self.shapes[part].part_of.is_some_and(|(owner, _)| owner == at));
+            let row: Vec<usize> = parts.collect();
+            if !row.is_empty() {
+                rows.push((row, Row::Joined));
+            }
+        }
         let arriving = self.arriving();
         for fusion in fusions {
             for start in 0..self.shapes.len() {
@@ -141,10 +197,10 @@ impl<P: PacketBuf + 'static> Plan<P> {
                 for &at in &row {
                     is_taken[at] = true;
                 }
-                rows.push((row, Some(fusion)));
+                rows.push((row, Row::Fused(fusion)));
             }
         }
-        rows.extend((0..self.shapes.len()).filter(|&at| !is_taken[at]).map(|at| (vec![at], None)));
+        rows.extend((0..self.shapes.len()).filter(|&at| !is_taken[at]).map(|at| (vec![at], Row::Alone)));
         rows
     }
 
@@ -221,38 +277,60 @@ impl<P: PacketBuf + 'static> Plan<P> {
         (0..self.shapes.len()).map(watched).collect()
     }
 
-    fn seats(&self, rows: &[(Vec<usize>, Option<&Fusion<P>>)]) -> Vec<Seat> {
-        let mut seats = vec![Seat { node: 0, part: 0, sides: 1, is_last: true }; self.shapes.len()];
-        for (node, (row, _)) in rows.iter().enumerate() {
-            let mut sides = 1;
+    fn seats(&self, rows: &[(Vec<usize>, Row<'_, P>)]) -> Vec<Seat> {
+        let none = Seat { node: 0, first_input: None, sides: 0, first_output: None };
+        let mut seats = vec![none; self.shapes.len()];
+        for (node, (row, kind)) in rows.iter().enumerate() {
+            let (mut inputs, mut sides) = (0, if matches!(kind, Row::Joined) { 0 } else { 1 });
             for (part, &at) in row.iter().enumerate() {
-                seats[at] = Seat { node, part, sides, is_last: part + 1 == row.len() };
-                sides += self.shapes[at].outputs.saturating_sub(1);
+                let shape = &self.shapes[at];
+                if matches!(kind, Row::Joined) {
+                    let first_output = Some(sides);
+                    seats[at] = Seat { node, first_input: Some(inputs), sides: sides + 1, first_output };
+                    inputs += shape.inputs;
+                    sides += shape.outputs;
+                } else {
+                    let first_output = (part + 1 == row.len()).then_some(0);
+                    seats[at] = Seat { node, first_input: (part == 0).then_some(0), sides, first_output };
+                    sides += shape.outputs.saturating_sub(1);
+                }
             }
         }
         seats
     }
 }
 
+/// Of each port of one side, whether packets go over it by value.
+fn by_value(specs: &'static [PortSpec], ports: usize) -> impl Iterator<Item = bool> {
+    (0..ports).map(move |number| Spec::port(specs, number).is_some_and(|port| port.by_value))
+}
+
 fn join<P: PacketBuf>(
     mut elements: Vec<Box<dyn Element<P>>>,
-    fusion: Option<&Fusion<P>>,
+    kind: &Row<'_, P>,
     outputs: &[usize],
     parts: &[Part],
 ) -> Box<dyn Element<P>> {
-    let joined = match fusion {
-        Some(fusion) => (fusion.join)(elements, outputs, parts).ok(),
-        None => elements.pop(),
+    let joined = match kind {
+        Row::Fused(fusion) => (fusion.join)(elements, outputs, parts).ok(),
+        Row::Alone | Row::Joined => elements.pop(),
     };
     joined.unwrap_or_else(|| unreachable!("a class has one type of element"))
 }
 
-/// The outputs of a row of elements that have so many each: output 0 of the last, then all further ones.
-fn ports(outputs: &[usize]) -> Box<[Port]> {
+/// The outputs of a chain of elements that have so many each: output 0 of the last, then all further ones.
+fn chain_ports(outputs: &[usize]) -> Box<[Port]> {
     let port = |part: usize| Port { part: part as u8, edge: None };
     let first = outputs.last().is_some_and(|&outputs| outputs > 0).then(|| port(outputs.len() - 1));
     let sides = outputs.iter().enumerate().flat_map(|(part, &outputs)| (1..outputs).map(move |_| port(part)));
     first.into_iter().chain(sides).collect()
+}
+
+/// The outputs of the parts of an element, in order.
+fn own_ports(outputs: &[usize]) -> Box<[Port]> {
+    let ports =
+        |(part, &outputs): (usize, &usize)| (0..outputs).map(move |_| Port { part: part as u8, edge: None });
+    outputs.iter().enumerate().flat_map(ports).collect()
 }
 
 /// Leads every output to its input.
@@ -260,17 +338,24 @@ fn connect<P>(graph: &mut Graph<P>, links: &[Link], shapes: &[Shape], seats: &[S
     for link in links {
         let (from, to) = (seats[link.from], seats[link.to]);
         let is_back = to.node <= from.node;
-        // The links inside a fusion are gone.
-        let Some(output) = from.output(link.output).filter(|_| to.part == 0) else { continue };
+        // The links inside a row are gone.
+        let is_inside = from.node == to.node && link.from != link.to;
+        let (Some(output), Some(first)) = (from.output(link.output), to.first_input) else { continue };
+        if is_inside {
+            continue;
+        }
+        let input = first + link.input;
         if link.is_pull {
             let edge = PullEdge { node: from.node as u16, output: output as u16, is_back };
-            graph.nodes[to.node].pulls[link.input] = Some(edge);
+            graph.nodes[to.node].pulls[input] = Some(edge);
             continue;
         }
         graph.nodes[from.node].ports[output].edge = Some(Edge {
             id: graph.edges.len() as u32,
-            target: graph.nodes[to.node].first_input + link.input as u32,
+            target: graph.nodes[to.node].first_input + input as u32,
             node: to.node as u16,
+            input: input as u16,
+            carried: graph.nodes[to.node].carried.get(input).copied().flatten(),
             is_back,
         });
         graph.edges.push(EdgeInfo {

@@ -37,6 +37,8 @@ struct Shape {
     spec: &'static Spec,
     inputs: usize,
     outputs: usize,
+    /// If it is one of several parts of an element: the first part's place, and which part.
+    part_of: Option<(usize, usize)>,
 }
 
 /// A connection, by places of elements.
@@ -50,8 +52,13 @@ struct Link {
 }
 
 enum What<P> {
-    Class { class: String, args: Vec<String> },
+    Class {
+        class: String,
+        args: Vec<String>,
+    },
     Made(Box<dyn Element<P>>),
+    /// A part of an element that was made elsewhere: how many places before it stands, and which part.
+    Part(usize),
 }
 
 /// A graph to be. Names and connections are checked when it is [built](Self::build), all at once.
@@ -97,6 +104,17 @@ impl<P: PacketBuf + 'static> Builder<P> {
         self
     }
 
+    /// Adds an element that was made elsewhere and stands for several, by name: its [parts](Element::part). Each has ports,
+    /// counters and handlers of its own, and connections name them as if they were apart. The element numbers the inputs of the
+    /// first part first, then those of the next, and the outputs in the same way. Packets that pass between its parts it moves
+    /// itself; such connections are declared for the checks.
+    pub fn add_joined(&mut self, names: &[&str], element: impl Element<P>) -> &mut Self {
+        let mut whats = vec![What::Made(Box::new(element))];
+        whats.extend((1..names.len()).map(What::Part));
+        self.elements.extend(names.iter().map(|&name| name.into()).zip(whats));
+        self
+    }
+
     /// Connects an output to an input.
     pub fn connect(&mut self, from: &str, output: usize, to: &str, input: usize) -> &mut Self {
         self.connections.push((from.to_owned(), output, to.to_owned(), input));
@@ -137,10 +155,24 @@ impl<P: PacketBuf + 'static> Builder<P> {
         let mut errors = Vec::new();
         let places = places(&elements, &mut errors);
         let mut shapes = Vec::new();
-        let mut made = Vec::new();
+        let mut made: Vec<Option<Box<dyn Element<P>>>> = Vec::new();
         for (name, what) in elements {
-            let Some(element) = make(&name, what, registry, &mut errors) else { continue };
-            shapes.push(Shape { name, spec: element.spec(), inputs: 0, outputs: 0 });
+            let at = made.len();
+            let (spec, part_of, element) = match what {
+                What::Part(part) => {
+                    let whole = made[at - part].as_mut().and_then(|whole| whole.part(part));
+                    let whole =
+                        whole.unwrap_or_else(|| unreachable!("an element has as many parts as names"));
+                    (whole.spec(), Some((at - part, part)), None)
+                }
+                what => {
+                    let Some(mut element) = make(&name, what, registry, &mut errors) else { continue };
+                    let first = element.part(0).map(|part| part.spec());
+                    let part_of = first.map(|_| (at, 0));
+                    (first.unwrap_or_else(|| element.spec()), part_of, Some(element))
+                }
+            };
+            shapes.push(Shape { name, spec, inputs: 0, outputs: 0, part_of });
             made.push(element);
         }
         let mut links = links(&connections, &places, &mut errors);
@@ -179,6 +211,7 @@ fn make<P: PacketBuf + 'static>(
 ) -> Option<Box<dyn Element<P>>> {
     let (class, args) = match what {
         What::Made(element) => return Some(element),
+        What::Part(_) => return None,
         What::Class { class, args } => (class, args),
     };
     match registry.make(&class, &args) {

@@ -37,10 +37,14 @@ pub(super) fn count(shapes: &mut [Shape], links: &mut Vec<Link>, errors: &mut Ve
     }
 }
 
-/// How many ports one side of an element has: all that must be connected, and others up to the last that is.
+/// How many ports one side of an element has: all that must be connected, `burst` ports, and others up to the last that is connected.
 fn check_side(shape: &Shape, is_output: bool, used: &[usize], errors: &mut Vec<BuildError>) -> usize {
     let specs = specs(shape, is_output);
     let always = specs.iter().filter(|port| matches!(port.many, Many::One | Many::OneOrMore)).count();
+    // What is sent by value has a place to be sent to.
+    let always = specs.iter().rposition(|port| port.by_value).map_or(always, |last| always.max(last + 1));
+    // An element of several parts numbers the ports of all.
+    let always = if shape.part_of.is_some() { specs.len() } else { always };
     let count = used.iter().map(|number| number + 1).max().unwrap_or(0).max(always);
     let mut is_used = vec![false; count];
     for &number in used {

@@ -64,7 +64,9 @@ impl Ground {
             | DropReason::Unresolved
             | DropReason::LinkDown
             | DropReason::SlowPathFull
-            | DropReason::NoLease => false,
+            | DropReason::NoLease
+            | DropReason::NoSlot
+            | DropReason::GraphError => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::config::{Layout, NodeFile, Role};
 use crate::daemon::devices::{self, Devices, Half, Wanted};
 use scalebricks_dataplane::PortRole;
-use scalebricks_dataplane::node::{NodePorts, Port as DataPort};
+use scalebricks_dataplane::node::NodePorts;
 use scalebricks_dataplane::tap::Taps;
 use scalebricks_dpdk::{DpdkError, Eal, Mbuf, Pool, Port as Device};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub fn open(config: &NodeFile, taps: &Taps) -> Result<Links, DpdkError> {
     let links = config.ports.iter().zip(by_port).map(|(port, device)| Link { role: port.role, device });
     let workers = workers.into_iter().map(|halves| {
         let [internet, base_station, fabric] = <[Half; 3]>::try_from(halves).ok()?;
-        let tapped = |role, half| -> Box<dyn DataPort<Mbuf>> { Box::new(taps.port(role, half)) };
+        let tapped = |role, half| -> Box<dyn scalebricks_io::Port<Mbuf>> { Box::new(taps.port(role, half)) };
         Some(NodePorts {
             internet: tapped(PortRole::Internet, internet),
             base_station: tapped(PortRole::BaseStation, base_station),

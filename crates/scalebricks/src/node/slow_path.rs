@@ -76,7 +76,7 @@ impl SlowPath {
     }
 
     /// Deals with what a node left, and with timers that are due; `node` sends the answers.
-    pub fn work<P: PacketBuf>(
+    pub fn work<P: PacketBuf + 'static>(
         &self,
         node: &mut Node<P>,
         punts: &mut Vec<Punt<P>>,

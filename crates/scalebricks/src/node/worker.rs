@@ -73,7 +73,7 @@ impl Told {
 }
 
 /// A node, and what its thread needs.
-pub struct Worker<P: PacketBuf> {
+pub struct Worker<P: PacketBuf + 'static> {
     /// Its node.
     pub node: Node<P>,
     /// Where answers are made in.
@@ -100,7 +100,7 @@ struct Tally {
     busy_before: Duration,
 }
 
-impl<P: PacketBuf> Worker<P> {
+impl<P: PacketBuf + 'static> Worker<P> {
     /// Turns the node until it is asked to stop.
     pub fn run(&mut self, control: &Control) {
         self.node.keep_punts();

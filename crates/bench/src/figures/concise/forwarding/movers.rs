@@ -6,13 +6,12 @@ use crate::figures::concise::fibs::{Asker, UNKNOWN};
 use crate::gateway::slab::NoBuffers;
 use crate::names::NameHasher;
 use crate::names::population::SEED;
-use scalebricks_dataplane::Port;
 use scalebricks_dataplane::flat::names::MAX_CHECK_BITS;
 use scalebricks_dataplane::flat::{
     Action, CheckBits, FlatFib, FlatName, FlatSwitch, NameConfig, NameKind, NameTable, PortNo, StormGuard,
     StormRate, SwitchPolicy, SwitchPort, Unknown,
 };
-use scalebricks_io::{BURST, Burst, PacketBuf, RxPort, TxPort};
+use scalebricks_io::{BURST, Burst, PacketBuf, Port, RxPort, TxPort};
 use scalebricks_types::{HashSeed, KeyHash, KeyHasher};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::set_addresses;

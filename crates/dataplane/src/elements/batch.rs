@@ -10,12 +10,12 @@ use scalebricks_types::{FlowKey, KeyHash, Teid};
 
 /// Packets that wait for one lookup: two bursts, so that a table's first and last accesses, which overlap with nothing,
 /// are shared by more. Four gain no more.
-pub(crate) const LANES: usize = 2 * BURST;
+pub(super) const LANES: usize = 2 * BURST;
 
 /// Up to [`LANES`] packets that wait for the same lookup. What is known of a packet stands at its place; what stands
 /// behind the last one is left over and never read.
 #[derive(Debug)]
-pub(crate) struct Batch<P> {
+pub(super) struct Batch<P> {
     packets: ArrayVec<P, LANES>,
     parsed: [Parsed; LANES],
     keys: [FlowKey; LANES],
@@ -31,7 +31,7 @@ const _: () = assert!(LANES.is_power_of_two());
 /// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
 /// batch is taken out, worked off and given back: two pointers move, no packet does.
 #[derive(Debug)]
-pub(crate) struct Stage<P> {
+pub(super) struct Stage<P> {
     waiting: Box<Batch<P>>,
     spare: Option<Box<Batch<P>>>,
 }
@@ -58,13 +58,20 @@ impl<P> std::ops::DerefMut for Stage<P> {
 
 impl<P> Stage<P> {
     /// Takes the batch out; an empty one takes its place.
-    pub(crate) fn take(&mut self) -> Box<Batch<P>> {
+    pub(super) fn take(&mut self) -> Box<Batch<P>> {
         let empty = self.spare.take().unwrap_or_default();
         std::mem::replace(&mut self.waiting, empty)
     }
 
+    /// Empties the place.
+    #[cold]
+    pub(super) fn clear(&mut self, each: impl FnMut(P)) {
+        self.waiting.packets.drain(..).for_each(each);
+        self.waiting.hashed = 0;
+    }
+
     /// Keeps a worked-off batch for the next [`Stage::take`].
-    pub(crate) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
+    pub(super) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
         batch.packets.clear();
         batch.hashed = 0;
         self.spare = Some(batch);
@@ -74,11 +81,11 @@ impl<P> Stage<P> {
 /// One packet with all that is known of it. Only the packet is moved: what is known stays where it was written, for
 /// a copy through the stack would wait for all stores before it, those to cold packet headers included.
 #[derive(Debug)]
-pub(crate) struct Work<'a, P> {
-    pub(crate) packet: P,
-    pub(crate) parsed: &'a Parsed,
-    pub(crate) key: &'a FlowKey,
-    pub(crate) hash: KeyHash,
+pub(super) struct Work<'a, P> {
+    pub(super) packet: P,
+    pub(super) parsed: &'a Parsed,
+    pub(super) key: &'a FlowKey,
+    pub(super) hash: KeyHash,
 }
 
 impl<P> Default for Batch<P> {
@@ -94,17 +101,17 @@ impl<P> Default for Batch<P> {
 }
 
 impl<P> Batch<P> {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.packets.is_full()
     }
 
     /// Adds a packet to a batch that is not full. Behind packets without a hash its own is computed again with theirs.
     #[inline(always)]
-    pub(crate) fn push(&mut self, work: Work<'_, P>) {
+    pub(super) fn push(&mut self, work: Work<'_, P>) {
         let at = self.packets.len() & MASK;
         self.hashed += usize::from(self.hashed == at);
         self.hashes[at] = work.hash;
@@ -113,7 +120,7 @@ impl<P> Batch<P> {
 
     /// Adds a packet whose hash is not known yet to a batch that is not full.
     #[inline(always)]
-    pub(crate) fn push_unhashed(&mut self, packet: P, parsed: &Parsed, key: &FlowKey) {
+    pub(super) fn push_unhashed(&mut self, packet: P, parsed: &Parsed, key: &FlowKey) {
         let at = self.packets.len() & MASK;
         self.parsed[at] = *parsed;
         self.keys[at] = *key;
@@ -122,19 +129,19 @@ impl<P> Batch<P> {
 
     /// Computes the hashes that are missing.
     #[inline]
-    pub(crate) fn hash(&mut self, hasher: &BatchHasher) {
+    pub(super) fn hash(&mut self, hasher: &BatchHasher) {
         let missing = self.hashed..self.packets.len();
         hasher.hash(&self.keys[missing.clone()], &mut self.hashes[missing]);
         self.hashed = self.packets.len();
     }
 
     /// The packets, with what was parsed of each.
-    pub(crate) fn packets(&self) -> impl Iterator<Item = (&P, &Parsed)> {
+    pub(super) fn packets(&self) -> impl Iterator<Item = (&P, &Parsed)> {
         self.packets.iter().zip(&self.parsed)
     }
 
     /// What a table is asked.
-    pub(crate) fn keys(&self) -> KeyBatch<'_> {
+    pub(super) fn keys(&self) -> KeyBatch<'_> {
         KeyBatch::new(&self.keys[..self.packets.len()], &self.hashes[..self.packets.len()])
     }
 
@@ -142,7 +149,7 @@ impl<P> Batch<P> {
     ///
     /// A plain loop over one drain: an iterator of whole [`Work`]s builds each in memory first.
     #[inline(always)]
-    pub(crate) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(Work<'_, P>, A)) {
+    pub(super) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(Work<'_, P>, A)) {
         for (at, packet) in self.packets.drain(..).enumerate() {
             let at = at & MASK;
             each(

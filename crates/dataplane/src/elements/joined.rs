@@ -1,0 +1,79 @@
+//! `Steer` and `Handle` in one.
+
+use super::handle::{Handle, Place};
+use super::steer::{self, Steer};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec};
+use scalebricks_io::PacketBuf;
+
+/// [`Steer`] and [`Handle`] as one element: a packet whose flow is here is handled where it is steered, and needs no slot between the two.
+/// Each keeps its name, ports, counters and handlers.
+#[derive(Debug)]
+pub struct SteerAndHandle<P> {
+    steer: Steer<P>,
+    handle: Handle<P>,
+    /// Whether the GPT is asked once more for what the FIB does not hold.
+    asks_again: bool,
+}
+
+impl<P> SteerAndHandle<P> {
+    /// Joins the two. If it asks again, [`Handle`]'s output `missed` leads to [`Steer`]'s input of that name.
+    pub fn new(steer: Steer<P>, mut handle: Handle<P>, asks_again: bool) -> Self {
+        handle.place = Place { part: 1, first_output: steer::output::COUNT };
+        Self { steer, handle, asks_again }
+    }
+}
+
+impl<P: PacketBuf> SteerAndHandle<P> {
+    /// What waits for the FIB, and what it does not hold.
+    #[inline(always)]
+    fn finish(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Self { steer, handle, asks_again } = self;
+        handle.finish(frame, out);
+        if handle.missed.is_empty() {
+            return;
+        }
+        if *asks_again {
+            handle.missed.drain(..).for_each(|missed| steer.send_again(missed, frame, out));
+            steer.finish(frame);
+        } else {
+            handle.send_missed(frame, out);
+        }
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for SteerAndHandle<P> {
+    fn spec(&self) -> &'static Spec {
+        self.steer.spec()
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for SteerAndHandle<P> {
+    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        match input.checked_sub(steer::input::COUNT) {
+            None => self.steer.push(input, batch, frame, out),
+            Some(input) => self.handle.push(input, batch, frame, out),
+        }
+        self.finish(frame, out);
+    }
+
+    fn burst(&mut self, input: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Self { steer, handle, .. } = self;
+        match input.checked_sub(steer::input::COUNT) {
+            None => steer.take(input, bursts, handle, frame, out),
+            Some(input) => handle.take(input, bursts, frame, out),
+        }
+        self.finish(frame, out);
+    }
+
+    fn parts(&self) -> usize {
+        2
+    }
+
+    fn part(&mut self, at: usize) -> Option<&mut dyn Control> {
+        match at {
+            0 => Some(&mut self.steer),
+            1 => Some(&mut self.handle),
+            _ => None,
+        }
+    }
+}

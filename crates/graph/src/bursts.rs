@@ -1,0 +1,260 @@
+//! Packets on their way by value, between two elements that need nothing known of them.
+//!
+//! A port that is declared `burst` passes packets themselves, in bursts, in place of slots. What an element takes from a device can so reach
+//! the element that parses it, and what is finished the device that sends it, without a slot in between. The runner converts where a `burst`
+//! port meets a `push` port.
+
+use crate::frame::Frame;
+use crate::out::{Out, Why};
+use crate::slot::Slot;
+use crate::spec::{CounterId, DropId, RUN_DROPS, run};
+use scalebricks_io::{BURST, Burst, PacketBuf};
+use std::fmt;
+use std::mem::{replace, swap, take};
+
+/// Up to [`BURST`] packets.
+pub struct Chunk<P> {
+    /// The packets, in order.
+    pub packets: Burst<P>,
+    /// A bit for each place in the burst, for what sender and receiver agree on.
+    pub marks: u32,
+}
+
+const _: () = assert!(BURST <= u32::BITS as usize, "each place in a burst has its bit");
+
+impl<P> Default for Chunk<P> {
+    fn default() -> Self {
+        Self { packets: Burst::new(), marks: 0 }
+    }
+}
+
+impl<P> fmt::Debug for Chunk<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk").field("packets", &self.packets.len()).field("marks", &self.marks).finish()
+    }
+}
+
+/// Packets in order, a burst beside the other. Cost of a packet that is added: a move and a comparison.
+#[derive(Debug)]
+pub struct Bursts<P> {
+    /// Those that nothing is added to any more.
+    closed: Vec<Box<Chunk<P>>>,
+    /// Never full.
+    open: Box<Chunk<P>>,
+    spare: Vec<Box<Chunk<P>>>,
+}
+
+impl<P> Default for Bursts<P> {
+    fn default() -> Self {
+        Self { closed: Vec::new(), open: Box::default(), spare: Vec::new() }
+    }
+}
+
+impl<P> Bursts<P> {
+    /// Adds a packet at the end.
+    #[inline(always)]
+    pub fn push(&mut self, packet: P) {
+        self.open.packets.push(packet);
+        if self.open.packets.is_full() {
+            self.close();
+        }
+    }
+
+    /// The same, with its mark set.
+    #[inline]
+    pub fn push_marked(&mut self, packet: P) {
+        self.open.marks |= 1 << self.open.packets.len();
+        self.push(packet);
+    }
+
+    /// Lets `fill` add packets to an empty burst; what it returns.
+    #[inline]
+    pub fn fill<T>(&mut self, fill: impl FnOnce(&mut Burst<P>) -> T) -> T {
+        if !self.open.packets.is_empty() {
+            self.close();
+        }
+        let filled = fill(&mut self.open.packets);
+        if self.open.packets.is_full() {
+            self.close();
+        }
+        filled
+    }
+
+    fn close(&mut self) {
+        let empty = self.spare.pop().unwrap_or_default();
+        self.closed.push(replace(&mut self.open, empty));
+    }
+
+    /// Packets in all bursts. Cost: a walk over the bursts.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.closed.iter().map(|chunk| chunk.packets.len()).sum::<usize>() + self.open.packets.len()
+    }
+
+    /// Whether there is no packet.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.closed.is_empty() && self.open.packets.is_empty()
+    }
+
+    /// Hands each burst to `work`, in order. What it leaves in a burst stays.
+    #[inline(always)]
+    pub fn each(&mut self, mut work: impl FnMut(&mut Chunk<P>)) {
+        let mut closed = take(&mut self.closed);
+        let mut is_left = false;
+        for chunk in &mut closed {
+            work(chunk);
+            chunk.marks = if chunk.packets.is_empty() { 0 } else { chunk.marks };
+            is_left |= !chunk.packets.is_empty();
+        }
+        if !self.open.packets.is_empty() {
+            work(&mut self.open);
+        }
+        if self.open.packets.is_empty() {
+            self.open.marks = 0;
+        }
+        if !is_left {
+            self.spare.append(&mut closed);
+        }
+        self.closed = closed; // with its memory
+    }
+
+    /// The bursts, in order.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &Chunk<P>> {
+        self.closed.iter().chain(std::iter::once(&self.open)).map(|chunk| &**chunk)
+    }
+
+    /// Moves all packets of `other` to the end. Cost: a swap if there are none here, else a move for each burst.
+    #[inline]
+    pub fn append(&mut self, other: &mut Self) {
+        if self.is_empty() {
+            return swap(self, other);
+        }
+        if !self.open.packets.is_empty() {
+            self.close();
+        }
+        self.closed.append(&mut other.closed);
+        swap(&mut self.open, &mut other.open);
+    }
+}
+
+impl<P: PacketBuf> Frame<P> {
+    /// Sends a packet by a `burst` output of the element that runs.
+    ///
+    /// # Panics
+    /// If the class has no such output.
+    #[inline(always)]
+    pub fn send(&mut self, output: usize, packet: P) {
+        self.outs[output].push(packet);
+    }
+
+    /// The bursts of a `burst` output of the element that runs.
+    ///
+    /// # Panics
+    /// If the class has no such output.
+    #[inline(always)]
+    pub fn bursts(&mut self, output: usize) -> &mut Bursts<P> {
+        &mut self.outs[output]
+    }
+
+    /// Packets that elements sent by value in this call, and that the runner has not moved yet.
+    pub(crate) fn sent(&self) -> usize {
+        self.outs.iter().map(Bursts::len).sum()
+    }
+}
+
+impl Out<'_> {
+    /// Drops a packet that is in no slot, for a reason that the element's class declares.
+    #[cold]
+    pub fn drop_packet<P: PacketBuf>(&self, packet: P, reason: DropId, frame: &mut Frame<P>) {
+        self.drop_packet_of(self.part, packet, reason, frame);
+    }
+
+    /// The same, of one of several [parts](crate::Element::parts) that the element has.
+    #[cold]
+    pub fn drop_packet_of<P: PacketBuf>(&self, part: u8, packet: P, reason: DropId, frame: &mut Frame<P>) {
+        let reason = (RUN_DROPS.len() + usize::from(reason.0)) as u8;
+        frame.dropped.push((packet, Why { node: self.node, part, reason }));
+    }
+
+    /// Adds to a counter of one of several [parts](crate::Element::parts) that the element has.
+    pub fn count_of(&self, part: u8, counter: CounterId, n: u64) {
+        if let Some(part) = self.parts.get(usize::from(part)) {
+            part.cells.count(counter, n);
+        }
+    }
+
+    /// Gives a packet that came by value a slot. If none is free, it is dropped as `no_slot`.
+    #[inline]
+    pub fn put<P: PacketBuf>(&self, packet: P, frame: &mut Frame<P>) -> Option<Slot> {
+        let refused = match frame.put(packet) {
+            Ok(slot) => return Some(slot),
+            Err(packet) => packet,
+        };
+        let why = Why { node: self.node, part: self.part, reason: run::NO_SLOT as u8 };
+        frame.dropped.push((refused, why));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(bursts: &mut Bursts<u32>) -> Vec<(u32, bool)> {
+        let mut all = Vec::new();
+        bursts.each(|chunk| {
+            let marks = chunk.marks;
+            all.extend(chunk.packets.drain(..).enumerate().map(|(at, n)| (n, marks & 1 << at != 0)));
+        });
+        all
+    }
+
+    #[test]
+    fn packets_keep_their_order_and_their_marks() {
+        let (mut a, mut b) = (Bursts::default(), Bursts::default());
+        let mut expected = Vec::new();
+        for round in 0..3u32 {
+            for n in 0..77 {
+                let number = round * 100 + n;
+                if n % 5 == 0 {
+                    a.push_marked(number)
+                } else {
+                    a.push(number)
+                }
+                expected.push((number, n % 5 == 0));
+            }
+            b.append(&mut a);
+            assert_eq!((a.len(), b.len()), (0, expected.len()));
+        }
+        assert_eq!(numbers(&mut b), expected);
+        assert!(b.is_empty() && numbers(&mut b).is_empty());
+    }
+
+    #[test]
+    fn a_burst_that_a_device_fills_stands_alone() {
+        let mut a = Bursts::default();
+        a.push(1);
+        assert_eq!(
+            a.fill(|burst| {
+                burst.extend(2..34);
+                burst.len()
+            }),
+            32
+        );
+        assert_eq!(a.fill(|burst| burst.len()), 0);
+        a.push(34);
+        assert_eq!(a.chunks().map(|chunk| chunk.packets.len()).collect::<Vec<_>>(), [1, 32, 1]);
+        assert_eq!(numbers(&mut a).len(), 34);
+    }
+
+    #[test]
+    fn what_is_left_in_a_burst_stays() {
+        let mut a: Bursts<u32> = Bursts::default();
+        (0..70).for_each(|n| a.push(n));
+        a.each(|chunk| chunk.packets.truncate(chunk.packets.len() - 1));
+        assert_eq!(a.len(), 67);
+        assert_eq!(numbers(&mut a).len(), 67);
+        assert!(a.is_empty());
+    }
+}

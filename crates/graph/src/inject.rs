@@ -1,0 +1,62 @@
+//! What control does to a worker between its turns, on the worker's own thread.
+
+use crate::graph::Graph;
+use crate::out::Why;
+use crate::spec::{DropId, RUN_DROPS};
+use crate::trace::Trace;
+use crate::worker::{Worker, drop_packet};
+use scalebricks_io::PacketBuf;
+use std::any::Any;
+
+impl<P: PacketBuf + 'static> Graph<P> {
+    /// An element by name, if it is of this type.
+    pub fn get_mut<E: Any>(&mut self, element: &str) -> Option<&mut E> {
+        let &(node, part) = self.names.get(element)?;
+        let control: &mut dyn Any = self.nodes[usize::from(node)].control(usize::from(part));
+        control.downcast_mut()
+    }
+}
+
+impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
+    /// Gives a packet to a `burst` input of an element, with its mark set or not, and runs the graph until no packet is left in the frame.
+    ///
+    /// # Errors
+    /// Gives the packet back if there is no such input.
+    pub fn inject(&mut self, element: &str, input: usize, packet: P, is_marked: bool) -> Result<(), P> {
+        let Some(&(node, _)) = self.graph.names.get(element) else { return Err(packet) };
+        let at = usize::from(node);
+        let Some(&Some(number)) = self.graph.nodes[at].carried.get(input) else { return Err(packet) };
+        let bursts = &mut self.graph.carried[number as usize];
+        if is_marked {
+            bursts.push_marked(packet);
+        } else {
+            bursts.push(packet);
+        }
+        self.frame.by_value += 1;
+        self.ready[at / 64] |= 1 << (at % 64);
+        self.waiting[at] |= 1 << input.min(63);
+        self.run_all();
+        Ok(())
+    }
+
+    /// As [`drop_packet`](Self::drop_packet), of a packet of which only the bytes are left. If there is no buffer to show them in, it is
+    /// only counted.
+    pub fn drop_bytes(&mut self, element: &str, reason: DropId, bytes: &[u8]) {
+        let packet = self.frame.alloc().and_then(|mut packet| packet.append(bytes).ok().map(|()| packet));
+        if let Some(packet) = packet {
+            return self.drop_packet(element, reason, &packet);
+        }
+        let Some(&(node, part)) = self.graph.names.get(element) else { return };
+        if let Some(part) = self.graph.nodes[usize::from(node)].parts.get(usize::from(part)) {
+            part.cells.count_drops(reason, 1);
+        }
+    }
+
+    /// Drops a packet that was taken out of the graph, for a reason that the class of this element declares: counts it there.
+    pub fn drop_packet(&mut self, element: &str, reason: DropId, packet: &P) {
+        let Some(&(node, part)) = self.graph.names.get(element) else { return };
+        let why = Why { node, part, reason: (RUN_DROPS.len() + usize::from(reason.0)) as u8 };
+        let watched = self.graph.taps.has_drops();
+        drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, packet, why);
+    }
+}

@@ -1,0 +1,30 @@
+//! A worker's ports, by number: they belong to the worker, so they outlive a graph that is replaced.
+
+use crate::frame::Frame;
+use scalebricks_io::{Burst, PacketBuf, Port};
+
+/// A worker's ports, by [`PortId`](crate::PortId).
+pub type Ports<P> = Vec<Box<dyn Port<P>>>;
+
+impl<P: PacketBuf> Frame<P> {
+    /// Receives a burst from a port into a `burst` output of the element that runs; the packets it got. None come from a port that the
+    /// worker does not have.
+    ///
+    /// # Panics
+    /// If the class has no such output.
+    #[inline(always)]
+    pub fn receive(&mut self, port: usize, output: usize, mut seen: impl FnMut(&Burst<P>)) -> usize {
+        let Some(port) = self.ports.get_mut(port) else { return 0 };
+        self.outs[output].fill(|burst| {
+            let came = port.rx_burst(burst);
+            seen(burst);
+            came
+        })
+    }
+
+    /// Sends packets by a port, in order; how many it took. The others stay in the burst.
+    #[inline(always)]
+    pub fn transmit(&mut self, port: usize, burst: &mut Burst<P>) -> usize {
+        self.ports.get_mut(port).map_or(0, |port| port.tx_burst(burst))
+    }
+}
