@@ -234,6 +234,9 @@ impl<P: PacketBuf + 'static> Node<P> {
     #[expect(clippy::needless_pass_by_value, reason = "the node's elements keep it")]
     pub fn set_fabric_health(&mut self, health: Arc<FabricHealth>) {
         set_fabric_health(self.worker.graph_mut(), &health);
+        if health.interval().is_some() {
+            let _timer = self.worker.wake_at(name::PROBES, Duration::ZERO, 0);
+        }
     }
 
     /// From now on, packets for the slow path wait for [`Node::take_punts`], which must be called after every turn.

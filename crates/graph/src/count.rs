@@ -219,9 +219,9 @@ mod tests {
         cells.add_run(run::BATCHES, 2);
         cells.count(Sample::SEEN, 3);
         cells.set(Sample::LEVEL, 4);
-        (run::LOOP..=run::REPLACED).for_each(|reason| cells.drop_run(reason, 5 + reason as u64));
-        cells.count_drops(Sample::BAD, 10);
-        cells.count_drops(Sample::WORSE, 11);
+        (run::LOOP..=run::NO_SLOT).for_each(|reason| cells.drop_run(reason, 5 + reason as u64));
+        cells.count_drops(Sample::BAD, 11);
+        cells.count_drops(Sample::WORSE, 12);
         let counted = ledger.snapshot().remove(0);
         let all: Vec<(&str, u64)> = (counted.counters().map(|(spec, value)| (spec.name, value)))
             .chain(counted.drops().map(|(spec, value)| (spec.name, value)))
@@ -236,11 +236,12 @@ mod tests {
             ("unworked", 7),
             ("slot_lost", 8),
             ("graph_replaced", 9),
-            ("bad", 10),
-            ("worse", 11),
+            ("no_slot", 10),
+            ("bad", 11),
+            ("worse", 12),
         ];
         assert_eq!(all, expected);
-        assert_eq!(counted.dropped(), (5..=11).sum::<u64>());
+        assert_eq!(counted.dropped(), (5..=12).sum::<u64>());
         assert!(expected.iter().all(|&(name, value)| counted.get(name) == Some(value)));
     }
 

@@ -4,9 +4,11 @@ use crate::graph::Graph;
 use crate::out::Why;
 use crate::spec::{DropId, RUN_DROPS};
 use crate::trace::Trace;
+use crate::wheel::TimerId;
 use crate::worker::{Worker, drop_packet};
 use scalebricks_io::PacketBuf;
 use std::any::Any;
+use std::time::Duration;
 
 impl<P: PacketBuf + 'static> Graph<P> {
     /// An element by name, if it is of this type.
@@ -37,6 +39,13 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.waiting[at] |= 1 << input.min(63);
         self.run_all();
         Ok(())
+    }
+
+    /// Sets a timer of an element, as [`Out::wake_at`](crate::Out::wake_at) does. `None` if there is no such element, or the worker has as
+    /// many timers as it may.
+    pub fn wake_at(&mut self, element: &str, at: Duration, token: u64) -> Option<TimerId> {
+        let &(node, _) = self.graph.names.get(element)?;
+        self.desk.wheel.set(at, node, token)
     }
 
     /// As [`drop_packet`](Self::drop_packet), of a packet of which only the bytes are left. If there is no buffer to show them in, it is

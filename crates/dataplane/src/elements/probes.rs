@@ -3,7 +3,7 @@
 use crate::fabric_health::FabricHealth;
 use crate::fabric_health::probe::{FRAME_BYTES, Kind, Probe};
 use crate::fabric_mac::{FabricMac, OutputPort};
-use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, Upstream, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
@@ -21,7 +21,7 @@ element! {
     /// Sends the fabric's probes when they are due, echoes those of other nodes, and takes echoes in. Without the fabric's health it takes
     /// no part in probing.
     #[derive(Debug)]
-    pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, next_probe: Duration, budget: Budget, }
+    pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, budget: Budget, }
     inputs { burst "in" [Optional]: "Frames for this node's probe address.", }
     outputs { burst "out": "Probes and echoes.", }
     drops { BAD_PROBE = "bad_probe": "A probe of the fabric that no node of this cluster made for this one, or at a node that takes no part in probing.", }
@@ -29,7 +29,6 @@ element! {
         RECEIVED = "probes_received": "Probes and echoes received from the fabric.",
         UNSENT = "probes_unsent": "Probes and echoes that were not sent: no buffer, or a node that asks for too many.",
     }
-    hooks { Begin, }
 }
 
 /// Echoes sent to each node since the window began.
@@ -57,12 +56,11 @@ impl Probes {
     pub fn new(id: NodeId) -> Self {
         let source = FabricMac::handling(id, OutputPort::ALL[0]).encode();
         let budget = Budget { echoes: Box::new([0; 256]), window: Duration::ZERO };
-        Self { source, health: None, next_probe: Duration::MAX, budget }
+        Self { source, health: None, budget }
     }
 
-    /// Takes part in probing from now on.
+    /// Takes part in probing from now on: sends probes when its timer runs out, and sets it again.
     pub(super) fn set_health(&mut self, health: Arc<FabricHealth>) {
-        self.next_probe = if health.interval().is_some() { Duration::ZERO } else { Duration::MAX };
         self.health = Some(health);
     }
 }
@@ -76,10 +74,12 @@ impl Control for Probes {
 impl<P: PacketBuf> Element<P> for Probes {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
-    fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn timer(&mut self, _: u64, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let now = out.now();
-        let Some(health) = self.health.as_ref().filter(|_| now >= self.next_probe) else { return };
-        self.next_probe = health.interval().map_or(Duration::MAX, |interval| now + interval);
+        let Some(health) = &self.health else { return };
+        let Some(interval) = health.interval() else { return };
+        // A worker has room for a million timers, and a node sets one.
+        let _timer = out.wake_in(interval, 0);
         for to in health.others() {
             let probe = health.probe_for(to, self.source, now);
             match frame.alloc().and_then(|mut packet| packet.append(&probe).ok().map(|()| packet)) {

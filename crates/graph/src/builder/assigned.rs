@@ -44,6 +44,16 @@ fn leaving(ids: &Ids, spec: &Spec, output: usize, had: &[bool]) -> Set {
     has
 }
 
+/// What a packet has when it reaches the other end of a link. By value it has no columns.
+fn passing(ids: &Ids, shapes: &[Shape], link: &Link, had: &[bool]) -> Set {
+    let (from, to) = (shapes[link.from].spec, shapes[link.to].spec);
+    let by_value = |ports, number| Spec::port(ports, number).is_some_and(|port| port.by_value);
+    if by_value(from.outputs, link.output) || by_value(to.inputs, link.input) {
+        return vec![false; had.len()];
+    }
+    leaving(ids, from, link.output, had)
+}
+
 /// Checks every element's columns. `arrives` of an element is what all packets have that reach it: it starts with all
 /// columns, and loses those that come missing over some link, until nothing changes.
 pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
@@ -60,7 +70,7 @@ pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildErro
     let mut changed: Vec<usize> = (0..shapes.len()).collect();
     while let Some(at) = changed.pop() {
         for link in &by_source[at] {
-            let has = leaving(&ids, shapes[at].spec, link.output, &arrives[at]);
+            let has = passing(&ids, shapes, link, &arrives[at]);
             let mut is_less = false;
             for (there, has) in arrives[link.to].iter_mut().zip(&has) {
                 is_less |= *there && !has;
@@ -77,9 +87,7 @@ pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildErro
             let is_meant = |link: &&Link| {
                 link.to == at && column.on.is_none_or(|on| name(shape.spec.inputs, link.input) == on)
             };
-            let lacks = |link: &&Link| {
-                !leaving(&ids, shapes[link.from].spec, link.output, &arrives[link.from])[place]
-            };
+            let lacks = |link: &&Link| !passing(&ids, shapes, link, &arrives[link.from])[place];
             let from = links.iter().filter(is_meant).find(lacks);
             if column.on.is_some() && from.is_none() {
                 continue;

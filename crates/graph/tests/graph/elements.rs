@@ -5,8 +5,8 @@ use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::out::Out;
 use scalebricks_graph::{
-    Class, Control, Each, Element, Frame, HandlerId, Lanes, Meta, PerPacket, Registry, Spec, Tally, Upstream,
-    Verdict, element,
+    Bursts, Class, Control, Each, Element, Frame, HandlerId, Lanes, Meta, PerPacket, Registry, Spec, Tally,
+    Upstream, Verdict, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::collections::VecDeque;
@@ -226,6 +226,36 @@ impl Element<Packet> for Split {
             let flow = frame.packet(&slot).data()[0].wrapping_mul(31).wrapping_add(self.salt);
             out.push(usize::from(flow) % outputs, slot);
         }
+    }
+}
+
+element! {
+    /// Splits by flow, and has packets by value.
+    #[derive(Debug)]
+    pub struct Carry as "Carry" { pub salt: u8, }
+    inputs { burst "in": "Packets.", }
+    outputs { burst "out" [OneOrMore]: "Packets of some flows.", }
+}
+
+impl Control for Carry {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl Element<Packet> for Carry {
+    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {
+        unreachable!("packets come by value");
+    }
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+        let outputs = out.outputs();
+        bursts.each(|chunk| {
+            for packet in chunk.packets.drain(..) {
+                let flow = packet.data()[0].wrapping_mul(31).wrapping_add(self.salt);
+                frame.send(usize::from(flow) % outputs, packet);
+            }
+        });
     }
 }
 

@@ -15,6 +15,8 @@ struct May {
     fork: bool,
     lap: bool,
     columns: bool,
+    /// Packets by value.
+    carry: bool,
     /// Queues that overflow.
     small_queues: bool,
 }
@@ -24,7 +26,9 @@ fn kind(may: May) -> impl Strategy<Value = Kind> {
     let fork = if may.fork { Kind::Fork } else { Kind::Pass };
     let lap = if may.lap { Kind::Lap } else { Kind::Pass };
     let (stamp, check) = if may.columns { (Kind::Stamp, Kind::Check) } else { (Kind::Pass, Kind::Pass) };
+    let carry = if may.carry { any::<u8>().prop_map(Kind::Carry).boxed() } else { Just(Kind::Pass).boxed() };
     prop_oneof![
+        3 => carry,
         2 => Just(Kind::Pass),
         1 => (2..9u8).prop_map(Kind::Toss),
         3 => any::<u8>().prop_map(Kind::Split),
@@ -52,7 +56,9 @@ fn plans(may: May, forks: usize) -> impl Strategy<Value = Plan> {
             let later = |pick: &prop::sample::Index| at + 1 + pick.index(last + 3 - at);
             let outputs = match kind {
                 Kind::Lap => vec![at + 1, picks[0].index(at + 1)],
-                Kind::Split(_) => std::iter::once(at + 1).chain(picks.iter().map(later)).collect(),
+                Kind::Split(_) | Kind::Carry(_) => {
+                    std::iter::once(at + 1).chain(picks.iter().map(later)).collect()
+                }
                 Kind::Fork => vec![at + 1, later(&picks[0])],
                 _ => vec![at + 1],
             };
@@ -126,7 +132,7 @@ proptest! {
 
     #[test]
     fn packets_in_and_copies_are_out_dropped_or_held(
-        plan in plans(May { fork: true, lap: true, columns: false, small_queues: true }, 9),
+        plan in plans(May { fork: true, lap: true, columns: false, carry: true, small_queues: true }, 9),
         packets in packets(300, 100),
         buffers in 40..400usize,
         burst in 1..128usize,
@@ -144,7 +150,7 @@ proptest! {
 
     #[test]
     fn cycles_end_as_one_packet_at_a_time(
-        plan in plans(May { fork: false, lap: true, columns: false, small_queues: false }, 0),
+        plan in plans(May { fork: false, lap: true, columns: false, carry: false, small_queues: false }, 0),
         packets in packets(200, 100),
         burst in 1..128usize,
     ) {
@@ -155,7 +161,7 @@ proptest! {
 
     #[test]
     fn copies_end_as_one_packet_at_a_time(
-        plan in plans(May { fork: true, lap: false, columns: false, small_queues: false }, 3),
+        plan in plans(May { fork: true, lap: false, columns: false, carry: true, small_queues: false }, 3),
         packets in packets(200, 0),
         burst in 1..9usize,
     ) {
@@ -166,7 +172,7 @@ proptest! {
 
     #[test]
     fn a_column_is_refused_if_some_way_leads_past_its_writers(
-        plan in plans(May { fork: true, lap: true, columns: true, small_queues: true }, 2),
+        plan in plans(May { fork: true, lap: true, columns: true, carry: true, small_queues: true }, 2),
         packets in packets(60, 5),
     ) {
         let may_read_unwritten = plan.reads_unlabelled();

@@ -1,6 +1,6 @@
 //! A random graph as data, and an interpreter that takes one packet at a time through it.
 
-use crate::elements::{Feed, Fork, Sink, Split, Tray, lap, pass, toss};
+use crate::elements::{Carry, Feed, Fork, Sink, Split, Tray, lap, pass, toss};
 use crate::labels::{Check, Stamp};
 use crate::queues::{Hold, release};
 use scalebricks_graph::{Builder, HOP_LIMIT};
@@ -13,6 +13,8 @@ pub enum Kind {
     Toss(u8),
     Lap,
     Split(u8),
+    /// The same, by value.
+    Carry(u8),
     Fork,
     /// A queue with this capacity, and who pulls from it this many a turn.
     Queue(usize, usize),
@@ -73,6 +75,7 @@ impl Plan {
                 Kind::Toss(every) => builder.add(&own, toss(every)),
                 Kind::Lap => builder.add(&own, lap()),
                 Kind::Split(salt) => builder.add(&own, Split { salt }),
+                Kind::Carry(salt) => builder.add(&own, Carry { salt }),
                 Kind::Fork => builder.add(&own, Fork {}),
                 Kind::Stamp => builder.add(&own, Stamp::default()),
                 Kind::Check => builder.add(&own, Check::default()),
@@ -129,7 +132,7 @@ impl Plan {
                 packet[1] -= 1;
                 vec![(1, packet)]
             }
-            Kind::Split(salt) => {
+            Kind::Split(salt) | Kind::Carry(salt) => {
                 let hash = packet[0].wrapping_mul(31).wrapping_add(salt);
                 vec![(usize::from(hash) % outputs.len(), packet)]
             }
@@ -159,7 +162,7 @@ impl Plan {
             }
             let is_labelled = match place.kind {
                 Kind::Stamp => true,
-                Kind::Queue(..) => false,
+                Kind::Queue(..) | Kind::Carry(_) => false,
                 _ => is_labelled,
             };
             open.extend(place.outputs.iter().map(|&to| (to, is_labelled)));
