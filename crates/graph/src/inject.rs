@@ -2,10 +2,11 @@
 
 use crate::graph::Graph;
 use crate::out::Why;
+use crate::passing::{LAST_BIT, drop_packet};
 use crate::spec::{DropId, RUN_DROPS};
 use crate::trace::Trace;
 use crate::wheel::TimerId;
-use crate::worker::{Worker, drop_packet};
+use crate::worker::Worker;
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
         self.frame.by_value += 1;
         self.ready[at / 64] |= 1 << (at % 64);
-        self.waiting[at] |= 1 << input.min(63);
+        self.waiting[at] |= 1 << input.min(LAST_BIT);
         self.run_all();
         Ok(())
     }

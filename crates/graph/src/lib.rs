@@ -116,7 +116,6 @@
 pub mod args;
 pub mod builder;
 pub mod bursts;
-mod carry;
 pub mod column;
 pub mod count;
 mod declare;
@@ -131,6 +130,7 @@ pub mod mailbox;
 pub mod mark;
 pub mod meta;
 pub mod out;
+mod passing;
 pub mod ports;
 pub mod registry;
 mod replace;

@@ -3,9 +3,9 @@
 use crate::frame::Frame;
 use crate::graph::{Node, PullEdge};
 use crate::out::Out;
+use crate::passing::go_back;
 use crate::slot::Lanes;
 use crate::spec::run;
-use crate::worker::go_back;
 use scalebricks_io::PacketBuf;
 use std::fmt;
 

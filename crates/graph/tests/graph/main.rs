@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod builder;
+mod by_value;
 mod control;
 mod elements;
 mod labels;

@@ -1,0 +1,199 @@
+//! How packets pass from one element to the next, and where they end that are dropped.
+
+use crate::frame::Frame;
+use crate::graph::{Edge, Graph};
+use crate::out::{Desk, Why};
+use crate::slot::Lanes;
+use crate::spec::{RUN_DROPS, run};
+use crate::tap::Seen;
+use crate::trace::Trace;
+use crate::worker::{HOP_LIMIT, Worker};
+use scalebricks_io::PacketBuf;
+use std::time::Duration;
+
+impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
+    /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.
+    #[inline]
+    pub(crate) fn send(&mut self, at: usize) {
+        let Graph { nodes, pending, carried, taps, edges: infos, .. } = &mut *self.graph;
+        let node = &mut nodes[at];
+        // Without a slot in use every list is empty.
+        let lists = if self.frame.has_slots() { &mut node.outs[..] } else { &mut [] };
+        for (list, port) in lists.iter_mut().zip(&node.ports) {
+            if list.is_empty() {
+                continue;
+            }
+            let Some(edge) = port.edge else {
+                let why = Why { node: at as u16, part: port.part, reason: run::UNCONNECTED as u8 };
+                list.drain().for_each(|slot| self.desk.drop(slot, why));
+                continue;
+            };
+            if edge.is_back {
+                self.goes_back = true;
+                go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
+                if list.is_empty() {
+                    continue;
+                }
+            }
+            if taps.has_edge(edge.id) {
+                for slot in list.iter() {
+                    let packet = self.frame.packet(slot).data();
+                    taps.capture(Seen::Edge(edge.id), self.desk.turn.now, packet);
+                }
+            }
+            self.trace.passed(&infos[edge.id as usize], list, &self.frame);
+            if let Some(number) = edge.carried {
+                let bursts = &mut carried[number as usize];
+                self.frame.by_value += list.len();
+                list.drain().for_each(|slot| bursts.push(self.frame.take(slot)));
+            } else {
+                pending[edge.target as usize].append(list);
+            }
+            mark(&mut self.ready, &mut self.waiting, edge);
+        }
+        if !node.sent.is_empty() {
+            self.send_by_value(at);
+        }
+        if !self.desk.dropped.is_empty() {
+            self.drop_packets();
+        }
+        if !self.frame.dropped.is_empty() {
+            self.drop_by_value();
+        }
+    }
+
+    #[inline(never)]
+    fn drop_packets(&mut self) {
+        let watched = self.graph.taps.has_drops();
+        for (slot, why) in self.desk.dropped.drain().zip(&self.desk.why[..]) {
+            let packet = self.frame.take(slot);
+            drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, &packet, *why);
+        }
+    }
+
+    #[cold]
+    fn drop_by_value(&mut self) {
+        let watched = self.graph.taps.has_drops();
+        for (packet, why) in self.frame.dropped.drain(..) {
+            drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, &packet, why);
+        }
+    }
+
+    /// Frees slots that an element let go.
+    #[cold]
+    pub(crate) fn reclaim(&mut self) {
+        let lost = self.frame.reclaim();
+        if let Some(part) = self.graph.nodes.first().and_then(|node| node.parts.first()) {
+            part.cells.drop_run(run::SLOT_LOST, lost.len() as u64);
+            for packet in &lost {
+                self.trace.dropped(&part.name, &RUN_DROPS[run::SLOT_LOST], packet);
+            }
+        }
+        debug_assert!(lost.is_empty(), "{} slots were let go in a turn", lost.len());
+    }
+
+    /// Moves what an element sent by value to where its outputs lead.
+    pub(crate) fn send_by_value(&mut self, at: usize) {
+        let Graph { nodes, pending, carried, taps, edges: infos, .. } = &mut *self.graph;
+        let node = &mut nodes[at];
+        for &number in &node.senders {
+            let at_port = usize::from(number);
+            let (bursts, port) = (&mut node.sent[at_port], &node.ports[at_port]);
+            if bursts.is_empty() {
+                continue;
+            }
+            let why = |reason| Why { node: at as u16, part: port.part, reason: reason as u8 };
+            let Some(edge) = port.edge else {
+                let dropped = &mut self.frame.dropped;
+                let why = why(run::UNCONNECTED);
+                bursts.each(|chunk| dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
+                continue;
+            };
+            if taps.has_edge(edge.id) {
+                for packet in bursts.chunks().flat_map(|chunk| &chunk.packets) {
+                    taps.capture(Seen::Edge(edge.id), self.desk.turn.now, packet.data());
+                }
+            }
+            let info = &infos[edge.id as usize];
+            bursts.chunks().for_each(|chunk| self.trace.carried(info, &chunk.packets));
+            if let Some(target) = edge.carried {
+                if edge.is_back && self.desk.backs_left < bursts.len() {
+                    let (dropped, why) = (&mut self.frame.dropped, why(run::LOOP));
+                    bursts.each(|chunk| dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
+                    continue;
+                }
+                // Packets by value carry no hops: the turn as a whole is bounded.
+                self.desk.backs_left -= if edge.is_back { bursts.len() } else { 0 };
+                self.frame.by_value += bursts.len();
+                carried[target as usize].append(bursts);
+            } else {
+                // The list of the same output is empty: its port sends by value.
+                let list = &mut node.outs[at_port];
+                let frame = &mut self.frame;
+                bursts.each(|chunk| {
+                    for packet in chunk.packets.drain(..) {
+                        match frame.put(packet) {
+                            Ok(slot) => list.push(slot),
+                            Err(packet) => frame.dropped.push((packet, why(run::NO_SLOT))),
+                        }
+                    }
+                });
+                if edge.is_back {
+                    go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
+                }
+                pending[edge.target as usize].append(list);
+            }
+            self.goes_back |= edge.is_back;
+            mark(&mut self.ready, &mut self.waiting, edge);
+        }
+    }
+}
+
+/// Of the bits for an element's inputs, the one that stands for all further ones.
+pub(crate) const LAST_BIT: usize = 63;
+
+/// Notes that something has reached an input.
+#[inline(always)]
+pub(crate) fn mark(ready: &mut [u64], waiting: &mut [u64], edge: Edge) {
+    ready[usize::from(edge.node / 64)] |= 1 << (edge.node % 64);
+    waiting[usize::from(edge.node)] |= 1 << usize::from(edge.input).min(LAST_BIT);
+}
+
+/// Counts a drop, and shows the packet to whoever watches.
+pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
+    graph: &Graph<P>,
+    trace: &mut T,
+    now: Duration,
+    watched: bool,
+    packet: &P,
+    why: Why,
+) {
+    let Some(part) = graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else { return };
+    part.cells.drop_at(why.reason);
+    let Some(spec) = RUN_DROPS.iter().chain(part.spec.drops).nth(usize::from(why.reason)) else { return };
+    if watched {
+        graph.taps.capture(Seen::Dropped(spec.name), now, packet.data());
+    }
+    trace.dropped(&part.name, spec, packet);
+}
+
+/// Counts a hop for each packet from `start` on, and drops those that have too many, or all if the turn has.
+#[cold]
+pub(crate) fn go_back<P: PacketBuf>(
+    list: &mut Lanes,
+    start: usize,
+    frame: &mut Frame<P>,
+    desk: &mut Desk,
+    (node, part): (u16, u8),
+) {
+    list.sift_from(start, |slot| {
+        let meta = frame.meta_mut(&slot);
+        meta.hops += 1;
+        if meta.hops < HOP_LIMIT && desk.backs_left > 0 {
+            desk.backs_left -= 1;
+            return Some(slot);
+        }
+        desk.drop(slot, Why { node, part, reason: run::LOOP as u8 });
+        None
+    });
+}
