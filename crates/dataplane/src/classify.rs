@@ -98,7 +98,7 @@ impl Classifier {
     }
 
     /// Finds the key of any frame from the fabric that an ingress node has judged, by its address there.
-    pub(crate) fn from_fabric(&mut self, frame: &[u8], now: Duration) -> Classified {
+    pub(crate) fn any_after_fabric(&mut self, frame: &[u8], now: Duration) -> Classified {
         let mac = ethernet::destination(frame).and_then(FabricMac::decode).ok_or(DropReason::BadFabricMac)?;
         let (parsed, key) = match self.plain_after_fabric(frame, mac.port) {
             Some(plain) => plain,

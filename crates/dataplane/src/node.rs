@@ -282,7 +282,7 @@ impl<P: PacketBuf + 'static> Node<P> {
         match kind {
             // It was held when there was a lease.
             FrameKind::Packet if !self.may_forward => {
-                self.worker.drop_packet(element, ToPort::NO_LEASE, &packet)
+                self.worker.drop_packet(element, ToPort::NO_LEASE, &packet);
             }
             FrameKind::Other if self.down.is_down(port.into()) => return false,
             _ => drop(self.worker.inject(element, 0, packet, kind == FrameKind::Other)),

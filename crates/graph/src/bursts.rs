@@ -218,9 +218,9 @@ mod tests {
             for n in 0..77 {
                 let number = round * 100 + n;
                 if n % 5 == 0 {
-                    a.push_marked(number)
+                    a.push_marked(number);
                 } else {
-                    a.push(number)
+                    a.push(number);
                 }
                 expected.push((number, n % 5 == 0));
             }

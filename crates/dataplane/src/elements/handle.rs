@@ -180,7 +180,7 @@ impl<P: PacketBuf> Handle<P> {
     /// A frame from the fabric that is not plain, or not just to be handled.
     #[inline(never)]
     fn take_other(&mut self, packet: P, frame: &mut Frame<P>, out: &Out<'_>) {
-        match self.classifier.from_fabric(packet.data(), out.now()) {
+        match self.classifier.any_after_fabric(packet.data(), out.now()) {
             Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
             Err(reason) => self.drop_packet(packet, reason, frame, out),
         }

@@ -75,7 +75,7 @@ impl<P: PacketBuf + 'static> Element<P> for SlowPath<P> {
             let Punted { why, link } = frame.column(self.punted)[&slot];
             match &mut self.punts {
                 Some(punts) if punts.len() < PUNTS => {
-                    punts.push(Punt { packet: frame.take(slot), link, why })
+                    punts.push(Punt { packet: frame.take(slot), link, why });
                 }
                 Some(_) => out.drop(slot, Self::SLOW_PATH_FULL),
                 None => out.drop(slot, self.drops.id(why.reason())),

@@ -211,7 +211,7 @@ impl<P: PacketBuf> Steer<P> {
         out: &mut Out<'_>,
     ) {
         for packet in chunk.packets.drain(..) {
-            match self.classifier.from_fabric(packet.data(), out.now()) {
+            match self.classifier.any_after_fabric(packet.data(), out.now()) {
                 Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
                 Err(reason) => out.drop_packet(packet, self.drops.id(reason), frame),
             }

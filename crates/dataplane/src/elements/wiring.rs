@@ -28,7 +28,10 @@ pub(crate) mod name {
     pub(crate) const TO_BASE_STATION: &str = "to_base_station";
     pub(crate) const TO_FABRIC: &str = "to_fabric";
 }
-use name::*;
+use name::{
+    FABRIC_SORT, FROM_BASE_STATION, FROM_FABRIC, FROM_INTERNET, HANDLE, LOOKUP, PROBES, SLOW_PATH, STEER,
+    TO_BASE_STATION, TO_FABRIC, TO_INTERNET, VALIANT,
+};
 
 /// Whether [`Steer`] and [`Handle`] run as one element. What a node does is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -281,7 +281,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let none = Seat { node: 0, first_input: None, sides: 0, first_output: None };
         let mut seats = vec![none; self.shapes.len()];
         for (node, (row, kind)) in rows.iter().enumerate() {
-            let (mut inputs, mut sides) = (0, if matches!(kind, Row::Joined) { 0 } else { 1 });
+            let (mut inputs, mut sides) = (0, usize::from(!matches!(kind, Row::Joined)));
             for (part, &at) in row.iter().enumerate() {
                 let shape = &self.shapes[at];
                 if matches!(kind, Row::Joined) {
