@@ -45,8 +45,9 @@ element! {
         /// Whether it makes packets from the start.
         active: bool = true,
     }
+    example { "LIMIT 9", }
     counters {
-        MADE = "made": "Packets made.",
+        MADE = "made" [Made]: "Packets made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
     }
     handlers {

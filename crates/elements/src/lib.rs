@@ -1,6 +1,7 @@
 //! Elements of the data plane's graph, one a file.
 //!
 //! An element is its file and a line below: the line makes the file part of the crate and its class part of [`registry`].
+//! Documentation and tests take everything else from the element's own declaration.
 //! Folders hold the elements of one layer. Besides there is what several elements share:
 //!
 //! | module | what it holds |
@@ -134,6 +135,7 @@ elements! {
 #[cfg(test)]
 mod tests {
     use scalebricks_graph::describe::Page;
+    use scalebricks_graph::spec::ParamSpec;
     use scalebricks_io::Packet;
 
     /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
@@ -159,6 +161,13 @@ mod tests {
         assert_eq!(specs.len(), crate::CLASSES, "two classes of one name");
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
+            let opens = |name: &str| name.contains("file") || name == "devname";
+            let is_missing = |param: &ParamSpec| param.default.is_none() && !opens(param.name);
+            assert!(
+                !spec.example.is_empty() || !spec.params.iter().any(is_missing),
+                "{}: no example",
+                spec.class
+            );
             let ports = spec.inputs.iter().chain(spec.outputs).map(|port| port.doc);
             let counted =
                 spec.drops.iter().map(|drop| drop.doc).chain(spec.counters.iter().map(|counter| counter.doc));

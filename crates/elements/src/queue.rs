@@ -22,6 +22,7 @@ element! {
         /// never full.
         blocking: bool = false,
     }
+    example { "9", }
     drops { FULL = "queue_full": "The queue held as many packets as it may.", }
     counters { LENGTH_COUNTER = "length_now": "Packets it keeps: a level.", }
     handlers {

@@ -35,7 +35,7 @@ element! {
         active: bool = true,
     }
     counters {
-        MADE = "made": "Packets made.",
+        MADE = "made" [Made]: "Packets made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
     }
     handlers {

@@ -61,6 +61,7 @@ element! {
         /// no storm of broadcasts.
         query_rate: u32 = 1_000,
     }
+    example { "10.0.0.1/24", "2:0:0:0:0:1", "CAPACITY 9", "ENTRY_PACKET_CAPACITY 3", "ENTRY_CAPACITY 4", }
     reads { DstIp on "ip", }
     drops {
         NO_DESTINATION = "no_destination": "The packet is to go to 0.0.0.0.",
@@ -72,9 +73,9 @@ element! {
         BAD_REPLY = "no_reply": "What came by input 1 is no ARP reply over Ethernet, or names no single host.",
     }
     counters {
-        QUERIES = "queries": "Questions sent.",
+        QUERIES = "queries" [Made]: "Questions sent.",
         NOT_SENT = "queries_not_sent": "Questions that were over the rate, or that no buffer, no slot or no timer was free for.",
-        RESPONSES = "responses": "Answers that came.",
+        RESPONSES = "responses" [Ended]: "Answers that came.",
         UNASKED = "unasked": "Answers from hosts that were not asked, or whose MAC address was set.",
         SENT = "sent": "Packets that left after they had waited.",
         LENGTH_NOW = "length_now": "Packets that wait: a level.",

@@ -52,6 +52,7 @@ element! {
         /// Errors at once, after a pause.
         burst: u32 = 100,
     }
+    example { "10.0.0.1", "parameterproblem", }
     reads { IpHeader, DstIp, }
     writes { IpHeader, DstIp, }
     drops {

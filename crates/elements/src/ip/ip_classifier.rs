@@ -18,6 +18,7 @@ element! {
         /// Patterns, as many as there are outputs.
         patterns: Vec<String> = Vec::new(),
     }
+    example { "tcp", "-", }
     reads { IpHeader, }
     drops { NO_MATCH = "no_match": "No pattern is true of the packet.", }
     handlers {

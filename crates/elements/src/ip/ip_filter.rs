@@ -18,6 +18,7 @@ element! {
         /// Filters: an action and a pattern each.
         filters: Vec<String> = Vec::new(),
     }
+    example { "allow tcp", "1 udp", "deny all", }
     reads { IpHeader, }
     drops {
         DENIED = "denied": "A filter that drops is true of the packet.",
