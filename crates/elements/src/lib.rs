@@ -81,6 +81,7 @@ elements! {
     whole hash_switch HashSwitch;
     whole idle Idle;
     whole infinite_source InfiniteSource;
+    whole meter Meter;
     whole null Null;
     small paint Paint;
     whole paint_switch PaintSwitch;
