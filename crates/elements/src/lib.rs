@@ -10,11 +10,10 @@
 //! | [`values`] | types of parameters, as Click writes them |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
-//! | `neighbours`, `bucket`, `printer`, `handler` | ARP's table, a limit on a rate, lines to print, texts of handlers |
+//! | `neighbours`, `printer`, `handler` | ARP's table, lines to print, texts of handlers |
 
 #![forbid(unsafe_code)]
 
-mod bucket;
 pub mod columns;
 pub mod facts;
 pub mod filter;

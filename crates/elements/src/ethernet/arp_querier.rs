@@ -1,7 +1,7 @@
 //! `ARPQuerier`.
 
 use super::ether_encap::encapsulate;
-use crate::bucket::Bucket;
+
 use crate::columns::DstIp;
 use crate::neighbours::{Config, Due, Lost, Neighbours, Way};
 use crate::values::{Interface, Ip, Mac, broadcast, value};
@@ -12,6 +12,7 @@ use scalebricks_graph::{
     element,
 };
 use scalebricks_io::PacketBuf;
+use scalebricks_types::Bucket;
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, HEADER_LEN, header};
 use scalebricks_wire::{MacAddr, parse_frame};
@@ -125,7 +126,7 @@ impl<P: PacketBuf> Class for ARPQuerier<P> {
             neighbours: Neighbours::default(),
             dst: Handle::default(),
             lost: Lost::default(),
-            bucket: Bucket::new(params.query_rate, params.query_rate / 10),
+            bucket: Bucket::new(params.query_rate.into(), u64::from(params.query_rate) / 10),
             dropped: 0,
             to: 0,
         })
