@@ -1,11 +1,9 @@
 //! `InfiniteSource`.
 
-use crate::handler::{boolean, left};
+use crate::gate::{Gate, gated};
 use scalebricks_graph::args::Bytes;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element,
-};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
 
 /// What packets are made of unless told otherwise.
@@ -28,11 +26,11 @@ pub(crate) fn make<P: PacketBuf>(
     Ok(want as u64)
 }
 
-element! {
+gated! {
     /// Makes packets, as many as the graph takes. While an element behind it asks for nothing new, it makes none.
     #[derive(Debug)]
     pub struct InfiniteSource as "InfiniteSource" {
-        data: Vec<u8>, limit: i64, burst: usize, is_active: bool, count: u64,
+        data: Vec<u8>, burst: usize,
     }
     outputs { push "out": "Packets.", }
     params InfiniteSourceParams {
@@ -50,13 +48,7 @@ element! {
         MADE = "made" [Made]: "Packets made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
     }
-    handlers {
-        read COUNT = "count": "Packets made since the last reset.",
-        read ACTIVE = "active": "Whether it makes packets.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
-        write RESET = "reset": "Sets `count` to 0, and so begins the limit anew.",
-    }
-    hooks { Begin, }
+    handlers { reset "reset", }
 }
 
 impl Class for InfiniteSource {
@@ -65,7 +57,7 @@ impl Class for InfiniteSource {
 
     fn make(params: InfiniteSourceParams) -> Result<Self, String> {
         let InfiniteSourceParams { data: Bytes(data), limit, burst, active } = params;
-        Ok(Self { data, limit, burst, is_active: active, count: 0 })
+        Ok(Self { gate: Gate::new(active, limit), data, burst })
     }
 }
 
@@ -75,24 +67,19 @@ impl Control for InfiniteSource {
     }
 
     fn read(&self, handler: HandlerId) -> String {
-        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+        self.read_gate(handler)
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        if handler == Self::RESET {
-            self.count = 0;
-            return Ok(());
-        }
-        self.is_active = boolean(value)?;
-        Ok(())
+        self.write_gate(handler, value)
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.count))
+        Some(Box::new(self.gate.count()))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.count = *state.downcast()?;
+        self.gate.take_over(*state.downcast()?);
         Ok(())
     }
 }
@@ -101,15 +88,15 @@ impl<P: PacketBuf> Element<P> for InfiniteSource {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if !self.is_active || out.is_blocked() {
+        if out.is_blocked() {
             return;
         }
-        let want = self.burst.min(left(self.limit, self.count)).min(out.intake(frame.used()));
+        let want = self.burst.min(self.gate.left()).min(out.intake(frame.used()));
         let made = make(&self.data, want, frame, out);
         out.count(Self::NO_BUFFER, u64::from(made.is_err()));
         let (Ok(made) | Err(made)) = made;
         out.count(Self::MADE, made);
-        self.count += made;
+        self.gate.pass(made);
     }
 }
 

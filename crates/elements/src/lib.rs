@@ -10,6 +10,7 @@
 //! | [`values`] | types of parameters, as Click writes them |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
+//! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
 //! | `neighbours`, `printer`, `handler` | ARP's table, lines to print, texts of handlers |
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod columns;
 pub mod facts;
 pub mod filter;
 mod frames;
+mod gate;
 mod handler;
 mod handoff;
 mod header;
@@ -27,6 +29,8 @@ mod ip_check;
 mod neighbours;
 #[cfg(test)]
 mod outside;
+mod pace;
+mod paced;
 mod printer;
 mod recorder;
 #[cfg(test)]
@@ -36,6 +40,8 @@ mod rig_ip;
 #[cfg(test)]
 mod router;
 mod routes;
+#[cfg(test)]
+mod schedulers;
 mod side;
 mod sift;
 mod split;
@@ -128,6 +134,15 @@ elements! {
         small set_ip_checksum SetIPChecksum;
         small set_ip_dscp SetIPDSCP;
         whole static_ip_lookup StaticIPLookup;
+    }
+    [scheduling] {
+        whole bandwidth_rated_unqueue BandwidthRatedUnqueue;
+        whole bandwidth_shaper BandwidthShaper;
+        whole drr_sched DRRSched<P>;
+        whole prio_sched PrioSched;
+        whole rated_unqueue RatedUnqueue;
+        whole round_robin_sched RoundRobinSched;
+        whole shaper Shaper;
     }
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }
