@@ -141,6 +141,7 @@ elements! {
         whole drr_sched DRRSched<P>;
         whole prio_sched PrioSched;
         whole rated_unqueue RatedUnqueue;
+        whole red RED;
         whole round_robin_sched RoundRobinSched;
         whole shaper Shaper;
     }

@@ -39,6 +39,7 @@ element! {
 impl<P> Queue<P> {
     fn note(&self, out: &mut Out<'_>) {
         out.set(Self::LENGTH_COUNTER, self.waiting.len() as u64);
+        out.set_kept(self.waiting.len());
         if self.blocks {
             out.set_pressure(self.waiting.len() + SLOTS > self.capacity);
         }

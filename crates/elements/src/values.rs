@@ -100,6 +100,18 @@ impl From<Bandwidth> for u64 {
     }
 }
 
+/// A probability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probability(pub f64);
+
+impl Param for Probability {
+    const KIND: &'static str = "a number from 0 to 1";
+
+    fn read(text: &str) -> Option<Self> {
+        text.trim().parse().ok().filter(|probability| (0.0..=1.0).contains(probability)).map(Self)
+    }
+}
+
 /// The address that reaches all hosts of a network; `None` if its prefix leaves no room for one.
 pub(crate) fn broadcast(prefix: values::Prefix) -> Option<Ipv4Addr> {
     (prefix.length < 31).then(|| prefix.network() | !prefix.mask())

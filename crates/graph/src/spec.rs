@@ -115,8 +115,10 @@ pub enum Hook {
     Pulls,
     /// [`Element::end`](crate::Element::end), once a turn, after all packets were processed.
     End,
-    /// It raises back-pressure, and every source that reaches it by pushes sees that.
+    /// It raises back-pressure, and every source that reaches it by pushes sees that. It tells how many packets it keeps as well.
     Pressure,
+    /// It asks [how many packets](crate::Out::kept) the nearest such elements keep: those that it pushes to, or pulls from.
+    Watches,
 }
 
 /// An element class: all that is known of it without making one.
