@@ -166,7 +166,10 @@ fn names_of_addresses_stand_for_what_a_parameter_takes() {
     assert_eq!(wrong(&format!("{info}{right}")), "");
     let unknown = |text: &str, place: &str, name: &str| {
         let expected = format!("r.click:2:{place}: ");
-        is_told(&format!("{info}{text}"), &[&expected, &format!("`{name}` is no address, and no AddressInfo")]);
+        is_told(
+            &format!("{info}{text}"),
+            &[&expected, &format!("`{name}` is no address, and no AddressInfo")],
+        );
         assert!(!wrong(text).is_empty());
     };
     unknown("Idle -> ARPQuerier(ee) -> Discard", "20", "ee");

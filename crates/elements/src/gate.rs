@@ -1,7 +1,9 @@
 //! What elements share that bring packets in or pass them on until they are stopped: a switch, a count, and a limit on it.
 
 use crate::handler::boolean;
+use scalebricks_graph::Supply;
 use scalebricks_graph::element::HandlerError;
+use std::time::Duration;
 
 /// Whether packets go on, and how many have.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +31,11 @@ impl Gate {
             Some(limit) => usize::try_from(limit.saturating_sub(self.count)).unwrap_or(usize::MAX),
             None => usize::MAX,
         }
+    }
+
+    /// What a source with `STOP` still has: packets at any time, until its limit is reached.
+    pub(crate) fn supply(&self, stop: bool) -> Option<Supply> {
+        stop.then(|| if self.left() == 0 { Supply::Ended } else { Supply::At(Duration::ZERO) })
     }
 
     /// Packets that went on since the last reset.

@@ -1,9 +1,11 @@
 //! `InfiniteSource`.
 
 use crate::gate::{Gate, gated};
-use scalebricks_graph::args::Bytes;
+use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream,
+};
 use scalebricks_io::{BURST, PacketBuf};
 
 /// What packets are made of unless told otherwise.
@@ -30,18 +32,20 @@ gated! {
     /// Makes packets, as many as the graph takes. While an element behind it asks for nothing new, it makes none.
     #[derive(Debug)]
     pub struct InfiniteSource as "InfiniteSource" {
-        data: Vec<u8>, burst: usize,
+        data: Vec<u8>, burst: usize, stop: bool,
     }
     outputs { push "out": "Packets.", }
     params InfiniteSourceParams {
         /// What is in each.
-        data: Bytes = Bytes(DATA.into()),
+        data: Data = Data(DATA.into()),
         /// Packets in all; without end if below 0.
         limit: i64 = -1,
         /// Packets a turn at most. Click's default is 1.
         burst: usize = BURST,
         /// Whether it makes packets from the start.
         active: bool = true,
+        /// Whether the run may end when it has made all packets of its limit. Click's default is `false`.
+        stop: bool = false,
     }
     example { "LIMIT 9", }
     counters {
@@ -56,8 +60,8 @@ impl Class for InfiniteSource {
     type Params = InfiniteSourceParams;
 
     fn make(params: InfiniteSourceParams) -> Result<Self, String> {
-        let InfiniteSourceParams { data: Bytes(data), limit, burst, active } = params;
-        Ok(Self { gate: Gate::new(active, limit), data, burst })
+        let InfiniteSourceParams { data: Data(data), limit, burst, active, stop } = params;
+        Ok(Self { gate: Gate::new(active, limit), data, burst, stop })
     }
 }
 
@@ -98,6 +102,10 @@ impl<P: PacketBuf> Element<P> for InfiniteSource {
         out.count(Self::MADE, made);
         self.gate.pass(made);
     }
+
+    fn supply(&self) -> Option<Supply> {
+        self.gate.supply(self.stop)
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +114,7 @@ mod tests {
     use crate::rig::Rig;
     use scalebricks_graph::Builder;
     use scalebricks_io::Packet;
+    use std::time::Duration;
 
     fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
@@ -135,6 +144,17 @@ mod tests {
         rig.write("s", "active", "1").unwrap();
         rig.turn();
         assert_eq!(rig.got(0).len(), 3);
+    }
+
+    #[test]
+    fn a_run_may_end_with_its_limit_if_it_says_so() {
+        let mut rig = Rig::new(1, fill(&["LIMIT 40", "STOP true"]));
+        assert_eq!(rig.worker.graph().supply(), Some(Supply::At(Duration::ZERO)));
+        (0..2).for_each(|_| {
+            rig.turn();
+        });
+        assert_eq!((rig.got(0).len(), rig.worker.graph().supply()), (40, Some(Supply::Ended)));
+        assert_eq!(Rig::new(1, fill(&["LIMIT 40"])).worker.graph().supply(), None);
     }
 
     #[test]

@@ -100,6 +100,7 @@ elements! {
     whole tee Tee;
     whole to_device ToDevice<P>;
     whole to_dump ToDump;
+    whole to_host ToHost;
     whole unqueue Unqueue;
     [ethernet] {
         whole arp_querier ARPQuerier<P>;

@@ -3,9 +3,11 @@
 use crate::gate::{Gate, gated};
 use crate::infinite_source::{DATA, make};
 use crate::pace::Pace;
-use scalebricks_graph::args::Bytes;
+use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
+use scalebricks_graph::{
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream,
+};
 use scalebricks_io::PacketBuf;
 
 /// What it makes at once after a pause: the packets of a tenth of a second.
@@ -16,20 +18,22 @@ gated! {
     /// lost to the rate. While an element behind it asks for nothing new, it makes none.
     #[derive(Debug)]
     pub struct RatedSource as "RatedSource" {
-        data: Vec<u8>, pace: Pace,
+        data: Vec<u8>, pace: Pace, stop: bool,
         // Whether it has had a turn: packets are due from then on.
         has_begun: bool,
     }
     outputs { push "out": "Packets.", }
     params RatedSourceParams {
         /// What is in each.
-        data: Bytes = Bytes(DATA.into()),
+        data: Data = Data(DATA.into()),
         /// Packets a second.
         rate: u32 = 10,
         /// Packets in all; without end if below 0.
         limit: i64 = -1,
         /// Whether it makes packets from the start.
         active: bool = true,
+        /// Whether the run may end when it has made all packets of its limit. Click's default is `false`.
+        stop: bool = false,
     }
     counters {
         MADE = "made" [Made]: "Packets made.",
@@ -47,9 +51,9 @@ impl Class for RatedSource {
     type Params = RatedSourceParams;
 
     fn make(params: RatedSourceParams) -> Result<Self, String> {
-        let RatedSourceParams { data: Bytes(data), rate, limit, active } = params;
+        let RatedSourceParams { data: Data(data), rate, limit, active, stop } = params;
         let pace = Pace::with_bursts(rate.into(), BURSTS_A_SECOND);
-        Ok(Self { gate: Gate::new(active, limit), data, pace, has_begun: false })
+        Ok(Self { gate: Gate::new(active, limit), data, pace, stop, has_begun: false })
     }
 }
 
@@ -101,6 +105,10 @@ impl<P: PacketBuf> Element<P> for RatedSource {
         out.count(Self::MADE, made);
         self.gate.pass(made);
         self.pace.spend(made);
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        self.gate.supply(self.stop)
     }
 }
 
