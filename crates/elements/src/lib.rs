@@ -11,10 +11,11 @@
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
-//! | `neighbours`, `printer`, `handler` | ARP's table, lines to print, texts of handlers |
+//! | `neighbours`, `arp_messages`, `printer`, `handler` | ARP's table and messages, lines to print, texts of handlers |
 
 #![forbid(unsafe_code)]
 
+mod arp_messages;
 pub mod columns;
 pub mod facts;
 pub mod filter;

@@ -2,6 +2,7 @@
 
 use super::ether_encap::encapsulate;
 
+use crate::arp_messages::{answer, group, question};
 use crate::columns::DstIp;
 use crate::neighbours::{Config, Due, Lost, Neighbours, Way};
 use crate::values::{Interface, Ip, Mac, broadcast, value};
@@ -13,9 +14,9 @@ use scalebricks_graph::{
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
+use scalebricks_wire::MacAddr;
 use scalebricks_wire::arp::{Arp, Operation};
-use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, HEADER_LEN, header};
-use scalebricks_wire::{MacAddr, parse_frame};
+use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, header};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -188,12 +189,6 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
     }
 }
 
-/// The Ethernet address of a group of hosts (RFC 1112 §6.4).
-const fn group(ip: Ipv4Addr) -> MacAddr {
-    let [_, b, c, d] = ip.octets();
-    MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
-}
-
 impl<P: PacketBuf> ARPQuerier<P> {
     /// Sends an IPv4 packet that its neighbour's address is known of.
     fn send(&mut self, slot: Slot, to: MacAddr, frame: &mut Frame<P>, out: &mut Out<'_>) {
@@ -232,15 +227,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         if !self.bucket.take(out.now()) {
             return out.count(Self::NOT_SENT, 1);
         }
-        let arp = Arp {
-            operation: Operation::Request,
-            sender_mac: self.own.mac,
-            sender_ip: self.own.ip,
-            target_mac: MacAddr([0; 6]),
-            target_ip: ip,
-        };
-        let question =
-            [&header(MacAddr::BROADCAST, self.own.mac, ETHERTYPE_ARP)[..], &arp.to_bytes()].concat();
+        let question = question(self.own.mac, self.own.ip, ip);
         let made = frame.alloc().and_then(|mut packet| packet.append(&question).ok().map(|()| packet));
         let slot = made.and_then(|packet| match because {
             Some(of) => frame.put_because(packet, of).ok(),
@@ -361,14 +348,6 @@ impl<P: PacketBuf> ARPQuerier<P> {
             self.neighbours.is_release_set = out.wake_in(Duration::ZERO, RELEASE).is_some();
         }
     }
-}
-
-/// The answer in an Ethernet frame without VLAN tags, if it is one that names a single host (RFC 1812 §3.3.2).
-fn answer(frame: &[u8]) -> Option<Arp> {
-    let is_arp = parse_frame(frame)
-        .is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
-    let arp = Arp::parse(frame.get(HEADER_LEN..).filter(|_| is_arp)?).ok()?;
-    (arp.operation == Operation::Reply && !arp.sender_mac.is_multicast()).then_some(arp)
 }
 
 impl<P: PacketBuf + 'static> Element<P> for ARPQuerier<P> {
