@@ -149,9 +149,13 @@ fn names_of_addresses_and_classes_beside_the_graph_are_accepted() {
     let registry = registry();
     let router = Router::read("r", text.as_bytes(), &[], &registry).unwrap();
     let notes = router.notes();
-    assert_eq!(notes[2], "r:2:1: Script has no effect here");
-    assert_eq!((notes.len(), router.beside().count()), (3, 5));
+    assert_eq!(notes[1], "r:1:47: StaticThreadSched has no effect here");
+    assert_eq!((notes.len(), router.beside().count()), (2, 4));
     is_told("AddressInfo(e 1.2.3.x)", &["r.click:1:15: `AddressInfo@1`: `1.2.3.x` is no address"]);
+    is_told(
+        "Script(wait 1s, writ x.y 5)",
+        &["r.click:1:17: ", "cannot read \"writ x.y 5\" as an instruction"],
+    );
     is_told("Idle -> AddressInfo", &["has no input 0"]);
 }
 

@@ -97,6 +97,7 @@ elements! {
     whole queue Queue<P>;
     whole rated_source RatedSource;
     whole round_robin_switch RoundRobinSwitch;
+    whole script Script;
     whole switch Switch;
     whole tee Tee;
     whole to_device ToDevice<P>;

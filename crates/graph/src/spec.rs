@@ -115,6 +115,8 @@ pub enum Hook {
     Pulls,
     /// [`Element::end`](crate::Element::end), once a turn, after all packets were processed.
     End,
+    /// [`Element::between`](crate::Element::between), once a turn, after all packets have left the frame.
+    Between,
     /// It raises back-pressure, and every source that reaches it by pushes sees that. It tells how many packets it keeps as well.
     Pressure,
     /// It asks [how many packets](crate::Out::kept) the nearest such elements keep: those that it pushes to, or pulls from.

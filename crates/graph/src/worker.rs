@@ -187,6 +187,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.frame.has_slots() {
             self.reclaim();
         }
+        self.graph.between(now);
         self.commands();
         self.desk.turn.number += 1;
         self.mark.pass(self.desk.turn.number);

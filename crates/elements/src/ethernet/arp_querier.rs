@@ -15,8 +15,7 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
 use scalebricks_wire::MacAddr;
-use scalebricks_wire::arp::{Arp, Operation};
-use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, header};
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, header};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 

@@ -76,6 +76,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             carried: Vec::new(),
             begins: vec![0; rows.len().div_ceil(64)],
             ends: Vec::new(),
+            betweens: Vec::new(),
             columns,
             taps: Arc::new(Taps::new(self.links.len(), self.snap)),
             names: HashMap::new(),
@@ -113,6 +114,9 @@ impl<P: PacketBuf + 'static> Plan<P> {
             }
             if shapes.iter().any(|shape| shape.spec.has(Hook::End)) {
                 graph.ends.push(at as u16);
+            }
+            if shapes.iter().any(|shape| shape.spec.has(Hook::Between)) {
+                graph.betweens.push(at as u16);
             }
             let mut next = graph.carried.len() as u32..;
             let carried: Box<[Option<u32>]> =
