@@ -223,7 +223,10 @@ mod tests {
             let (written, unknown) = substituted(text, kind, 0, &info.names("x"));
             (written, unknown.into_iter().map(|range| text[range].to_owned()).collect::<Vec<_>>())
         };
-        unknown.iter().for_each(|name| text.push_str(&format!(" ?{name}")));
+        for name in unknown {
+            text.push_str(" ?");
+            text.push_str(&name);
+        }
         text
     }
 
