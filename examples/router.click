@@ -14,10 +14,10 @@ from1 :: FromDevice(eth1) -> class1 :: Classifier(12/0806 20/0001, 12/0806 20/00
 out0 :: Queue(200) -> to0 :: ToDevice(eth0);
 out1 :: Queue(200) -> to1 :: ToDevice(eth1);
 
-arp0 :: ARPQuerier(eth0:ipnet, eth0:eth) -> out0;
-arp1 :: ARPQuerier(eth1:ipnet, eth1:eth) -> out1;
-class0[0] -> ARPResponder(eth0:ip eth0:eth) -> out0;
-class1[0] -> ARPResponder(eth1:ip eth1:eth) -> out1;
+arp0 :: ARPQuerier(eth0) -> out0;
+arp1 :: ARPQuerier(eth1) -> out1;
+class0[0] -> ARPResponder(eth0) -> out0;
+class1[0] -> ARPResponder(eth1) -> out1;
 class0[1] -> [1]arp0;
 class1[1] -> [1]arp1;
 class0[3] -> other :: Discard;
@@ -25,12 +25,12 @@ class1[3] -> other;
 
 // All IP packets meet here. The paint says where one came in.
 ip :: Strip(14)
-   -> CheckIPHeader(INTERFACES 192.0.2.1/24 198.51.100.1/24)
+   -> CheckIPHeader(INTERFACES eth0 eth1)
    -> routes :: StaticIPLookup(192.0.2.1/32 0, 192.0.2.255/32 0, 192.0.2.0/32 0,
                                198.51.100.1/32 0, 198.51.100.255/32 0, 198.51.100.0/32 0,
                                192.0.2.0/24 1, 198.51.100.0/24 2, 0.0.0.0/0 198.51.100.254 2);
-class0[2] -> HostEtherFilter(eth0:eth, DROP_OTHER true) -> Paint(1) -> ip;
-class1[2] -> HostEtherFilter(eth1:eth, DROP_OTHER true) -> Paint(2) -> ip;
+class0[2] -> HostEtherFilter(eth0, DROP_OTHER true) -> Paint(1) -> ip;
+class1[2] -> HostEtherFilter(eth1, DROP_OTHER true) -> Paint(2) -> ip;
 
 // For the router itself: it answers pings.
 routes[0] -> ping :: ICMPPingResponder -> routes;
@@ -39,24 +39,24 @@ ping[1] -> here :: Discard;
 // To an interface: redirect, options, source of errors, time to live, fragments.
 routes[1] -> DropBroadcasts
     -> same0 :: PaintTee(1)
-    -> options0 :: IPGWOptions(eth0:ip)
-    -> FixIPSrc(eth0:ip)
+    -> options0 :: IPGWOptions(eth0)
+    -> FixIPSrc(eth0)
     -> ttl0 :: DecIPTTL
     -> fragments0 :: IPFragmenter(1500)
     -> arp0;
-same0[1] -> ICMPError(eth0:ip, redirect, host) -> routes;
-options0[1] -> ICMPError(eth0:ip, parameterproblem) -> routes;
-ttl0[1] -> ICMPError(eth0:ip, timeexceeded) -> routes;
-fragments0[1] -> ICMPError(eth0:ip, unreachable, needfrag, PMTU 1500) -> routes;
+same0[1] -> ICMPError(eth0, redirect, host) -> routes;
+options0[1] -> ICMPError(eth0, parameterproblem) -> routes;
+ttl0[1] -> ICMPError(eth0, timeexceeded) -> routes;
+fragments0[1] -> ICMPError(eth0, unreachable, needfrag, PMTU 1500) -> routes;
 
 routes[2] -> DropBroadcasts
     -> same1 :: PaintTee(2)
-    -> options1 :: IPGWOptions(eth1:ip)
-    -> FixIPSrc(eth1:ip)
+    -> options1 :: IPGWOptions(eth1)
+    -> FixIPSrc(eth1)
     -> ttl1 :: DecIPTTL
     -> fragments1 :: IPFragmenter(1500)
     -> arp1;
-same1[1] -> ICMPError(eth1:ip, redirect, host) -> routes;
-options1[1] -> ICMPError(eth1:ip, parameterproblem) -> routes;
-ttl1[1] -> ICMPError(eth1:ip, timeexceeded) -> routes;
-fragments1[1] -> ICMPError(eth1:ip, unreachable, needfrag, PMTU 1500) -> routes;
+same1[1] -> ICMPError(eth1, redirect, host) -> routes;
+options1[1] -> ICMPError(eth1, parameterproblem) -> routes;
+ttl1[1] -> ICMPError(eth1, timeexceeded) -> routes;
+fragments1[1] -> ICMPError(eth1, unreachable, needfrag, PMTU 1500) -> routes;

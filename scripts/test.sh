@@ -27,8 +27,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
-ALL="format clippy build checks tests nats peers dpdk lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
-QUICK="format clippy unit layering"
+ALL="format scripts clippy build checks tests nats peers dpdk lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
+QUICK="format scripts clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
@@ -87,6 +87,9 @@ stage_format() {
     # Modules that a macro declares are unknown to cargo: files by themselves.
     cargo fmt --all --check && git ls-files -z 'crates/elements/src/*.rs' | xargs -0 rustfmt --edition 2024 --check
 }
+
+# Scripts whose verdict others rely on.
+stage_scripts() { logged scripts scripts/gateway-ab-test; }
 
 stage_clippy() {
     cargo clippy --version >/dev/null 2>&1 || { skip 'no clippy (install with: rustup component add clippy)'; return; }

@@ -149,10 +149,43 @@ fn names_of_addresses_and_classes_beside_the_graph_are_accepted() {
     let registry = registry();
     let router = Router::read("r", text.as_bytes(), &[], &registry).unwrap();
     let notes = router.notes();
-    assert_eq!(notes[2], "r:2:1: Script has no effect here");
-    assert_eq!((notes.len(), router.beside().count()), (3, 5));
+    assert_eq!(notes[1], "r:1:47: StaticThreadSched has no effect here");
+    assert_eq!((notes.len(), router.beside().count()), (2, 4));
     is_told("AddressInfo(e 1.2.3.x)", &["r.click:1:15: `AddressInfo@1`: `1.2.3.x` is no address"]);
+    is_told(
+        "Script(wait 1s, writ x.y 5)",
+        &["r.click:1:17: ", "cannot read \"writ x.y 5\" as an instruction"],
+    );
     is_told("Idle -> AddressInfo", &["has no input 0"]);
+}
+
+#[test]
+fn names_of_addresses_stand_for_what_a_parameter_takes() {
+    let info = "AddressInfo(e 10.0.0.1/8 2:0:0:0:0:1, gw 10.0.0.9, n 10.1.0.0/16);\n";
+    let right = "Idle -> ARPResponder(e) -> ARPResponder(n gw e) -> HostEtherFilter(e) -> Discard;
+        Idle -> MarkIPHeader -> f :: IPFilter(allow src host gw and dst net n) -> GetIPAddress(16)
+        -> r :: StaticIPLookup(e 0, n gw 1) -> q :: ARPQuerier(e) -> EtherEncap(0x800, SRC e, DST e) -> Discard;
+        r[1] -> ARPQuerier(e, ETH 2:0:0:0:0:7, BROADCAST gw) -> IPEncap(ipip, e, gw) -> Discard;
+        Idle -> CheckIPHeader(gw) -> CheckIPHeader(INTERFACES e n) -> ICMPError(e, redirect) -> Discard";
+    assert_eq!(wrong(&format!("{info}{right}")), "");
+    let unknown = |text: &str, place: &str, name: &str| {
+        let expected = format!("r.click:2:{place}: ");
+        is_told(
+            &format!("{info}{text}"),
+            &[&expected, &format!("`{name}` is no address, and no AddressInfo")],
+        );
+        assert!(!wrong(text).is_empty());
+    };
+    unknown("Idle -> ARPQuerier(ee) -> Discard", "20", "ee");
+    unknown("Idle -> ARPResponder(e you:eth) -> Discard", "24", "you:eth");
+    unknown("Idle -> ARPResponder(gw) -> Discard", "22", "gw");
+    unknown("Idle -> HostEtherFilter(ETHER e2) -> Discard", "31", "e2");
+    unknown("Idle -> CheckIPHeader(INTERFACES e net7) -> Discard", "36", "net7");
+    unknown("Idle -> StaticIPLookup(n gw7 0) -> Discard", "26", "gw7");
+    unknown("Idle -> IPClassifier(src host me) -> Discard", "31", "me");
+    // A wrong definition is told alone.
+    let told = wrong("AddressInfo(e 10.0.0);\nIdle -> HostEtherFilter(e) -> Discard");
+    assert!(told.contains("r.click:1:15: ") && !told.contains("no AddressInfo"), "{told}");
 }
 
 #[test]

@@ -66,12 +66,16 @@ fn read(path: &Path) -> Frames {
     CaptureReader::open(path).unwrap().map(frame).collect()
 }
 
-/// What leaves by each interface.
+/// What leaves by each interface of the example.
 fn routed(come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
-    let text = include_bytes!("../../../examples/router.click");
+    routed_by(include_str!("../../../examples/router.click"), come, folder)
+}
+
+/// What leaves by each interface of a router.
+fn routed_by(text: &str, come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
     let registry = scalebricks_elements::registry::<Packet>();
-    let router =
-        Router::read("router.click", text, &[], &registry).unwrap_or_else(|errors| panic!("{errors}"));
+    let router = Router::read("router.click", text.as_bytes(), &[], &registry)
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let mut graph = router.graph(&registry, &mut Ledger::new()).unwrap_or_else(|errors| panic!("{errors}"));
     let mut outside = Outside::new(Clock::Captures);
     for (device, frames) in ["eth0", "eth1"].into_iter().zip(come) {
@@ -192,6 +196,40 @@ fn packets_are_forwarded_and_everything_else_is_answered() {
     assert_eq!((source, destination, echo.id, echo.seq), (OWN_IP[0], HOST_IP[0], 7, 9));
     assert_eq!((eth0[4].0, &data[..]), (at(70), &b"are you there?"[..]));
     assert_eq!(eth0.len(), 5);
+}
+
+/// The router of Click's publications: a compound for each way out, `ToHost` for what is for the router, and an answer of ARP given
+/// to both queriers.
+#[test]
+fn the_router_of_clicks_documentation_forwards() {
+    let text = include_str!("../../click/tests/data/ip-router.click")
+        .replace("00:00:5e:00:53:01", "02:00:00:00:00:10")
+        .replace("00:00:5e:00:53:02", "02:00:00:00:01:10");
+    let folder = tempfile::tempdir().unwrap();
+    let at = |milliseconds: u64| milliseconds * MILLISECOND;
+    let answer = |host: usize| arp(OWN[host], 2, (HOST[host], HOST_IP[host]), (OWN[host], OWN_IP[host]));
+    let asks = |target| arp([0xff; 6], 1, (HOST[0], HOST_IP[0]), ([0; 6], target));
+    let left: Frames = vec![
+        (at(0), asks(OWN_IP[0])),
+        (at(1), asks(HOST_IP[1])), // the router answers for the other network
+        (at(10), udp(0, HOST_IP[1], 64, b"there")), // waits for an answer
+        (at(20), udp(0, HOST_IP[1], 1, b"expired")), // time exceeded, waits for an answer
+        (at(21), answer(0)),
+        (at(30), ping(0, OWN_IP[0])), // for the router, which has nobody to answer
+    ];
+    let right: Frames = vec![(at(11), answer(1)), (at(40), udp(1, HOST_IP[0], 64, b"back"))];
+    let [eth0, eth1] = routed_by(&text, [&left, &right], folder.path());
+    is_arp(&eth1[0].1, 1, 1, HOST_IP[1]);
+    let (source, destination, ttl, payload) = ip(&eth1[1].1, OWN[1], HOST[1]);
+    assert_eq!((source, destination, ttl, &payload[8..]), (HOST_IP[0], HOST_IP[1], 63, &b"there"[..]));
+    assert_eq!((eth1[1].0, eth1.len()), (at(11), 2));
+    is_arp(&eth0[0].1, 2, 0, HOST_IP[0]);
+    assert_eq!(eth0[1].1[22..32], [&OWN[0][..], &HOST_IP[1]].concat());
+    is_arp(&eth0[2].1, 1, 0, HOST_IP[0]);
+    let (kind, _) = icmp(&ip(&eth0[3].1, OWN[0], HOST[0]).3);
+    assert!(matches!(kind, Icmpv4Type::TimeExceeded(_)), "{kind:?}");
+    assert_eq!(ip(&eth0[4].1, OWN[0], HOST[0]).3[8..], *b"back");
+    assert_eq!((eth0[3].0, eth0[4].0, eth0.len()), (at(21), at(40), 5));
 }
 
 #[test]

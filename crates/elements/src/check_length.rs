@@ -15,6 +15,7 @@ element! {
         /// Bytes that a packet has at most.
         length: usize,
     }
+    example { "100", }
     drops { LONG = "too_long": "The packet is longer.", }
     handlers { read LENGTH = "length": "Bytes that a packet has at most.", }
 }

@@ -13,6 +13,7 @@ element! {
         /// The paint.
         color: u8,
     }
+    example { "1", }
     handlers { read COLOR = "color": "The paint.", }
 }
 

@@ -10,7 +10,7 @@ element! {
     #[derive(Debug)]
     pub struct Discard as "Discard" { batch: Lanes, }
     inputs { agnostic "in": "Packets to end.", }
-    counters { DISCARDED = "discarded": "Packets ended.", }
+    counters { DISCARDED = "discarded" [Ended]: "Packets ended.", }
     hooks { Pulls, }
 }
 

@@ -1,11 +1,11 @@
 //! `FromDevice`.
 
 use crate::frames::{Frames, note_link};
-use crate::handler::boolean;
+use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Class, Control, Element, Frame, HandlerId, Inlet, Lanes, Meta, Out, SLOTS, Spec, State, Supply, Upstream,
-    World, element,
+    World,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
@@ -17,11 +17,11 @@ enum Open<P> {
     Capture(Box<Frames>),
 }
 
-element! {
+gated! {
     /// Brings in the packets of a device, as Ethernet, and notes whether they were sent to all or some hosts of the link. Which device that is, or which capture stands in its place, is told
     /// when the graph is run. Parameters behind `BURST` are accepted because configurations for Click have them; here they
     /// are a matter of the port.
-    pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, is_active: bool, count: u64, open: Open<P>, }
+    pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, open: Open<P>, }
     outputs { push "out": "Packets.", }
     params FromDeviceParams {
         /// The device's name.
@@ -43,13 +43,7 @@ element! {
     }
     drops { TOO_LONG = "too_long": "The packet, of a capture, is longer than a buffer.", }
     counters { NO_BUFFER = "no_buffer": "Turns in which no buffer was free.", }
-    handlers {
-        read COUNT = "count": "Packets brought in since the last reset.",
-        read ACTIVE = "active": "Whether it brings packets in.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
-        write RESET = "reset_counts": "Sets `count` to 0.",
-    }
-    hooks { Begin, }
+    handlers { reset "reset_counts", }
 }
 
 impl<P> std::fmt::Debug for FromDevice<P> {
@@ -63,11 +57,11 @@ impl<P: PacketBuf + 'static> Class for FromDevice<P> {
     type Params = FromDeviceParams;
 
     fn make(params: FromDeviceParams) -> Result<Self, String> {
-        let FromDeviceParams { devname: name, burst, active: is_active, .. } = params;
+        let FromDeviceParams { devname: name, burst, active, .. } = params;
         if name.is_empty() {
             return Err("the device has no name".to_owned());
         }
-        Ok(Self { name, burst, is_active, count: 0, open: Open::Closed })
+        Ok(Self { gate: Gate::new(active, -1), name, burst, open: Open::Closed })
     }
 }
 
@@ -77,21 +71,16 @@ impl<P: PacketBuf + 'static> Control for FromDevice<P> {
     }
 
     fn read(&self, handler: HandlerId) -> String {
-        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+        self.read_gate(handler)
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        if handler == Self::RESET {
-            self.count = 0;
-            return Ok(());
-        }
-        self.is_active = boolean(value)?;
-        Ok(())
+        self.write_gate(handler, value)
     }
 
     fn hand_over(&mut self) -> Option<State> {
         let open = std::mem::replace(&mut self.open, Open::Closed);
-        Some(Box::new((self.name.clone(), self.count, open)))
+        Some(Box::new((self.name.clone(), self.gate.count(), open)))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
@@ -99,7 +88,9 @@ impl<P: PacketBuf + 'static> Control for FromDevice<P> {
         if state.0 != self.name || !matches!(self.open, Open::Closed) {
             return Err(state);
         }
-        (_, self.count, self.open) = *state;
+        let (_, count, open) = *state;
+        self.gate.take_over(count);
+        self.open = open;
         Ok(())
     }
 }
@@ -108,7 +99,7 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if !self.is_active || out.is_blocked() {
+        if !self.gate.is_active() || out.is_blocked() {
             return;
         }
         let want = out.intake(frame.used()).min(self.burst);
@@ -117,7 +108,7 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
             Open::Capture(frames) => {
                 let brought = frames.bring(want, Self::TOO_LONG, frame, out);
                 out.count(Self::NO_BUFFER, u64::from(brought.had_no_buffer));
-                self.count += brought.packets;
+                self.gate.pass(brought.packets);
             }
             Open::Port(port, waiting) => {
                 if waiting.is_empty() {
@@ -129,7 +120,7 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
                     let Ok(slot) = frame.put(packet) else { break };
                     let (packet, meta) = frame.both_mut(&slot);
                     note_link(packet.data(), meta);
-                    self.count += 1;
+                    self.gate.pass(1);
                     out.push(0, slot);
                 }
             }
@@ -148,7 +139,9 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
 
     fn supply(&self) -> Option<Supply> {
         match &self.open {
-            Open::Capture(frames) => Some(if self.is_active { frames.supply() } else { Supply::Ended }),
+            Open::Capture(frames) => {
+                Some(if self.gate.is_active() { frames.supply() } else { Supply::Ended })
+            }
             Open::Closed | Open::Port(..) => None,
         }
     }

@@ -1,20 +1,20 @@
 //! `FromDump`.
 
 use crate::frames::Frames;
-use crate::handler::boolean;
+use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream, World, element,
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream, World,
 };
 use scalebricks_io::PacketBuf;
 
-element! {
+gated! {
     /// Brings in the packets of a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and notes whether they
     /// were sent to all or some hosts of the link. In a run over captures each packet comes at the time that the file says, and
     /// that is the clock of the whole graph.
     #[derive(Debug)]
     pub struct FromDump as "FromDump" {
-        file: String, timing: bool, stop: bool, is_active: bool, count: u64, bytes: u64, frames: Option<Frames>,
+        file: String, timing: bool, stop: bool, bytes: u64, frames: Option<Frames>,
     }
     outputs { push "out": "Packets.", }
     params FromDumpParams {
@@ -35,14 +35,10 @@ element! {
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free.",
     }
     handlers {
-        read COUNT = "count": "Packets brought in since the last reset.",
-        read BYTES = "byte_count": "Their bytes.",
+        reset "reset_counts",
+        read BYTES = "byte_count": "Bytes of the packets since the last reset.",
         read FILENAME = "filename": "The file.",
-        read ACTIVE = "active": "Whether it brings packets in.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
-        write RESET = "reset_counts": "Sets `count` and `byte_count` to 0.",
     }
-    hooks { Begin, }
 }
 
 impl Class for FromDump {
@@ -50,8 +46,8 @@ impl Class for FromDump {
     type Params = FromDumpParams;
 
     fn make(params: FromDumpParams) -> Result<Self, String> {
-        let FromDumpParams { filename: file, timing, stop, active: is_active } = params;
-        Ok(Self { file, timing, stop, is_active, count: 0, bytes: 0, frames: None })
+        let FromDumpParams { filename: file, timing, stop, active } = params;
+        Ok(Self { gate: Gate::new(active, -1), file, timing, stop, bytes: 0, frames: None })
     }
 }
 
@@ -62,29 +58,27 @@ impl Control for FromDump {
 
     fn read(&self, handler: HandlerId) -> String {
         match handler {
-            Self::COUNT => self.count.to_string(),
             Self::BYTES => self.bytes.to_string(),
             Self::FILENAME => self.file.clone(),
-            _ => self.is_active.to_string(),
+            _ => self.read_gate(handler),
         }
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
         if handler == Self::RESET {
-            (self.count, self.bytes) = (0, 0);
-            return Ok(());
+            self.bytes = 0;
         }
-        self.is_active = boolean(value)?;
-        Ok(())
+        self.write_gate(handler, value)
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.file.clone(), self.count, self.bytes, self.frames.take())))
+        Some(Box::new((self.file.clone(), self.gate.count(), self.bytes, self.frames.take())))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
         let (file, count, bytes, frames) = *state.downcast::<(String, u64, u64, Option<Frames>)>()?;
-        (self.count, self.bytes) = (count, bytes);
+        self.gate.take_over(count);
+        self.bytes = bytes;
         if self.frames.is_none() && file == self.file {
             self.frames = frames;
         }
@@ -96,14 +90,14 @@ impl<P: PacketBuf> Element<P> for FromDump {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if !self.is_active || out.is_blocked() {
+        if !self.gate.is_active() || out.is_blocked() {
             return;
         }
         let Some(frames) = &mut self.frames else { return };
         let brought = frames.bring(out.intake(frame.used()), Self::TOO_LONG, frame, out);
         out.set(Self::UNSUPPORTED, frames.unsupported);
         out.count(Self::NO_BUFFER, u64::from(brought.had_no_buffer));
-        self.count += brought.packets;
+        self.gate.pass(brought.packets);
         self.bytes += brought.bytes;
     }
 
@@ -115,7 +109,7 @@ impl<P: PacketBuf> Element<P> for FromDump {
 
     fn supply(&self) -> Option<Supply> {
         let supply = match &self.frames {
-            Some(frames) if self.is_active => frames.supply(),
+            Some(frames) if self.gate.is_active() => frames.supply(),
             _ => Supply::Ended,
         };
         (self.stop || supply != Supply::Ended).then_some(supply)

@@ -16,6 +16,7 @@ element! {
         /// How many bytes there are.
         length: usize,
     }
+    example { "3", "40", }
 }
 
 impl Class for HashSwitch {

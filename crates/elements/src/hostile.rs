@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::spec::{Flow, Many, PortSpec};
-use scalebricks_graph::{Binder, Builder, Control, Frame, Handle, Lanes, Ledger, Meta, Out, Spec, element};
+use scalebricks_graph::spec::{Counts, Flow, Many, PortSpec};
+use scalebricks_graph::{
+    Binder, Builder, Control, Counted, Frame, Handle, Lanes, Ledger, Meta, Out, Spec, element,
+};
 use scalebricks_io::{Packet, PacketBuf};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::arp::{Arp, Operation};
@@ -15,58 +17,10 @@ use scalebricks_wire::ethernet::{ETHERTYPE_ARP, header};
 use std::cell::Cell;
 use std::time::Duration;
 
-const ROUTES: &[&str] = &["0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1"];
-
-/// Arguments for classes that want some, where the registry has them.
-const ARGUMENTS: &[(&str, &[&str])] = &[
-    (
-        "ARPQuerier",
-        &["10.0.0.1/24", "2:0:0:0:0:1", "CAPACITY 9", "ENTRY_PACKET_CAPACITY 3", "ENTRY_CAPACITY 4"],
-    ),
-    ("ARPResponder", &["10.0.0.0/8 2:0:0:0:0:1"]),
-    ("CheckLength", &["100"]),
-    ("CheckPaint", &["1"]),
-    ("Classifier", &["12/0806 20/0001", "!3/??0?%0070 30/010203040506070809"]),
-    ("EtherEncap", &["0x800", "2:0:0:0:0:1", "2:0:0:0:0:2"]),
-    ("DirectIPLookup", ROUTES),
-    ("FixIPSrc", &["10.0.0.1"]),
-    ("GetIPAddress", &["16"]),
-    ("HashSwitch", &["3", "40"]),
-    ("HostEtherFilter", &["2:0:0:0:0:1", "true"]),
-    ("ICMPError", &["10.0.0.1", "parameterproblem"]),
-    ("IPClassifier", &["tcp", "-"]),
-    ("IPEncap", &["ipip", "10.0.0.1", "10.0.0.2"]),
-    ("IPFilter", &["allow tcp", "1 udp", "deny all"]),
-    ("IPFragmenter", &["68", "HONOR_DF false"]),
-    ("IPGWOptions", &["10.0.0.1"]),
-    ("IPInputCombo", &["1"]),
-    ("IPOutputCombo", &["1", "10.0.0.1", "300"]),
-    ("IPPrint", &["CONTENTS hex", "OUTFILE /dev/null"]),
-    ("InfiniteSource", &["LIMIT 9"]),
-    ("LinearIPLookup", ROUTES),
-    ("Paint", &["1"]),
-    ("PaintTee", &["1"]),
-    ("Print", &["OUTFILE /dev/null"]),
-    ("Queue", &["9"]),
-    ("RadixIPLookup", ROUTES),
-    ("SetIPDSCP", &["9"]),
-    ("StaticIPLookup", ROUTES),
-    ("Strip", &["14"]),
-    ("Unstrip", &["14"]),
-];
-
-fn arguments(spec: &Spec) -> Option<&'static [&'static str]> {
-    ARGUMENTS.iter().find(|(class, _)| *class == spec.class).map(|(_, args)| *args)
-}
-
 /// Whether it opens what a parameter names: a file, a device.
 fn opens(spec: &Spec) -> bool {
     spec.params.iter().any(|param| param.name.contains("file") || param.name == "devname")
 }
-
-/// Counters of packets that an element made, and of such as ended in it.
-const MADE: &[&str] = &["copies", "made", "queries", "fragments"];
-const ENDED: &[&str] = &["discarded", "responses", "fragmented"];
 
 element! {
     /// Writes every column, and says of each packet what its first bytes say.
@@ -118,9 +72,8 @@ fn ports(specs: &'static [PortSpec]) -> impl Iterator<Item = &'static PortSpec> 
 
 /// The element between as many ways in and out as it has ports.
 fn surround(builder: &mut Builder<Packet>, spec: &'static Spec, is_pulled: bool) {
-    let args = ARGUMENTS.iter().find(|(class, _)| *class == spec.class).map_or(&[][..], |(_, args)| args);
     builder
-        .declare("element", spec.class, args)
+        .declare("element", spec.class, spec.example)
         .declare("deal", "RoundRobinSwitch", &[])
         .chain(&["in", "deal"]);
     builder.declare("rest", "Discard", &[]).connect("deal", 0, "rest", 0);
@@ -155,6 +108,15 @@ fn total(ledger: &Ledger, counters: &[&str]) -> u64 {
     counters.iter().map(of).sum()
 }
 
+/// All counters of packets that elements made, or that ended in them.
+fn balance(ledger: &Ledger, counts: Counts) -> u64 {
+    let of = |counted: &Counted| {
+        let counters = counted.spec.counters.iter().filter(|counter| counter.counts == counts);
+        counters.filter_map(|counter| counted.get(counter.name)).sum::<u64>()
+    };
+    ledger.snapshot().iter().map(of).sum()
+}
+
 /// Counters that show how far packets get.
 const REACHED: [&str; 6] = ["errors", "replies", "recorded", "fragments", "responses", "fixed"];
 
@@ -172,12 +134,12 @@ fn run(
         rig.turn_after(Duration::from_millis(ms));
     }
     let out: usize = (0..ends).map(|end| rig.got(end).len()).sum();
-    let dropped: u64 = rig.ledger.snapshot().iter().map(scalebricks_graph::Counted::dropped).sum();
+    let dropped: u64 = rig.ledger.snapshot().iter().map(Counted::dropped).sum();
     let faults = total(&rig.ledger, &["slot_lost", "unworked"]);
     if faults > 0 {
         return Err(format!("{faults} packets let go"));
     }
-    let (made, ended) = (total(&rig.ledger, MADE), total(&rig.ledger, ENDED));
+    let (made, ended) = (balance(&rig.ledger, Counts::Made), balance(&rig.ledger, Counts::Ended));
     let went = out as u64 + dropped + ended + rig.worker.graph().held() as u64;
     Ok((packets.len() as u64 + made, went, REACHED.map(|name| total(&rig.ledger, &[name]))))
 }
@@ -243,7 +205,7 @@ fn every_class_takes_any_bytes_and_loses_no_packet() {
     let packets = prop::collection::vec(packet().prop_map(|packet| (packet, Meta::default())), 1..40);
     let all = Cell::new([0; REACHED.len()]);
     let result = runner.run(&packets, |packets| {
-        for spec in registry.specs().filter(|spec| arguments(spec).is_some() || !opens(spec)) {
+        for spec in registry.specs().filter(|spec| !spec.example.is_empty() || !opens(spec)) {
             for is_pulled in [false, true] {
                 let ran = run(spec, is_pulled, &packets);
                 let (came, went, reached) =

@@ -1,10 +1,10 @@
 //! `InfiniteSource`.
 
-use crate::handler::{boolean, left};
-use scalebricks_graph::args::Bytes;
+use crate::gate::{Gate, gated};
+use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element,
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream,
 };
 use scalebricks_io::{BURST, PacketBuf};
 
@@ -28,34 +28,31 @@ pub(crate) fn make<P: PacketBuf>(
     Ok(want as u64)
 }
 
-element! {
+gated! {
     /// Makes packets, as many as the graph takes. While an element behind it asks for nothing new, it makes none.
     #[derive(Debug)]
     pub struct InfiniteSource as "InfiniteSource" {
-        data: Vec<u8>, limit: i64, burst: usize, is_active: bool, count: u64,
+        data: Vec<u8>, burst: usize, stop: bool,
     }
     outputs { push "out": "Packets.", }
     params InfiniteSourceParams {
         /// What is in each.
-        data: Bytes = Bytes(DATA.into()),
+        data: Data = Data(DATA.into()),
         /// Packets in all; without end if below 0.
         limit: i64 = -1,
         /// Packets a turn at most. Click's default is 1.
         burst: usize = BURST,
         /// Whether it makes packets from the start.
         active: bool = true,
+        /// Whether the run may end when it has made all packets of its limit. Click's default is `false`.
+        stop: bool = false,
     }
+    example { "LIMIT 9", }
     counters {
-        MADE = "made": "Packets made.",
+        MADE = "made" [Made]: "Packets made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
     }
-    handlers {
-        read COUNT = "count": "Packets made since the last reset.",
-        read ACTIVE = "active": "Whether it makes packets.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
-        write RESET = "reset": "Sets `count` to 0, and so begins the limit anew.",
-    }
-    hooks { Begin, }
+    handlers { reset "reset", }
 }
 
 impl Class for InfiniteSource {
@@ -63,8 +60,8 @@ impl Class for InfiniteSource {
     type Params = InfiniteSourceParams;
 
     fn make(params: InfiniteSourceParams) -> Result<Self, String> {
-        let InfiniteSourceParams { data: Bytes(data), limit, burst, active } = params;
-        Ok(Self { data, limit, burst, is_active: active, count: 0 })
+        let InfiniteSourceParams { data: Data(data), limit, burst, active, stop } = params;
+        Ok(Self { gate: Gate::new(active, limit), data, burst, stop })
     }
 }
 
@@ -74,24 +71,19 @@ impl Control for InfiniteSource {
     }
 
     fn read(&self, handler: HandlerId) -> String {
-        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+        self.read_gate(handler)
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        if handler == Self::RESET {
-            self.count = 0;
-            return Ok(());
-        }
-        self.is_active = boolean(value)?;
-        Ok(())
+        self.write_gate(handler, value)
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.count))
+        Some(Box::new(self.gate.count()))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.count = *state.downcast()?;
+        self.gate.take_over(*state.downcast()?);
         Ok(())
     }
 }
@@ -100,15 +92,19 @@ impl<P: PacketBuf> Element<P> for InfiniteSource {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if !self.is_active || out.is_blocked() {
+        if out.is_blocked() {
             return;
         }
-        let want = self.burst.min(left(self.limit, self.count)).min(out.intake(frame.used()));
+        let want = self.burst.min(self.gate.left()).min(out.intake(frame.used()));
         let made = make(&self.data, want, frame, out);
         out.count(Self::NO_BUFFER, u64::from(made.is_err()));
         let (Ok(made) | Err(made)) = made;
         out.count(Self::MADE, made);
-        self.count += made;
+        self.gate.pass(made);
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        self.gate.supply(self.stop)
     }
 }
 
@@ -118,6 +114,7 @@ mod tests {
     use crate::rig::Rig;
     use scalebricks_graph::Builder;
     use scalebricks_io::Packet;
+    use std::time::Duration;
 
     fn fill(args: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
@@ -147,6 +144,17 @@ mod tests {
         rig.write("s", "active", "1").unwrap();
         rig.turn();
         assert_eq!(rig.got(0).len(), 3);
+    }
+
+    #[test]
+    fn a_run_may_end_with_its_limit_if_it_says_so() {
+        let mut rig = Rig::new(1, fill(&["LIMIT 40", "STOP true"]));
+        assert_eq!(rig.worker.graph().supply(), Some(Supply::At(Duration::ZERO)));
+        (0..2).for_each(|_| {
+            rig.turn();
+        });
+        assert_eq!((rig.got(0).len(), rig.worker.graph().supply()), (40, Some(Supply::Ended)));
+        assert_eq!(Rig::new(1, fill(&["LIMIT 40"])).worker.graph().supply(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Elements of the data plane's graph, one a file.
 //!
 //! An element is its file and a line below: the line makes the file part of the crate and its class part of [`registry`].
+//! Documentation and tests take everything else from the element's own declaration.
 //! Folders hold the elements of one layer. Besides there is what several elements share:
 //!
 //! | module | what it holds |
@@ -9,15 +10,17 @@
 //! | [`values`] | types of parameters, as Click writes them |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
-//! | `neighbours`, `bucket`, `printer`, `handler` | ARP's table, a limit on a rate, lines to print, texts of handlers |
+//! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
+//! | `neighbours`, `arp_messages`, `printer`, `handler` | ARP's table and messages, lines to print, texts of handlers |
 
 #![forbid(unsafe_code)]
 
-mod bucket;
+mod arp_messages;
 pub mod columns;
 pub mod facts;
 pub mod filter;
 mod frames;
+mod gate;
 mod handler;
 mod handoff;
 mod header;
@@ -27,6 +30,8 @@ mod ip_check;
 mod neighbours;
 #[cfg(test)]
 mod outside;
+mod pace;
+mod paced;
 mod printer;
 mod recorder;
 #[cfg(test)]
@@ -36,6 +41,8 @@ mod rig_ip;
 #[cfg(test)]
 mod router;
 mod routes;
+#[cfg(test)]
+mod schedulers;
 mod side;
 mod sift;
 mod split;
@@ -80,6 +87,7 @@ elements! {
     whole hash_switch HashSwitch;
     whole idle Idle;
     whole infinite_source InfiniteSource;
+    whole meter Meter;
     whole null Null;
     small paint Paint;
     whole paint_switch PaintSwitch;
@@ -89,10 +97,12 @@ elements! {
     whole queue Queue<P>;
     whole rated_source RatedSource;
     whole round_robin_switch RoundRobinSwitch;
+    whole script Script;
     whole switch Switch;
     whole tee Tee;
     whole to_device ToDevice<P>;
     whole to_dump ToDump;
+    whole to_host ToHost;
     whole unqueue Unqueue;
     [ethernet] {
         whole arp_querier ARPQuerier<P>;
@@ -128,12 +138,23 @@ elements! {
         small set_ip_dscp SetIPDSCP;
         whole static_ip_lookup StaticIPLookup;
     }
+    [scheduling] {
+        whole bandwidth_rated_unqueue BandwidthRatedUnqueue;
+        whole bandwidth_shaper BandwidthShaper;
+        whole drr_sched DRRSched<P>;
+        whole prio_sched PrioSched;
+        whole rated_unqueue RatedUnqueue;
+        whole red RED;
+        whole round_robin_sched RoundRobinSched;
+        whole shaper Shaper;
+    }
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }
 
 #[cfg(test)]
 mod tests {
     use scalebricks_graph::describe::Page;
+    use scalebricks_graph::spec::ParamSpec;
     use scalebricks_io::Packet;
 
     /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
@@ -159,6 +180,13 @@ mod tests {
         assert_eq!(specs.len(), crate::CLASSES, "two classes of one name");
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
+            let opens = |name: &str| name.contains("file") || name == "devname";
+            let is_missing = |param: &ParamSpec| param.default.is_none() && !opens(param.name);
+            assert!(
+                !spec.example.is_empty() || !spec.params.iter().any(is_missing),
+                "{}: no example",
+                spec.class
+            );
             let ports = spec.inputs.iter().chain(spec.outputs).map(|port| port.doc);
             let counted =
                 spec.drops.iter().map(|drop| drop.doc).chain(spec.counters.iter().map(|counter| counter.doc));

@@ -14,6 +14,7 @@ element! {
         /// The paint.
         color: u8,
     }
+    example { "1", }
     handlers { read COLOR = "color": "The paint.", write SET = "color": "Sets the paint.", }
 }
 

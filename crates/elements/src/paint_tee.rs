@@ -13,8 +13,9 @@ element! {
         /// The paint.
         color: u8,
     }
+    example { "1", }
     counters {
-        COPIES = "copies": "Copies made.",
+        COPIES = "copies" [Made]: "Copies made.",
         NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
     }
     handlers { read COLOR = "color": "The paint.", }

@@ -22,6 +22,7 @@ element! {
         /// never full.
         blocking: bool = false,
     }
+    example { "9", }
     drops { FULL = "queue_full": "The queue held as many packets as it may.", }
     counters { LENGTH_COUNTER = "length_now": "Packets it keeps: a level.", }
     handlers {
@@ -38,6 +39,7 @@ element! {
 impl<P> Queue<P> {
     fn note(&self, out: &mut Out<'_>) {
         out.set(Self::LENGTH_COUNTER, self.waiting.len() as u64);
+        out.set_kept(self.waiting.len());
         if self.blocks {
             out.set_pressure(self.waiting.len() + SLOTS > self.capacity);
         }

@@ -1,52 +1,49 @@
 //! `RatedSource`.
 
-use crate::handler::{boolean, left};
+use crate::gate::{Gate, gated};
 use crate::infinite_source::{DATA, make};
-use scalebricks_graph::args::Bytes;
+use crate::pace::Pace;
+use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream, element,
+    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream,
 };
 use scalebricks_io::PacketBuf;
-use std::time::Duration;
 
-const SECOND_NS: u128 = 1_000_000_000;
+/// What it makes at once after a pause: the packets of a tenth of a second.
+const BURSTS_A_SECOND: u64 = 10;
 
-element! {
+gated! {
     /// Makes so many packets a second. What it could not make for up to a tenth of a second, it makes later; more is
     /// lost to the rate. While an element behind it asks for nothing new, it makes none.
     #[derive(Debug)]
     pub struct RatedSource as "RatedSource" {
-        data: Vec<u8>, rate: u32, limit: i64, is_active: bool, count: u64,
-        // The time up to which packets were made, once the first turn is known.
-        made_up_to: Option<Duration>,
-        // Billionths of packets that are due.
-        due: u128,
+        data: Vec<u8>, pace: Pace, stop: bool,
+        // Whether it has had a turn: packets are due from then on.
+        has_begun: bool,
     }
     outputs { push "out": "Packets.", }
     params RatedSourceParams {
         /// What is in each.
-        data: Bytes = Bytes(DATA.into()),
+        data: Data = Data(DATA.into()),
         /// Packets a second.
         rate: u32 = 10,
         /// Packets in all; without end if below 0.
         limit: i64 = -1,
         /// Whether it makes packets from the start.
         active: bool = true,
+        /// Whether the run may end when it has made all packets of its limit. Click's default is `false`.
+        stop: bool = false,
     }
     counters {
-        MADE = "made": "Packets made.",
+        MADE = "made" [Made]: "Packets made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
     }
     handlers {
-        read COUNT = "count": "Packets made since the last reset.",
+        reset "reset",
         read RATE = "rate": "Packets a second.",
-        read ACTIVE = "active": "Whether it makes packets.",
         write SET_RATE = "rate": "Sets the packets a second.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
-        write RESET = "reset": "Sets `count` to 0, and so begins the limit anew.",
     }
-    hooks { Begin, }
 }
 
 impl Class for RatedSource {
@@ -54,8 +51,9 @@ impl Class for RatedSource {
     type Params = RatedSourceParams;
 
     fn make(params: RatedSourceParams) -> Result<Self, String> {
-        let RatedSourceParams { data: Bytes(data), rate, limit, active } = params;
-        Ok(Self { data, rate, limit, is_active: active, count: 0, made_up_to: None, due: 0 })
+        let RatedSourceParams { data: Data(data), rate, limit, active, stop } = params;
+        let pace = Pace::with_bursts(rate.into(), BURSTS_A_SECOND);
+        Ok(Self { gate: Gate::new(active, limit), data, pace, stop, has_begun: false })
     }
 }
 
@@ -65,31 +63,26 @@ impl Control for RatedSource {
     }
 
     fn read(&self, handler: HandlerId) -> String {
-        match handler {
-            Self::COUNT => self.count.to_string(),
-            Self::RATE => self.rate.to_string(),
-            _ => self.is_active.to_string(),
-        }
+        if handler == Self::RATE { self.pace.per_second().to_string() } else { self.read_gate(handler) }
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        match handler {
-            Self::RESET => self.count = 0,
-            Self::SET_RATE => {
-                self.rate =
-                    value.trim().parse().map_err(|_| HandlerError::Value(format!("no rate: {value:?}")))?;
-            }
-            _ => self.is_active = boolean(value)?,
+        if handler == Self::SET_RATE {
+            self.pace.write::<u32>(value)
+        } else {
+            self.write_gate(handler, value)
         }
-        Ok(())
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.count, self.made_up_to, self.due)))
+        Some(Box::new((self.gate.count(), self.pace, self.has_begun)))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        (self.count, self.made_up_to, self.due) = *state.downcast()?;
+        let (count, pace, has_begun) = *state.downcast::<(u64, Pace, bool)>()?;
+        self.gate.take_over(count);
+        self.has_begun = has_begun;
+        self.pace = pace.at_rate_of(&self.pace);
         Ok(())
     }
 }
@@ -98,23 +91,24 @@ impl<P: PacketBuf> Element<P> for RatedSource {
     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
 
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let passed = out.now().saturating_sub(self.made_up_to.replace(out.now()).unwrap_or(out.now()));
-        if !self.is_active {
-            return;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.pace.empty(out.now());
         }
-        let most = (u128::from(self.rate) * SECOND_NS / 10).max(SECOND_NS);
-        self.due = (self.due + passed.as_nanos() * u128::from(self.rate)).min(most);
+        let due = self.pace.due(out.now());
         if out.is_blocked() {
             return;
         }
-        let due = usize::try_from(self.due / SECOND_NS).unwrap_or(usize::MAX);
-        let want = due.min(left(self.limit, self.count)).min(out.intake(frame.used()));
+        let want = due.min(self.gate.left()).min(out.intake(frame.used()));
         let made = make(&self.data, want, frame, out);
         out.count(Self::NO_BUFFER, u64::from(made.is_err()));
         let (Ok(made) | Err(made)) = made;
         out.count(Self::MADE, made);
-        self.count += made;
-        self.due -= u128::from(made) * SECOND_NS;
+        self.gate.pass(made);
+        self.pace.spend(made);
+    }
+
+    fn supply(&self) -> Option<Supply> {
+        self.gate.supply(self.stop)
     }
 }
 

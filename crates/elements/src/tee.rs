@@ -15,7 +15,7 @@ element! {
         n: Option<usize> = None,
     }
     counters {
-        COPIES = "copies": "Copies made.",
+        COPIES = "copies" [Made]: "Copies made.",
         NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
     }
 }

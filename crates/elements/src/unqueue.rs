@@ -1,14 +1,15 @@
 //! `Unqueue`.
 
+use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, Upstream, element};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
 
-element! {
+gated! {
     /// Pulls packets and pushes them on, up to a burst a turn. While an element behind it asks for nothing new, it pulls
     /// nothing.
     #[derive(Debug)]
-    pub struct Unqueue as "Unqueue" { batch: Lanes, burst: usize, limit: i64, is_active: bool, count: u64, }
+    pub struct Unqueue as "Unqueue" { batch: Lanes, burst: usize, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }
     params UnqueueParams {
@@ -19,13 +20,7 @@ element! {
         /// Whether it pulls from the start.
         active: bool = true,
     }
-    handlers {
-        read COUNT = "count": "Packets passed on since the last reset.",
-        read ACTIVE = "active": "Whether it pulls.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
-        write RESET = "reset": "Sets `count` to 0, and so begins the limit anew.",
-    }
-    hooks { Begin, }
+    handlers { reset "reset", }
 }
 
 impl Class for Unqueue {
@@ -34,7 +29,7 @@ impl Class for Unqueue {
 
     fn make(params: UnqueueParams) -> Result<Self, String> {
         let UnqueueParams { limit, burst, active } = params;
-        Ok(Self { batch: Lanes::new(), burst, limit, is_active: active, count: 0 })
+        Ok(Self { gate: Gate::new(active, limit), batch: Lanes::new(), burst })
     }
 }
 
@@ -44,15 +39,19 @@ impl Control for Unqueue {
     }
 
     fn read(&self, handler: HandlerId) -> String {
-        if handler == Self::COUNT { self.count.to_string() } else { self.is_active.to_string() }
+        self.read_gate(handler)
     }
 
     fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        if handler == Self::RESET {
-            self.count = 0;
-            return Ok(());
-        }
-        self.is_active = crate::handler::boolean(value)?;
+        self.write_gate(handler, value)
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new(self.gate.count()))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.gate.take_over(*state.downcast()?);
         Ok(())
     }
 }
@@ -63,12 +62,11 @@ impl<P: PacketBuf + 'static> Element<P> for Unqueue {
     }
 
     fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if !self.is_active || out.is_blocked() {
+        if out.is_blocked() {
             return;
         }
-        let left = crate::handler::left(self.limit, self.count);
-        let want = self.burst.min(left).min(out.intake(frame.used()));
-        self.count += upstream.pull(0, want, &mut self.batch, frame, out) as u64;
+        let want = self.burst.min(self.gate.left()).min(out.intake(frame.used()));
+        self.gate.pass(upstream.pull(0, want, &mut self.batch, frame, out) as u64);
         out.all(0, &mut self.batch);
     }
 }

@@ -82,6 +82,48 @@ impl Param for Interface {
     }
 }
 
+/// Bytes of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Data(pub Vec<u8>);
+
+impl Param for Data {
+    const KIND: &'static str = "text such as \"a\\<0d0a>\"";
+
+    fn read(text: &str) -> Option<Self> {
+        value(text).map(|values::Bytes(bytes)| Self(bytes))
+    }
+}
+
+/// A bandwidth, in bytes a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bandwidth(pub u64);
+
+impl Param for Bandwidth {
+    const KIND: &'static str = "a bandwidth such as 10Mbps, in bytes a second without a unit";
+
+    fn read(text: &str) -> Option<Self> {
+        value(text).map(|values::Bandwidth(rate)| Self(rate))
+    }
+}
+
+impl From<Bandwidth> for u64 {
+    fn from(Bandwidth(rate): Bandwidth) -> Self {
+        rate
+    }
+}
+
+/// A probability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probability(pub f64);
+
+impl Param for Probability {
+    const KIND: &'static str = "a number from 0 to 1";
+
+    fn read(text: &str) -> Option<Self> {
+        text.trim().parse().ok().filter(|probability| (0.0..=1.0).contains(probability)).map(Self)
+    }
+}
+
 /// The address that reaches all hosts of a network; `None` if its prefix leaves no room for one.
 pub(crate) fn broadcast(prefix: values::Prefix) -> Option<Ipv4Addr> {
     (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
@@ -96,6 +138,11 @@ mod tests {
         assert_eq!(Ip::read("18.26.4.24"), Some(Ip(Ipv4Addr::new(18, 26, 4, 24))));
         assert_eq!(Mac::read("0:0:c0:AE:67:ef"), Some(Mac(MacAddr([0, 0, 0xc0, 0xae, 0x67, 0xef]))));
         assert_eq!(Ips::read("1.2.3.4  5.6.7.8").unwrap().0.len(), 2);
+        let data = |text| Data::read(text).map(|Data(bytes)| bytes);
+        assert_eq!(data(r#""a \<00 fF>\n\"\\""#).unwrap(), b"a \x00\xff\n\"\\");
+        assert_eq!(data("\\<  // Ethernet\n 08 00 /* IP */ 45>").unwrap(), b"\x08\x00\x45");
+        assert_eq!(data("a b"), None);
+        assert_eq!(Bandwidth::read("384 kbps"), Some(Bandwidth(48_000)));
         assert_eq!(Ips::read(""), Some(Ips::default()));
         assert_eq!(Prefixes::read("18.26.4.9/24 18.32.9.44/28").unwrap().0[1].length, 28);
         let interface = Interface::read("18.26.4.9/28").unwrap();

@@ -180,52 +180,6 @@ impl Param for String {
     }
 }
 
-/// Bytes of a packet: text, quoted or not. In quotes `\\`, `\"`, `\n`, `\r`, `\t` and, in hexadecimal, `\<0a 0d>` stand for
-/// other characters, as in Click.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bytes(pub Vec<u8>);
-
-impl Param for Bytes {
-    const KIND: &'static str = "text such as \"a\\<0d0a>\"";
-
-    fn read(text: &str) -> Option<Self> {
-        let Some(quoted) = text.strip_prefix('"') else { return Some(Self(text.into())) };
-        let mut rest = quoted.strip_suffix('"')?.as_bytes();
-        let mut bytes = Vec::new();
-        while let Some((&byte, after)) = rest.split_first() {
-            rest = after;
-            if byte != b'\\' {
-                bytes.push(byte);
-                continue;
-            }
-            let (&escaped, after) = rest.split_first()?;
-            rest = after;
-            match escaped {
-                b'n' => bytes.push(b'\n'),
-                b'r' => bytes.push(b'\r'),
-                b't' => bytes.push(b'\t'),
-                b'\\' | b'"' => bytes.push(escaped),
-                b'<' => {
-                    let end = rest.iter().position(|&byte| byte == b'>')?;
-                    bytes.extend(hex(&rest[..end])?);
-                    rest = &rest[end + 1..];
-                }
-                _ => return None,
-            }
-        }
-        Some(Self(bytes))
-    }
-}
-
-/// Hexadecimal digits, two a byte, with blanks between them.
-fn hex(text: &[u8]) -> Option<Vec<u8>> {
-    let digits = text.iter().filter(|byte| !byte.is_ascii_whitespace());
-    let digits: Option<Vec<u8>> =
-        digits.map(|&byte| char::from(byte).to_digit(16).map(|digit| digit as u8)).collect();
-    let digits = digits?;
-    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-}
-
 /// Seconds without a unit, as in Click; or with `s`, `ms`, `us`, `ns`.
 impl Param for Duration {
     const KIND: &'static str = "a time such as 0.5, 2s, 20ms";
@@ -341,16 +295,6 @@ mod tests {
         let texts = vec!["1".to_owned()];
         let args = Args::new(&texts, Sample::SPEC).unwrap();
         assert_eq!(args.finish().unwrap_err(), ArgError::Unknown("1".into()));
-    }
-
-    #[test]
-    fn bytes_are_text_with_escapes() {
-        let read = |text: &str| Bytes::read(text).map(|bytes| bytes.0);
-        assert_eq!(read("a b").unwrap(), b"a b");
-        assert_eq!(read(r#""a\<00 fF>\n\"\\""#).unwrap(), b"a\x00\xff\n\"\\");
-        for wrong in [r#"""#, r#""\""#, r#""\<0>""#, r#""\<0g>""#, r#""\<00""#, r#""\x""#] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
     }
 
     #[test]

@@ -27,6 +27,7 @@
 ///         /// How often it asks.
 ///         tries: u32 = 1,
 ///     }
+///     example { "TRIES 2", }
 ///     writes { Answer on "found", }
 ///     drops { BROKEN = "table_broken": "The table gave no sense.", }
 ///     counters { ASKED = "asked": "Questions asked.", }
@@ -35,6 +36,7 @@
 ///
 /// assert_eq!(Ask::SPEC.class, "Ask");
 /// assert_eq!(Ask::SPEC.params[0].default, Some("1"));
+/// assert_eq!(Ask::SPEC.example, ["TRIES 2"]);
 /// assert_eq!(Ask::SPEC.drops[0].name, "table_broken");
 /// # let _ = (Ask { tries: 1 }.tries, Ask::BROKEN, Ask::ASKED, Ask::TRIES);
 /// ```
@@ -50,10 +52,11 @@ macro_rules! element {
         $(params $params:ident {
             $($(#[doc = $param_doc:literal])+ $param:ident: $param_type:ty $(= $default:expr)?,)*
         })?
+        $(example { $($example:literal,)* })?
         $(reads { $($reads:ident $(on $reads_on:literal)?,)* })?
         $(writes { $($writes:ident $(on $writes_on:literal)?,)* })?
         $(drops { $($drop:ident = $drop_name:literal: $drop_doc:literal,)* })?
-        $(counters { $($counter:ident = $counter_name:literal: $counter_doc:literal,)* })?
+        $(counters { $($counter:ident = $counter_name:literal $([$counts:ident])?: $counter_doc:literal,)* })?
         $(handlers { $($access:ident $handler:ident = $handler_name:literal: $handler_doc:literal,)* })?
         $(hooks { $($hook:ident,)* })?
     ) => {
@@ -79,10 +82,13 @@ macro_rules! element {
                     name: $crate::spec::param_name(stringify!($param)), kind: <$param_type as $crate::args::Param>::KIND,
                     default: $crate::element!(@default $($default)?), doc: &[$($param_doc),+],
                 }),*)?],
+                example: &[$($($example),*)?],
                 reads: &[$($($crate::column::ColumnSpec::of::<$reads>($crate::element!(@on $($reads_on)?))),*)?],
                 writes: &[$($($crate::column::ColumnSpec::of::<$writes>($crate::element!(@on $($writes_on)?))),*)?],
                 drops: &[$($($crate::spec::DropSpec { name: $drop_name, doc: $drop_doc }),*)?],
-                counters: &[$($($crate::spec::CounterSpec { name: $counter_name, doc: $counter_doc }),*)?],
+                counters: &[$($($crate::spec::CounterSpec {
+                    name: $counter_name, counts: $crate::element!(@counts $($counts)?), doc: $counter_doc,
+                }),*)?],
                 handlers: &[$($($crate::spec::HandlerSpec {
                     name: $handler_name, access: $crate::element!(@access $access), doc: $handler_doc,
                 }),*)?],
@@ -127,6 +133,8 @@ macro_rules! element {
     (@default $default:expr) => { Some(stringify!($default)) };
     (@on) => { None };
     (@on $on:literal) => { Some($on) };
+    (@counts) => { $crate::spec::Counts::Other };
+    (@counts $counts:ident) => { $crate::spec::Counts::$counts };
     (@access read) => { $crate::spec::Access::Read };
     (@access write) => { $crate::spec::Access::Write };
     (@missing $param:ident) => { return Err($crate::args::ArgError::Missing($crate::spec::param_name(stringify!($param)))) };

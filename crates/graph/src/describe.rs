@@ -32,6 +32,9 @@ impl Display for Section {
         let spec = self.0;
         writeln!(f, "## {}\n", spec.class)?;
         writeln!(f, "{}", lines(spec.doc))?;
+        if !spec.example.is_empty() {
+            writeln!(f, "\nExample: `{}({})`.", spec.class, spec.example.join(", "))?;
+        }
         for (side, ports) in [("input", spec.inputs), ("output", spec.outputs)] {
             let port = |(at, port): (usize, &PortSpec)| {
                 [number(at, port.many), port.name.to_owned(), flow(port.flow).to_owned(), port.doc.to_owned()]
@@ -147,6 +150,7 @@ mod tests {
             /// Which.
             which: String,
         }
+        example { "3", "a", }
         reads { Label, }
         writes { Label on "good", }
         drops { BAD = "bad": "Bad | worse.", }
@@ -161,6 +165,8 @@ mod tests {
 ## Sample
 
 Does this and that.
+
+Example: `Sample(3, a)`.
 
 | input | name | packets are | meaning |
 |---|---|---|---|

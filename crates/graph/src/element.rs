@@ -3,6 +3,7 @@
 use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle};
 use crate::frame::Frame;
+use crate::graph::Graph;
 use crate::meta::Meta;
 use crate::out::Out;
 use crate::slot::Lanes;
@@ -11,6 +12,7 @@ use crate::upstream::Upstream;
 use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::any::{Any, TypeId};
+use std::time::Duration;
 
 /// What an element leaves to its successor in a new configuration.
 pub type State = Box<dyn Any + Send>;
@@ -151,6 +153,15 @@ pub trait Element<P: PacketBuf>: Control {
     /// Called once a turn after all packets were processed, if its class has [`Hook::End`](crate::spec::Hook::End): for
     /// sinks that collect.
     fn end(&mut self, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
+
+    /// Reads and writes handlers of its graph, in which its name is `own`. Called once a turn, after all packets have left the frame, if
+    /// its class has [`Hook::Between`](crate::spec::Hook::Between). While it is called, its own handlers do not answer.
+    fn between(&mut self, _own: &str, _graph: &mut Graph<P>, _now: Duration) {}
+
+    /// Whether the run is to end, whatever sources still have. Asked of elements with that hook.
+    fn stops(&self) -> bool {
+        false
+    }
 
     /// A timer that it set by [`Out::wake_at`] has run out. Called at the start of a turn.
     fn timer(&mut self, _token: u64, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}

@@ -155,6 +155,7 @@ impl<C: Send + 'static> Control for Fuse<C> {
             outputs: &[],
             fresh: &[],
             params: &[],
+            example: &[],
             reads: &[],
             writes: &[],
             drops: &[],

@@ -14,6 +14,7 @@ use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An element as it is named, specified and counted; a fusion has several.
 #[derive(Debug, Clone)]
@@ -79,7 +80,7 @@ pub(crate) struct Node<P> {
     pub(crate) pressure: Option<u16>,
 }
 
-/// Stands in a graph while an element that pulls is taken out.
+/// Stands in a graph while an element that pulls, or works between turns, is taken out.
 struct Absent;
 
 impl Control for Absent {
@@ -144,6 +145,8 @@ pub struct Graph<P> {
     /// Elements that are called at the beginning of a turn, a bit each.
     pub(crate) begins: Vec<u64>,
     pub(crate) ends: Vec<u16>,
+    /// Elements that read and write handlers.
+    pub(crate) betweens: Vec<u16>,
     pub(crate) columns: Columns,
     pub(crate) taps: Arc<Taps>,
     /// By name: element and part.
@@ -209,6 +212,25 @@ impl<P: PacketBuf + 'static> Graph<P> {
             (Supply::At(at), Supply::Ended) | (Supply::Ended, Supply::At(at)) => Supply::At(at),
             (Supply::Ended, Supply::Ended) => Supply::Ended,
         })
+    }
+
+    /// Whether an element wants the run to end.
+    pub fn is_stopped(&self) -> bool {
+        self.betweens.iter().any(|&at| self.nodes[usize::from(at)].element.stops())
+    }
+
+    /// Lets elements read and write handlers.
+    pub(crate) fn between(&mut self, now: Duration) {
+        for at in 0..self.betweens.len() {
+            let at = usize::from(self.betweens[at]);
+            let Some(name) = self.nodes[at].parts.first().map(|part| Arc::clone(&part.name)) else {
+                continue;
+            };
+            // The element is taken out while it has the graph.
+            let mut element = std::mem::replace(&mut self.nodes[at].element, Box::new(Absent));
+            element.between(&name, self, now);
+            self.nodes[at].element = element;
+        }
     }
 
     /// What went wrong outside the graph, by element.

@@ -36,6 +36,8 @@ pub(crate) struct Desk {
     pub(crate) why: Box<[Why; SLOTS]>,
     /// A bit for each element that raises back-pressure.
     pub(crate) raised: Vec<u64>,
+    /// Packets that each of them keeps.
+    pub(crate) kept: Vec<usize>,
     pub(crate) wheel: Wheel,
     /// Elements that were pulled from and have something to send.
     pub(crate) touched: Vec<u16>,
@@ -58,6 +60,7 @@ impl Desk {
             dropped: Lanes::new(),
             why: Box::new([Why::default(); SLOTS]),
             raised: Vec::new(),
+            kept: Vec::new(),
             wheel: Wheel::new(timers),
             touched: Vec::new(),
             begins_left: 0,
@@ -204,6 +207,24 @@ impl Out<'_> {
         if let Some(word) = self.desk.raised.get_mut(usize::from(bit / 64)) {
             *word = (*word & !(1 << (bit % 64))) | u64::from(is_raised) << (bit % 64);
         }
+    }
+
+    /// Tells how many packets the element keeps, for those that [watch](crate::spec::Hook::Watches) it. Has no effect if the class does
+    /// not declare [`Hook::Pressure`](crate::spec::Hook::Pressure).
+    #[inline]
+    pub fn set_kept(&mut self, packets: usize) {
+        let Some(bit) = self.pressure else { return };
+        if let Some(kept) = self.desk.kept.get_mut(usize::from(bit)) {
+            *kept = packets;
+        }
+    }
+
+    /// Packets that the elements keep which this one watches, as they told last.
+    pub fn kept(&self) -> usize {
+        let is_watched =
+            |bit: usize| self.watches.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0);
+        let kept = self.desk.kept.iter().enumerate().filter(|(bit, _)| is_watched(*bit));
+        kept.map(|(_, kept)| kept).sum()
     }
 
     /// Calls [`Element::timer`](crate::Element::timer) in the first turn at `at` or later, about a millisecond late at the

@@ -16,17 +16,15 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.hand_over(&mut graph);
         let old = &*self.graph;
         self.desk.wheel.renumber(|node| successor(old, &graph, usize::from(node)));
-        let mut raised = vec![0u64; graph.pressures.div_ceil(64)];
+        let (mut raised, mut kept) = (vec![0u64; graph.pressures.div_ceil(64)], vec![0; graph.pressures]);
         for (at, node) in old.nodes.iter().enumerate() {
-            let is_raised = |bit: &u16| self.desk.raised[usize::from(bit / 64)] & (1 << (bit % 64)) != 0;
-            let Some(after) = node.pressure.filter(is_raised).and_then(|_| successor(old, &graph, at)) else {
-                continue;
-            };
-            if let Some(bit) = graph.nodes[usize::from(after)].pressure {
-                raised[usize::from(bit / 64)] |= 1 << (bit % 64);
-            }
+            let Some(before) = node.pressure.map(usize::from) else { continue };
+            let after = successor(old, &graph, at).and_then(|after| graph.nodes[usize::from(after)].pressure);
+            let Some(after) = after.map(usize::from) else { continue };
+            kept[after] = self.desk.kept[before];
+            raised[after / 64] |= (self.desk.raised[before / 64] >> (before % 64) & 1) << (after % 64);
         }
-        self.desk.raised = raised;
+        (self.desk.raised, self.desk.kept) = (raised, kept);
         swap(&mut self.frame.columns, &mut self.graph.columns);
         swap(&mut self.graph, &mut graph);
         self.fit();

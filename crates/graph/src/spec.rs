@@ -64,11 +64,24 @@ pub struct DropSpec {
     pub doc: &'static str,
 }
 
+/// What a counter says about the number of packets that leave an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Counts {
+    /// Nothing.
+    Other,
+    /// It counts packets that the element made.
+    Made,
+    /// It counts packets that end in the element without being dropped.
+    Ended,
+}
+
 /// Something an element counts.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterSpec {
     /// Its name.
     pub name: &'static str,
+    /// What it says about the number of packets.
+    pub counts: Counts,
     /// What it counts.
     pub doc: &'static str,
 }
@@ -102,8 +115,12 @@ pub enum Hook {
     Pulls,
     /// [`Element::end`](crate::Element::end), once a turn, after all packets were processed.
     End,
-    /// It raises back-pressure, and every source that reaches it by pushes sees that.
+    /// [`Element::between`](crate::Element::between), once a turn, after all packets have left the frame.
+    Between,
+    /// It raises back-pressure, and every source that reaches it by pushes sees that. It tells how many packets it keeps as well.
     Pressure,
+    /// It asks [how many packets](crate::Out::kept) the nearest such elements keep: those that it pushes to, or pulls from.
+    Watches,
 }
 
 /// An element class: all that is known of it without making one.
@@ -121,6 +138,8 @@ pub struct Spec {
     pub fresh: &'static [&'static str],
     /// Parameters, in the order in which they may be given without a keyword.
     pub params: &'static [ParamSpec],
+    /// Arguments of an element as a configuration may write them, for documentation and tests.
+    pub example: &'static [&'static str],
     /// Columns it reads of packets that come in.
     pub reads: &'static [ColumnSpec],
     /// Columns it writes.
@@ -149,8 +168,8 @@ pub struct HandlerId(pub(crate) u8);
 
 /// What the runner counts at every element.
 pub const RUN_COUNTERS: &[CounterSpec] = &[
-    CounterSpec { name: "packets", doc: "Packets that reached the element." },
-    CounterSpec { name: "batches", doc: "Lists of packets that reached the element." },
+    CounterSpec { name: "packets", counts: Counts::Other, doc: "Packets that reached the element." },
+    CounterSpec { name: "batches", counts: Counts::Other, doc: "Lists of packets that reached the element." },
 ];
 
 /// Why the runner drops packets, counted at the element that sent them.

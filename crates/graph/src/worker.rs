@@ -117,6 +117,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.begins.resize(graph.begins.len(), 0);
         self.busy.clone_from(&graph.begins);
         self.desk.raised.resize(graph.pressures.div_ceil(64), 0);
+        self.desk.kept.resize(graph.pressures, 0);
         self.desk.touched.reserve(graph.nodes.len());
     }
 
@@ -186,6 +187,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.frame.has_slots() {
             self.reclaim();
         }
+        self.graph.between(now);
         self.commands();
         self.desk.turn.number += 1;
         self.mark.pass(self.desk.turn.number);

@@ -1,5 +1,5 @@
 //! The words every other crate speaks: node and flow identifiers, flow keys and what of a packet they are made of,
-//! the keyed hash, and the envelope in which table updates travel.
+//! the keyed hash, limits on rates, and the envelope in which table updates travel.
 //!
 //! Nothing here does I/O, allocates per packet, or knows how a table works. A value of one of these types is
 //! already checked: constructors return a typed error that names what was wrong, later code trusts the type.
@@ -11,6 +11,7 @@ mod hash;
 mod ids;
 mod key;
 mod nodes;
+mod rate;
 
 pub use delta::{Applied, ApplyError, DELTA_VERSION, Delta, DeltaError, MAX_PAYLOAD_BYTES, TableKind};
 pub use hash::{HashSeed, KeyHash, KeyHasher};
@@ -20,3 +21,4 @@ pub use ids::{
 };
 pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyParts, KeyProfile, ParseKeyProfileError};
 pub use nodes::NodeSet;
+pub use rate::{Bucket, Limit, Spent};

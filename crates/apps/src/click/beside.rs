@@ -12,12 +12,6 @@ element! {
 }
 
 element! {
-    /// Accepted, and without effect: scripts are not run.
-    #[derive(Debug)]
-    pub struct Script as "Script" {}
-}
-
-element! {
     /// Accepted, and without effect: elements have no scheduling parameters.
     #[derive(Debug)]
     pub struct ScheduleInfo as "ScheduleInfo" {}
@@ -29,8 +23,8 @@ element! {
     pub struct StaticThreadSched as "StaticThreadSched" {}
 }
 
-const CLASSES: [&Spec; 5] =
-    [AddressInfo::SPEC, ControlSocket::SPEC, ScheduleInfo::SPEC, Script::SPEC, StaticThreadSched::SPEC];
+const CLASSES: [&Spec; 4] =
+    [AddressInfo::SPEC, ControlSocket::SPEC, ScheduleInfo::SPEC, StaticThreadSched::SPEC];
 
 /// All such classes, by name.
 pub fn specs() -> impl Iterator<Item = &'static Spec> {
@@ -44,5 +38,5 @@ pub fn spec(class: &str) -> Option<&'static Spec> {
 
 /// Whether an element of the class has no effect at all.
 pub fn is_ignored(class: &str) -> bool {
-    [Script::SPEC, ScheduleInfo::SPEC, StaticThreadSched::SPEC].iter().any(|spec| spec.class == class)
+    [ScheduleInfo::SPEC, StaticThreadSched::SPEC].iter().any(|spec| spec.class == class)
 }

@@ -73,26 +73,39 @@ impl Router {
         let options = Options { limits: limits(), parameters: variables.to_vec() };
         let configuration = scalebricks_click::parse(file, text, &options)?;
         let checked = scalebricks_click::check(&configuration, &Catalog::new(registry));
-        let info = AddressInfo::of(&configuration).unwrap_or_default();
-        let arguments = |element| names::arguments(element, registry.spec(&element.class), &info);
-        let arguments = configuration.elements.iter().map(arguments).collect();
+        let info = AddressInfo::of(&configuration);
+        let has_names = info.is_ok();
+        let info = info.unwrap_or_default();
+        let resolve = |element| names::resolve(element, registry.spec(&element.class), &info);
+        let resolved = configuration.elements.iter().map(resolve);
+        let (arguments, unknown): (Vec<_>, Vec<_>) =
+            resolved.map(|resolved| (resolved.arguments, resolved.unknown)).unzip();
         let router = Self { configuration, arguments };
         let mut wrong = match checked {
             Ok(_) => Vec::new(),
             Err(errors) if errors.more() > 0 => return Err(errors),
             Err(errors) => errors.list().to_vec(),
         };
-        wrong.extend(router.wrong_arguments(registry));
+        // What the class says of a name that is unknown says less.
+        let is_told: Vec<bool> = unknown.iter().map(|names| !names.is_empty()).collect();
+        wrong.extend(router.wrong_arguments(registry, &is_told));
+        // Names are unknown because their definition is wrong, which was told.
+        wrong.extend(unknown.into_iter().flatten().filter(|_| has_names));
         match router.configuration.errors(wrong) {
             Some(errors) => Err(errors),
             None => Ok(router),
         }
     }
 
-    /// Arguments that classes refuse.
-    fn wrong_arguments<P: PacketBuf + 'static>(&self, registry: &Registry<P>) -> Vec<Diagnostic> {
+    /// Arguments that classes refuse, of elements that nothing was told of.
+    fn wrong_arguments<P: PacketBuf + 'static>(
+        &self,
+        registry: &Registry<P>,
+        is_told: &[bool],
+    ) -> Vec<Diagnostic> {
         let mut wrong = Vec::new();
-        for (element, arguments) in self.configuration.elements.iter().zip(&self.arguments) {
+        let elements = self.configuration.elements.iter().zip(&self.arguments).zip(is_told);
+        for ((element, arguments), _) in elements.filter(|(_, is_told)| !**is_told) {
             let made = registry.make(&element.class, arguments).and_then(Result::err);
             if let Some(error) = made.or_else(|| control_socket::wrong_arguments(element, arguments)) {
                 wrong.push(faults::argument(element, arguments, &error));

@@ -1,18 +1,24 @@
 //! Names that `AddressInfo` defines, in the arguments of other elements.
 
 use scalebricks_click::values::{AddressInfo, Mac, Names, Prefix, Value};
-use scalebricks_click::{Declaration, words};
+use scalebricks_click::{Argument, Declaration, Diagnostic, Problem, words};
 use scalebricks_graph::Spec;
 use scalebricks_graph::spec::ParamSpec;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
-/// The kind of address that is wanted.
+/// What a word stands for where it is a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Ip,
     Ip6,
+    /// A prefix, or else an address.
     Prefix,
+    /// An address, or else a prefix.
+    Host,
     Mac,
+    /// An address or a prefix, and the MAC address.
+    HostAndMac,
 }
 
 /// How a name says which of its addresses is meant.
@@ -26,77 +32,181 @@ const SUFFIXES: [(&str, Wanted); 7] = [
     (":ether", Wanted::Mac),
 ];
 
-/// What a parameter takes, if that is an address: its type says so in words.
-fn wanted(param: &ParamSpec) -> Option<Wanted> {
+/// What the words of an argument are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Text, in which only a name with a suffix stands for an address.
+    Text,
+    /// One or more of these.
+    Each(Wanted),
+    /// Addresses and prefixes, and a MAC address as the last word.
+    Hosts,
+    /// A network, perhaps a gateway, an output.
+    Route,
+    /// A filter: names stand behind `host` and `net`.
+    Filter,
+}
+
+/// What the words of a parameter are: its type says so.
+fn kind(param: &ParamSpec) -> Kind {
     let has = |word: &str| param.kind.contains(word);
     match () {
-        () if has("MAC") || has("Ethernet address") => Some(Wanted::Mac),
-        () if has("prefix") => Some(Wanted::Prefix),
-        () if has("IPv6") => Some(Wanted::Ip6),
-        () if has("IP") => Some(Wanted::Ip),
-        () => None,
+        () if has("prefixes and a MAC") => Kind::Hosts,
+        () if has("[GATEWAY]") => Kind::Route,
+        () if has("filter") => Kind::Filter,
+        () if has("MAC address") => Kind::Each(Wanted::Mac),
+        () if has("IPv6 address") => Kind::Each(Wanted::Ip6),
+        () if has("IP address") && has("prefix") => Kind::Each(Wanted::Prefix),
+        () if has("IP address") => Kind::Each(Wanted::Ip),
+        () => Kind::Text,
     }
 }
 
-/// The address that a word stands for.
+impl Kind {
+    /// What word `at` of `all` is, given the one before; `None` if a name does not stand there.
+    fn wanted(self, at: usize, all: usize, before: &str) -> Option<Wanted> {
+        match (self, before) {
+            (Self::Each(wanted), _) => Some(wanted),
+            (Self::Hosts, _) if all == 1 => Some(Wanted::HostAndMac),
+            (Self::Hosts, _) => Some(if at + 1 == all { Wanted::Mac } else { Wanted::Host }),
+            (Self::Route, _) if at == 0 => Some(Wanted::Prefix),
+            (Self::Route, _) if all == 3 && at == 1 => Some(Wanted::Ip),
+            (Self::Filter, "host") => Some(Wanted::Ip),
+            (Self::Filter, "net") => Some(Wanted::Prefix),
+            _ => None,
+        }
+    }
+}
+
+/// The address that a word stands for, or is.
 fn address(name: &str, wanted: Wanted, names: &Names<'_>) -> Option<String> {
+    let read = |wanted| address(name, wanted, names);
     match wanted {
         Wanted::Ip => Ipv4Addr::read(name, names).ok().map(|ip| ip.to_string()),
         Wanted::Ip6 => Ipv6Addr::read(name, names).ok().map(|ip| ip.to_string()),
         Wanted::Mac => Mac::read(name, names).ok().map(|mac| mac.to_string()),
         Wanted::Prefix => {
             let prefix = Prefix::read(name, names).ok().map(|prefix| prefix.to_string());
-            prefix.or_else(|| address(name, Wanted::Ip, names))
+            prefix.or_else(|| read(Wanted::Ip))
         }
+        Wanted::Host => read(Wanted::Ip).or_else(|| read(Wanted::Prefix)),
+        Wanted::HostAndMac => Some(format!("{} {}", read(Wanted::Host)?, read(Wanted::Mac)?)),
     }
 }
 
-/// A word, or the address it stands for.
-fn word(text: &str, kind: Option<Wanted>, names: &Names<'_>) -> Option<String> {
+/// Whether a word can be a name.
+fn is_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '@');
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(is_part)
+}
+
+/// What stands for a word: nothing else, an address, or an address that there is not.
+enum Word {
+    Same,
+    Address(String),
+    Unknown,
+}
+
+fn word(text: &str, kind: Kind, wanted: Option<Wanted>, names: &Names<'_>) -> Word {
+    let suffix = SUFFIXES.iter().find_map(|(suffix, wanted)| Some((text.strip_suffix(suffix)?, *wanted)));
+    let (name, wanted) = match (suffix.filter(|(name, _)| is_name(name)), wanted) {
+        (Some(named), _) => named,
+        (None, Some(wanted)) => (text, wanted),
+        (None, None) => return Word::Same,
+    };
     if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        return None;
+        return Word::Same;
     }
-    for (suffix, wanted) in SUFFIXES {
-        if let Some(name) = text.strip_suffix(suffix) {
-            return address(name, wanted, names);
-        }
+    match address(name, wanted, names) {
+        Some(address) => Word::Address(address),
+        None if kind != Kind::Text && is_name(name) => Word::Unknown,
+        None => Word::Same,
     }
-    address(text, kind?, names)
 }
 
-/// An element's arguments, with addresses in the place of names.
-pub(super) fn arguments(element: &Declaration, spec: Option<&Spec>, info: &AddressInfo) -> Vec<String> {
-    let texts = element.args.iter().map(|argument| argument.text.as_str());
-    // Without a definition there is nothing to look for in what may be long.
-    if *info == AddressInfo::default() {
-        return texts.map(str::to_owned).collect();
-    }
+/// An element's arguments with addresses in the place of names, and the names that nothing defines.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    pub(super) arguments: Vec<String>,
+    pub(super) unknown: Vec<Diagnostic>,
+}
+
+/// Puts addresses in the place of names.
+pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &AddressInfo) -> Resolved {
     let names = info.names(&element.name);
     let params = spec.map_or(&[][..], |spec| spec.params);
+    let mut resolved = Resolved::default();
     let mut by_place = 0;
-    let mut resolved = Vec::with_capacity(element.args.len());
-    for text in texts {
+    for argument in &element.args {
+        let text = argument.text.as_str();
         let first = text.split_whitespace().next().unwrap_or_default();
         let keyword = params.iter().find(|param| param.name.to_ascii_uppercase() == first);
         let param = keyword.or_else(|| params.get(by_place.min(params.len().saturating_sub(1))));
         by_place += usize::from(keyword.is_none());
-        resolved.push(substituted(text, param.and_then(wanted), &names));
+        let kind = param.map_or(Kind::Text, kind);
+        // Without a definition there is nothing to look for in what may be long.
+        if kind == Kind::Text && *info == AddressInfo::default() {
+            resolved.arguments.push(text.to_owned());
+            continue;
+        }
+        let (text, unknown) = substituted(text, kind, usize::from(keyword.is_some()), &names);
+        resolved.arguments.push(text);
+        resolved.unknown.extend(unknown.into_iter().map(|range| no_address(element, argument, range)));
     }
+    resolved.arguments.extend(mac_of_the_same_name(element, params, &names));
     resolved
 }
 
-fn substituted(text: &str, kind: Option<Wanted>, names: &Names<'_>) -> String {
+/// `ARPQuerier(NAME)` has the MAC address of the name too: of a class that must have an address and then a MAC address, and is given one
+/// name without a keyword.
+fn mac_of_the_same_name(element: &Declaration, params: &[ParamSpec], names: &Names<'_>) -> Option<String> {
+    let [ip, eth, ..] = params else { return None };
+    let is_needed =
+        matches!((kind(ip), kind(eth)), (Kind::Each(_), Kind::Each(Wanted::Mac))) && eth.default.is_none();
+    let is_keyword = |text: &&str| {
+        let first = text.split_whitespace().next().unwrap_or_default();
+        params.iter().any(|param| param.name.to_ascii_uppercase() == first)
+    };
+    let given = |keyword: &str| {
+        element.args.iter().any(|argument| argument.text.split_whitespace().next() == Some(keyword))
+    };
+    let mut plain = element.args.iter().map(|argument| argument.text.trim()).filter(|text| !is_keyword(text));
+    let name = plain.next().filter(|name| is_needed && is_name(name) && plain.next().is_none())?;
+    let keyword = eth.name.to_ascii_uppercase();
+    let mac = if given(&keyword) { None } else { address(name, Wanted::Mac, names) };
+    mac.map(|mac| format!("{keyword} {mac}"))
+}
+
+fn no_address(element: &Declaration, argument: &Argument, range: Range<usize>) -> Diagnostic {
+    let name = argument.text.get(range.clone()).unwrap_or_default();
+    let message =
+        format!("`{name}` is no address, and no AddressInfo gives it one of the kind that belongs here");
+    let problem = Problem::Argument { element: element.name.clone(), message };
+    Diagnostic::new(argument.place(range.start, range.end), problem)
+}
+
+/// The text with addresses in the place of names, but for the first `skip` words, and where unknown names are.
+fn substituted(text: &str, kind: Kind, skip: usize, names: &Names<'_>) -> (String, Vec<Range<usize>>) {
     let mut written = String::with_capacity(text.len());
-    let mut done = 0;
-    for range in words(text) {
-        if let Some(address) = text.get(range.clone()).and_then(|text| word(text, kind, names)) {
-            written.push_str(text.get(done..range.start).unwrap_or_default());
-            written.push_str(&address);
-            done = range.end;
+    let (mut done, mut unknown) = (0, Vec::new());
+    let words = words(text);
+    let mut before = "";
+    for (at, range) in words.iter().enumerate().skip(skip) {
+        let Some(this) = text.get(range.clone()) else { continue };
+        let wanted = kind.wanted(at - skip, words.len() - skip, before);
+        before = if wanted.is_some() { "" } else { this };
+        match word(this, kind, wanted, names) {
+            Word::Same => {}
+            Word::Unknown => unknown.push(range.clone()),
+            Word::Address(address) => {
+                written.push_str(text.get(done..range.start).unwrap_or_default());
+                written.push_str(&address);
+                done = range.end;
+            }
         }
     }
     written.push_str(text.get(done..).unwrap_or_default());
-    written
+    (written, unknown)
 }
 
 #[cfg(test)]
@@ -104,34 +214,70 @@ mod tests {
     use super::*;
     use scalebricks_click::{Options, parse};
 
-    fn resolved(text: &str, kind: Option<Wanted>) -> String {
-        let config = "AddressInfo(me 18.26.4.24/24 0:0:c0:ae:67:ef, net 10.0.0.0/8, six 2001:db8::1);";
-        let info = AddressInfo::of(&parse("t", config.as_bytes(), &Options::default()).unwrap()).unwrap();
-        substituted(text, kind, &info.names("x"))
+    const CONFIG: &str =
+        "AddressInfo(me 18.26.4.24/24 0:0:c0:ae:67:ef, net 10.0.0.0/8, six 2001:db8::1, far 18.26.7.1);";
+
+    fn resolved(text: &str, kind: Kind) -> String {
+        let info = AddressInfo::of(&parse("t", CONFIG.as_bytes(), &Options::default()).unwrap()).unwrap();
+        let (mut text, unknown) = {
+            let (written, unknown) = substituted(text, kind, 0, &info.names("x"));
+            (written, unknown.into_iter().map(|range| text[range].to_owned()).collect::<Vec<_>>())
+        };
+        for name in unknown {
+            text.push_str(" ?");
+            text.push_str(&name);
+        }
+        text
     }
 
     #[test]
     fn names_become_addresses_where_such_are_wanted_or_meant() {
-        assert_eq!(resolved("me:ip me:eth", None), "18.26.4.24 00:00:c0:ae:67:ef");
-        assert_eq!(
-            resolved("src host  me:ip and net me:ipnet", None),
-            "src host  18.26.4.24 and net 18.26.4.24/24"
-        );
-        assert_eq!(resolved("six:ip6", None), "2001:db8::1");
-        assert_eq!(resolved("me", None), "me", "it may be the name of a device");
-        assert_eq!(resolved("me", Some(Wanted::Mac)), "00:00:c0:ae:67:ef");
-        assert_eq!(resolved("me 1.2.3.4", Some(Wanted::Ip)), "18.26.4.24 1.2.3.4");
-        assert_eq!(resolved("net you 0:1", Some(Wanted::Prefix)), "10.0.0.0/8 you 0:1");
-        assert_eq!(resolved("you:ip \"me:ip\"", None), "you:ip \"me:ip\"");
-        assert_eq!(resolved("", Some(Wanted::Ip)), "");
+        const EACH: fn(Wanted) -> Kind = Kind::Each;
+        for (text, kind, expected) in [
+            ("me:ip me:eth", Kind::Text, "18.26.4.24 00:00:c0:ae:67:ef"),
+            ("src host  me:ip and net me:ipnet", Kind::Text, "src host  18.26.4.24 and net 18.26.4.24/24"),
+            ("six:ip6", Kind::Text, "2001:db8::1"),
+            ("me", Kind::Text, "me"),
+            ("you:ip \"me:ip\" http://me:ip", Kind::Text, "you:ip \"me:ip\" http://me:ip"),
+            ("me", EACH(Wanted::Mac), "00:00:c0:ae:67:ef"),
+            ("aa:bb:cc:dd:ee:ff", EACH(Wanted::Mac), "aa:bb:cc:dd:ee:ff"),
+            ("me 1.2.3.4", EACH(Wanted::Ip), "18.26.4.24 1.2.3.4"),
+            ("me far net", EACH(Wanted::Prefix), "18.26.4.24/24 18.26.7.1 10.0.0.0/8"),
+            ("me you net 7", EACH(Wanted::Ip), "18.26.4.24 you net 7 ?you ?net"),
+            ("me", Kind::Hosts, "18.26.4.24 00:00:c0:ae:67:ef"),
+            ("me net far me", Kind::Hosts, "18.26.4.24 10.0.0.0/8 18.26.7.1 00:00:c0:ae:67:ef"),
+            ("far", Kind::Hosts, "far ?far"),
+            ("me 0", Kind::Route, "18.26.4.24/24 0"),
+            ("net far 1", Kind::Route, "10.0.0.0/8 18.26.7.1 1"),
+            ("net you 1", Kind::Route, "10.0.0.0/8 you 1 ?you"),
+            (
+                "allow src host me and dst net net or tcp",
+                Kind::Filter,
+                "allow src host 18.26.4.24 and dst net 10.0.0.0/8 or tcp",
+            ),
+            ("src host you or dst you:ip", Kind::Filter, "src host you or dst you:ip ?you ?you:ip"),
+            ("", EACH(Wanted::Ip), ""),
+        ] {
+            assert_eq!(resolved(text, kind), expected);
+        }
     }
 
     #[test]
     fn the_type_of_a_parameter_tells_what_is_wanted() {
-        let param = |kind| wanted(&ParamSpec { name: "x", kind, default: None, doc: &[] });
-        assert_eq!(param("text"), None);
-        assert_eq!(param("an IP address"), Some(Wanted::Ip));
-        assert_eq!(param("a MAC address"), Some(Wanted::Mac));
-        assert_eq!(param("an IP address, perhaps with a prefix length"), Some(Wanted::Prefix));
+        let kind = |kind| super::kind(&ParamSpec { name: "x", kind, default: None, doc: &[] });
+        assert_eq!(kind("text"), Kind::Text);
+        assert_eq!(kind("an IP protocol"), Kind::Text);
+        assert_eq!(kind("an IP address"), Kind::Each(Wanted::Ip));
+        assert_eq!(kind("a MAC address"), Kind::Each(Wanted::Mac));
+        assert_eq!(kind("an IP address, perhaps with a prefix length"), Kind::Each(Wanted::Prefix));
+        let of = |class: &str| {
+            let registry = scalebricks_elements::registry::<scalebricks_io::Packet>();
+            super::kind(&registry.spec(class).unwrap().params[0])
+        };
+        let classes =
+            ["ARPResponder", "StaticIPLookup", "IPFilter", "IPClassifier", "Classifier", "ARPQuerier"];
+        let expected =
+            [Kind::Hosts, Kind::Route, Kind::Filter, Kind::Filter, Kind::Text, Kind::Each(Wanted::Prefix)];
+        assert_eq!(classes.map(of), expected);
     }
 }

@@ -24,7 +24,7 @@ const SLEEP: Duration = Duration::from_micros(50);
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// All sources have ended, and all is done.
+    /// All sources have ended, and all is done; or a script has stopped the run.
     Done,
     /// Sources have packets, but nothing has moved for ten seconds of the captures.
     Stuck,
@@ -70,7 +70,11 @@ fn by_wall<P: PacketBuf + 'static, T: Trace<P>>(
         if has_passed(epoch, now, duration) {
             return End::Elapsed;
         }
-        if worker.turn(now) > 0 {
+        let moved = worker.turn(now);
+        if worker.graph().is_stopped() {
+            return End::Done;
+        }
+        if moved > 0 {
             (idle, active) = (0, now);
             continue;
         }
@@ -105,7 +109,11 @@ fn by_captures<P: PacketBuf + 'static, T: Trace<P>>(
             return End::Elapsed;
         }
         turns += 1;
-        if worker.turn(now) > 0 && turns < TURNS_A_MOMENT {
+        let moved = worker.turn(now);
+        if worker.graph().is_stopped() {
+            return End::Done;
+        }
+        if moved > 0 && turns < TURNS_A_MOMENT {
             continue;
         }
         let (supply, held) = (worker.graph().supply(), worker.graph().held());
@@ -223,6 +231,25 @@ mod tests {
         let queue = "Queue(600, BLOCKING true) -> Unqueue(ACTIVE false) -> Discard";
         let text = format!("FromDump({}) -> {queue}", path.display());
         assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (0, End::Stuck));
+    }
+
+    #[test]
+    fn a_script_writes_handlers_by_the_clock_of_captures_and_ends_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        capture(
+            path("a.pcap").as_ref(),
+            &[YEAR_NS, YEAR_NS + 1_000_000_000, YEAR_NS + 3_000_000_000, 2 * YEAR_NS],
+        );
+        let text = format!(
+            "FromDump({}) -> c :: Counter -> s :: Switch -> ToDump({}); s[1] -> ToDump({});
+             Script(wait 500ms, write s.switch 1, wait 2s, print \"seen: $(c.count)\", wait 2s, stop, OUTFILE {})",
+            path("a.pcap"), path("b.pcap"), path("c.pcap"), path("told")
+        );
+        assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (2, End::Done));
+        assert_eq!(stamps(path("b.pcap").as_ref()), [YEAR_NS]);
+        assert_eq!(stamps(path("c.pcap").as_ref()), [YEAR_NS + 1_000_000_000, YEAR_NS + 3_000_000_000]);
+        assert_eq!(std::fs::read_to_string(path("told")).unwrap(), "seen: 2\n");
     }
 
     #[test]

@@ -48,7 +48,8 @@ use claims::Claimed;
 use layout::Layout;
 use link::Link;
 use neighbours::{Fate, Hold, Key, Neighbours, Question, Waiting};
-use rate::{Bucket, PeerBuckets};
+use rate::PeerBuckets;
+use scalebricks_types::Bucket;
 use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use scalebricks_wire::{MacAddr, parse_frame};
 use std::collections::VecDeque;
@@ -118,11 +119,11 @@ struct ErrorLimit {
 
 impl Limiters {
     fn new(limits: &LocalLimits) -> Self {
-        let error = |all, peer| ErrorLimit { all: Bucket::new(all), peers: PeerBuckets::new(peer) };
+        let error = |all: Rate, peer| ErrorLimit { all: all.bucket(), peers: PeerBuckets::new(peer) };
         Self {
-            neighbour_answers: Bucket::new(limits.neighbour_answers),
-            echo_replies: Bucket::new(limits.echo_replies),
-            gtpu_answers: Bucket::new(limits.gtpu_answers),
+            neighbour_answers: limits.neighbour_answers.bucket(),
+            echo_replies: limits.echo_replies.bucket(),
+            gtpu_answers: limits.gtpu_answers.bucket(),
             error_indications: error(limits.error_indications, limits.error_indications_a_peer),
             unreachables: error(limits.unreachables, limits.unreachables_a_peer),
         }

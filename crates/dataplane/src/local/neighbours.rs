@@ -5,10 +5,10 @@ use super::config::LocalLimits;
 use super::monitor::{Monitor, Silence};
 use super::neighbour::{Entry, Learnt, NeighbourState, REACHABLE, Said, Turn};
 use super::outbox::{FrameKind, Outbox};
-use super::rate::Bucket;
 use super::stats::LocalStats;
 use crate::fabric_mac::OutputPort;
 use crate::reason::DropReason;
+use scalebricks_types::Bucket;
 use scalebricks_wire::MacAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -78,8 +78,8 @@ impl Neighbours {
             lost: Vec::new(),
             monitors: Default::default(),
             limits,
-            asks: Bucket::new(limits.asks),
-            demand_asks: Bucket::new(limits.demand_asks),
+            asks: limits.asks.bucket(),
+            demand_asks: limits.demand_asks.bucket(),
             random: 0,
             is_changed: false,
         }

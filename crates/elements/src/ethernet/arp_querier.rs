@@ -1,7 +1,8 @@
 //! `ARPQuerier`.
 
 use super::ether_encap::encapsulate;
-use crate::bucket::Bucket;
+
+use crate::arp_messages::{answer, group, question};
 use crate::columns::DstIp;
 use crate::neighbours::{Config, Due, Lost, Neighbours, Way};
 use crate::values::{Interface, Ip, Mac, broadcast, value};
@@ -12,9 +13,9 @@ use scalebricks_graph::{
     element,
 };
 use scalebricks_io::PacketBuf;
-use scalebricks_wire::arp::{Arp, Operation};
-use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, HEADER_LEN, header};
-use scalebricks_wire::{MacAddr, parse_frame};
+use scalebricks_types::Bucket;
+use scalebricks_wire::MacAddr;
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, header};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ element! {
         /// no storm of broadcasts.
         query_rate: u32 = 1_000,
     }
+    example { "10.0.0.1/24", "2:0:0:0:0:1", "CAPACITY 9", "ENTRY_PACKET_CAPACITY 3", "ENTRY_CAPACITY 4", }
     reads { DstIp on "ip", }
     drops {
         NO_DESTINATION = "no_destination": "The packet is to go to 0.0.0.0.",
@@ -72,9 +74,9 @@ element! {
         BAD_REPLY = "no_reply": "What came by input 1 is no ARP reply over Ethernet, or names no single host.",
     }
     counters {
-        QUERIES = "queries": "Questions sent.",
+        QUERIES = "queries" [Made]: "Questions sent.",
         NOT_SENT = "queries_not_sent": "Questions that were over the rate, or that no buffer, no slot or no timer was free for.",
-        RESPONSES = "responses": "Answers that came.",
+        RESPONSES = "responses" [Ended]: "Answers that came.",
         UNASKED = "unasked": "Answers from hosts that were not asked, or whose MAC address was set.",
         SENT = "sent": "Packets that left after they had waited.",
         LENGTH_NOW = "length_now": "Packets that wait: a level.",
@@ -124,7 +126,7 @@ impl<P: PacketBuf> Class for ARPQuerier<P> {
             neighbours: Neighbours::default(),
             dst: Handle::default(),
             lost: Lost::default(),
-            bucket: Bucket::new(params.query_rate, params.query_rate / 10),
+            bucket: Bucket::new(params.query_rate.into(), u64::from(params.query_rate) / 10),
             dropped: 0,
             to: 0,
         })
@@ -186,12 +188,6 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
     }
 }
 
-/// The Ethernet address of a group of hosts (RFC 1112 §6.4).
-const fn group(ip: Ipv4Addr) -> MacAddr {
-    let [_, b, c, d] = ip.octets();
-    MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
-}
-
 impl<P: PacketBuf> ARPQuerier<P> {
     /// Sends an IPv4 packet that its neighbour's address is known of.
     fn send(&mut self, slot: Slot, to: MacAddr, frame: &mut Frame<P>, out: &mut Out<'_>) {
@@ -230,15 +226,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         if !self.bucket.take(out.now()) {
             return out.count(Self::NOT_SENT, 1);
         }
-        let arp = Arp {
-            operation: Operation::Request,
-            sender_mac: self.own.mac,
-            sender_ip: self.own.ip,
-            target_mac: MacAddr([0; 6]),
-            target_ip: ip,
-        };
-        let question =
-            [&header(MacAddr::BROADCAST, self.own.mac, ETHERTYPE_ARP)[..], &arp.to_bytes()].concat();
+        let question = question(self.own.mac, self.own.ip, ip);
         let made = frame.alloc().and_then(|mut packet| packet.append(&question).ok().map(|()| packet));
         let slot = made.and_then(|packet| match because {
             Some(of) => frame.put_because(packet, of).ok(),
@@ -359,14 +347,6 @@ impl<P: PacketBuf> ARPQuerier<P> {
             self.neighbours.is_release_set = out.wake_in(Duration::ZERO, RELEASE).is_some();
         }
     }
-}
-
-/// The answer in an Ethernet frame without VLAN tags, if it is one that names a single host (RFC 1812 §3.3.2).
-fn answer(frame: &[u8]) -> Option<Arp> {
-    let is_arp = parse_frame(frame)
-        .is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);
-    let arp = Arp::parse(frame.get(HEADER_LEN..).filter(|_| is_arp)?).ok()?;
-    (arp.operation == Operation::Reply && !arp.sender_mac.is_multicast()).then_some(arp)
 }
 
 impl<P: PacketBuf + 'static> Element<P> for ARPQuerier<P> {

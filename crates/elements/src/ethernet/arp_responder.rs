@@ -24,6 +24,7 @@ element! {
         /// Addresses and networks, and the MAC address that is told for them.
         entries: Vec<Entry> = Vec::new(),
     }
+    example { "10.0.0.0/8 2:0:0:0:0:1", }
     drops {
         NOT_KNOWN = "unknown_address": "The request is for an address that the element does not know.",
         NO_REQUEST = "no_request": "The packet is no ARP request over Ethernet, or comes from no single host.",

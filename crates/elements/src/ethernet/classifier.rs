@@ -25,6 +25,7 @@ element! {
         /// A pattern for each output.
         patterns: Vec<Pattern> = Vec::new(),
     }
+    example { "12/0806 20/0001", "!3/??0?%0070 30/010203040506070809", }
     drops { NO_MATCH = "no_match": "The packet matches no pattern.", }
     handlers { read PATTERNS = "patterns": "The patterns, one a line.", }
 }

@@ -21,6 +21,7 @@ element! {
         /// The destination.
         dst: Mac,
     }
+    example { "0x800", "2:0:0:0:0:1", "2:0:0:0:0:2", }
     drops { NO_ROOM = "no_headroom": "The packet's buffer has no room for a header in front.", }
     handlers {
         read SRC = "src": "The source.",

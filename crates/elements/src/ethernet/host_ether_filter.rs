@@ -27,6 +27,7 @@ element! {
         /// Where the Ethernet header starts.
         offset: usize = 0,
     }
+    example { "2:0:0:0:0:1", "true", }
     drops {
         SHORT = "too_short": "The packet has no whole Ethernet header.",
         OWN = "own_frame": "The frame came from this address.",

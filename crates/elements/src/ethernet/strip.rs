@@ -14,6 +14,7 @@ element! {
         /// How many bytes.
         length: u16,
     }
+    example { "14", }
     drops { SHORT = "too_short": "The packet has fewer bytes.", }
 }
 

@@ -14,6 +14,7 @@ element! {
         /// How many bytes.
         length: u16,
     }
+    example { "14", }
     drops { NO_ROOM = "no_headroom": "The packet's buffer has not so much room in front.", }
 }
 

@@ -2,8 +2,25 @@
 
 use super::program::{Packet, Program};
 use crate::split::{Way, split};
+use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::{Frame, Lanes, Meta, Out, SLOTS};
 use scalebricks_io::PacketBuf;
+
+/// A filter as it is written, perhaps with an action before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterText(pub String);
+
+impl Param for FilterText {
+    const KIND: &'static str = "a filter of IP packets";
+
+    fn read(text: &str) -> Option<Self> {
+        String::read(text).map(Self)
+    }
+}
+
+impl ListItem for FilterText {
+    const KINDS: &'static str = "filters of IP packets, …";
+}
 
 /// What filters see of a packet whose header was marked. What is not there is left out.
 #[inline(always)]

@@ -42,6 +42,7 @@ mod program;
 mod tests;
 
 pub use ast::Expression;
+pub use element::FilterText;
 pub(crate) use element::classify;
 pub use parser::DEPTH;
 pub use program::{Packet, Program, TooLong};

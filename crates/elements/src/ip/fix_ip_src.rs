@@ -18,6 +18,7 @@ element! {
         /// The source.
         ipaddr: Ip,
     }
+    example { "10.0.0.1", }
     reads { IpHeader, }
     drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
     counters { FIXED = "fixed": "Packets that got the source.", }

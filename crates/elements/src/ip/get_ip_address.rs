@@ -18,6 +18,7 @@ element! {
         /// Where the address starts.
         offset: usize,
     }
+    example { "16", }
     writes { DstIp, }
     drops { SHORT = "too_short": "The packet ends before the address does.", }
 }

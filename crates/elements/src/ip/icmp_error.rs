@@ -1,6 +1,5 @@
 //! `ICMPError`.
 
-use crate::bucket::Bucket;
 use crate::columns::{DstIp, IpHeader};
 use crate::facts::{self, LinkType};
 use crate::header;
@@ -10,6 +9,7 @@ use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
 use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
 use scalebricks_io::PacketBuf;
+use scalebricks_types::Bucket;
 use scalebricks_wire::icmp::{HEADER_LEN, v4};
 use scalebricks_wire::icmp_error::{MAX_V4_LEN, any_v4, is_allowed};
 use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
@@ -52,6 +52,7 @@ element! {
         /// Errors at once, after a pause.
         burst: u32 = 100,
     }
+    example { "10.0.0.1", "parameterproblem", }
     reads { IpHeader, DstIp, }
     writes { IpHeader, DstIp, }
     drops {
@@ -126,7 +127,7 @@ impl Class for ICMPError {
             pmtu,
             fixes: set_fix_anno,
             id: 0,
-            bucket: Bucket::new(rate, burst),
+            bucket: Bucket::new(rate.into(), burst.into()),
             dst: Handle::default(),
         })
     }

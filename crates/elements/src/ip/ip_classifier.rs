@@ -1,7 +1,7 @@
 //! `IPClassifier`.
 
 use crate::columns::IpHeader;
-use crate::filter::{Expression, Program};
+use crate::filter::{Expression, FilterText, Program};
 use crate::split::Way;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
@@ -16,8 +16,9 @@ element! {
     outputs { push "out" [OneOrMore]: "Packets of the pattern with this number.", }
     params IPClassifierParams {
         /// Patterns, as many as there are outputs.
-        patterns: Vec<String> = Vec::new(),
+        patterns: Vec<FilterText> = Vec::new(),
     }
+    example { "tcp", "-", }
     reads { IpHeader, }
     drops { NO_MATCH = "no_match": "No pattern is true of the packet.", }
     handlers {
@@ -31,7 +32,7 @@ impl Class for IPClassifier {
     type Params = IPClassifierParams;
 
     fn make(params: IPClassifierParams) -> Result<Self, String> {
-        let read = |(number, text): (usize, &String)| {
+        let read = |(number, FilterText(text)): (usize, &FilterText)| {
             Expression::parse(text).map_err(|error| format!("pattern {number}: {error}"))
         };
         let filters: Vec<_> = params.patterns.iter().enumerate().map(read).collect::<Result<_, _>>()?;

@@ -41,6 +41,7 @@ element! {
         /// Whether the packets must not be fragmented.
         df: bool = false,
     }
+    example { "ipip", "10.0.0.1", "10.0.0.2", }
     writes { IpHeader, DstIp, }
     drops {
         NO_ROOM = "no_headroom": "The packet's buffer has no room for a header in front.",

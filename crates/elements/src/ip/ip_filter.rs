@@ -1,7 +1,7 @@
 //! `IPFilter`.
 
 use crate::columns::IpHeader;
-use crate::filter::{Expression, Program};
+use crate::filter::{Expression, FilterText, Program};
 use crate::split::Way;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
@@ -16,8 +16,9 @@ element! {
     outputs { push "out" [ZeroOrMore]: "Packets of the filters with this number.", }
     params IPFilterParams {
         /// Filters: an action and a pattern each.
-        filters: Vec<String> = Vec::new(),
+        filters: Vec<FilterText> = Vec::new(),
     }
+    example { "allow tcp", "1 udp", "deny all", }
     reads { IpHeader, }
     drops {
         DENIED = "denied": "A filter that drops is true of the packet.",
@@ -53,7 +54,7 @@ impl Class for IPFilter {
     type Params = IPFilterParams;
 
     fn make(params: IPFilterParams) -> Result<Self, String> {
-        let read = |(number, text): (usize, &String)| {
+        let read = |(number, FilterText(text)): (usize, &FilterText)| {
             filter(text).map_err(|error| format!("filter {number}: {error}"))
         };
         let filters: Vec<_> = params.filters.iter().enumerate().map(read).collect::<Result<_, _>>()?;

@@ -34,6 +34,7 @@ element! {
         /// Has no effect: such packets are counted, and not printed.
         verbose: bool = false,
     }
+    example { "68", "HONOR_DF false", }
     reads { IpHeader, }
     drops {
         DONT_FRAGMENT = "dont_fragment": "The packet is too long, and must not be fragmented.",
@@ -41,8 +42,8 @@ element! {
         NO_BUFFER = "no_buffer": "There were no slots or no buffers for all fragments, or a fragment does not fit its buffer.",
     }
     counters {
-        FRAGMENTS = "fragments": "Fragments made.",
-        FRAGMENTED = "fragmented": "Packets cut into them.",
+        FRAGMENTS = "fragments" [Made]: "Fragments made.",
+        FRAGMENTED = "fragmented" [Ended]: "Packets cut into them.",
         DROPS = "drops": "Packets not passed on by output 0.",
     }
 }

@@ -29,6 +29,7 @@ element! {
         /// The router's other addresses.
         otheraddrs: Option<Ips> = None,
     }
+    example { "10.0.0.1", }
     reads { IpHeader, }
     drops {
         MALFORMED = "bad_option": "An option is malformed, or has no room for what is to be recorded.",

@@ -34,6 +34,7 @@ element! {
         /// As that of `CheckIPHeader`.
         gooddst: Option<Ips> = None,
     }
+    example { "1", }
     writes { DstIp, IpHeader, }
     drops {
         SHORT = "too_short": "The frame has no whole IPv4 header.",

@@ -31,13 +31,14 @@ element! {
         /// Most bytes of a packet.
         mtu: usize,
     }
+    example { "1", "10.0.0.1", "300", }
     reads { IpHeader, }
     drops {
         BROADCAST = "link_broadcast": "The packet came as broadcast or multicast of its link.",
         NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.",
     }
     counters {
-        COPIES = "copies": "Copies made.",
+        COPIES = "copies" [Made]: "Copies made.",
         NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
     }
 }

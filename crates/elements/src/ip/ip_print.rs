@@ -45,6 +45,7 @@ element! {
         /// A file to print to, which is made anew. Standard error otherwise.
         outfile: Option<String> = None,
     }
+    example { "CONTENTS hex", "OUTFILE /dev/null", }
     reads { IpHeader, }
     counters { NOT_PRINTED = "not_printed": "Lines that could not be written.", }
     handlers { read ACTIVE = "active": "Whether anything is printed.", write SET_ACTIVE = "active": "Whether anything is printed.", }

@@ -17,6 +17,7 @@ element! {
         /// The code point, below 64.
         dscp: u8,
     }
+    example { "9", }
     reads { IpHeader, }
     drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
     handlers { read DSCP = "dscp": "The code point.", write SET = "dscp": "Sets the code point.", }

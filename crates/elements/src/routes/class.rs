@@ -167,6 +167,7 @@ macro_rules! lookup_class {
                 /// Routes: a network, perhaps the gateway that its packets go to next, and the output.
                 routes: Vec<Route> = Vec::new(),
             }
+            example { "0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1", }
             reads { DstIp, }
             writes { DstIp, }
             drops { NO_ROUTE = "no_route": "No route covers the address.", }

@@ -76,6 +76,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             carried: Vec::new(),
             begins: vec![0; rows.len().div_ceil(64)],
             ends: Vec::new(),
+            betweens: Vec::new(),
             columns,
             taps: Arc::new(Taps::new(self.links.len(), self.snap)),
             names: HashMap::new(),
@@ -113,6 +114,9 @@ impl<P: PacketBuf + 'static> Plan<P> {
             }
             if shapes.iter().any(|shape| shape.spec.has(Hook::End)) {
                 graph.ends.push(at as u16);
+            }
+            if shapes.iter().any(|shape| shape.spec.has(Hook::Between)) {
+                graph.betweens.push(at as u16);
             }
             let mut next = graph.carried.len() as u32..;
             let carried: Box<[Option<u32>]> =
@@ -249,18 +253,25 @@ impl<P: PacketBuf + 'static> Plan<P> {
         self.shapes.iter().map(&mut number).collect()
     }
 
-    /// Whose back-pressure each source sees: of all that its packets are pushed to.
+    /// Whose back-pressure each source sees, and whose packets a watcher counts: of all that its packets are pushed to. A watcher that
+    /// is pulled through watches those that it pulls from.
     fn watches(&self, pressures: &[Option<u16>], begins: &[bool]) -> Vec<Box<[u64]>> {
         let words = pressures.iter().flatten().count().div_ceil(64);
         let mut next: Vec<Vec<usize>> = vec![Vec::new(); self.shapes.len()];
         for link in self.links.iter().filter(|link| !link.is_pull) {
             next[link.from].push(link.to);
         }
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.shapes.len()];
+        for link in self.links.iter().filter(|link| link.is_pull) {
+            before[link.to].push(link.from);
+        }
         let watched = |start: usize| {
             let mut bits = vec![0u64; words].into_boxed_slice();
-            if words == 0 || !begins[start] {
+            let watches = self.shapes[start].spec.has(Hook::Watches);
+            if words == 0 || !(begins[start] || watches) {
                 return bits;
             }
+            let next = if watches && !before[start].is_empty() { &before } else { &next };
             let mut seen = vec![false; self.shapes.len()];
             let mut open = next[start].clone();
             while let Some(at) = open.pop() {

@@ -101,6 +101,20 @@ pub trait Address: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Send + Syn
 
     /// The address of these bits.
     fn of_bits(bits: Self::Bits) -> Self;
+
+    /// The first `bits` as a number; from 1 to 24.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn root(self, bits: u8) -> usize {
+        self.bits().root(bits)
+    }
+
+    /// The eight bits from bit `base` on, with zeros behind the last; `base` is below [`BITS`](Self::BITS).
+    #[doc(hidden)]
+    #[inline(always)]
+    fn byte(self, base: u8) -> usize {
+        self.bits().byte(base)
+    }
 }
 
 impl Address for Ipv4Addr {
@@ -128,6 +142,21 @@ impl Address for Ipv6Addr {
 
     fn of_bits(bits: u128) -> Self {
         Self::from_bits(bits)
+    }
+
+    // A word of the octets in place of 128 bits that are turned and shifted.
+    #[inline(always)]
+    fn root(self, bits: u8) -> usize {
+        let [a, b, c, d, ..] = self.octets();
+        (u32::from_be_bytes([a, b, c, d]) >> (32 - bits)) as usize
+    }
+
+    #[inline(always)]
+    fn byte(self, base: u8) -> usize {
+        let octets = self.octets();
+        let first = usize::from(base / 8).min(octets.len() - 2);
+        let two = u32::from(octets[first]) << 8 | u32::from(octets[first + 1]);
+        (two << (usize::from(base) - 8 * first) >> 8 & 0xFF) as usize
     }
 }
 
@@ -248,6 +277,11 @@ mod tests {
         assert_eq!(bits.with_byte(8, 1), Some(0xC001_0000));
         assert_eq!([bits.common(bits), bits.common(0xC0A8_0100)], [32, 24]);
         assert_eq!((0xFFu128 << 120).byte(0), 0xFF);
+        for bits in [0x0102_0304_0506_0708_090A_0B0C_0D0E_0F10, u128::MAX, 1, 0x5A << 60, u128::MAX << 100] {
+            let address = Ipv6Addr::from_bits(bits);
+            (1..=24).for_each(|length| assert_eq!(address.root(length), bits.root(length)));
+            (0..128).for_each(|base| assert_eq!(address.byte(base), bits.byte(base), "from bit {base}"));
+        }
         assert_eq!((u128::MAX.network(0), u128::MAX.network(128), 0u128.last(0)), (0, u128::MAX, u128::MAX));
     }
 

@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use super::address::{Address, Bits};
+use super::address::Address;
 use super::arena::Arena;
 use super::block;
 use super::entry::{Entry, NextHop};
@@ -53,14 +53,14 @@ fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]
     let mut base = arena.root_bits;
     if base > CACHED_BITS {
         for address in addresses {
-            prefetch_item(root, address.bits().root(base));
+            prefetch_item(root, address.root(base));
         }
     }
-    let (mut entries, mut deep, mut left) = ([Entry(0); PART], [0_u8; PART], 0);
-    for ((lane, address), hop) in addresses.iter().enumerate().zip(&mut *hops) {
-        let entry = Entry(root[address.bits().root(base)].load(Ordering::Acquire));
-        *hop = entry.hop();
-        entries[lane % PART] = entry;
+    // What was found of each address so far: its next hop, or the word of the block that is next.
+    let (mut answers, mut deep, mut left) = ([None; PART], [0_u8; PART], 0);
+    for (lane, address) in addresses.iter().enumerate() {
+        let entry = Entry(root[address.root(base)].load(Ordering::Acquire));
+        answers[lane % PART] = entry.hop();
         deep[left % PART] = lane as u8; // below 64
         left += entry.blocks();
     }
@@ -68,12 +68,12 @@ fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]
     while left > 0 {
         let lanes = &deep[..left.min(PART)];
         for &lane in lanes {
-            prefetch_item(lines, entries[usize::from(lane) % PART].line());
+            prefetch_item(lines, Entry::of_hop(answers[usize::from(lane) % PART]).line());
         }
         for &lane in lanes {
             let lane = usize::from(lane) % PART;
-            let line = entries[lane].line();
-            let in_block = block::place(&lines[line], addresses[lane].bits().byte(base));
+            let line = Entry::of_hop(answers[lane]).line();
+            let in_block = block::place(&lines[line], addresses[lane].byte(base));
             places[lane] = block::place_from(line, in_block);
             prefetch_item(lines, block::line_of(places[lane]));
         }
@@ -81,23 +81,23 @@ fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]
         for at in 0..left.min(PART) {
             let lane = usize::from(deep[at]) % PART;
             let entry = block::load(lines, places[lane]);
-            hops[lane] = entry.hop();
-            entries[lane] = entry;
+            answers[lane] = entry.hop();
             deep[next % PART] = lane as u8; // `next` is at most `at`
             next += entry.blocks();
         }
         (left, base) = (next, base + 8);
     }
+    hops.copy_from_slice(&answers[..hops.len()]);
 }
 
 /// One address, by a pinned reader.
 #[inline]
 pub(super) fn one<A: Address>(arena: &Arena, address: A) -> Option<NextHop> {
     let (_, lines) = arena.parts();
-    let (bits, mut base) = (address.bits(), arena.root_bits);
-    let mut entry = arena.root(bits.root(base));
+    let mut base = arena.root_bits;
+    let mut entry = arena.root(address.root(base));
     while entry.is_block() {
-        let in_block = block::place(&lines[entry.line()], bits.byte(base));
+        let in_block = block::place(&lines[entry.line()], address.byte(base));
         entry = block::load(lines, block::place_from(entry.line(), in_block));
         base += 8;
     }

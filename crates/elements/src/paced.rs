@@ -1,0 +1,221 @@
+//! Elements that pull packets at a rate: of packets, or of their bytes.
+
+use crate::pace::Pace;
+use scalebricks_graph::{Frame, Lanes, Out, Upstream};
+use scalebricks_io::PacketBuf;
+
+/// What a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Packets,
+    Bytes,
+}
+
+/// Pulls up to `want` packets from input 0, as many as are due; how many came. While any byte is due, a packet is, and what it has more is
+/// due later.
+pub(crate) fn pull<P: PacketBuf + 'static>(
+    pace: &mut Pace,
+    unit: Unit,
+    want: usize,
+    into: &mut Lanes,
+    upstream: &mut Upstream<'_, P>,
+    frame: &mut Frame<P>,
+    out: &mut Out<'_>,
+) -> usize {
+    let start = into.len();
+    let due = pace.due(out.now());
+    if unit == Unit::Packets {
+        pace.spend(upstream.pull(0, want.min(due), into, frame, out) as u64);
+        return into.len() - start;
+    }
+    while into.len() - start < want && pace.due(out.now()) > 0 {
+        let next = into.len();
+        if upstream.pull(0, 1, into, frame, out) == 0 {
+            break;
+        }
+        let bytes = |slot| frame.packet(slot).data().len() as u64;
+        pace.spend(into.iter().skip(next).map(bytes).sum());
+    }
+    into.len() - start
+}
+
+/// Declares a class that packets are pulled through at a rate: its documentation, name, parameters' name, unit, type of rate, its text,
+/// and an example.
+macro_rules! shaper {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident as $class:literal, $params:ident, $unit:ident of $rate:ty: $text:literal, $example:literal
+    ) => {
+        use crate::pace::Pace;
+        use scalebricks_graph::element::HandlerError;
+        use scalebricks_graph::{
+            Class, Control, Element, Frame, HandlerId, Lanes, Out, Pull, Spec, State, Upstream, element,
+        };
+        use scalebricks_io::PacketBuf;
+
+        element! {
+            $(#[doc = $doc])+
+            #[derive(Debug)]
+            pub struct $name as $class { pace: Pace, }
+            inputs { pull "in": "Packets.", }
+            outputs { pull "out": "The same, no faster.", }
+            params $params {
+                #[doc = $text]
+                rate: $rate,
+            }
+            example { $example, }
+            handlers {
+                read RATE = "rate": $text,
+                write SET_RATE = "rate": "Sets the rate.",
+            }
+        }
+
+        impl Class for $name {
+            const SPEC: &'static Spec = Self::SPEC;
+            type Params = $params;
+
+            fn make(params: $params) -> Result<Self, String> {
+                Ok(Self { pace: Pace::new(params.rate.into()) })
+            }
+        }
+
+        impl Control for $name {
+            fn spec(&self) -> &'static Spec {
+                Self::SPEC
+            }
+
+            fn read(&self, _: HandlerId) -> String {
+                self.pace.per_second().to_string()
+            }
+
+            fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
+                self.pace.write::<$rate>(value)
+            }
+
+            fn hand_over(&mut self) -> Option<State> {
+                Some(Box::new(self.pace))
+            }
+
+            fn take_over(&mut self, state: State) -> Result<(), State> {
+                self.pace = state.downcast::<Pace>()?.at_rate_of(&self.pace);
+                Ok(())
+            }
+        }
+
+        impl<P: PacketBuf + 'static> Element<P> for $name {
+            fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+                out.all(0, batch);
+            }
+
+            fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+                Some(self)
+            }
+        }
+
+        impl<P: PacketBuf + 'static> Pull<P> for $name {
+            fn pull(
+                &mut self,
+                _: usize,
+                want: usize,
+                into: &mut Lanes,
+                upstream: &mut Upstream<'_, P>,
+                frame: &mut Frame<P>,
+                out: &mut Out<'_>,
+            ) {
+                crate::paced::pull(&mut self.pace, crate::paced::Unit::$unit, want, into, upstream, frame, out);
+            }
+        }
+    };
+}
+
+/// Declares a class that pulls packets at a rate and pushes them on, in the same way as `shaper`.
+macro_rules! rated_unqueue {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident as $class:literal, $params:ident, $unit:ident of $rate:ty: $text:literal, $example:literal
+    ) => {
+        use crate::gate::{Gate, gated};
+        use crate::pace::Pace;
+        use scalebricks_graph::element::HandlerError;
+        use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
+        use scalebricks_io::PacketBuf;
+
+        gated! {
+            $(#[doc = $doc])+
+            #[derive(Debug)]
+            pub struct $name as $class { batch: Lanes, pace: Pace, }
+            inputs { pull "in": "Packets.", }
+            outputs { push "out": "The same.", }
+            params $params {
+                #[doc = $text]
+                rate: $rate,
+                /// Packets it passes on in all; without end if below 0.
+                limit: i64 = -1,
+                /// Whether it pulls from the start.
+                active: bool = true,
+            }
+            example { $example, }
+            handlers {
+                reset "reset",
+                read RATE = "rate": $text,
+                write SET_RATE = "rate": "Sets the rate.",
+            }
+        }
+
+        impl Class for $name {
+            const SPEC: &'static Spec = Self::SPEC;
+            type Params = $params;
+
+            fn make(params: $params) -> Result<Self, String> {
+                let $params { rate, limit, active } = params;
+                Ok(Self { gate: Gate::new(active, limit), batch: Lanes::new(), pace: Pace::new(rate.into()) })
+            }
+        }
+
+        impl Control for $name {
+            fn spec(&self) -> &'static Spec {
+                Self::SPEC
+            }
+
+            fn read(&self, handler: HandlerId) -> String {
+                if handler == Self::RATE { self.pace.per_second().to_string() } else { self.read_gate(handler) }
+            }
+
+            fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
+                if handler == Self::SET_RATE {
+                    return self.pace.write::<$rate>(value);
+                }
+                self.write_gate(handler, value)
+            }
+
+            fn hand_over(&mut self) -> Option<State> {
+                Some(Box::new((self.gate.count(), self.pace)))
+            }
+
+            fn take_over(&mut self, state: State) -> Result<(), State> {
+                let (count, pace) = *state.downcast::<(u64, Pace)>()?;
+                self.gate.take_over(count);
+                self.pace = pace.at_rate_of(&self.pace);
+                Ok(())
+            }
+        }
+
+        impl<P: PacketBuf + 'static> Element<P> for $name {
+            fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+                out.all(0, batch);
+            }
+
+            fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+                if out.is_blocked() {
+                    return;
+                }
+                let want = self.gate.left().min(out.intake(frame.used()));
+                let (pace, unit) = (&mut self.pace, crate::paced::Unit::$unit);
+                self.gate.pass(crate::paced::pull(pace, unit, want, &mut self.batch, upstream, frame, out) as u64);
+                out.all(0, &mut self.batch);
+            }
+        }
+    };
+}
+
+pub(crate) use {rated_unqueue, shaper};

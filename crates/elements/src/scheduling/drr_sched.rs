@@ -1,0 +1,147 @@
+//! `DRRSched`.
+
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{
+    Binder, Class, Control, Element, Frame, Lanes, Meta, Out, Pull, Spec, State, Upstream, element,
+};
+use scalebricks_io::PacketBuf;
+
+/// An input: the packet that waits for its turn, and the bytes that may go in this round.
+#[derive(Debug)]
+struct Input<P> {
+    head: Option<(P, Meta)>,
+    deficit: usize,
+}
+
+impl<P> Default for Input<P> {
+    fn default() -> Self {
+        Self { head: None, deficit: 0 }
+    }
+}
+
+element! {
+    /// Shares what is pulled fairly among the inputs, in bytes: deficit round robin (Shreedhar, Varghese, SIGCOMM'95). In each round
+    /// an input may send so many bytes more; what it does not use counts in the next round while it has packets. It keeps a packet of
+    /// each input at most.
+    #[derive(Debug)]
+    pub struct DRRSched<P> as "DRRSched" { inputs: Vec<Input<P>>, next: usize, quantum: usize, one: Lanes, }
+    inputs { pull "in" [OneOrMore]: "Packets.", }
+    outputs { pull "out": "Packets of all inputs.", }
+    fresh { "out", }
+    params DRRSchedParams {
+        /// Bytes that each input may send more in each round. Cost: a packet may take as many rounds as it has times these bytes.
+        quantum: usize = 500,
+    }
+}
+
+impl<P: PacketBuf> Class for DRRSched<P> {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = DRRSchedParams;
+
+    fn make(params: DRRSchedParams) -> Result<Self, String> {
+        if params.quantum == 0 {
+            return Err("in rounds of no bytes nothing is sent".to_owned());
+        }
+        Ok(Self { inputs: Vec::new(), next: 0, quantum: params.quantum, one: Lanes::new() })
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for DRRSched<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.inputs.resize_with(binder.inputs(), Input::default);
+        if let Some(first) = self.inputs.first_mut() {
+            first.deficit = self.quantum;
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new((std::mem::take(&mut self.inputs), self.next)))
+    }
+
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        let state = state.downcast::<(Vec<Input<P>>, usize)>()?;
+        if state.0.len() != self.inputs.len() {
+            return Err(state);
+        }
+        (self.inputs, self.next) = *state;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for DRRSched<P> {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+
+    fn held(&self) -> usize {
+        self.inputs.iter().filter(|input| input.head.is_some()).count()
+    }
+
+    fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
+        self.inputs
+            .iter_mut()
+            .filter_map(|input| input.head.take())
+            .for_each(|(packet, meta)| to(packet, meta));
+    }
+}
+
+impl<P: PacketBuf + 'static> Pull<P> for DRRSched<P> {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        upstream: &mut Upstream<'_, P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        let end = into.len() + want;
+        let mut empty = 0;
+        while into.len() < end && empty < self.inputs.len() {
+            let (number, inputs) = (self.next, self.inputs.len());
+            let Some(input) = self.inputs.get_mut(number) else { return };
+            if input.head.is_none() && upstream.pull(number, 1, &mut self.one, frame, out) > 0 {
+                input.head = self.one.drain().next().map(|slot| {
+                    let meta = *frame.meta(&slot);
+                    (frame.take(slot), meta)
+                });
+            }
+            match input.head.take() {
+                None => {
+                    input.deficit = 0;
+                    empty += 1;
+                }
+                Some((packet, meta)) if packet.data().len() <= input.deficit => {
+                    let bytes = packet.data().len();
+                    match frame.put_with(packet, meta) {
+                        Ok(slot) => into.push(slot),
+                        Err(packet) => {
+                            input.head = Some((packet, meta));
+                            return;
+                        }
+                    }
+                    input.deficit -= bytes;
+                    empty = 0;
+                    continue;
+                }
+                head => {
+                    input.head = head;
+                    empty = 0;
+                }
+            }
+            self.next = (number + 1) % inputs;
+            if let Some(next) = self.inputs.get_mut(self.next) {
+                next.deficit = next.deficit.saturating_add(self.quantum);
+            }
+        }
+    }
+}

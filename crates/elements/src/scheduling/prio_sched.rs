@@ -1,0 +1,58 @@
+//! `PrioSched`.
+
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Pulls each packet from the first input that has one: an input is asked when all before it have nothing.
+    #[derive(Debug, Default)]
+    pub struct PrioSched as "PrioSched" {}
+    inputs { pull "in" [OneOrMore]: "Packets, the most urgent by input 0.", }
+    outputs { pull "out": "Packets of all inputs.", }
+}
+
+impl Class for PrioSched {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = NoParams;
+
+    fn make(_: NoParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for PrioSched {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for PrioSched {
+    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+        out.all(0, batch);
+    }
+
+    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
+        Some(self)
+    }
+}
+
+impl<P: PacketBuf + 'static> Pull<P> for PrioSched {
+    fn pull(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Lanes,
+        upstream: &mut Upstream<'_, P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        let mut left = want;
+        for input in 0..upstream.inputs() {
+            left -= upstream.pull(input, left, into, frame, out).min(left);
+            if left == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `ToHost`.
+
+use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+
+element! {
+    /// Ends packets that are for the machine itself: no network stack stands behind a graph. Elements before it can answer, such as
+    /// `ICMPPingResponder`. Parameters are accepted because configurations for Click have them.
+    #[derive(Debug)]
+    pub struct ToHost as "ToHost" {}
+    inputs { push "in": "Packets, as Ethernet.", }
+    params ToHostParams {
+        /// Not used.
+        devname: String = String::new(),
+        /// Not used.
+        sniffers: bool = false,
+    }
+    counters { ENDED = "ended" [Ended]: "Packets for the machine itself.", }
+}
+
+impl Class for ToHost {
+    const SPEC: &'static Spec = Self::SPEC;
+    type Params = ToHostParams;
+
+    fn make(_: ToHostParams) -> Result<Self, String> {
+        Ok(Self {})
+    }
+}
+
+impl Control for ToHost {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for ToHost {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        out.count(Self::ENDED, batch.len() as u64);
+        batch.drain().for_each(|slot| drop(frame.take(slot)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::Rig;
+
+    #[test]
+    fn packets_end_and_are_counted() {
+        let mut rig = Rig::new(0, |builder| {
+            builder.declare("h", "ToHost", &["eth0"]).chain(&["in", "h"]);
+        });
+        rig.send([[1], [2]]);
+        rig.turn();
+        assert_eq!(rig.number("h", "ended"), 2);
+    }
+}
