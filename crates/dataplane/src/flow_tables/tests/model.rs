@@ -51,7 +51,7 @@ struct Worker {
 }
 
 struct Model {
-    tables: PinnedTables,
+    tables: FlowTables,
     workers: Vec<Worker>,
     keys: HashMap<FlowKey, PinnedState>,
     /// By uplink TEID: counted or carried here, and handed out.
@@ -91,7 +91,7 @@ impl Model {
     fn perform(&mut self, operation: &Do) {
         match *operation {
             Do::Set(key, state) => {
-                self.tables.set(&key, state.encode()).unwrap();
+                self.tables.set_logged(&key, state.encode()).unwrap();
                 self.keys.insert(key, state);
             }
             Do::Remove(key) => {

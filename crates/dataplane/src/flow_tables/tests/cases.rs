@@ -7,7 +7,7 @@ fn the_gpt_is_fed_by_deltas() {
     use scalebricks_tables::compact::{Control, Op};
     use scalebricks_types::{NodeHint, Position};
     let mut tables = tables(0, 1, 10);
-    let mut control = Control::new(tables.gpt.params());
+    let mut control = Control::new(tables.which.table().unwrap().params());
     let hash = hasher().hash(&short_key(1));
     let delta = control.batch(&[Op::Insert(hash, 9)]).unwrap().remove(0);
     assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
@@ -28,16 +28,16 @@ fn the_gpt_is_fed_by_deltas() {
 #[test]
 fn any_value_is_taken_and_no_key_that_cannot_be() {
     let mut tables = tables(0, 1, 10);
-    tables.set(&short_key(1), [u64::MAX; 2]).unwrap();
+    tables.set_logged(&short_key(1), [u64::MAX; 2]).unwrap();
     assert_eq!(tables.flow(&short_key(1)).unwrap().qfi, None);
     tables.remove(&short_key(2));
     let zero = FlowKey::Short(scalebricks_types::Key16::from_words([0; 2]));
-    assert_eq!(tables.set(&zero, state(5, 5).encode()), Err(FibError::ZeroKey));
+    assert_eq!(tables.set_logged(&zero, state(5, 5).encode()), Err(FibError::ZeroKey));
     tables.remove(&zero);
     let sizes = tables.sizes();
     assert_eq!((sizes.keys_here, sizes.flows_here, tables.flow(&zero)), (1, 1, None));
     assert_eq!(tables.count(Teid::new(5)), None, "nothing is changed");
-    tables.set(&short_key(2), state(6, 6).encode()).unwrap();
+    tables.set_logged(&short_key(2), state(6, 6).encode()).unwrap();
     assert_eq!(tables.flow(&short_key(2)).unwrap().index, FlowIndex(1), "its place is free again");
 }
 
@@ -49,7 +49,7 @@ fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
     tables.carry_over(uplink, packets(5));
     assert_eq!(tables.count(uplink), Some(packets(5)), "before its keys");
     assert_eq!((tables.is_here(uplink), tables.strays()), (false, 1));
-    tables.set(&key, state(1, 1).encode()).unwrap();
+    tables.set_logged(&key, state(1, 1).encode()).unwrap();
     assert!(tables.is_here(uplink));
     node.counters.count(look(&node, key).unwrap().index, false, 0);
     assert_eq!(tables.count(uplink), Some(packets(6)));
@@ -75,7 +75,7 @@ fn a_flow_that_comes_back_at_once_goes_on_counting() {
     let mut tables = tables(0, 1, 10);
     let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
     let (key, uplink) = (short_key(1), Teid::new(1));
-    let set = |tables: &mut PinnedTables| tables.set(&key, state(1, 1).encode()).unwrap();
+    let set = |tables: &mut FlowTables| tables.set_logged(&key, state(1, 1).encode()).unwrap();
     set(&mut tables);
     let index = look(&node, key).unwrap().index;
     node.counters.count(index, false, 0);

@@ -8,22 +8,23 @@ mod moves;
 mod readers;
 
 use super::*;
-use crate::flow::BaseStationId;
+use crate::flow::{BaseStationId, FlowCount};
 use scalebricks_tables::KeyBatch;
-use scalebricks_tables::compact::Structure;
-use scalebricks_types::{HashSeed, Qfi};
+use scalebricks_tables::compact::{Params, Structure};
+use scalebricks_types::{Applied, Delta, HashSeed, PartitionId, Qfi};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn hasher() -> KeyHasher {
     KeyHasher::new(HashSeed::from_u64(7))
 }
 
 /// Tables of node `id`.
-fn tables(id: u8, workers: usize, expected: usize) -> PinnedTables {
+fn tables(id: u8, workers: usize, expected: usize) -> FlowTables {
     let partitions = PartitionCount::new(16).unwrap();
     let params = Params::for_keys(Structure::SetSep, 1_000, 4, partitions).unwrap();
-    PinnedTables::new(NodeId::new(id), params, hasher(), workers, expected)
+    FlowTables::for_log(NodeId::new(id), params, hasher(), workers, expected)
 }
 
 fn short_key(n: u32) -> FlowKey {
