@@ -10,8 +10,8 @@ use scalebricks_tables::compact::{Params, Table};
 use scalebricks_tables::fib::{FibDigest, PartialFib};
 use scalebricks_tables::{FibError, FibValue, KeyBatch};
 use scalebricks_types::{
-    Applied, ApplyError, Delta, FlowKey, KeyHash, KeyHasher, NodeHint, NodeId, PartitionCount, PartitionId,
-    Position,
+    Applied, ApplyError, Delta, FlowIndex, FlowKey, KeyHash, KeyHasher, NodeHint, NodeId, PartitionCount,
+    PartitionId, Position,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -157,5 +157,24 @@ impl FlowTables {
             }
         });
         self.flows.recount(&keys);
+    }
+
+    /// What the log has for a key with this entry in the FIB; `None` if the entry is another node's, or counts at no place of a flow,
+    /// which no change of a key makes.
+    fn logged(&self, entry: FibValue) -> Option<FibValue> {
+        let flow = FlowState::decode(entry);
+        let uplink_teid = self.flows.uplink(flow.index)?;
+        let state = PinnedState {
+            downlink_teid: flow.teid,
+            uplink_teid,
+            base_station: flow.base_station,
+            qfi: flow.qfi,
+        };
+        (state.at(self.id, flow.index).encode() == entry).then(|| state.encode())
+    }
+
+    /// Where an entry's flow counts; `None` for another node's, and for one that no change of a key makes.
+    pub(super) fn place(&self, entry: FibValue) -> Option<FlowIndex> {
+        self.logged(entry).map(|_| FlowState::decode(entry).index)
     }
 }
