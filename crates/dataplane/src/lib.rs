@@ -19,7 +19,7 @@
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`elements`] | the same steps as elements of a graph; architectures as wirings |
 //! | [`worker`] | nodes on threads |
-//! | [`flow_tables`] | the tables of a node, changed under traffic and fed by lists, by the control plane, or in bulk; counters that move with flows; how many flows fit in a given memory |
+//! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |
 //! | [`cluster`] | a cluster in memory |
 //! | [`flat`] | the switch for flat names, beside the gateway |
 

@@ -67,7 +67,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
                 FlowList::new(&file.layout(), file.id, workers, expected).map_err(NodeError::Tables)?;
             tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
             tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
-            Source::List(Mutex::new(tables))
+            Source::List(Box::new(Mutex::new(tables)))
         }
         Some(control) => {
             let (times, lease) = (control.lease, Arc::clone(&lease));

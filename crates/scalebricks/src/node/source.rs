@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 #[derive(Debug)]
 pub enum Source {
     /// A list, which the operator changes; held while that is done.
-    List(Mutex<FlowList>),
+    List(Box<Mutex<FlowList>>),
     /// The control plane.
     Control(Box<Daemon>),
 }
