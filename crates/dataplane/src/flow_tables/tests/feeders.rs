@@ -181,3 +181,17 @@ fn a_flow_that_comes_twice_is_named_in_all_architectures() {
         }
     }
 }
+
+#[test]
+fn bulk_makes_tables_just_large_enough() {
+    let flows = (0..4_000).map(|n| state(n, n).spec(short_key(n), NodeId::new((n % 4) as u8)));
+    let sizes = |architecture| {
+        let layout = layout(architecture, Structure::SetSep);
+        bulk::fill(&layout, [NodeId::new(1)], 1, &flows).unwrap()[0].sizes()
+    };
+    let all = sizes(Architecture::FullDuplication);
+    let (bits, split) = (sizes(Architecture::ScaleBricks), sizes(Architecture::HashPartition));
+    assert_eq!((all.keys_here, bits.keys_here, split.keys_here), (8_000, 2_000, 2_000));
+    assert!(bits.fib_bytes < all.fib_bytes / 3 && split.fib_bytes == bits.fib_bytes);
+    assert!(split.gpt_bytes < all.fib_bytes / 3 && all.gpt_bytes == 0);
+}
