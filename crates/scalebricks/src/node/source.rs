@@ -71,7 +71,7 @@ impl Source {
     /// What a worker says with that it is between two turns; handed out once.
     pub fn turns(&self, worker: usize) -> Option<Turns> {
         match self {
-            Self::List(tables) => lock(tables).tables_mut().turns(worker),
+            Self::List(tables) => lock(tables).turns(worker),
             Self::Control(daemon) => daemon.tables().lock().turns(worker),
         }
     }

@@ -163,7 +163,7 @@ impl Still {
             idle: Idle::Sleep { us: 50 },
             keeps_time: true,
             start,
-            turns: tables.tables_mut().turns(0),
+            turns: tables.turns(0),
         };
         Self { internet, ran, fabric, node_pool, tables, worker }
     }
