@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use scalebricks_dataplane::fabric_health::PROBE_EVERY;
 use scalebricks_dataplane::fabric_health::probe::{FRAME_BYTES, Probe, ProbeKey, TAGGED};
-use scalebricks_dataplane::table_set::TableSet;
+use scalebricks_dataplane::flow_tables::FlowTables;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, FabricHealth, FabricMac, Identifications, Layout, Node, NodeConfig, NodePorts,
     OutsideMacs, Policy,
@@ -33,7 +33,7 @@ fn rig() -> Rig {
     let size = ClusterSize::new(3).unwrap();
     let gpt = scalebricks_tables::compact::Structure::default();
     let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt, seed: SECRET };
-    let tables = TableSet::build(&layout, &[]).unwrap();
+    let tables = FlowTables::new(&layout, ID, 1, 0).unwrap();
     let pool = Pool::new(256, 2_000).unwrap();
     let mac = |n| MacAddr([2, 0, 0, 0, 0, n]);
     let macs = OutsideMacs { internet: mac(1), base_station: mac(2), router: mac(3) };
@@ -54,7 +54,7 @@ fn rig() -> Rig {
         adjacencies: Arc::new(Adjacencies::fixed(macs.router, &[])),
         identifications: Arc::new(Identifications::new(ID, size, 0)),
     };
-    let mut node = Node::new(config, tables.node_tables(ID), ports, Box::new(pool.clone()));
+    let mut node = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
     node.list_drops();
     let health = Arc::new(FabricHealth::new(ID, size, SECRET, Some(PROBE_EVERY)));
     node.set_fabric_health(Arc::clone(&health));

@@ -10,7 +10,7 @@ use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
 use scalebricks_bench::gateway::ring::{ROTATION, Ring};
 use scalebricks_bench::gateway::slab::Slab;
 use scalebricks_bench::gateway::stages::{ROLES, traffic};
-use scalebricks_bench::gateway::tables::{Exact, Spread, TableMaker};
+use scalebricks_bench::gateway::tables::{Exact, Maker, Spread};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_types::ClusterSize;
 
@@ -36,7 +36,7 @@ fn main() {
         return;
     }
     let spread = if spread == "full" { Spread::FullDuplication } else { Spread::ScaleBricks };
-    let tables = TableMaker::new(flows, size, HERE).tables(spread, Exact::Cuckoo).unwrap();
+    let tables = Maker::new(flows, size, HERE).tables(spread, Exact::Cuckoo).unwrap();
     let mut rig = Rig::new(size, &tables, &ring, &traffic);
     if count {
         println!("{} packets", rig.forward(packets));

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "it prints its result")]
 
-use scalebricks_dataplane::{BaseStationId, PinnedState, PinnedTables};
+use scalebricks_dataplane::{BaseStationId, FlowTables, PinnedState};
 use scalebricks_tables::FibError;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
@@ -21,7 +21,7 @@ const PARTITIONS: u32 = 16;
 fn main() -> Result<(), Box<dyn Error>> {
     let params = Params::for_keys(Structure::SetSep, 1_000, 4, PartitionCount::new(PARTITIONS)?)?;
     let hasher = KeyHasher::new(HashSeed::from_u64(7));
-    let mut tables = PinnedTables::new(NodeId::new(1), params, hasher, 1, 64);
+    let mut tables = FlowTables::for_log(NodeId::new(1), params, hasher, 1, 64);
     for number in 1..=FLOWS {
         pin(&mut tables, number)?;
     }
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Puts both keys of a flow into the FIB.
-fn pin(tables: &mut PinnedTables, number: u32) -> Result<(), FibError> {
+fn pin(tables: &mut FlowTables, number: u32) -> Result<(), FibError> {
     let teid = Teid::new(number);
     let flow = PinnedState {
         downlink_teid: teid,
@@ -59,7 +59,7 @@ fn pin(tables: &mut PinnedTables, number: u32) -> Result<(), FibError> {
         FlowKey::five_tuple_v4(Ipv4Addr::from(number), Ipv4Addr::new(198, 51, 100, 7), 17, 53, 4000)
     };
     for key in [downstream, FlowKey::teid(teid)] {
-        tables.set(&key, flow.encode())?;
+        tables.set_logged(&key, flow.encode())?;
     }
     Ok(())
 }

@@ -4,36 +4,19 @@
 use crate::adjacency::Adjacencies;
 use crate::architecture::Architecture;
 use crate::fabric_mac::FabricMac;
-use crate::flow::{BaseStation, BaseStationId, FlowState};
+use crate::flow::BaseStation;
+use crate::flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, bulk};
 use crate::identification::Identifications;
 use crate::node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs};
 use crate::policy::{MIN_MTU, Policy};
-use crate::table_set::{Layout, TableSet, TableSetError};
 use crate::worker;
 use scalebricks_io::switch::StatsReader;
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, SwitchPort, SwitchStats, memory_port_pair};
 use scalebricks_tables::compact::Structure;
-use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
+use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A flow as the controller pins it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowSpec {
-    /// The key of its downstream packets.
-    pub key: FlowKey,
-    /// The gateway's end of its tunnel: upstream packets carry it. Unique in the cluster.
-    pub uplink_teid: Teid,
-    /// The base station's end: downstream packets carry it.
-    pub downlink_teid: Teid,
-    /// The base station that serves the UE.
-    pub base_station: BaseStationId,
-    /// The QoS flow, if downstream packets carry a PDU session container.
-    pub qfi: Option<Qfi>,
-    /// The node it is pinned to.
-    pub node: NodeId,
-}
 
 /// What a cluster is made of.
 #[derive(Debug, Clone)]
@@ -86,7 +69,7 @@ pub enum ClusterError {
     Mtu(u16),
     /// The tables could not be filled.
     #[error(transparent)]
-    Tables(#[from] TableSetError),
+    Tables(#[from] FlowTablesError),
 }
 
 /// The far ends of a node's outside links, and the addresses to use on them.
@@ -115,7 +98,7 @@ pub struct Wired {
 #[derive(Debug)]
 pub struct Cluster {
     wired: Wired,
-    tables: TableSet,
+    tables: Vec<FlowTables>,
 }
 
 impl Wired {
@@ -167,8 +150,9 @@ impl Cluster {
         check(config, flows)?;
         let size = config.size;
         let (architecture, gpt, seed) = (config.architecture, config.gpt, config.seed);
-        let tables = TableSet::build(&Layout { size, architecture, gpt, seed }, flows)?;
-        Ok(Self { wired: Wired::new(config, |id| tables.node_tables(id)), tables })
+        let layout = Layout { size, architecture, gpt, seed };
+        let tables = bulk::fill(&layout, size.nodes(), 1, &flows.iter().copied())?;
+        Ok(Self { wired: Wired::new(config, |id| tables[id.index()].node_tables(0)), tables })
     }
 
     /// The nodes, in order.
@@ -200,9 +184,14 @@ impl Cluster {
         })
     }
 
-    /// The tables of all nodes, for their sizes.
-    pub const fn tables(&self) -> &TableSet {
+    /// The tables of all nodes, in order.
+    pub fn tables(&self) -> &[FlowTables] {
         &self.tables
+    }
+
+    /// The tables of all nodes, to be changed.
+    pub fn tables_mut(&mut self) -> &mut [FlowTables] {
+        &mut self.tables
     }
 }
 
@@ -227,17 +216,4 @@ fn check(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<(), ClusterError>
 fn outside_macs(node: NodeId) -> OutsideMacs {
     let mac = |link| MacAddr([0x02, 0x5a, link, 0, 0, node.get()]);
     OutsideMacs { internet: mac(0), base_station: mac(1), router: mac(2) }
-}
-
-impl FlowSpec {
-    /// The state its handling node keeps; `index` is its place in that node's counters.
-    pub(crate) const fn state(&self, index: scalebricks_types::FlowIndex) -> FlowState {
-        FlowState {
-            teid: self.downlink_teid,
-            index,
-            base_station: self.base_station,
-            node: self.node,
-            qfi: self.qfi,
-        }
-    }
 }

@@ -19,17 +19,14 @@
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`elements`] | the same steps as elements of a graph; architectures as wirings |
 //! | [`worker`] | nodes on threads |
-//! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
-//! | [`live_tables`] | the tables of one node, changed under traffic |
-//! | [`pinned`] | the same as the control plane feeds them, key by key; counters that move with flows |
+//! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |
+//! | [`cluster`] | a cluster in memory |
 //! | [`flat`] | the switch for flat names, beside the gateway |
-//! | [`capacity`] | how many flows fit in a given memory |
 
 #![forbid(unsafe_code)]
 
 pub mod adjacency;
 pub mod architecture;
-pub mod capacity;
 mod classify;
 pub mod cluster;
 mod detour;
@@ -39,15 +36,14 @@ pub mod fabric_health;
 pub mod fabric_mac;
 pub mod flat;
 pub mod flow;
+pub mod flow_tables;
 pub mod fragment_cache;
 pub mod identification;
 pub mod lease;
-pub mod live_tables;
 pub mod local;
 pub mod node;
 pub mod oversize;
 mod own;
-pub mod pinned;
 mod plain;
 pub mod policy;
 pub mod punt;
@@ -55,7 +51,6 @@ mod readings;
 pub mod reason;
 pub mod role;
 pub mod stats;
-pub mod table_set;
 pub mod tap;
 pub mod trace;
 mod tunnels;
@@ -63,20 +58,19 @@ pub mod worker;
 
 pub use adjacency::{Adjacencies, NextHop};
 pub use architecture::{Architecture, ParseArchitectureError};
-pub use capacity::{Capacity, capacity, capacity_by_formula};
-pub use cluster::{Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
+pub use cluster::{Cluster, ClusterConfig, ClusterError, OutsideLinks};
 pub use down_links::DownLinks;
 pub use fabric_health::FabricHealth;
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
+pub use flow_tables::capacity::{Capacity, capacity, capacity_by_formula};
+pub use flow_tables::list::FlowList;
+pub use flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, TableSizes, Turns};
 pub use identification::Identifications;
 pub use lease::Lease;
-pub use live_tables::{Changes, LiveError, LiveSizes, LiveTables};
 pub use node::{Node, NodeConfig, NodePorts, NodeTables, OutsideMacs};
-pub use pinned::{PinnedSizes, PinnedState, PinnedTables, Turns};
 pub use policy::{Oversize, Policy};
 pub use punt::{Punt, Why};
 pub use reason::{DropCounts, DropReason};
 pub use role::PortRole;
 pub use stats::{DropWatcher, Dropped, NodeStats};
-pub use table_set::Layout;

@@ -136,8 +136,7 @@ fn a_stale_ingress_costs_a_hop_and_no_packet() {
     let wrong = (flow.node.index() + 1) % 4;
     let ingress = (flow.node.index() + 2) % 4;
     let stale = bench.stale_delta(&flow.key, wrong as u8);
-    let gpt = bench.cluster.tables().gpt(scalebricks_types::NodeId::new(ingress as u8)).unwrap().clone();
-    let _ = gpt.apply(&stale).unwrap();
+    let _ = bench.cluster.tables_mut()[ingress].apply_gpt(&stale).unwrap();
     let left = bench.one(ingress, OutputPort::BaseStation, &downstream(8, b"late"), false).unwrap();
     assert_eq!((left.len(), left[0].node, left[0].tag.hops), (1, flow.node.index(), 2));
     assert_eq!(bench.cluster.nodes()[wrong].stats().forwarded_again, 1);

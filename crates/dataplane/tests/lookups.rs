@@ -3,8 +3,8 @@
 mod common;
 
 use common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
+use scalebricks_dataplane::flow_tables::bulk;
 use scalebricks_dataplane::node::{NodePorts, NodeTables};
-use scalebricks_dataplane::table_set::TableSet;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, FabricMac, FlowSpec, Identifications, Layout, Node, NodeConfig, OutputPort,
     OutsideMacs, Policy,
@@ -92,7 +92,7 @@ impl Rig {
     fn new(architecture: Architecture, flows: &[FlowSpec]) -> Self {
         let size = ClusterSize::new(NODES).unwrap();
         let layout = Layout { size, architecture, gpt: Structure::default(), seed: SEED };
-        let tables = TableSet::build(&layout, flows).unwrap().node_tables(HERE);
+        let tables = bulk::fill(&layout, [HERE], 1, &flows.iter().copied()).unwrap()[0].node_tables(0);
         let (gpt, gpt_asked) = Counting::new(tables.gpt);
         let (fib, fib_asked) = Counting::new(tables.fib);
         let lookup_asked = Asked::default();

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{PEER_MAC, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
-use scalebricks_dataplane::table_set::{Layout, TableSet};
+use scalebricks_dataplane::flow_tables::{Layout, bulk};
 use scalebricks_dataplane::tap::{
     Capture, Direction, DropSelection, Filter, MAX_CAPTURES, Place, QUEUE_FRAMES, Selection, Taps,
     TooManyCaptures,
@@ -70,7 +70,7 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
     let (size, policy, seed) = (ClusterSize::new(1).unwrap(), Policy::default(), HashSeed::new(7, 8));
     let flows = flows(8, 1, policy.key_profile);
     let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::SetSep, seed };
-    let tables = TableSet::build(&layout, &flows).unwrap();
+    let tables = bulk::fill(&layout, size.nodes(), 1, &flows.iter().copied()).unwrap();
     let (internet, far_internet) = memory_port_pair(64);
     let (base_station, far_base_station) = memory_port_pair(far_capacity);
     let (fabric, _) = memory_port_pair(64);
@@ -91,7 +91,7 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
         identifications: std::sync::Arc::new(Identifications::new(NodeId::new(0), size, 0)),
     };
     let pool = Pool::new(512, 2_000).unwrap();
-    let mut node = Node::new(config, tables.node_tables(NodeId::new(0)), ports, Box::new(pool.clone()));
+    let mut node = Node::new(config, tables[0].node_tables(0), ports, Box::new(pool.clone()));
     node.watch_drops(Box::new(taps.drops()));
     One { node, internet: far_internet, base_station: far_base_station, pool }
 }

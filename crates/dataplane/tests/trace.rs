@@ -25,7 +25,7 @@ fn upstream(n: u32, payload: &[u8]) -> Vec<u8> {
 fn traced(bench: &Bench, node: usize, role: PortRole, frame: &[u8]) -> Traced {
     let id = NodeId::new(node as u8);
     let config = bench.cluster.nodes()[node].config().clone();
-    trace(config, bench.cluster.tables().node_tables(id), role, frame).unwrap()
+    trace(config, bench.cluster.tables()[id.index()].node_tables(0), role, frame).unwrap()
 }
 
 /// The frame as it arrives at a node's port.
@@ -128,7 +128,7 @@ fn an_intermediate_node_needs_no_key() {
 fn a_frame_longer_than_any_is_refused() {
     let bench = bench(Architecture::ScaleBricks, NODES, Policy::default());
     let config = bench.cluster.nodes()[0].config().clone();
-    let tables = bench.cluster.tables().node_tables(NodeId::new(0));
+    let tables = bench.cluster.tables()[0].node_tables(0);
     let frame = vec![0; 70_000];
     let error = trace(config, tables, PortRole::Internet, &frame).unwrap_err();
     assert_eq!(error, TraceError::TooLong(frame.len()));

@@ -3,14 +3,14 @@
 use crate::demo::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
 use crate::report::result::FlowCapacity;
 use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::capacity::{capacity, capacity_by_formula};
-use scalebricks_dataplane::table_set::TableSetError;
+use scalebricks_dataplane::FlowTablesError;
+use scalebricks_dataplane::flow_tables::capacity::{capacity, capacity_by_formula};
 
 /// Fills the tables of one architecture until a node's 16 MiB are used. Takes a second or so.
 ///
 /// # Errors
-/// [`TableSetError`] if the tables could not be made at all.
-pub fn measure(config: &DemoConfig, architecture: Architecture) -> Result<FlowCapacity, TableSetError> {
+/// [`FlowTablesError`] if the tables could not be made at all.
+pub fn measure(config: &DemoConfig, architecture: Architecture) -> Result<FlowCapacity, FlowTablesError> {
     let filled = capacity(&config.layout(architecture), CAPACITY_BUDGET_BYTES)?;
     let formula = capacity_by_formula(architecture, config.size, CAPACITY_BUDGET_BYTES);
     #[expect(clippy::cast_sign_loss, reason = "a count of flows is not negative")]

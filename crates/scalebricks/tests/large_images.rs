@@ -11,7 +11,7 @@ use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::record::{Change, Session, encode};
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::BaseStationId;
-use scalebricks_dataplane::pinned::{PinnedState, PinnedTables};
+use scalebricks_dataplane::{FlowTables, PinnedState};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::compact::{Params, Structure};
@@ -170,7 +170,7 @@ fn real(number: u8, engine: &Arc<dyn Engine>, peers: &BTreeMap<NodeId, SocketAdd
     };
     let (mesh, events) = Mesh::start(mesh).unwrap();
     let (mesh, plane) = (Arc::new(mesh), Arc::new(OnceLock::new()));
-    let mut tables = PinnedTables::new(node, params, hasher, 1, 1_000);
+    let mut tables = FlowTables::for_log(node, params, hasher, 1, 1_000);
     // No worker runs: nobody counts.
     drop(tables.turns(0));
     let tables = SharedTables::new(tables);

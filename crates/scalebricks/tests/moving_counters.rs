@@ -16,8 +16,8 @@ use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::membership::Beat;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, Identifications, Node,
-    NodeConfig, NodePorts, OutsideMacs, PinnedTables, Policy, Turns,
+    Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, FlowTables, Identifications,
+    Node, NodeConfig, NodePorts, OutsideMacs, Policy, Turns,
 };
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, memory_port_pair};
@@ -125,7 +125,7 @@ impl Cluster {
         }
         let mut nodes = BTreeMap::new();
         for (id, fabric) in size.nodes().zip(switch.power_on(1_024)) {
-            let mut tables = PinnedTables::new(id, params(), KeyHasher::new(SEED), 1, 0);
+            let mut tables = FlowTables::for_log(id, params(), KeyHasher::new(SEED), 1, 0);
             let (internet, far_internet) = memory_port_pair(1_024);
             let (base_station, far_base_station) = memory_port_pair(1_024);
             let config = NodeConfig {

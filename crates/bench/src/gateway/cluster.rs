@@ -6,7 +6,7 @@
 //! from the far end, so a packet that came late into the cluster counts with what it waited.
 
 use super::flows;
-use super::tables::{Exact, Spread, TableMaker, Tables};
+use super::tables::{Exact, Maker, Spread, Tables};
 use crate::error::BenchError;
 use crate::stats::percentile;
 use crate::timing::Clock;
@@ -76,7 +76,7 @@ impl Contestant {
     /// [`BenchError::Structure`] if a table cannot be filled.
     pub fn new(spread: Spread, exact: Exact, count: u64, size: ClusterSize) -> Result<Self, BenchError> {
         let made: Result<Vec<Tables>, BenchError> =
-            size.nodes().map(|node| TableMaker::new(count, size, node).tables(spread, exact)).collect();
+            size.nodes().map(|node| Maker::new(count, size, node).tables(spread, exact)).collect();
         let made = made?;
         let tables = made.first().cloned().ok_or_else(|| BenchError::check("cluster", "it has no nodes"))?;
         let name = tables.name();

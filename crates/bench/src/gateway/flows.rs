@@ -2,8 +2,8 @@
 
 use crate::keys::mix;
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, BaseStationId, FlowState, Identifications, NodeConfig,
-    OutsideMacs, Policy,
+    Adjacencies, Architecture, BaseStation, BaseStationId, FlowSpec, FlowState, Identifications, NodeConfig,
+    OutsideMacs, PinnedState, Policy,
 };
 use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, HashSeed, KeyHasher, NodeId, Teid};
 use scalebricks_wire::MacAddr;
@@ -66,15 +66,22 @@ pub const fn uplink(flow: u64) -> Teid {
     Teid::new(flow as u32 + 1) // below `MAX_FLOWS`
 }
 
+/// The flow as a controller pins it.
+pub fn spec(flow: u64) -> FlowSpec {
+    FlowSpec {
+        key: key(flow),
+        uplink_teid: uplink(flow),
+        downlink_teid: Teid::new(mix(flow ^ 0x7E1D) as u32),
+        base_station: BaseStationId(mix(flow) as u16 % BASE_STATIONS),
+        qfi: None,
+        node: node_of(flow),
+    }
+}
+
 /// What a FIB holds for it.
 pub fn state(flow: u64, index: FlowIndex) -> FlowState {
-    FlowState {
-        teid: Teid::new(mix(flow ^ 0x7E1D) as u32),
-        index,
-        base_station: BaseStationId(mix(flow) as u16 % BASE_STATIONS),
-        node: node_of(flow),
-        qfi: None,
-    }
+    let spec = spec(flow);
+    PinnedState::from(&spec).at(spec.node, index)
 }
 
 /// A base station.

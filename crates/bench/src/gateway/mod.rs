@@ -42,7 +42,7 @@ use slab::{Slab, SlabPacket};
 #[cfg(feature = "dpdk")]
 use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
 use stages::{EXTERNAL, MEASURED, Plan};
-use tables::{Exact, Spread, TableMaker, Tables};
+use tables::{Exact, Maker, Spread, Tables};
 
 /// Bytes a flow of all tables there are at once, both keys counted, and of making them.
 const FLOW_BYTES: u64 = 480;
@@ -124,7 +124,7 @@ fn with_mbufs(
 
 /// All sets of tables that are built in.
 fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
-    let mut maker = TableMaker::new(count, size, flows::HERE);
+    let mut maker = Maker::new(count, size, flows::HERE);
     let mut tables = Vec::new();
     for exact in Exact::built_in() {
         for spread in [Spread::FullDuplication, Spread::ScaleBricks] {

@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::gateway::slab::{Slab, SlabPacket};
     use crate::gateway::stages::{EXTERNAL, HANDLING, traffic};
-    use crate::gateway::tables::{Exact, Spread, TableMaker};
+    use crate::gateway::tables::{Exact, Maker, Spread};
 
     const FLOWS: u64 = 1000;
 
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn every_packet_that_enters_leaves_as_it_must_on_one_core_and_on_two() {
         let home: Home<SlabPacket> = Home::new(Slab::new(ROTATION).packets);
-        let mut maker = TableMaker::new(FLOWS, size(), flows::HERE);
+        let mut maker = Maker::new(FLOWS, size(), flows::HERE);
         for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
             let tables = maker.tables(spread, Exact::Cuckoo).unwrap();
             for cores in [Cores::One, Cores::Two] {
@@ -329,7 +329,7 @@ mod tests {
         let home: Home<SlabPacket> = Home::new(Slab::new(ROTATION).packets);
         // Tables that lack most of the flows.
         let tables =
-            TableMaker::new(64, size(), flows::HERE).tables(Spread::FullDuplication, Exact::Cuckoo).unwrap();
+            Maker::new(64, size(), flows::HERE).tables(Spread::FullDuplication, Exact::Cuckoo).unwrap();
         for cores in [Cores::One, Cores::Two] {
             let error = rate(What::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap_err();
             assert!(error.to_string().contains("dropped"), "{error}");

@@ -4,12 +4,12 @@ use super::chained::ChainedHash;
 use super::flows::{self, HASHER};
 use crate::error::BenchError;
 use crate::row::Subject;
-use scalebricks_dataplane::{Architecture, FlowCounters, FlowState, NodeTables};
-use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_dataplane::flow_tables::bulk;
+use scalebricks_dataplane::{Architecture, FlowState, FlowTables, Layout, NodeTables};
+use scalebricks_tables::compact::Structure;
 use scalebricks_tables::hash_partition::HashPartition;
-use scalebricks_tables::setsep::{Params, SetSepBuilder};
-use scalebricks_tables::{Fib, FibValue, Gpt, GptReader, KeyBatch};
-use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, KeyHash, NodeHint, NodeId, PartitionCount};
+use scalebricks_tables::{Fib, FibValue, GptReader, KeyBatch};
+use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, KeyHash, NodeHint, NodeId};
 use std::sync::Arc;
 
 /// Who makes the exact table.
@@ -78,22 +78,28 @@ impl Spread {
     }
 }
 
-/// The tables of one node, from which any number of nodes can be made.
+/// The tables of one node, from which any number of nodes can be made: ours, and those of others in their place.
 #[derive(Debug, Clone)]
 pub struct Tables {
     /// How the cluster spreads its flows.
     pub spread: Spread,
     /// Who made the exact table.
     pub exact: Exact,
-    fib: Arc<dyn Fib>,
-    gpt: Arc<dyn Readers>,
-    /// Where the flows are for which the node is asked: hash partition only.
-    lookup: Option<Arc<dyn Readers>>,
-    /// One a worker, as each writes its own.
-    counters: [Arc<FlowCounters>; 2],
+    /// Also where all others are foreign: it has the counters, one a worker, as each writes its own.
+    ours: Arc<FlowTables>,
+    foreign: Foreign,
 }
 
-/// Gives readers of a GPT.
+/// What stands in the place of ours.
+#[derive(Debug, Clone, Default)]
+struct Foreign {
+    fib: Option<Arc<dyn Fib>>,
+    gpt: Option<Arc<dyn Readers>>,
+    /// Where the flows are for which the node is asked: hash partition only.
+    lookup: Option<Arc<dyn Readers>>,
+}
+
+/// Gives readers of a foreign GPT.
 pub trait Readers: Send + Sync + std::fmt::Debug {
     /// One.
     fn reader(&self) -> Box<dyn GptReader>;
@@ -107,7 +113,7 @@ pub trait Readers: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// A FIB asked for nodes. Where it is the node's own, which holds all flows, packets ask the FIB instead.
+/// A foreign FIB asked for nodes. Where it is the node's own, which holds all flows, packets ask the FIB instead.
 #[derive(Debug, Clone)]
 struct Copied {
     fib: Arc<dyn Fib>,
@@ -141,45 +147,39 @@ impl Readers for Copied {
     }
 }
 
-/// Any GPT of ours, and the bits of its values.
-#[derive(Debug)]
-struct Ours(Arc<dyn Gpt>, Option<u8>);
-
-impl Readers for Ours {
-    fn reader(&self) -> Box<dyn GptReader> {
-        Arc::clone(&self.0).reader()
-    }
-
-    fn table_bytes(&self) -> usize {
-        self.0.table_bytes()
-    }
-
-    fn value_bits(&self) -> Option<u8> {
-        self.1
-    }
-}
-
 impl Tables {
     /// What one of a node's two workers is given.
     pub fn for_worker(&self, worker: usize) -> NodeTables {
+        let ours = self.ours.node_tables(worker % WORKERS);
+        let Foreign { fib, gpt, lookup } = &self.foreign;
         NodeTables {
-            gpt: self.gpt.reader(),
-            lookup: self.lookup.as_ref().map(|lookup| lookup.reader()),
-            fib: Arc::clone(&self.fib),
-            counters: Arc::clone(&self.counters[worker % 2]),
+            gpt: gpt.as_ref().map_or(ours.gpt, |gpt| gpt.reader()),
+            lookup: lookup.as_ref().map_or(ours.lookup, |lookup| Some(lookup.reader())),
+            fib: fib.as_ref().map_or(ours.fib, Arc::clone),
+            counters: ours.counters,
         }
     }
 
     /// Bytes of all tables; counters apart.
     pub fn table_bytes(&self) -> u64 {
-        let lookup = self.lookup.as_ref().map_or(0, |lookup| lookup.table_bytes());
-        (self.fib.table_bytes() + self.gpt.table_bytes() + lookup) as u64
+        let (sizes, Foreign { fib, gpt, lookup }) = (self.ours.sizes(), &self.foreign);
+        let fib = fib.as_ref().map_or(sizes.fib_bytes, |fib| fib.table_bytes());
+        let which = gpt.as_ref().or(lookup.as_ref()).map_or(sizes.gpt_bytes, |which| which.table_bytes());
+        (fib + which) as u64
+    }
+
+    /// Bits of the GPT's values, if it is compact.
+    fn value_bits(&self) -> Option<u8> {
+        match &self.foreign.gpt {
+            Some(gpt) => gpt.value_bits(),
+            None => self.ours.value_bits(),
+        }
     }
 
     /// A subject with what is to be said of them: their bytes, the bits of the GPT's values, and the keys that a node asks for at
     /// once.
     pub fn describe(&self, subject: Subject) -> Subject {
-        let (table_bytes, value_bits) = (Some(self.table_bytes()), self.gpt.value_bits());
+        let (table_bytes, value_bits) = (Some(self.table_bytes()), self.value_bits());
         Subject { table_bytes, value_bits, batch: Some(LANES), ..subject }
     }
 
@@ -189,7 +189,10 @@ impl Tables {
     }
 }
 
-/// Which flows a FIB holds.
+/// Workers of a node, at most.
+const WORKERS: usize = 2;
+
+/// Which flows a foreign FIB holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// All.
@@ -200,24 +203,21 @@ enum Holds {
     Share,
 }
 
-/// The tables of one node for some flows, each made once.
+/// Makes the tables of one node for some flows, each once.
 #[derive(Debug)]
-pub struct TableMaker {
+pub struct Maker {
     flows: u64,
     size: ClusterSize,
     node: NodeId,
-    counters: [Arc<FlowCounters>; 2],
-    /// `SetSep` and EFD, once made.
-    gpts: Vec<(Spread, Arc<dyn Readers>)>,
-    fibs: Vec<(Exact, Holds, Arc<dyn Fib>)>,
+    ours: Vec<(Architecture, Arc<FlowTables>)>,
+    foreign: Vec<(Exact, Holds, Arc<dyn Fib>)>,
+    efd: Option<Arc<dyn Readers>>,
 }
 
-impl TableMaker {
+impl Maker {
     /// For so many flows, each with two keys, at this node.
-    pub fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
-        let own = (0..flows).filter(|&flow| flows::node_of(flow) == node).count();
-        let counters = [(); 2].map(|()| Arc::new(FlowCounters::new(own)));
-        Self { flows, size, node, counters, gpts: Vec::new(), fibs: Vec::new() }
+    pub const fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
+        Self { flows, size, node, ours: Vec::new(), foreign: Vec::new(), efd: None }
     }
 
     /// The tables of this kind.
@@ -225,17 +225,55 @@ impl TableMaker {
     /// # Errors
     /// [`BenchError::Structure`] if one cannot be filled.
     pub fn tables(&mut self, spread: Spread, exact: Exact) -> Result<Tables, BenchError> {
-        let holds_all = spread.architecture().holds_all_flows();
-        let fib = self.fib(exact, if holds_all { Holds::All } else { Holds::Own })?;
-        let gpt = self.gpt(spread, &fib)?;
-        let lookup = match spread {
-            Spread::HashPartition => {
-                let fib = self.fib(exact, Holds::Share)?;
-                Some(Arc::new(Copied { fib, is_own: false }) as Arc<dyn Readers>)
+        let architecture = spread.architecture();
+        let mut foreign = Foreign::default();
+        if exact != Exact::Cuckoo {
+            let holds = if architecture.holds_all_flows() { Holds::All } else { Holds::Own };
+            let fib = self.foreign(exact, holds)?;
+            if architecture.holds_all_flows() {
+                foreign.gpt = Some(Arc::new(Copied { fib: Arc::clone(&fib), is_own: true }));
             }
-            _ => None,
-        };
-        Ok(Tables { spread, exact, fib, gpt, lookup, counters: self.counters.clone() })
+            if architecture == Architecture::HashPartition {
+                let fib = self.foreign(exact, Holds::Share)?;
+                foreign.lookup = Some(Arc::new(Copied { fib, is_own: false }));
+            }
+            foreign.fib = Some(fib);
+        }
+        if spread == Spread::Efd {
+            foreign.gpt = Some(self.efd()?);
+        }
+        // Of ours, a node with a foreign FIB asks SetSep alone.
+        let is_asked = exact == Exact::Cuckoo || spread == Spread::ScaleBricks;
+        let ours = if is_asked { self.ours(architecture)? } else { self.counters(architecture)? };
+        Ok(Tables { spread, exact, ours, foreign })
+    }
+
+    fn layout(&self, architecture: Architecture) -> Layout {
+        Layout { size: self.size, architecture, gpt: Structure::SetSep, seed: flows::SEED }
+    }
+
+    /// Ours, of the node alone. Detours change no table.
+    fn ours(&mut self, architecture: Architecture) -> Result<Arc<FlowTables>, BenchError> {
+        let architecture =
+            if architecture.holds_all_flows() { Architecture::FullDuplication } else { architecture };
+        if let Some((_, ours)) = self.ours.iter().find(|(made, _)| *made == architecture) {
+            return Ok(Arc::clone(ours));
+        }
+        let failed = |error| BenchError::of(architecture.name(), error);
+        let (layout, flows) = (self.layout(architecture), (0..self.flows).map(flows::spec));
+        let mut filled = bulk::fill(&layout, [self.node], WORKERS, &flows).map_err(failed)?;
+        let ours = filled.pop().ok_or_else(|| BenchError::check("gateway", "it has no node"))?;
+        self.ours.push((architecture, Arc::new(ours)));
+        self.ours(architecture)
+    }
+
+    /// Ours without flows, but with counters for those of the node.
+    fn counters(&self, architecture: Architecture) -> Result<Arc<FlowTables>, BenchError> {
+        let failed = |error| BenchError::of(architecture.name(), error);
+        let ours = FlowTables::new(&self.layout(architecture), self.node, WORKERS, 0).map_err(failed)?;
+        let own = (0..self.flows).filter(|&flow| flows::node_of(flow) == self.node).count();
+        (0..WORKERS).for_each(|worker| ours.node_tables(worker).counters.reserve(own));
+        Ok(Arc::new(ours))
     }
 
     /// Both keys of all flows with what the FIB holds, one after the other.
@@ -245,12 +283,14 @@ impl TableMaker {
             let index = FlowIndex(here);
             let state = flows::state(flow, index);
             here += u32::from(state.node == self.node);
-            [flows::key(flow), FlowKey::teid(flows::uplink(flow))].map(|key| (key, HASHER.hash(&key), state))
+            flows::spec(flow).keys().map(|key| (key, HASHER.hash(&key), state))
         })
     }
 
-    fn fib(&mut self, exact: Exact, holds: Holds) -> Result<Arc<dyn Fib>, BenchError> {
-        if let Some((.., fib)) = self.fibs.iter().find(|(made, held, _)| (*made, *held) == (exact, holds)) {
+    /// An exact table of somebody else.
+    fn foreign(&mut self, exact: Exact, holds: Holds) -> Result<Arc<dyn Fib>, BenchError> {
+        if let Some((.., fib)) = self.foreign.iter().find(|(made, held, _)| (*made, *held) == (exact, holds))
+        {
             return Ok(Arc::clone(fib));
         }
         let partition = HashPartition::new(self.size);
@@ -267,11 +307,7 @@ impl TableMaker {
             })
         };
         let fib: Arc<dyn Fib> = match exact {
-            Exact::Cuckoo => {
-                let fib = PartialFib::new(FibConfig::new(HASHER).short_keys(keys).grow_when_full());
-                filled(&fib)?;
-                Arc::new(fib)
-            }
+            Exact::Cuckoo => return Err(BenchError::check("gateway", "cuckoo is ours")),
             Exact::Chained => {
                 let fib = ChainedHash::new(keys);
                 filled(&fib)?;
@@ -286,41 +322,18 @@ impl TableMaker {
             #[cfg(not(feature = "dpdk"))]
             Exact::RteHash => return Err(not_built_in("rte_hash")),
         };
-        self.fibs.push((exact, holds, Arc::clone(&fib)));
+        self.foreign.push((exact, holds, Arc::clone(&fib)));
         Ok(fib)
     }
 
-    fn gpt(&mut self, spread: Spread, fib: &Arc<dyn Fib>) -> Result<Arc<dyn Readers>, BenchError> {
-        if spread.architecture().holds_all_flows() {
-            return Ok(Arc::new(Copied { fib: Arc::clone(fib), is_own: true }));
-        }
-        if let Some((_, gpt)) = self.gpts.iter().find(|(made, _)| *made == spread) {
-            return Ok(Arc::clone(gpt));
-        }
-        let gpt = match spread {
-            Spread::Efd => self.efd()?,
-            Spread::HashPartition => Arc::new(Ours(Arc::new(HashPartition::new(self.size)), None)),
-            _ => self.setsep()?,
-        };
-        self.gpts.push((spread, Arc::clone(&gpt)));
-        Ok(gpt)
-    }
-
-    fn setsep(&self) -> Result<Arc<dyn Readers>, BenchError> {
-        let keys: Vec<(KeyHash, u8)> =
-            self.entries().map(|(_, hash, state)| (hash, state.node.get())).collect();
-        let usage = |error: &dyn std::fmt::Display| BenchError::Usage(error.to_string());
-        let partitions = PartitionCount::new(64).map_err(|error| usage(&error))?;
-        let params = Params::for_keys(keys.len() as u64, self.size.value_bits(), partitions)
-            .map_err(|error| usage(&error))?;
-        let control =
-            SetSepBuilder::new(params).build(&keys).map_err(|error| BenchError::of("setsep", error))?;
-        Ok(Arc::new(Ours(Arc::new(control.export()), Some(self.size.value_bits()))))
-    }
-
     #[cfg(feature = "dpdk")]
-    fn efd(&self) -> Result<Arc<dyn Readers>, BenchError> {
-        Ok(Arc::new(super::dpdk::EfdGpt::new(2 * self.flows, self.entries())?))
+    fn efd(&mut self) -> Result<Arc<dyn Readers>, BenchError> {
+        if let Some(efd) = &self.efd {
+            return Ok(Arc::clone(efd));
+        }
+        let efd: Arc<dyn Readers> = Arc::new(super::dpdk::EfdGpt::new(2 * self.flows, self.entries())?);
+        self.efd = Some(Arc::clone(&efd));
+        Ok(efd)
     }
 
     #[cfg(not(feature = "dpdk"))]

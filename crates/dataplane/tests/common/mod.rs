@@ -117,7 +117,7 @@ impl Bench {
             .flat_map(|f| [f.key, FlowKey::teid(f.uplink_teid)].map(|key| (hasher.hash(&key), f.node.get())))
             .collect();
         let size = ClusterSize::new(self.cluster.nodes().len()).unwrap();
-        let partitions = PartitionCount::new(scalebricks_dataplane::table_set::PARTITIONS).unwrap();
+        let partitions = PartitionCount::new(scalebricks_dataplane::flow_tables::PARTITIONS).unwrap();
         let params = Params::for_keys(keys.len() as u64, size.value_bits(), partitions).unwrap();
         let mut owner = SetSepBuilder::new(params).build(&keys).unwrap();
         owner.update(hasher.hash(key), node).unwrap()

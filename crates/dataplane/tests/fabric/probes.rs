@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestRunner, contextualize_config};
 use scalebricks_dataplane::fabric_health::PROBE_EVERY;
 use scalebricks_dataplane::fabric_health::probe::{FRAME_BYTES, Kind, Probe, ProbeKey};
-use scalebricks_dataplane::table_set::TableSet;
+use scalebricks_dataplane::flow_tables::FlowTables;
 use scalebricks_dataplane::{Architecture, FabricHealth, FabricMac, Layout, Node};
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -32,11 +32,11 @@ fn lone(health: Option<&Arc<FabricHealth>>, buffers: usize) -> Lone {
     let size = ClusterSize::new(3).unwrap();
     let layout =
         Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::default(), seed: SEED };
-    let tables = TableSet::build(&layout, &[]).unwrap();
     let (near, fabric) = memory_port_pair(256);
     let own = Pool::new(buffers.max(1), 2_000).unwrap();
     let id = NodeId::new(0);
-    let (mut node, _) = node(&layout, id, tables.node_tables(id), Box::new(near), &own);
+    let tables = FlowTables::new(&layout, id, 1, 0).unwrap();
+    let (mut node, _) = node(&layout, id, tables.node_tables(0), Box::new(near), &own);
     if let Some(health) = health {
         node.set_fabric_health(Arc::clone(health));
     }

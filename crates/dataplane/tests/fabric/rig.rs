@@ -2,8 +2,8 @@
 
 use crate::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
 use scalebricks_dataplane::fabric_health::{HEARING, PROBE_EVERY, STEADY};
+use scalebricks_dataplane::flow_tables::bulk;
 use scalebricks_dataplane::node::{NodePorts, NodeTables};
-use scalebricks_dataplane::table_set::TableSet;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, DropReason, FabricHealth, FabricMac, FlowSpec, Identifications, Layout, Node,
     NodeConfig, NodeStats, OutsideMacs, Phase, Policy,
@@ -120,7 +120,7 @@ pub fn rig(architecture: Architecture, nodes: usize) -> Rig {
     let policy = Policy::default();
     let (size, flows) = (ClusterSize::new(nodes).unwrap(), flows(FLOWS, nodes, policy.key_profile));
     let layout = Layout { size, architecture, gpt: Structure::default(), seed: SEED };
-    let tables = TableSet::build(&layout, &flows).unwrap();
+    let tables = bulk::fill(&layout, size.nodes(), 1, &flows.iter().copied()).unwrap();
     let pool = Pool::new(8_192, 2_000).unwrap();
     let (cuts, crossings) = (Cuts::default(), Crossings::default());
     let mut switch = MemorySwitch::new(nodes as u16);
@@ -147,7 +147,8 @@ pub fn rig(architecture: Architecture, nodes: usize) -> Rig {
     for (id, port) in size.nodes().zip(switch.power_on(1_024)) {
         let fabric =
             CutPort { me: id.index(), port, cuts: rig.cuts.clone(), crossings: rig.crossings.clone() };
-        let (mut node, links) = node(&layout, id, tables.node_tables(id), Box::new(fabric), &rig.pool);
+        let (mut node, links) =
+            node(&layout, id, tables[id.index()].node_tables(0), Box::new(fabric), &rig.pool);
         let health = Arc::new(FabricHealth::new(id, size, SEED, Some(PROBE_EVERY)));
         node.set_fabric_health(Arc::clone(&health));
         rig.nodes.push(node);

@@ -3,8 +3,8 @@
 use crate::common::{SEED, flows, station};
 use crate::frames::{self, Kind, Side};
 use scalebricks_dataplane::elements::Form;
+use scalebricks_dataplane::flow_tables::{FlowTables, bulk};
 use scalebricks_dataplane::oversize::ICMP_PIECE;
-use scalebricks_dataplane::table_set::TableSet;
 use scalebricks_dataplane::{
     Adjacencies, Architecture, FlowCounters, Identifications, Layout, Node, NodeConfig, NodePorts, NodeStats,
     NodeTables, OutsideMacs, Oversize, Policy,
@@ -31,15 +31,16 @@ const MACS: OutsideMacs = OutsideMacs {
     router: MacAddr([0x02, 0x5a, 2, 0, 0, 1]),
 };
 
-pub fn tables(architecture: Architecture, profile: KeyProfile) -> TableSet {
+pub fn tables(architecture: Architecture, profile: KeyProfile) -> FlowTables {
     let size = ClusterSize::new(NODES).unwrap();
     let layout = Layout { size, architecture, gpt: Structure::default(), seed: SEED };
-    TableSet::build(&layout, &flows(FLOWS, NODES, profile)).unwrap()
+    let flows = flows(FLOWS, NODES, profile);
+    bulk::fill(&layout, [HERE], 1, &flows.into_iter()).unwrap().remove(0)
 }
 
-fn own(tables: &TableSet) -> (NodeTables, Arc<FlowCounters>) {
+fn own(tables: &FlowTables) -> (NodeTables, Arc<FlowCounters>) {
     let counters = Arc::new(FlowCounters::new(FLOWS as usize));
-    (NodeTables { counters: Arc::clone(&counters), ..tables.node_tables(HERE) }, counters)
+    (NodeTables { counters: Arc::clone(&counters), ..tables.node_tables(0) }, counters)
 }
 
 /// The far ends of three links.
@@ -62,7 +63,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(tables: &TableSet, architecture: Architecture, profile: KeyProfile, answers: bool) -> Self {
+    pub fn new(tables: &FlowTables, architecture: Architecture, profile: KeyProfile, answers: bool) -> Self {
         let size = ClusterSize::new(NODES).unwrap();
         let stations: Vec<_> = (0..4).map(station).collect();
         let oversize = if answers { Oversize::Icmp } else { Oversize::FragmentOuter };

@@ -2,9 +2,9 @@
 //! [`Courier`](scalebricks_control::courier::Courier).
 //!
 //! ```text
-//!  workers ─▶ PinnedTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ PinnedTables of the next node
-//!                  ▲                              │ │
-//!                  └── it is here again ──────────┘ └─ it is nowhere ─▶ ended flows: sums
+//!  workers ─▶ FlowTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ FlowTables of the next node
+//!                 ▲                             │ │
+//!                 └── it is here again ─────────┘ └─ it is nowhere ─▶ ended flows: sums
 //! ```
 //!
 //! Where a flow is says this node's GPT, once the node has caught up: bits name the next node before a flow leaves this one.
@@ -17,7 +17,7 @@ use super::wire::Envelope;
 use scalebricks_control::courier::{Count, Courier, Packet, Place, Work};
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::FlowCount;
-use scalebricks_dataplane::pinned::Locator;
+use scalebricks_dataplane::flow_tables::Locator;
 use scalebricks_types::{NodeId, Teid};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::node::config::{ControlFile, EngineAt};
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::Engine;
 use scalebricks_control::membership::Beat;
-use scalebricks_dataplane::pinned::PinnedTables;
+use scalebricks_dataplane::FlowTables;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::JetStream;
 use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
@@ -57,16 +57,16 @@ pub enum DaemonError {
 
 /// A node's tables, which the control plane changes and the rest of the process looks at.
 #[derive(Debug, Clone)]
-pub struct SharedTables(Arc<Mutex<PinnedTables>>);
+pub struct SharedTables(Arc<Mutex<FlowTables>>);
 
 impl SharedTables {
     /// Shares tables.
-    pub fn new(tables: PinnedTables) -> Self {
+    pub fn new(tables: FlowTables) -> Self {
         Self(Arc::new(Mutex::new(tables)))
     }
 
     /// The tables, held.
-    pub fn lock(&self) -> MutexGuard<'_, PinnedTables> {
+    pub fn lock(&self) -> MutexGuard<'_, FlowTables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // changed key by key, each of them whole
     }
 }
@@ -93,7 +93,7 @@ impl Tables for SharedTables {
     }
 
     fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
-        self.lock().set(key, value)
+        self.lock().set_logged(key, value)
     }
 
     fn remove(&mut self, key: &FlowKey) {
@@ -128,7 +128,8 @@ impl Tables for SharedTables {
 
 impl Readable for SharedTables {
     fn named(&self, keys: &[FlowKey]) -> Vec<u8> {
-        self.lock().named(keys)
+        let named = self.lock().named(keys);
+        named.into_iter().map(|node| node.get() as u8).collect() // bits of a GPT: 8 at most
     }
 
     fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>> {

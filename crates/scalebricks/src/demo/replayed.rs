@@ -10,7 +10,7 @@ use scalebricks_console::machine;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::count;
 use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::table_set::TableSetError;
+use scalebricks_dataplane::FlowTablesError;
 use std::path::Path;
 
 /// Why a replay ended early.
@@ -24,7 +24,7 @@ pub enum ReplayedError {
     Replay(ReplayError),
     /// The capacity could not be measured.
     #[error("measuring how many flows fit: {0}")]
-    Capacity(#[from] TableSetError),
+    Capacity(#[from] FlowTablesError),
 }
 
 impl From<ReplayError> for ReplayedError {

@@ -14,7 +14,7 @@ use scalebricks_console::machine;
 use scalebricks_console::memory;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::{bytes, count, short_count};
-use scalebricks_dataplane::table_set::TableSetError;
+use scalebricks_dataplane::FlowTablesError;
 use scalebricks_dataplane::{Architecture, FlowSpec};
 use std::time::Instant;
 
@@ -42,7 +42,7 @@ pub enum SyntheticError {
     },
     /// The capacity could not be measured.
     #[error("measuring how many flows fit: {0}")]
-    Capacity(#[from] TableSetError),
+    Capacity(#[from] FlowTablesError),
 }
 
 /// Memory all clusters may take together, bytes, for the architectures to run side by side.

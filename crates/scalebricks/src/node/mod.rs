@@ -43,8 +43,7 @@ use flows::FlowFileError;
 use load::Configuration;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, quantity, status};
-use scalebricks_dataplane::table_set::TableSetError;
-use scalebricks_dataplane::{FabricMac, LiveError};
+use scalebricks_dataplane::{FabricMac, FlowTablesError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -77,10 +76,10 @@ pub enum NodeError {
     },
     /// Tables that cannot be made.
     #[error("tables: {0}")]
-    Tables(TableSetError),
+    Tables(FlowTablesError),
     /// Tables that refuse the flows.
     #[error("loading the flows: {0}")]
-    Load(LiveError),
+    Load(FlowTablesError),
     /// Signals that cannot be listened to.
     #[error("listening to signals: {0}")]
     Signals(io::Error),

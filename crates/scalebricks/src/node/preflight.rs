@@ -15,7 +15,7 @@ use super::load::Configuration;
 use crate::admin::server::{Limits, Listen};
 use crate::cluster::daemon::{self, DaemonError};
 use scalebricks_dataplane::local::{Interface, LocalConfig, Route};
-use scalebricks_dataplane::{FlowSpec, LiveTables, OutputPort, OutsideMacs};
+use scalebricks_dataplane::{FlowList, FlowSpec, OutputPort, OutsideMacs};
 use scalebricks_wire::MacAddr;
 
 /// In place of a device's own address.
@@ -49,7 +49,7 @@ pub(super) fn check(
 
 fn check_tables(configuration: &Configuration, flows: &[FlowSpec]) -> Result<(), NodeError> {
     let file = &configuration.node;
-    let tables = LiveTables::new(&file.layout(), file.id, file.workers.count(), flows.len());
+    let tables = FlowList::new(&file.layout(), file.id, file.workers.count(), flows.len());
     tables.map_err(NodeError::Tables)?.change_to(flows, |_| {}).map_err(NodeError::Load)?;
     Ok(())
 }

@@ -30,7 +30,7 @@ use scalebricks_console::{Console, status};
 use scalebricks_dataplane::local::Local;
 use scalebricks_dataplane::tap::Taps;
 use scalebricks_dataplane::{
-    Identifications, Lease, LiveTables, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
+    FlowList, Identifications, Lease, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
 };
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_wire::MacAddr;
@@ -64,10 +64,10 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         None => {
             let expected = flows.len();
             let mut tables =
-                LiveTables::new(&file.layout(), file.id, workers, expected).map_err(NodeError::Tables)?;
+                FlowList::new(&file.layout(), file.id, workers, expected).map_err(NodeError::Tables)?;
             tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
             tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
-            Source::List(Mutex::new(tables))
+            Source::List(Box::new(Mutex::new(tables)))
         }
         Some(control) => {
             let (times, lease) = (control.lease, Arc::clone(&lease));
@@ -139,7 +139,7 @@ fn tell_ready(running: &Running, began: Instant) {
     let (file, sizes) = (&running.configuration.node, running.tables.sizes());
     if let Source::Control(_) = &running.tables {
         tracing::info!(
-            flows_here = sizes.flows_here,
+            flows_here = sizes.tables.flows_here,
             elapsed_ms = elapsed_ms(began),
             "caught up with the cluster"
         );
@@ -148,7 +148,7 @@ fn tell_ready(running: &Running, began: Instant) {
         node = file.id.get(),
         architecture = %file.architecture,
         flows = sizes.flows,
-        flows_here = sizes.flows_here,
+        flows_here = sizes.tables.flows_here,
         admin = %file.admin.display(),
         elapsed_ms = elapsed_ms(running.started),
         "ready"

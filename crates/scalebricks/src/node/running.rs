@@ -4,7 +4,7 @@ use super::config::{Idle, Layout, Role};
 use super::health::HealthView;
 use super::load::Configuration;
 use super::slow_path::SlowPath;
-use super::source::Source;
+use super::source::{Source, SourceSizes};
 use super::worker::{Load, Told};
 use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use crate::admin::model::{
@@ -13,7 +13,6 @@ use crate::admin::model::{
     WorkerStats, WorkerView,
 };
 use scalebricks_dataplane::fabric_health::PeerView;
-use scalebricks_dataplane::live_tables::LiveSizes;
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{
     Architecture, DownLinks, FabricHealth, NodeConfig, NodeStats, OutputPort, PortRole as Port,
@@ -60,7 +59,7 @@ pub struct Running {
     pub node: NodeConfig,
     /// Its tables, and who feeds them.
     pub tables: Source,
-    flows: Mutex<(FlowsView, LiveSizes)>,
+    flows: Mutex<(FlowsView, SourceSizes)>,
     /// Off the fast path.
     pub slow_path: Arc<SlowPath>,
     /// What its workers find out about the fabric, if there are other nodes.
@@ -117,7 +116,7 @@ impl Running {
             state: AtomicU8::new(NodeState::Loading as u8),
             node: parts.node,
             tables: parts.tables,
-            flows: Mutex::new((flows, LiveSizes::default())),
+            flows: Mutex::new((flows, SourceSizes::default())),
             slow_path: parts.slow_path,
             fabric: parts.fabric,
             workers: parts.workers,
@@ -144,11 +143,11 @@ impl Running {
     }
 
     /// Tells that flows were loaded, just now.
-    pub fn loaded(&self, sizes: LiveSizes) {
+    pub fn loaded(&self, sizes: SourceSizes) {
         let mut flows = unpoisoned(&self.flows);
         let (view, known) = &mut *flows;
         view.in_cluster = sizes.flows as u64;
-        view.here = sizes.flows_here as u64;
+        view.here = sizes.tables.flows_here as u64;
         view.generation += 1;
         view.loaded_unix_s =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs_f64());
@@ -181,16 +180,16 @@ impl Running {
         ports
     }
 
-    fn tables_view(&self, sizes: LiveSizes) -> Vec<TableView> {
+    fn tables_view(&self, sizes: SourceSizes) -> Vec<TableView> {
         let bytes = |table, bytes: usize, keys| TableView { table, table_bytes: bytes as u64, keys };
         let which = match self.node.architecture {
             Architecture::HashPartition => Some(TableRole::Lookup),
             Architecture::ScaleBricks => Some(TableRole::Gpt),
             Architecture::FullDuplication | Architecture::Vlb => None,
         };
-        let in_fib = if which.is_none() { sizes.flows } else { sizes.flows_here };
-        let fib = bytes(TableRole::Fib, sizes.fib_bytes, Some(2 * in_fib as u64));
-        let which = which.map(|which| bytes(which, sizes.gpt_bytes, Some(2 * sizes.flows as u64)));
+        let in_fib = if which.is_none() { sizes.flows } else { sizes.tables.flows_here };
+        let fib = bytes(TableRole::Fib, sizes.tables.fib_bytes, Some(2 * in_fib as u64));
+        let which = which.map(|which| bytes(which, sizes.tables.gpt_bytes, Some(2 * sizes.flows as u64)));
         which.into_iter().chain([fib]).collect()
     }
 
@@ -261,7 +260,7 @@ impl Inspect for Running {
         let (mut flows, mut sizes) = unpoisoned(&self.flows).clone();
         if let Source::Control(_) = &self.tables {
             sizes = self.tables.sizes();
-            (flows.in_cluster, flows.here) = (sizes.flows as u64, sizes.flows_here as u64);
+            (flows.in_cluster, flows.here) = (sizes.flows as u64, sizes.tables.flows_here as u64);
         }
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -9,10 +9,9 @@ use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
 use crate::cluster::leasing::Leasing;
-use scalebricks_dataplane::live_tables::LiveSizes;
+use scalebricks_dataplane::flow_tables::list::Changes;
 use scalebricks_dataplane::node::NodeTables;
-use scalebricks_dataplane::pinned::{PinnedTables, Turns};
-use scalebricks_dataplane::{LiveError, LiveTables};
+use scalebricks_dataplane::{FlowList, FlowSpec, FlowTables, FlowTablesError, TableSizes, Turns};
 use scalebricks_types::KeyHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -20,9 +19,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 #[derive(Debug)]
 pub enum Source {
     /// A list, which the operator changes; held while that is done.
-    List(Mutex<LiveTables>),
+    List(Box<Mutex<FlowList>>),
     /// The control plane.
     Control(Box<Daemon>),
+}
+
+/// What a node's tables hold, and how large they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SourceSizes {
+    /// Flows in the cluster.
+    pub flows: usize,
+    /// The tables.
+    pub tables: TableSizes,
 }
 
 /// Starts the control plane of a node, with empty tables. It goes on by itself as soon as its engine can be reached.
@@ -38,13 +46,13 @@ pub fn control_plane(
     let params = daemon::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
     let keys_here = 2 * control.flows as usize / file.size.get();
     let hasher = KeyHasher::new(file.seed);
-    let tables = PinnedTables::new(file.id, params, hasher, file.workers.count(), keys_here)
+    let tables = FlowTables::for_log(file.id, params, hasher, file.workers.count(), keys_here)
         .with_max_keys(control.fib_keys);
     let setting = Setting { control, node: file.id, params, seed: file.seed, key: &control.key, leasing };
     Ok(Daemon::start(&setting, SharedTables::new(tables))?)
 }
 
-fn lock(tables: &Mutex<LiveTables>) -> MutexGuard<'_, LiveTables> {
+fn lock(tables: &Mutex<FlowList>) -> MutexGuard<'_, FlowList> {
     tables.lock().unwrap_or_else(PoisonError::into_inner) // the next list starts from what is there
 }
 
@@ -55,15 +63,15 @@ impl Source {
     /// If there is no such worker.
     pub fn node_tables(&self, worker: usize) -> NodeTables {
         match self {
-            Self::List(tables) => lock(tables).node_tables(worker),
+            Self::List(tables) => lock(tables).tables().node_tables(worker),
             Self::Control(daemon) => daemon.tables().lock().node_tables(worker),
         }
     }
 
-    /// What a worker says with that it is between two turns, if somebody waits for that.
+    /// What a worker says with that it is between two turns; handed out once.
     pub fn turns(&self, worker: usize) -> Option<Turns> {
         match self {
-            Self::List(_) => None,
+            Self::List(tables) => lock(tables).turns(worker),
             Self::Control(daemon) => daemon.tables().lock().turns(worker),
         }
     }
@@ -72,8 +80,8 @@ impl Source {
     pub fn try_node_tables(&self) -> Option<NodeTables> {
         match self {
             Self::List(tables) => match tables.try_lock() {
-                Ok(tables) => Some(tables.node_tables(0)),
-                Err(TryLockError::Poisoned(tables)) => Some(tables.into_inner().node_tables(0)),
+                Ok(tables) => Some(tables.tables().node_tables(0)),
+                Err(TryLockError::Poisoned(tables)) => Some(tables.into_inner().tables().node_tables(0)),
                 Err(TryLockError::WouldBlock) => None,
             },
             Self::Control(_) => Some(self.node_tables(0)),
@@ -81,19 +89,16 @@ impl Source {
     }
 
     /// What the tables hold now; of what the whole cluster has, the control plane knows as of a moment ago.
-    pub fn sizes(&self) -> LiveSizes {
+    pub fn sizes(&self) -> SourceSizes {
         match self {
-            Self::List(tables) => lock(tables).sizes(),
-            Self::Control(daemon) => {
-                let sizes = daemon.tables().lock().sizes();
-                LiveSizes {
-                    flows: daemon.plane().map_or(0, |plane| plane.keys() / 2) as usize,
-                    flows_here: sizes.flows_here,
-                    gpt_bytes: sizes.gpt_bytes,
-                    fib_bytes: sizes.fib_bytes,
-                    control_bytes: 0,
-                }
+            Self::List(list) => {
+                let list = lock(list);
+                SourceSizes { flows: list.flows(), tables: list.tables().sizes() }
             }
+            Self::Control(daemon) => SourceSizes {
+                flows: daemon.plane().map_or(0, |plane| plane.keys() / 2) as usize,
+                tables: daemon.tables().lock().sizes(),
+            },
         }
     }
 
@@ -140,11 +145,8 @@ impl Source {
     /// Brings the tables to a list; `None` where the control plane feeds them.
     ///
     /// # Errors
-    /// As [`LiveTables::change_to`].
-    pub fn change_to(
-        &self,
-        list: &[scalebricks_dataplane::FlowSpec],
-    ) -> Result<Option<scalebricks_dataplane::live_tables::Changes>, LiveError> {
+    /// As [`FlowList::change_to`].
+    pub fn change_to(&self, list: &[FlowSpec]) -> Result<Option<Changes>, FlowTablesError> {
         match self {
             Self::List(tables) => lock(tables).change_to(list, |_| {}).map(Some),
             Self::Control(_) => Ok(None),

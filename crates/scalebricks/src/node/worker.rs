@@ -4,7 +4,7 @@ use super::config::Idle;
 use super::slow_path::SlowPath;
 use crate::daemon::workers::{Control, PUBLISH, Pause};
 use arc_swap::Guard;
-use scalebricks_dataplane::pinned::Turns;
+use scalebricks_dataplane::Turns;
 use scalebricks_dataplane::{Adjacencies, Node, NodeStats, Punt};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::sync::atomic::{AtomicU64, Ordering};

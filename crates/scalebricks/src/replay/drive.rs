@@ -8,7 +8,7 @@ use super::tunnel::{self, Uplink};
 use super::{ArchitectureRun, Counts, ReplayError, ReplayOptions, Step};
 use crate::ledger::{Expected, Ledger};
 use scalebricks_dataplane::oversize::ICMP_PIECE;
-use scalebricks_dataplane::{Architecture, Cluster, ClusterConfig, OutputPort};
+use scalebricks_dataplane::{Architecture, Cluster, ClusterConfig, FlowTables, OutputPort};
 use scalebricks_io::{CapturedFrame, Packet, PacketBuf, Pool, Tag};
 use scalebricks_types::{HashSeed, NodeId, Teid};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -297,16 +297,14 @@ impl<'a> Drive<'a> {
 
     fn finish(self) -> Result<(ArchitectureRun, Counts), ReplayError> {
         let captures = self.captures.map_or(Ok(Vec::new()), NodeCaptures::finish)?;
-        let largest =
-            |bytes: &dyn Fn(NodeId) -> usize| self.options.size.nodes().map(bytes).max().unwrap_or(0);
-        let tables = self.cluster.tables();
+        let sizes = || self.cluster.tables().iter().map(FlowTables::sizes);
         let run = ArchitectureRun {
             architecture: self.architecture,
             totals: self.ledger.totals().clone(),
             forwarding: self.forwarding,
             fabric_bytes: self.cluster.fabric_stats().bytes,
-            gpt_bytes_per_node: largest(&|node| tables.gpt_bytes(node)),
-            fib_bytes_per_node: largest(&|node| tables.fib_bytes(node)),
+            gpt_bytes_per_node: sizes().map(|sizes| sizes.gpt_bytes).max().unwrap_or(0),
+            fib_bytes_per_node: sizes().map(|sizes| sizes.fib_bytes).max().unwrap_or(0),
             captures,
         };
         Ok((run, self.counts))

@@ -7,7 +7,7 @@ use scalebricks_bench::figures::exhibit::{Conclusion, Exhibits};
 use scalebricks_bench::pages::{Evidence, Picture, Text};
 use scalebricks_bench::stored::{self, Word};
 use scalebricks_console::machine::{self, Processor};
-use scalebricks_dataplane::{Architecture, Cluster, Node};
+use scalebricks_dataplane::{Architecture, Cluster, FlowTables};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -147,12 +147,11 @@ pub struct Footprint {
 impl Footprint {
     /// Of a cluster that is done.
     pub fn of(cluster: &Cluster) -> Self {
-        let tables = cluster.tables();
-        let nodes = || cluster.nodes().iter().map(Node::id);
+        let sizes = || cluster.tables().iter().map(FlowTables::sizes);
         Self {
             fabric_bytes: cluster.fabric_stats().bytes,
-            gpt_bytes_per_node: nodes().map(|node| tables.gpt_bytes(node) as u64).max().unwrap_or(0),
-            fib_bytes_per_node: nodes().map(|node| tables.fib_bytes(node) as u64).max().unwrap_or(0),
+            gpt_bytes_per_node: sizes().map(|sizes| sizes.gpt_bytes as u64).max().unwrap_or(0),
+            fib_bytes_per_node: sizes().map(|sizes| sizes.fib_bytes as u64).max().unwrap_or(0),
         }
     }
 }

@@ -10,7 +10,7 @@ use scalebricks::admin::model::{
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
 use scalebricks_dataplane::flow::BaseStationId;
-use scalebricks_dataplane::table_set::{Layout, TableSet};
+use scalebricks_dataplane::flow_tables::{FlowTables, Layout, bulk};
 use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
 use scalebricks_dataplane::{
     Adjacencies, Architecture, BaseStation, FlowSpec, Identifications, Node, NodeConfig, NodePorts,
@@ -66,7 +66,7 @@ pub fn downstream(n: u32, payload: &[u8]) -> Vec<u8> {
 /// What the server sees of the node.
 pub struct Window {
     config: NodeConfig,
-    tables: TableSet,
+    tables: FlowTables,
     taps: Taps,
     state: Mutex<NodeState>,
     reasons: Mutex<Vec<ReasonView>>,
@@ -126,8 +126,8 @@ impl Inspect for Window {
                 generation: 1,
             },
             tables: vec![
-                table(TableRole::Gpt, self.tables.gpt_bytes(id)),
-                table(TableRole::Fib, self.tables.fib_bytes(id)),
+                table(TableRole::Gpt, self.tables.sizes().gpt_bytes),
+                table(TableRole::Fib, self.tables.sizes().fib_bytes),
             ],
             ports: vec![PortView {
                 role: PortRole::Internet,
@@ -187,7 +187,7 @@ impl Inspect for Window {
         if *self.state.lock().unwrap() == NodeState::Loading {
             return Err(TraceError::NotReady);
         }
-        answer(self.config.clone(), self.tables.node_tables(self.config.id), request)
+        answer(self.config.clone(), self.tables.node_tables(0), request)
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError> {
@@ -251,7 +251,7 @@ impl Running {
         let flows: Vec<FlowSpec> = (0..FLOWS).map(flow).collect();
         let (seed, id) = (HashSeed::new(3, 4), NodeId::new(0));
         let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::SetSep, seed };
-        let tables = TableSet::build(&layout, &flows).unwrap();
+        let tables = bulk::fill(&layout, [id], 1, &flows.into_iter()).unwrap().remove(0);
         let config = NodeConfig {
             id,
             size,
@@ -276,7 +276,7 @@ impl Running {
             fabric: Box::new(taps.port(scalebricks_dataplane::PortRole::Fabric, fabric)),
         };
         let pool = Pool::new(8_192, 2_000).unwrap();
-        let mut node = Node::new(config.clone(), tables.node_tables(id), ports, Box::new(pool.clone()));
+        let mut node = Node::new(config.clone(), tables.node_tables(0), ports, Box::new(pool.clone()));
         node.watch_drops(Box::new(taps.drops()));
         let window = Arc::new(Window {
             config,

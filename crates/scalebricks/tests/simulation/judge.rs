@@ -6,7 +6,7 @@ use crate::truth::{Truth, WriteId, write_of};
 use crate::world::World;
 use rand::Rng;
 use scalebricks_control::membership::View;
-use scalebricks_types::{FlowKey, NodeId, Position, Teid};
+use scalebricks_types::{FlowKey, NodeHint, NodeId, Position, Teid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -215,7 +215,7 @@ impl World {
     }
 
     /// What each node's tables say of a key: whom they name, and what they hold.
-    fn held(&self, key: &FlowKey) -> Vec<(usize, Vec<u8>, Option<[u64; 2]>)> {
+    fn held(&self, key: &FlowKey) -> Vec<(usize, Vec<NodeHint>, Option<[u64; 2]>)> {
         let processes = self.processes.iter().enumerate();
         let held = processes.filter_map(|(node, process)| Some((node, process.as_ref()?.tables.lock())));
         held.map(|(node, tables)| (node, tables.named(&[*key]), tables.value(key))).collect()
@@ -250,8 +250,8 @@ impl World {
             let tables = process.tables.lock();
             let named = tables.named(&keys);
             for ((key, session), named) in sessions.iter().zip(named) {
-                if named != session.node.get() {
-                    return Some(format!("{node} sends {key:?} to {named}, not to {}", session.node));
+                if named != NodeHint::new(session.node.get().into()) {
+                    return Some(format!("{node} sends {key:?} to {named:?}, not to {}", session.node));
                 }
                 let wanted = (session.node == id(node)).then_some(session.value);
                 let held = tables.value(key);

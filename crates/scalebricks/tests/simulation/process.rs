@@ -13,8 +13,8 @@ use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::membership::{Beat, Fitness, Unfitness};
 use scalebricks_control::version::Version;
 use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FabricHealth, Identifications, Lease, Node, NodeConfig,
-    NodePorts, OutsideMacs, PinnedTables, Policy, Turns,
+    Adjacencies, Architecture, BaseStation, FabricHealth, FlowTables, Identifications, Lease, Node,
+    NodeConfig, NodePorts, OutsideMacs, Policy, Turns,
 };
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Params, Structure};
@@ -133,8 +133,8 @@ impl Process {
     /// Starts a process with empty tables.
     pub fn start(hub: &Hub, node: usize, number: u64, plan: &Plan, pool: &Pool) -> Self {
         let size = ClusterSize::new(plan.nodes).unwrap();
-        let mut tables =
-            PinnedTables::new(id(node), plan.params, KeyHasher::new(SEED), 1, 0).with_max_keys(plan.max_keys);
+        let mut tables = FlowTables::for_log(id(node), plan.params, KeyHasher::new(SEED), 1, 0)
+            .with_max_keys(plan.max_keys);
         let (near_internet, internet) = memory_port_pair(256);
         let (near_base_station, base_station) = memory_port_pair(256);
         let (near_fabric, fabric) = memory_port_pair(256);

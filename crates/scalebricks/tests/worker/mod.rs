@@ -15,7 +15,7 @@ use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowSpec, Identifications, Layout, Lease, LiveTables, Node, NodeConfig,
+    Architecture, BaseStationId, FlowList, FlowSpec, Identifications, Layout, Lease, Node, NodeConfig,
     NodePorts, NodeStats, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
@@ -63,7 +63,7 @@ pub struct Still {
     pub ran: MemoryPort<Packet>,
     pub fabric: MemoryPort<Packet>,
     pub node_pool: Pool,
-    pub tables: LiveTables,
+    pub tables: FlowList,
     pub worker: Worker<Packet>,
 }
 
@@ -74,7 +74,7 @@ pub struct Rig {
     pub fabric: MemoryPort<Packet>,
     pub pool: Pool,
     pub node_pool: Pool,
-    pub tables: Arc<Mutex<LiveTables>>,
+    pub tables: Arc<Mutex<FlowList>>,
     pub slow_path: Arc<SlowPath>,
     pub told: Arc<Told>,
     control: Arc<Control>,
@@ -109,7 +109,7 @@ impl Still {
         let id = NodeId::new(0);
         let layout =
             Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::Othello, seed: SEED };
-        let mut tables = LiveTables::new(&layout, id, 1, flows.len()).unwrap();
+        let mut tables = FlowList::new(&layout, id, 1, flows.len()).unwrap();
         tables.change_to(flows, |_| {}).unwrap();
         let start = Instant::now();
         let config = LocalConfig {
@@ -152,7 +152,8 @@ impl Still {
             fabric: Box::new(near_fabric),
         });
         let node_pool = Pool::new(buffers, 4_000).unwrap();
-        let mut node = Node::new(node_config, tables.node_tables(0), ports, Box::new(node_pool.clone()));
+        let mut node =
+            Node::new(node_config, tables.tables().node_tables(0), ports, Box::new(node_pool.clone()));
         node.set_lease(Arc::clone(slow_path.lease()));
         let worker = Worker {
             node,
@@ -162,7 +163,7 @@ impl Still {
             idle: Idle::Sleep { us: 50 },
             keeps_time: true,
             start,
-            turns: None,
+            turns: tables.turns(0),
         };
         Self { internet, ran, fabric, node_pool, tables, worker }
     }

@@ -7,7 +7,7 @@ mod common;
 
 use common::{SEED, bench_with, downstream, flows, g_pdu, to_gateway, upstream_inner};
 use scalebricks_dataplane::{
-    Architecture, FlowCount, FlowSpec, Node, NodePorts, OutputPort, PinnedTables, Policy, Turns,
+    Architecture, FlowCount, FlowSpec, FlowTables, Node, NodePorts, OutputPort, Policy, Turns,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Control, Op, Params, Structure};
@@ -22,7 +22,7 @@ struct Running {
     internet: MemoryPort<Packet>,
     base_station: MemoryPort<Packet>,
     turns: Turns,
-    tables: PinnedTables,
+    tables: FlowTables,
     left: usize,
 }
 
@@ -30,7 +30,7 @@ impl Running {
     fn new(id: usize, params: Params, fabric: MemoryPort<Packet>, pool: &Pool) -> Self {
         let like = bench_with(2, Architecture::ScaleBricks, 2, Policy::default());
         let config = like.cluster.nodes()[id].config().clone();
-        let mut tables = PinnedTables::new(config.id, params, KeyHasher::new(SEED), 1, 0);
+        let mut tables = FlowTables::for_log(config.id, params, KeyHasher::new(SEED), 1, 0);
         let (internet, far_internet) = memory_port_pair(2_048);
         let (base_station, far_base_station) = memory_port_pair(2_048);
         let ports = NodePorts {
@@ -92,7 +92,7 @@ fn run(nodes: &mut [Running; 2]) {
 fn pin(nodes: &mut [Running; 2], control: &mut Control, spec: &FlowSpec, from: Option<usize>, to: usize) {
     let hasher = KeyHasher::new(SEED);
     for (key, value) in spec.entries() {
-        nodes[to].tables.set(&key, value).unwrap();
+        nodes[to].tables.set_logged(&key, value).unwrap();
         let (hash, node) = (hasher.hash(&key), to as u8);
         let op = if from.is_some() { Op::Update(hash, node) } else { Op::Insert(hash, node) };
         for delta in control.batch(&[op]).unwrap() {

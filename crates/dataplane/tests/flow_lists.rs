@@ -7,8 +7,8 @@ use common::{SEED, flows};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
-use scalebricks_dataplane::live_tables::Changes;
-use scalebricks_dataplane::{Architecture, BaseStationId, FlowSpec, FlowState, Layout, LiveTables};
+use scalebricks_dataplane::flow_tables::list::Changes;
+use scalebricks_dataplane::{Architecture, BaseStationId, FlowList, FlowSpec, FlowState, Layout};
 use scalebricks_tables::KeyBatch;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowKey, KeyHasher, KeyProfile, NodeHint, NodeId, Qfi, Teid};
@@ -16,9 +16,9 @@ use std::collections::HashMap;
 
 const NODES: usize = 4;
 
-fn tables(architecture: Architecture, gpt: Structure, id: u8, expected: usize) -> LiveTables {
+fn tables(architecture: Architecture, gpt: Structure, id: u8, expected: usize) -> FlowList {
     let layout = Layout { size: ClusterSize::new(NODES).unwrap(), architecture, gpt, seed: SEED };
-    LiveTables::new(&layout, NodeId::new(id), 2, expected).unwrap()
+    FlowList::new(&layout, NodeId::new(id), 2, expected).unwrap()
 }
 
 /// Every architecture, and the one with a GPT with both.
@@ -53,12 +53,12 @@ fn next_list(list: &[FlowSpec], fresh: &mut Vec<FlowSpec>, random: &mut StdRng) 
 }
 
 /// Every key of `all` is answered as `list` says.
-fn check(tables: &LiveTables, architecture: Architecture, id: u8, list: &[FlowSpec], all: &[FlowSpec]) {
+fn check(tables: &FlowList, architecture: Architecture, id: u8, list: &[FlowSpec], all: &[FlowSpec]) {
     let keys_of = |flow: &FlowSpec| [flow.key, FlowKey::teid(flow.uplink_teid)];
     let wanted: HashMap<FlowKey, &FlowSpec> =
         list.iter().flat_map(|flow| keys_of(flow).map(|key| (key, flow))).collect();
     let hasher = KeyHasher::new(SEED);
-    let mut node = tables.node_tables(1);
+    let mut node = tables.tables().node_tables(1);
     let mut indices: HashMap<u32, FlowKey> = HashMap::new();
     for key in all.iter().flat_map(keys_of) {
         let (keys, hashes) = ([key], [hasher.hash(&key)]);
@@ -110,9 +110,8 @@ fn list_after_list_is_answered_as_it_says() {
                 let before: HashMap<FlowKey, FlowSpec> = list.iter().map(|flow| (flow.key, *flow)).collect();
                 tables.change_to(&list, |_| {}).unwrap();
                 check(&tables, architecture, id, &list, &all);
-                let sizes = tables.sizes();
                 let here = list.iter().filter(|flow| flow.node.get() == id).count();
-                assert_eq!((sizes.flows, sizes.flows_here), (list.len(), here));
+                assert_eq!((tables.flows(), tables.tables().sizes().flows_here), (list.len(), here));
                 let again = tables.change_to(&list, |_| {}).unwrap();
                 assert_eq!(again, Changes { kept: list.len(), ..Changes::default() });
                 list = next_list(&list, &mut fresh, random);
@@ -136,14 +135,14 @@ fn a_flow_that_stays_keeps_the_place_of_its_counters() {
     let list = flows(400, NODES, KeyProfile::Flow5);
     let mut tables = tables(Architecture::ScaleBricks, Structure::SetSep, 0, 400);
     tables.change_to(&list, |_| {}).unwrap();
-    let index = |tables: &LiveTables, flow: &FlowSpec| tables.flow(&flow.key).unwrap().index;
+    let index = |tables: &FlowList, flow: &FlowSpec| tables.tables().flow(&flow.key).unwrap().index;
     let here: Vec<FlowSpec> = list.iter().copied().filter(|flow| flow.node.get() == 0).collect();
     let (stays, goes) = (here[0], here[1]);
     let kept = index(&tables, &stays);
     let without: Vec<FlowSpec> = list.iter().copied().filter(|flow| *flow != goes).collect();
     tables.change_to(&without, |_| {}).unwrap();
     assert_eq!(index(&tables, &stays), kept);
-    assert_eq!(tables.flow(&goes.key), None);
+    assert_eq!(tables.tables().flow(&goes.key), None);
     tables.change_to(&list, |_| {}).unwrap();
     assert_eq!(index(&tables, &stays), kept);
     assert_ne!(index(&tables, &goes), kept);

@@ -10,7 +10,7 @@ fn tables_grow_from_nothing_to_300_000_keys() {
     for flow in 0..flows {
         let spec = state(flow, flow).spec(short_key(flow), NodeId::new(1));
         for (key, value) in spec.entries() {
-            tables.set(&key, value).unwrap();
+            tables.set_logged(&key, value).unwrap();
         }
         // What came first is still there.
         let early = flow / 2;

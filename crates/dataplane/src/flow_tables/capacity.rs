@@ -3,8 +3,8 @@
 //! A flow takes two keys in each table that holds it, one a direction, and 32 bytes a key in a FIB (16 of key, 16 of
 //! state; more for IPv6 five-tuples, which are not counted here). Flows are spread evenly over the nodes.
 
+use super::{FlowTablesError, Layout};
 use crate::architecture::Architecture;
-use crate::table_set::{Layout, TableSetError};
 use scalebricks_tables::compact::{Control, Table};
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::{Fib, FibError};
@@ -27,8 +27,8 @@ const KEYS_PER_FLOW: u64 = 2;
 /// Fills the tables of one node of a cluster within `budget_bytes`.
 ///
 /// # Errors
-/// [`TableSetError`] if the GPT could not be built at all.
-pub fn capacity(layout: &Layout, budget_bytes: usize) -> Result<Capacity, TableSetError> {
+/// [`FlowTablesError`] if the GPT could not be built at all.
+pub fn capacity(layout: &Layout, budget_bytes: usize) -> Result<Capacity, FlowTablesError> {
     let hasher = KeyHasher::new(layout.seed);
     let nodes = layout.size.get() as u64;
     match layout.architecture {
@@ -77,10 +77,10 @@ fn insert(fib: &PartialFib, hasher: KeyHasher, n: u64) -> Result<(), FibError> {
 }
 
 /// The most flows for which the GPT of all and the FIB of one node's share fit together.
-fn scalebricks(hasher: KeyHasher, layout: &Layout, budget_bytes: usize) -> Result<Capacity, TableSetError> {
+fn scalebricks(hasher: KeyHasher, layout: &Layout, budget_bytes: usize) -> Result<Capacity, FlowTablesError> {
     let nodes = layout.size.get() as u64;
     // What the FIB may hold beside a GPT for this many flows: sizes only, nothing is filled yet.
-    let fits = |flows: u64| -> Result<bool, TableSetError> {
+    let fits = |flows: u64| -> Result<bool, FlowTablesError> {
         let gpt = Table::new(layout.gpt_params(flows * KEYS_PER_FLOW)?);
         let Some(rest) = budget_bytes.checked_sub(gpt.table_bytes()) else { return Ok(false) };
         let share = flows.div_ceil(nodes) * KEYS_PER_FLOW;

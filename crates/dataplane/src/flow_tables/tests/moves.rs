@@ -66,7 +66,7 @@ impl Random {
 
 /// What the daemons of both nodes do between them.
 struct Nodes {
-    tables: [PinnedTables; 2],
+    tables: [FlowTables; 2],
     /// Where each flow is.
     at: HashMap<u32, usize>,
     /// Of flows that were nowhere when their counts came out.
@@ -78,7 +78,7 @@ struct Nodes {
 impl Nodes {
     fn set(&mut self, node: usize, flow: u32) {
         for key in keys(flow) {
-            self.tables[node].set(&key, state(flow, flow).encode()).unwrap();
+            self.tables[node].set_logged(&key, state(flow, flow).encode()).unwrap();
         }
         self.at.insert(flow, node);
     }

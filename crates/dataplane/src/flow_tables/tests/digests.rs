@@ -15,14 +15,14 @@ fn of_log(log: &HashMap<FlowKey, FibValue>, partitions: PartitionCount) -> Vec<F
 }
 
 /// Tables of some flows with two keys, and the log of these.
-fn filled(flows: u32) -> (PinnedTables, HashMap<FlowKey, FibValue>) {
+fn filled(flows: u32) -> (FlowTables, HashMap<FlowKey, FibValue>) {
     let mut tables = tables(1, 1, 64);
     let mut log = HashMap::new();
     for n in 1..=flows {
         let value = state(n, n).encode();
         let other = if n % 3 == 0 { long_key(n) } else { short_key(n) };
         for key in [other, FlowKey::teid(Teid::new(n))] {
-            tables.set(&key, value).unwrap();
+            tables.set_logged(&key, value).unwrap();
             log.insert(key, value);
         }
     }
@@ -37,7 +37,7 @@ fn digests_are_those_of_the_log_while_the_fib_grows_and_shrinks() {
         tables.remove(&short_key(n));
         log.remove(&short_key(n));
         let value = state(n + 10_000, n).encode();
-        tables.set(&FlowKey::teid(Teid::new(n)), value).unwrap();
+        tables.set_logged(&FlowKey::teid(Teid::new(n)), value).unwrap();
         log.insert(FlowKey::teid(Teid::new(n)), value);
     }
     assert_eq!(tables.fib_digests(), of_log(&log, tables.partitions));
@@ -54,7 +54,7 @@ fn every_damage_shows_and_is_mended() {
     let right = tables.fib_digests();
     let fib = tables.node_tables(0).fib;
     let flows = tables.sizes().flows_here;
-    let damaged = |tables: &PinnedTables, key: &FlowKey| {
+    let damaged = |tables: &FlowTables, key: &FlowKey| {
         let at = usize::from(tables.partitions.of(hasher().hash(key)).0);
         let digests = tables.fib_digests();
         let differ: Vec<usize> = (0..right.len()).filter(|at| digests[*at] != right[*at]).collect();
@@ -67,13 +67,13 @@ fn every_damage_shows_and_is_mended() {
             entry[bit / 64] ^= 1 << (bit % 64);
             fib.insert(&key, hash, entry).unwrap();
             damaged(&tables, &key);
-            tables.set(&key, log[&key]).unwrap();
+            tables.set_logged(&key, log[&key]).unwrap();
             tables.recount();
             assert_eq!(tables.fib_digests(), right, "bit {bit}");
         }
         fib.remove(&key, hash).unwrap();
         damaged(&tables, &key);
-        tables.set(&key, log[&key]).unwrap();
+        tables.set_logged(&key, log[&key]).unwrap();
         tables.recount();
     }
     let stray = short_key(9_999);

@@ -1,9 +1,25 @@
-//! What the log holds of a flow: the value of its keys, the same at every node.
+//! A flow as a controller pins it, and what the log holds of it: the value of its keys, the same at every node.
 
-use crate::cluster::FlowSpec;
 use crate::flow::{BaseStationId, FlowState};
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowIndex, FlowKey, NodeId, Qfi, Teid};
+
+/// A flow as the controller pins it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// The key of its downstream packets.
+    pub key: FlowKey,
+    /// The gateway's end of its tunnel: upstream packets carry it. Unique in the cluster.
+    pub uplink_teid: Teid,
+    /// The base station's end: downstream packets carry it.
+    pub downlink_teid: Teid,
+    /// The base station that serves the UE.
+    pub base_station: BaseStationId,
+    /// The QoS flow, if downstream packets carry a PDU session container.
+    pub qfi: Option<Qfi>,
+    /// The node it is pinned to.
+    pub node: NodeId,
+}
 
 const NO_QFI: u8 = 0xff;
 
@@ -53,8 +69,8 @@ impl PinnedState {
         }
     }
 
-    /// What the FIB of the node holds that handles it.
-    pub(super) const fn at(&self, node: NodeId, index: FlowIndex) -> FlowState {
+    /// What a FIB holds of the flow: the node that handles it, and the place of its counters there.
+    pub const fn at(&self, node: NodeId, index: FlowIndex) -> FlowState {
         FlowState { teid: self.downlink_teid, index, base_station: self.base_station, node, qfi: self.qfi }
     }
 
@@ -83,10 +99,15 @@ impl From<&FlowSpec> for PinnedState {
 }
 
 impl FlowSpec {
+    /// The keys of both directions.
+    pub fn keys(&self) -> [FlowKey; 2] {
+        [self.key, FlowKey::teid(self.uplink_teid)]
+    }
+
     /// What the log holds of the flow: the keys of both directions, with the same value.
     pub fn entries(&self) -> [(FlowKey, FibValue); 2] {
         let value = PinnedState::from(self).encode();
-        [(self.key, value), (FlowKey::teid(self.uplink_teid), value)]
+        self.keys().map(|key| (key, value))
     }
 }
 

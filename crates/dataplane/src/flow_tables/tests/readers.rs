@@ -41,9 +41,9 @@ fn read(tables: &NodeTables, turns: &mut Turns, stop: &AtomicBool) -> usize {
 #[test]
 fn readers_see_old_or_new_while_keys_come_and_go() {
     let mut tables = tables(2, 2, 0);
-    let set = |tables: &mut PinnedTables, flow, n| {
+    let set = |tables: &mut FlowTables, flow, n| {
         for key in of(flow) {
-            tables.set(&key, state(flow, n).encode()).unwrap();
+            tables.set_logged(&key, state(flow, n).encode()).unwrap();
         }
     };
     (0..STAY).for_each(|flow| set(&mut tables, flow, 0));

@@ -22,6 +22,8 @@ struct Place {
 pub(super) struct Flows {
     places: Vec<Place>,
     by_uplink: HashMap<Teid, FlowIndex>,
+    /// Those that have keys.
+    here: usize,
     free: Vec<FlowIndex>,
     /// Those whose last key has left, once each.
     leaving: Vec<FlowIndex>,
@@ -39,9 +41,9 @@ impl Flows {
         self.places.get(index.0 as usize).map(|place| place.uplink)
     }
 
-    /// Flows that have a place, those that are leaving included.
-    pub(super) fn len(&self) -> usize {
-        self.by_uplink.len()
+    /// Flows that have keys, and others that have a place still.
+    pub(super) fn here_and_leaving(&self) -> (usize, usize) {
+        (self.here, self.by_uplink.len() - self.here)
     }
 
     /// A place for a flow that has none, without keys as yet.
@@ -71,7 +73,9 @@ impl Flows {
 
     /// A key of the flow has come.
     pub(super) fn join(&mut self, index: FlowIndex) {
-        self.places[index.0 as usize].keys += 1;
+        let keys = &mut self.places[index.0 as usize].keys;
+        self.here += usize::from(*keys == 0);
+        *keys += 1;
     }
 
     /// A key of the flow has left. An entry of the FIB that is damaged may name any place: one without keys stays as it is, until
@@ -81,6 +85,7 @@ impl Flows {
             return;
         };
         place.keys -= 1;
+        self.here -= usize::from(place.keys == 0);
         if place.keys == 0 && !place.is_leaving {
             place.is_leaving = true;
             self.leaving.push(index);
@@ -91,6 +96,7 @@ impl Flows {
     pub(super) fn recount(&mut self, keys: &[u32]) {
         for (at, (place, keys)) in self.places.iter_mut().zip(keys).enumerate() {
             let had = std::mem::replace(&mut place.keys, *keys);
+            self.here = self.here + usize::from(*keys > 0) - usize::from(had > 0);
             // Without keys before it has departed, or is about to.
             if had > 0 && *keys == 0 && !place.is_leaving {
                 place.is_leaving = true;
