@@ -22,7 +22,6 @@
 //! | [`table_set`], [`cluster`] | the tables of all nodes for one architecture; a cluster in memory |
 //! | [`live_tables`] | the tables of one node, changed under traffic |
 //! | [`pinned`] | the same as the control plane feeds them, key by key; counters that move with flows |
-//! | [`flat`] | the switch for flat names, beside the gateway |
 //! | [`capacity`] | how many flows fit in a given memory |
 
 #![forbid(unsafe_code)]
@@ -37,7 +36,6 @@ pub mod down_links;
 pub mod elements;
 pub mod fabric_health;
 pub mod fabric_mac;
-pub mod flat;
 pub mod flow;
 pub mod fragment_cache;
 pub mod identification;
