@@ -3,11 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_dataplane::flat::text::{PortNames, parse_action, parse_name};
-use scalebricks_dataplane::flat::{
-    Base, BytesAt, CheckBits, FlatSwitch, Length, NameConfig, NameKind, NameOp, NameTable, PortGroup,
-    StormGuard, StormRate, SwitchPolicy, SwitchPort, Unknown,
+use scalebricks_apps::switch::text::{PortNames, parse_action, parse_name};
+use scalebricks_apps::switch::{PortGroup, SwitchPolicy, SwitchPort, counts, wiring};
+use scalebricks_elements::flat::{
+    Base, BytesAt, CheckBits, Length, NameConfig, NameKind, NameOp, NameTable, Rules, StormGuard, StormRate, Unknown,
 };
+use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
 use scalebricks_types::{HashSeed, KeyHasher};
 use std::sync::Arc;
@@ -51,15 +52,20 @@ fuzz_target!(|input: &[u8]| {
     .unwrap();
     let action = parse_action(ACTIONS[usize::from(more % 4)], &ports).unwrap();
     table.apply(&[NameOp::Add(parse_name(name, kind, &ports).unwrap(), action)]).unwrap();
-    let (near, mut far): (Vec<MemoryPort<Packet>>, Vec<_>) = (0..3).map(|_| memory_port_pair(64)).unzip();
     let group = |port| (more & 8 > 0 && port > 0).then_some(PortGroup(0));
-    let near = near.into_iter().enumerate();
-    let near = near.map(|(at, port)| SwitchPort { port: Box::new(port), group: group(at) }).collect();
+    let link = |at| {
+        let ((rx, into), (tx, out)) = (memory_port_pair::<Packet>(64), memory_port_pair(64));
+        (SwitchPort { rx: Box::new(rx), tx: Box::new(tx), group: group(at) }, [into, out])
+    };
+    let (near, mut far): (Vec<_>, Vec<[MemoryPort<Packet>; 2]>) = (0..3).map(link).unzip();
     let mut pool = Pool::new(200, 4_096).unwrap();
     let storm = StormGuard::new(StormRate::new(1_000, 3).unwrap(), 3);
-    let policy =
-        SwitchPolicy { kind, hasher, verify_ipv4_checksum: more & 4 > 0, storm: Some(Arc::new(storm)) };
-    let mut switch = FlatSwitch::new(policy, table.fib().reader(unknown), near, Box::new(pool.clone()));
+    let rules = Rules { kind, hasher, verify_ipv4_checksum: more & 4 > 0 };
+    let policy = SwitchPolicy { rules, storm: Some(Arc::new(storm)) };
+    let mut ledger = Ledger::new();
+    let builder = wiring(&policy, || table.fib().reader(unknown), &ports, near);
+    let graph = builder.build(&Registry::new(), &mut ledger).unwrap();
+    let mut worker = Worker::new(graph, Box::new(pool.clone()), ());
     // Each: a port, a length of two bytes, and so many bytes.
     let (mut rest, mut pushed) = (frames, 0);
     while let [port, high, low, more @ ..] = rest {
@@ -67,16 +73,16 @@ fuzz_target!(|input: &[u8]| {
         let (frame, behind) = more.split_at(length);
         rest = behind;
         pushed += 1;
-        assert!(far[usize::from(port % 3)].send(pool.packet(frame).unwrap()).is_ok());
-        assert_eq!(switch.turn(Duration::from_millis(pushed)), 1);
-        let left: u64 = far.iter_mut().map(|far| std::iter::from_fn(|| far.receive()).count() as u64).sum();
+        assert!(far[usize::from(port % 3)][0].send(pool.packet(frame).unwrap()).is_ok());
+        worker.turn(Duration::from_millis(pushed));
+        let left: u64 = far.iter_mut().map(|[_, far]| std::iter::from_fn(|| far.receive()).count() as u64).sum();
         assert!(left <= 2);
     }
     let (mut came, mut went, mut copies) = (0, 0, 0);
-    for port in switch.counts() {
-        came += port.rx_frames;
-        went += port.tx_frames + port.drops.total();
-        copies += port.flooded;
+    for port in counts::by_port(&ledger.snapshot(), &ports) {
+        came += port.get("rx_frames");
+        went += port.get("tx_frames") + port.dropped();
+        copies += port.get("flooded");
     }
     assert_eq!(came, pushed);
     assert!(went >= came && went <= came + copies, "a flooded frame has one copy, beside itself");

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_dataplane::flat::file::parse_names;
-use scalebricks_dataplane::flat::text::{PortNames, action_text, name_text, parse_action, parse_name};
-use scalebricks_dataplane::flat::{
+use scalebricks_apps::switch::file::parse_names;
+use scalebricks_apps::switch::text::{PortNames, action_text, name_text, parse_action, parse_name};
+use scalebricks_elements::flat::{
     Base, BytesAt, CheckBits, Length, NameConfig, NameKind, NameTable, Unknown,
 };
 use scalebricks_types::{HashSeed, KeyHasher};

@@ -21,7 +21,6 @@
 //! | [`worker`] | nodes on threads |
 //! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |
 //! | [`cluster`] | a cluster in memory |
-//! | [`flat`] | the switch for flat names, beside the gateway |
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +33,6 @@ pub mod down_links;
 pub mod elements;
 pub mod fabric_health;
 pub mod fabric_mac;
-pub mod flat;
 pub mod flow;
 pub mod flow_tables;
 pub mod fragment_cache;

@@ -88,7 +88,6 @@ macro_rules! reasons {
         }
     };
 }
-pub(crate) use reasons;
 
 reasons! {
     /// Why a packet was dropped. There is no drop without one.

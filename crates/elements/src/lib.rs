@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`columns`], [`facts`] | what elements know of packets beside their bytes |
 //! | [`values`] | types of parameters, as Click writes them |
+//! | [`flat`] | the switch for flat names: its elements, and the table that they ask |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
@@ -19,6 +20,7 @@ mod arp_messages;
 pub mod columns;
 pub mod facts;
 pub mod filter;
+pub mod flat;
 mod frames;
 mod gate;
 mod handler;
@@ -153,14 +155,23 @@ elements! {
 
 #[cfg(test)]
 mod tests {
+    use scalebricks_graph::Spec;
     use scalebricks_graph::describe::Page;
     use scalebricks_graph::spec::ParamSpec;
     use scalebricks_io::Packet;
 
+    /// All classes, those that only apps make among them, by name.
+    fn specs() -> Vec<&'static Spec> {
+        let registry = crate::registry::<Packet>();
+        let mut specs: Vec<_> = registry.specs().chain(crate::flat::specs::<Packet>()).collect();
+        specs.sort_by_key(|spec| spec.class);
+        specs
+    }
+
     /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
     #[test]
     fn the_page_about_elements_is_that_of_their_specs() {
-        let specs: Vec<_> = crate::registry::<Packet>().specs().collect();
+        let specs = specs();
         let page = format!(
             "<!-- Generated from the elements' specs by a test of scalebricks-elements. -->\n{}",
             Page(&specs)
@@ -175,9 +186,9 @@ mod tests {
 
     #[test]
     fn every_class_is_documented_throughout() {
-        let registry = crate::registry::<Packet>();
-        let specs: Vec<_> = registry.specs().collect();
-        assert_eq!(specs.len(), crate::CLASSES, "two classes of one name");
+        let specs = specs();
+        let of_apps = crate::flat::specs::<Packet>().len();
+        assert_eq!(specs.len(), crate::CLASSES + of_apps, "two classes of one name");
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
             let opens = |name: &str| name.contains("file") || name == "devname";

@@ -226,11 +226,18 @@ impl<P: PacketBuf> Frame<P> {
         if self.free_len == 0 {
             return None;
         }
+        let copy = self.duplicate(slot)?;
+        self.put_like(copy, slot).ok()
+    }
+
+    /// A copy of the packet in no slot, with the same bytes and tag. `None` if no buffer is free, or the buffer is too small.
+    /// Cost: the packet's bytes are copied.
+    pub fn duplicate(&mut self, slot: &Slot) -> Option<P> {
         let mut copy = self.buffers.alloc()?;
         let original = self.packet(slot);
         copy.append(original.data()).ok()?;
         copy.set_tag(original.tag());
-        self.put_like(copy, slot).ok()
+        Some(copy)
     }
 
     /// The packet in a slot.

@@ -30,9 +30,9 @@ const ROOMS: [Room; 16] = [
     Room { name: "scalebricks-dataplane", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-elements", storey: 3, may_hold_unsafe: false },
-    Room { name: "scalebricks-bench", storey: 4, may_hold_unsafe: true },
     Room { name: "scalebricks-apps", storey: 4, may_hold_unsafe: false },
-    Room { name: "scalebricks", storey: 5, may_hold_unsafe: false },
+    Room { name: "scalebricks-bench", storey: 5, may_hold_unsafe: true },
+    Room { name: "scalebricks", storey: 6, may_hold_unsafe: false },
 ];
 
 fn room(name: &str) -> Option<&'static Room> {

@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 use scalebricks_control::membership::Unfitness;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -26,8 +27,8 @@ type Labels = Vec<(&'static str, String)>;
 /// A metric with all its series.
 #[derive(Debug)]
 struct Family {
-    name: &'static str,
-    help: &'static str,
+    name: Cow<'static, str>,
+    help: Cow<'static, str>,
     kind: MetricType,
     series: Vec<(Labels, Value)>,
 }
@@ -88,20 +89,20 @@ impl Snapshot {
     fn add(
         &mut self,
         kind: MetricType,
-        name: &'static str,
-        help: &'static str,
+        name: impl Into<Cow<'static, str>>,
+        help: impl Into<Cow<'static, str>>,
         series: impl IntoIterator<Item = (Labels, Value)>,
     ) {
         let series: Vec<_> = series.into_iter().collect();
         if !series.is_empty() {
-            self.families.push(Family { name, help, kind, series });
+            self.families.push(Family { name: name.into(), help: help.into(), kind, series });
         }
     }
 
     fn gauge(
         &mut self,
-        name: &'static str,
-        help: &'static str,
+        name: impl Into<Cow<'static, str>>,
+        help: impl Into<Cow<'static, str>>,
         series: impl IntoIterator<Item = (Labels, Value)>,
     ) {
         self.add(MetricType::Gauge, name, help, series);
@@ -110,8 +111,8 @@ impl Snapshot {
     /// The library adds `_total` to the name.
     fn counter(
         &mut self,
-        name: &'static str,
-        help: &'static str,
+        name: impl Into<Cow<'static, str>>,
+        help: impl Into<Cow<'static, str>>,
         series: impl IntoIterator<Item = (Labels, Value)>,
     ) {
         self.add(MetricType::Counter, name, help, series);
@@ -323,7 +324,7 @@ fn one(value: impl Into<Value>) -> [(Labels, Value); 1] {
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in &self.families {
-            let mut metric = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
+            let mut metric = encoder.encode_descriptor(&family.name, &family.help, None, family.kind)?;
             for (labels, value) in &family.series {
                 match family.kind {
                     MetricType::Info => metric.encode_info(labels)?,

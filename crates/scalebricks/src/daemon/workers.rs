@@ -2,12 +2,14 @@
 
 use crate::node::config::Idle;
 use scalebricks_console::status;
+use scalebricks_graph::{Trace, Worker};
+use scalebricks_io::PacketBuf;
 #[cfg(feature = "dpdk")]
 pub(crate) use start::Workers;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Turns that found nothing until a worker sleeps; before, it lets others run.
 const PATIENCE: u32 = 64;
@@ -61,6 +63,24 @@ impl Pause {
         }
         false
     }
+}
+
+/// Turns a graph's worker until all are asked to stop. Times are counted from `start`, the same for all workers.
+pub fn turn<P: PacketBuf + 'static, T: Trace<P>>(
+    worker: &mut Worker<P, T>,
+    idle: Idle,
+    start: Instant,
+    control: &Control,
+) {
+    let mut pause = Pause::new(idle);
+    while !control.is_stopping() {
+        let moved = worker.turn(start.elapsed());
+        if moved == 0 {
+            worker.leave();
+        }
+        pause.after(moved);
+    }
+    worker.leave();
 }
 
 /// How long the end of the process may take once a thread panicked.

@@ -2,8 +2,9 @@
 
 use super::SwitchError;
 use super::config::{ControlFile, SwitchFile};
-use scalebricks_dataplane::flat::file::{NameList, parse_names};
-use scalebricks_dataplane::flat::{NameConfig, NameTable, StormGuard, SwitchPolicy, Unknown};
+use scalebricks_apps::switch::SwitchPolicy;
+use scalebricks_apps::switch::file::{NameList, parse_names};
+use scalebricks_elements::flat::{NameConfig, NameTable, Rules, StormGuard, Unknown};
 use scalebricks_types::KeyHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,11 +91,11 @@ impl Configuration {
 
     /// What the switch decides about frames, apart from where names go. Workers share the storm guard in it.
     pub fn policy(&self) -> SwitchPolicy {
-        SwitchPolicy {
+        let rules = Rules {
             kind: self.file.names.kind,
             hasher: self.hasher(),
             verify_ipv4_checksum: self.file.verify_ipv4_checksum,
-            storm: Some(Arc::new(StormGuard::new(self.file.storm, self.file.ports.len()))),
-        }
+        };
+        SwitchPolicy { rules, storm: Some(Arc::new(StormGuard::new(self.file.storm, self.file.ports.len()))) }
     }
 }

@@ -6,7 +6,6 @@
 //! | [`args`] | the command line |
 //! | [`replay`] | captures through the switch, in this process |
 //! | [`running`], [`view`] | a switch that runs: its names and counters, and what it says of itself |
-//! | [`worker`] | a thread that turns a switch |
 //! | [`admin`] | the window into a running switch |
 //! | [`log`] | names by a log that several switches follow |
 //! | `run` | the daemon: with the feature `dpdk` |
@@ -22,17 +21,16 @@ pub mod replay;
 mod run;
 pub mod running;
 pub mod view;
-pub mod worker;
 
 #[cfg(feature = "dpdk")]
 pub use run::run;
 
 use crate::node::config::Problem;
 use load::Configuration;
+use scalebricks_apps::switch::file::FileErrors;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, Interrupted, quantity, status};
-use scalebricks_dataplane::flat::NameError;
-use scalebricks_dataplane::flat::file::FileErrors;
+use scalebricks_elements::flat::NameError;
 use scalebricks_io::CaptureError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -89,6 +87,9 @@ pub enum SwitchError {
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// Elements and connections that cannot be: too many.
+    #[error("{0}")]
+    Graph(#[from] scalebricks_graph::BuildErrors),
     /// Memory for frames.
     #[error("buffers: {0}")]
     Pool(#[from] scalebricks_io::PoolError),

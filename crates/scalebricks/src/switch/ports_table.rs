@@ -3,6 +3,7 @@
 use super::view::PortView;
 use crate::admin::commands::Looks;
 use comfy_table::{CellAlignment, Table, presets};
+use scalebricks_apps::switch::counts::counters;
 use std::time::Duration;
 
 /// Counters of ports, a line each, and of drops behind them: all there were, or a second since those `before`, some time ago.
@@ -13,17 +14,15 @@ pub(super) fn ports_table(ports: &[PortView], before: Option<(&[PortView], Durat
     });
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["port", "rx frames", "tx frames", "flooded", "unknown", "dropped"]);
+    let columns: Vec<&str> =
+        counters().map(|spec| spec.name).filter(|name| !name.ends_with("_bytes")).collect();
+    let heads = ["port"].into_iter().chain(columns.iter().copied()).chain(["dropped"]);
+    table.set_header(heads.map(|head| head.replace('_', " ")));
     let mut drops = Vec::new();
     for port in looks {
-        let picks: [fn(&PortView) -> u64; 5] = [
-            |port| port.rx_frames,
-            |port| port.tx_frames,
-            |port| port.flooded,
-            |port| port.unknown,
-            |port| port.dropped.values().sum(),
-        ];
-        table.add_row(std::iter::once(port.now.name.clone()).chain(picks.map(|pick| port.text(pick))));
+        let counts = columns.iter().map(|name| port.text(|port| port.counters.get(name)));
+        let dropped = port.text(|port| port.dropped.values().sum());
+        table.add_row(std::iter::once(port.now.name.clone()).chain(counts).chain([dropped]));
         for reason in port.now.dropped.keys() {
             let count = port.text(|port| port.dropped.get(reason).copied().unwrap_or_default());
             drops.push(format!("\n{}: {count} {reason}", port.now.name));

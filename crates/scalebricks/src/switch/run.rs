@@ -11,14 +11,13 @@ use super::admin;
 use super::load::Configuration;
 use super::log::LogHandle;
 use super::running::Running;
-use super::worker::Worker;
 use crate::admin::model::NodeState;
 use crate::daemon::devices::{self, Devices, Half, Wanted};
 use crate::daemon::service;
-use crate::daemon::workers::Workers;
+use crate::daemon::workers::{Workers, turn};
 use scalebricks_console::status;
-use scalebricks_dataplane::flat::{FlatSwitch, SwitchPort};
-use scalebricks_dpdk::{Eal, Pool};
+use scalebricks_dpdk::{Eal, Mbuf, Pool};
+use scalebricks_graph::Worker;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,24 +89,19 @@ fn start_workers(
     halves: Vec<Vec<Half>>,
     pool: Pool,
 ) -> Result<Workers, SwitchError> {
-    let file = &switch.configuration.file;
-    // One guard for all: the rate is the port's, however its frames are spread over queues.
-    let policy = switch.configuration.policy();
-    let fib = Arc::clone(switch.names.lock().fib());
-    let start = Instant::now();
+    let (file, start) = (&switch.configuration.file.workers, Instant::now());
     let mut workers = Workers::new(eal);
     for (at, halves) in halves.into_iter().enumerate() {
-        let groups = file.ports.iter().map(|port| port.group);
-        let ports = halves.into_iter().zip(groups);
-        let ports = ports.map(|(half, group)| SwitchPort { port: Box::new(half), group }).collect();
-        let mut worker = Worker {
-            switch: FlatSwitch::new(policy.clone(), fib.reader(file.names.unknown), ports, Box::new(pool)),
-            told: switch.told(at),
-            idle: file.workers.idle,
-            start,
-        };
-        let core = file.workers.cores.get(at).copied();
-        workers.start(core, move |control| worker.run(control)).map_err(SwitchError::Thread)?;
+        let queues = halves.into_iter().map(|half| {
+            let (rx, tx) = half.split();
+            (Box::new(rx) as _, Box::new(tx) as _)
+        });
+        let graph = switch.graph::<Mbuf>(queues)?;
+        let mut worker = Worker::new(graph, Box::new(pool), ());
+        let (idle, core) = (file.idle, file.cores.get(at).copied());
+        workers
+            .start(core, move |control| turn(&mut worker, idle, start, control))
+            .map_err(SwitchError::Thread)?;
     }
     Ok(workers)
 }

@@ -5,8 +5,12 @@ use super::load::Configuration;
 use super::log::{LogError, LogHandle};
 use super::view::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
 use crate::admin::model::NodeState;
-use scalebricks_dataplane::flat::text::{PortNames, action_text, name_text, parse_action, parse_name};
-use scalebricks_dataplane::flat::{Changes, FibReader, NameError, NameOp, NameTable, PortCounts};
+use scalebricks_apps::switch::text::{PortNames, action_text, name_text, parse_action, parse_name};
+use scalebricks_apps::switch::{SwitchPolicy, SwitchPort, counts, wiring};
+use scalebricks_elements::flat::{Changes, FibReader, NameError, NameOp, NameTable};
+use scalebricks_graph::count::sum;
+use scalebricks_graph::{BuildErrors, Graph, Ledger, Registry};
+use scalebricks_io::{PacketBuf, RxPort, TxPort};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -27,23 +31,8 @@ impl SharedNames {
     }
 }
 
-/// What a worker has counted, a moment ago.
-#[derive(Debug, Default)]
-pub struct Told(Mutex<Vec<PortCounts>>);
-
-impl Told {
-    /// A worker says what each port has counted.
-    pub fn tell(&self, counts: impl Iterator<Item = PortCounts>) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner); // replaced whole
-        told.clear();
-        told.extend(counts);
-    }
-
-    fn add_to(&self, sums: &mut [PortCounts]) {
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sums.iter_mut().zip(&*told).for_each(|(sum, counts)| *sum += counts);
-    }
-}
+/// A worker's queues of a port: what it receives from, and what it sends to.
+pub type Queues<P> = (Box<dyn RxPort<P>>, Box<dyn TxPort<P>>);
 
 /// Why names were not changed.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +69,10 @@ pub struct Running {
     pub log: OnceLock<LogHandle>,
     /// Frames that came to a device for none of its ports: with a tag of another VLAN, or without.
     pub other_vlan: Arc<AtomicU64>,
-    told: Vec<Arc<Told>>,
+    /// One for all workers: the rate of the storm guard is the port's, however its frames are spread over queues.
+    policy: SwitchPolicy,
+    /// What each worker counts.
+    ledgers: Mutex<Vec<Ledger>>,
     state: AtomicU8,
     started: Instant,
     /// What `lookup` asks.
@@ -90,27 +82,48 @@ pub struct Running {
 impl Running {
     /// A switch that loads.
     pub fn new(configuration: Configuration, table: NameTable, started: Instant) -> Self {
-        let told = (0..configuration.file.workers.count()).map(|_| Arc::default()).collect();
         let reader = Mutex::new(table.fib().reader(configuration.file.names.unknown));
         let (names, state) = (SharedNames::new(table), AtomicU8::new(0));
         Self {
+            policy: configuration.policy(),
             configuration,
             names,
             log: OnceLock::new(),
             other_vlan: Arc::default(),
-            told,
+            ledgers: Mutex::default(),
             state,
             started,
             reader,
         }
     }
 
-    /// Where a worker tells what it counts.
+    /// A graph for one more worker, between its queues of all ports in their order. What it counts is part of the
+    /// [view](Self::view).
     ///
-    /// # Panics
-    /// If there is no such worker.
-    pub fn told(&self, worker: usize) -> Arc<Told> {
-        Arc::clone(&self.told[worker])
+    /// # Errors
+    /// [`BuildErrors`], if it has too many elements.
+    pub fn graph<P: PacketBuf + 'static>(
+        &self,
+        queues: impl IntoIterator<Item = Queues<P>>,
+    ) -> Result<Graph<P>, BuildErrors> {
+        let file = &self.configuration.file;
+        let ports = queues.into_iter().zip(&file.ports);
+        let ports = ports.map(|((rx, tx), port)| SwitchPort { rx, tx, group: port.group });
+        let fib = Arc::clone(self.names.lock().fib());
+        let reader = || fib.reader(file.names.unknown);
+        let mut ledger = Ledger::new();
+        let builder = wiring(&self.policy, reader, &file.port_names, ports.collect());
+        let graph = builder.build(&Registry::new(), &mut ledger)?;
+        self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).push(ledger); // whole, or not at all
+        Ok(graph)
+    }
+
+    /// What each port has counted.
+    pub fn ports(&self) -> Vec<PortView> {
+        let counted = sum(&*self.ledgers.lock().unwrap_or_else(PoisonError::into_inner));
+        let names = &self.configuration.file.port_names;
+        let counts = counts::by_port(&counted, names);
+        names.all().iter().zip(&counts).map(|(name, counts)| PortView::new(name, counts)).collect()
     }
 
     /// What it is at.
@@ -202,9 +215,6 @@ impl Running {
     pub fn view(&self) -> SwitchView {
         let file = &self.configuration.file;
         let stats = self.names.lock().stats();
-        let mut counts = vec![PortCounts::default(); file.ports.len()];
-        self.told.iter().for_each(|told| told.add_to(&mut counts));
-        let ports = file.port_names.all().iter().zip(&counts);
         SwitchView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kind: file.names.kind.word().to_owned(),
@@ -223,7 +233,7 @@ impl Running {
             control_bytes: stats.control_bytes as u64,
             reshaped: stats.reshaped,
             other_vlan: self.other_vlan.load(Ordering::Relaxed),
-            ports: ports.map(|(name, counts)| PortView::new(name, counts)).collect(),
+            ports: self.ports(),
         }
     }
 }

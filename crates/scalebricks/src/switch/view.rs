@@ -1,28 +1,22 @@
 //! What a switch says of itself, as JSON.
 
 use crate::admin::model::NodeState;
-use scalebricks_dataplane::flat::PortCounts;
+use scalebricks_apps::switch::PortCounts;
+use scalebricks_apps::switch::counts::counters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Counters of a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortView {
     /// Its name.
     pub name: String,
-    /// Frames that came.
-    pub rx_frames: u64,
-    /// Bytes in them.
-    pub rx_bytes: u64,
-    /// Frames that left.
-    pub tx_frames: u64,
-    /// Bytes in them.
-    pub tx_bytes: u64,
-    /// Frames that came and were flooded.
-    pub flooded: u64,
-    /// Frames that came and whose name was not known.
-    pub unknown: u64,
+    /// What its elements count.
+    #[serde(flatten)]
+    pub counters: PortCounters,
     /// Frames dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
 }
@@ -32,16 +26,43 @@ impl PortView {
     pub fn new(name: &str, counts: &PortCounts) -> Self {
         Self {
             name: name.to_owned(),
-            rx_frames: counts.rx_frames,
-            rx_bytes: counts.rx_bytes,
-            tx_frames: counts.tx_frames,
-            tx_bytes: counts.tx_bytes,
-            flooded: counts.flooded,
-            unknown: counts.unknown,
-            dropped: counts.drops.iter().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
+            counters: PortCounters(owned(counts.counters())),
+            dropped: owned(counts.drops()),
         }
     }
 }
+
+fn owned<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
+    counts.map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+/// The counters that the elements of a port declare, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortCounters(BTreeMap<String, u64>);
+
+impl PortCounters {
+    /// A counter; 0 if there is none of that name.
+    pub fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+impl PartialSchema for PortCounters {
+    fn schema() -> RefOr<Schema> {
+        let counter = || {
+            ObjectBuilder::new()
+                .schema_type(Type::Integer)
+                .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+                .minimum(Some(0))
+        };
+        let object = counters().fold(ObjectBuilder::new(), |object, spec| {
+            object.property(spec.name, counter().description(Some(spec.doc))).required(spec.name)
+        });
+        object.into()
+    }
+}
+
+impl ToSchema for PortCounters {}
 
 /// What a switch is, and how it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

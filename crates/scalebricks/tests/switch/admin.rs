@@ -1,14 +1,13 @@
 //! A switch that runs, its ports in the test's hands, asked and changed by the program.
 
 use super::program::{example, frame, mac, refused, said};
+use super::shared::worker;
 use scalebricks::admin::model::NodeState;
-use scalebricks::daemon::workers::Control;
+use scalebricks::daemon::workers::{Control, turn};
 use scalebricks::switch::admin::serve;
 use scalebricks::switch::load::Configuration;
 use scalebricks::switch::running::Running;
-use scalebricks::switch::worker::Worker;
-use scalebricks_dataplane::flat::{FlatSwitch, SwitchPort};
-use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,23 +16,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// A worker of a switch, and the far ends of its ports.
-fn worker(switch: &Running) -> (Worker<Packet>, Vec<MemoryPort<Packet>>, Pool) {
-    let file = &switch.configuration.file;
-    let pool = Pool::new(10_000, 2_000).unwrap();
-    let (near, far): (Vec<_>, Vec<_>) = file.ports.iter().map(|_| memory_port_pair(512)).unzip();
-    let near = near.into_iter().zip(&file.ports);
-    let ports = near.map(|(near, port)| SwitchPort { port: Box::new(near), group: port.group }).collect();
-    let reader = switch.names.lock().fib().reader(file.names.unknown);
-    let worker = Worker {
-        switch: FlatSwitch::new(switch.configuration.policy(), reader, ports, Box::new(pool.clone())),
-        told: switch.told(0),
-        idle: file.workers.idle,
-        start: Instant::now(),
-    };
-    (worker, far, pool)
-}
 
 fn receive(port: &mut MemoryPort<Packet>) -> Option<Packet> {
     let until = Instant::now() + Duration::from_secs(60);
@@ -144,15 +126,17 @@ fn names_are_changed_while_frames_pass() {
     let switch = Arc::new(Running::new(configuration, table, Instant::now()));
     switch.reload().unwrap();
     let admin = serve(&switch).unwrap();
-    let (mut turning, mut far, mut pool) = worker(&switch);
+    let mut pool = Pool::new(10_000, 2_000).unwrap();
+    let (mut turning, mut far) = worker(&switch, 512, &pool);
     let control = Arc::new(Control::default());
     let stopping = Arc::clone(&control);
-    let thread = std::thread::spawn(move || turning.run(&stopping));
+    let idle = switch.configuration.file.workers.idle;
+    let thread = std::thread::spawn(move || turn(&mut turning, idle, Instant::now(), &stopping));
     switch.set_state(NodeState::Ready);
 
     // Names that nobody changes go right all the while.
     let is_done = Arc::new(AtomicBool::new(false));
-    let (mut from, mut to) = (far.remove(0), far.remove(0));
+    let ([mut from, _], [_, mut to]) = (far.remove(0), far.remove(0));
     let steady = {
         let is_done = Arc::clone(&is_done);
         let mut pool = pool.clone();
@@ -174,7 +158,7 @@ fn names_are_changed_while_frames_pass() {
 
     // One that is not known goes to all others, and is counted.
     assert!(from.send(pool.packet(&frame(mac(7, 1), 64, b"unknown")).unwrap()).is_ok());
-    assert!(far.iter_mut().all(|port| receive(port).is_some()));
+    assert!(far.iter_mut().all(|[_, port]| receive(port).is_some()));
     let until = Instant::now() + Duration::from_secs(60);
     let status = loop {
         let status: Value = serde_json::from_str(&ask(folder, &["status", "--json"])).unwrap();

@@ -5,7 +5,7 @@ use scalebricks::switch::load::Configuration;
 use scalebricks::switch::running::ChangeError;
 use scalebricks::switch::view::Change;
 use scalebricks_control::engine::{Batch, BatchId, Engine, ReadError, WriterId};
-use scalebricks_dataplane::flat::NameError;
+use scalebricks_elements::flat::NameError;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_types::{PartitionId, Position};
 use std::fs;

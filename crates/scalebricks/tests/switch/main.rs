@@ -9,6 +9,7 @@ mod dpdk;
 mod engines;
 mod log;
 mod lost;
+mod metrics;
 mod program;
 mod replay;
 mod shared;

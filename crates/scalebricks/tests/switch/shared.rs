@@ -6,8 +6,8 @@ use scalebricks::switch::log::LogHandle;
 use scalebricks::switch::running::{ChangeError, Running};
 use scalebricks::switch::view::{Change, ChangeView};
 use scalebricks_control::engine::{Engine, ReadError};
-use scalebricks_dataplane::flat::{FlatSwitch, SwitchPort};
-use scalebricks_io::{Packet, PacketBuf, Pool, memory_port_pair};
+use scalebricks_graph::Worker;
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_types::{PartitionId, Position};
 use std::fs;
 use std::path::Path;
@@ -71,22 +71,30 @@ pub fn ask(switch: &Running, changes: &[ChangeView]) -> Result<u64, ChangeError>
     pollster::block_on(switch.change(changes)).map(|done| done.position.unwrap())
 }
 
+/// The ends of a port in a test's hands: what goes in there, and what comes out.
+pub type Far = [MemoryPort<Packet>; 2];
+
+/// A worker of a switch, between ports that hold so many frames.
+pub fn worker(switch: &Running, room: usize, pool: &Pool) -> (Worker<Packet>, Vec<Far>) {
+    let link = |_| {
+        let ((rx, into), (tx, out)) = (memory_port_pair(room), memory_port_pair(room));
+        ((Box::new(rx) as _, Box::new(tx) as _), [into, out])
+    };
+    let (queues, far): (Vec<_>, Vec<_>) = switch.configuration.file.ports.iter().map(link).unzip();
+    (Worker::new(switch.graph(queues).unwrap(), Box::new(pool.clone()), ()), far)
+}
+
 /// The ports by which a frame to the name of this number leaves that came by the first one.
 pub fn exits(switch: &Running, n: u8) -> Vec<String> {
-    let file = &switch.configuration.file;
     let mut pool = Pool::new(64, 2_000).unwrap();
-    let (near, mut far): (Vec<_>, Vec<_>) = file.ports.iter().map(|_| memory_port_pair::<Packet>(16)).unzip();
-    let near = near.into_iter().zip(&file.ports);
-    let ports = near.map(|(near, port)| SwitchPort { port: Box::new(near), group: port.group }).collect();
-    let reader = switch.names.lock().fib().reader(file.names.unknown);
-    let policy = switch.configuration.policy();
-    let mut turning = FlatSwitch::new(policy, reader, ports, Box::new(pool.clone()));
+    let (mut turning, mut far) = worker(switch, 16, &pool);
     let sent = frame([2, 0, 0, 0, 0, n], 64, b"");
-    assert!(far[0].send(pool.packet(&sent).unwrap()).is_ok());
-    assert_eq!(turning.turn(Duration::ZERO), 1);
-    let came = far.iter_mut().map(|port| port.receive().inspect(|packet| assert_eq!(packet.data(), sent)));
-    let came = came.zip(file.port_names.all()).filter(|(packet, _)| packet.is_some());
-    came.map(|(_, name)| name.clone()).collect()
+    assert!(far[0][0].send(pool.packet(&sent).unwrap()).is_ok());
+    assert!(turning.turn(Duration::ZERO) > 0);
+    let came = far.iter_mut();
+    let came = came.map(|[_, port]| port.receive().inspect(|packet| assert_eq!(packet.data(), sent)));
+    let names = switch.configuration.file.port_names.all();
+    came.zip(names).filter(|(packet, _)| packet.is_some()).map(|(_, name)| name.clone()).collect()
 }
 
 /// Two switches by an engine, and later a third: what one adds the others forward, from entries or from a snapshot.

@@ -25,7 +25,7 @@ use crate::{pin, timing};
 use movers::{Whole, forward, idle, switch, turn};
 use rotation::{Rotation, Rule, Stations};
 use scalebricks_console::quantity::short_count;
-use scalebricks_dataplane::flat::FlatFib;
+use scalebricks_elements::flat::FlatFib;
 use scalebricks_io::{BURST, PacketBuf};
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ impl Scene {
                 Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
             let mut switch = switch(fib, &rotation)?;
             turns.push(Turn::several(rows(subject), move |rotation: &mut Packets| {
-                let ((), seconds) = timing::pinned(|| turn(&mut switch, packets))?;
+                let ((), seconds) = timing::pinned(|| turn(&mut switch, rotation, packets))?;
                 net(seconds, rotation)
             }));
         }
@@ -205,7 +205,7 @@ fn judge_switch<P: PacketBuf + 'static>(
     names: usize,
 ) -> Result<(), BenchError> {
     let mut switch = switch(fib, rotation)?;
-    judge(whole.name(), whole.rule(), rotation, (names, 0), |packets| turn(&mut switch, packets))
+    judge(whole.name(), whole.rule(), rotation, (names, 0), |packets| turn(&mut switch, rotation, packets))
 }
 
 fn show(session: &mut Session<'_>) {

@@ -4,7 +4,12 @@ use super::{Labels, Snapshot, Value, label, one};
 use crate::admin::model::NodeState;
 use crate::switch::view::{PortView, SwitchView};
 use prometheus_client::metrics::MetricType;
+use scalebricks_apps::switch::counts::counters;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
+
+type Series = Vec<(Labels, Value)>;
 
 /// The metrics of a switch as text.
 ///
@@ -47,24 +52,22 @@ impl Snapshot {
         self.counter("log_reloads", help, reloads);
     }
 
+    /// What the elements of ports count, and what they drop. Counters of the two directions are one metric.
     fn switch_ports(&mut self, ports: &[PortView]) {
-        type Pick = fn(&PortView) -> u64;
-        let both = |rx: Pick, tx: Pick| {
-            let directions = [("in", rx), ("out", tx)];
-            let series = ports.iter().flat_map(move |port| {
-                directions.map(|(direction, pick)| {
-                    let labels = vec![("port", port.name.clone()), ("direction", direction.to_owned())];
-                    (labels, Value::Whole(pick(port)))
-                })
-            });
-            series.collect::<Vec<_>>()
-        };
-        let of = |pick: Pick| ports.iter().map(move |port| (label("port", &port.name), pick(port).into()));
-        self.counter("frames", "Frames that came and left.", both(|p| p.rx_frames, |p| p.tx_frames));
-        self.counter("bytes", "Bytes in such frames.", both(|p| p.rx_bytes, |p| p.tx_bytes));
-        self.counter("flooded_frames", "Frames that came and were flooded.", of(|port| port.flooded));
-        let help = "Frames that came with a name that is not known.";
-        self.counter("unknown_frames", help, of(|port| port.unknown));
+        let mut families: BTreeMap<Cow<'static, str>, (Vec<&str>, Series)> = BTreeMap::new();
+        for spec in counters() {
+            let (name, direction) = metric(spec.name);
+            let (help, series) = families.entry(name).or_default();
+            help.push(spec.doc);
+            series.extend(ports.iter().map(|port| {
+                let direction = direction.map(|direction| ("direction", direction.to_owned()));
+                let labels = std::iter::once(("port", port.name.clone())).chain(direction);
+                (labels.collect(), port.counters.get(spec.name).into())
+            }));
+        }
+        for (name, (help, series)) in families {
+            self.counter(name, help.join(" "), series);
+        }
         let drops = ports.iter().flat_map(|port| {
             port.dropped.iter().map(|(reason, &count)| {
                 let labels = vec![("port", port.name.clone()), ("reason", reason.clone())];
@@ -72,5 +75,14 @@ impl Snapshot {
             })
         });
         self.counter("dropped_frames", "Frames dropped, by reason.", drops);
+    }
+}
+
+/// The metric of a counter, and its label of the direction.
+fn metric(counter: &'static str) -> (Cow<'static, str>, Option<&'static str>) {
+    match counter.split_once('_') {
+        Some(("rx", what)) => (what.into(), Some("in")),
+        Some(("tx", what)) => (what.into(), Some("out")),
+        _ => (format!("{counter}_frames").into(), None),
     }
 }

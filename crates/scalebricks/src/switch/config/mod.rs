@@ -7,8 +7,9 @@ mod sections;
 use crate::node::config::{
     self, AdminTcp, Dpdk, EngineAt, EngineSection, Layout, Problem, Problems, Workers,
 };
-use scalebricks_dataplane::flat::text::PortNames;
-use scalebricks_dataplane::flat::{CheckBits, NameKind, PortGroup, StormRate, Unknown};
+use scalebricks_apps::switch::PortGroup;
+use scalebricks_apps::switch::text::PortNames;
+use scalebricks_elements::flat::{CheckBits, NameKind, StormRate, Unknown};
 use scalebricks_types::HashSeed;
 use std::path::PathBuf;
 

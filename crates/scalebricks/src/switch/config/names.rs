@@ -3,8 +3,8 @@
 use super::sections::{self, Kind, UnknownName};
 use super::{CheckBits, NamesFile};
 use crate::node::config::Problems;
-use scalebricks_dataplane::flat::names::MAX_CHECK_BITS;
-use scalebricks_dataplane::flat::{Base, BytesAt, Length, NameKind, Unknown};
+use scalebricks_elements::flat::names::MAX_CHECK_BITS;
+use scalebricks_elements::flat::{Base, BytesAt, Length, NameKind, Unknown};
 use toml::Spanned;
 
 /// Default of `names.expected`.

@@ -2,8 +2,9 @@
 
 use super::{Port, sections};
 use crate::node::config::{Devices, Problems};
-use scalebricks_dataplane::flat::text::PortNames;
-use scalebricks_dataplane::flat::{MAX_PORTS, PortGroup};
+use scalebricks_apps::switch::PortGroup;
+use scalebricks_apps::switch::text::PortNames;
+use scalebricks_elements::flat::MAX_PORTS;
 use toml::Spanned;
 
 /// MTU of a port that does not say.

@@ -2,8 +2,8 @@
 //! file has them.
 
 use super::super::config::SwitchFile;
+use scalebricks_apps::switch::file::{NameList, parse_names};
 use scalebricks_control::engine::WriterId;
-use scalebricks_dataplane::flat::file::{NameList, parse_names};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::super::SwitchError;
 use super::super::args::Input;
-use scalebricks_dataplane::flat::text::PortNames;
+use scalebricks_apps::switch::text::PortNames;
 use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame};
 use std::path::PathBuf;
 

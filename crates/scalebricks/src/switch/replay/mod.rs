@@ -1,7 +1,7 @@
 //! `scalebricks switch replay`: captures through the switch, in this process, as its ports would have brought them.
 //!
 //! ```text
-//! a capture a port ─▶ merge, by time ─▶ bursts ─▶ FlatSwitch::turn ─▶ a capture a port
+//! a capture a port ─▶ merge, by time ─▶ bursts ─▶ a turn of the graph ─▶ a capture a port
 //! ```
 //!
 //! The clock is that of the captures, so the storm guard lets through what it would have let through then.
@@ -13,22 +13,24 @@ mod report;
 use super::SwitchError;
 use super::args::ReplayArgs;
 use super::load::Configuration;
+use super::running::Running;
 use input::{Came, Inputs};
 use output::Captures;
 use report::Report;
 use scalebricks_console::{Console, Interrupt, status};
-use scalebricks_dataplane::flat::{FlatSwitch, PortCounts, SwitchPort};
+use scalebricks_graph::Worker;
 use scalebricks_io::pool::MAX_PACKET_BYTES;
 use scalebricks_io::{BURST, MemoryPort, Packet, PacketBuf, Pool, Tag, memory_port_pair};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Frames of one port that come so shortly after each other are a burst.
 const BURST_TIME: Duration = Duration::from_micros(100);
 
 /// The switch, and the far ends of its ports.
 struct Rig {
-    switch: FlatSwitch<Packet>,
-    far: Vec<MemoryPort<Packet>>,
+    worker: Worker<Packet>,
+    /// By port: what goes in there, and what comes out.
+    far: Vec<[MemoryPort<Packet>; 2]>,
     pool: Pool,
 }
 
@@ -41,16 +43,16 @@ pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Resul
     if configuration.file.control.is_some() {
         return Err(SwitchError::NamesInLog);
     }
-    let mut table = configuration.table()?;
-    table.change_to(&configuration.names()?)?;
+    let table = configuration.table()?;
+    let switch = Running::new(configuration, table, Instant::now());
+    switch.reload()?;
+    let configuration = &switch.configuration;
     let inputs = Inputs::open(&args.inputs, &configuration.file.port_names)?;
     let mut captures = Captures::create(&args.out, &configuration.file.port_names)?;
-    let reader = table.fib().reader(configuration.file.names.unknown);
-    let mut rig = Rig::new(&configuration, reader)?;
+    let mut rig = Rig::new(&switch)?;
     let skipped = drive(inputs, &mut rig, &mut captures, interrupt)?;
-    let counts: Vec<PortCounts> = rig.switch.counts().collect();
     let files = captures.finish()?;
-    let report = Report::new(&configuration, &table.stats(), &counts, &files, skipped);
+    let report = Report::new(configuration, &switch.names.lock().stats(), switch.ports(), &files, skipped);
     if let Some(path) = &args.json {
         console.keep(path, &scalebricks_console::output::json(&report)?)?;
     }
@@ -59,18 +61,17 @@ pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Resul
 }
 
 impl Rig {
-    fn new(
-        configuration: &Configuration,
-        reader: scalebricks_dataplane::flat::FibReader,
-    ) -> Result<Self, SwitchError> {
-        let ports = &configuration.file.ports;
+    fn new(switch: &Running) -> Result<Self, SwitchError> {
+        let ports = switch.configuration.file.ports.len();
         // A turn floods a whole burst at the most.
-        let pool = Pool::new((ports.len() + 1) * BURST, MAX_PACKET_BYTES)?;
-        let (near, far): (Vec<_>, Vec<_>) = ports.iter().map(|_| memory_port_pair(2 * BURST)).unzip();
-        let near = near.into_iter().zip(ports);
-        let near = near.map(|(near, port)| SwitchPort { port: Box::new(near), group: port.group });
-        let switch = FlatSwitch::new(configuration.policy(), reader, near.collect(), Box::new(pool.clone()));
-        Ok(Self { switch, far, pool })
+        let pool = Pool::new((ports + 1) * BURST, MAX_PACKET_BYTES)?;
+        let link = |_| {
+            let ((rx, into), (tx, out)) = (memory_port_pair(2 * BURST), memory_port_pair(2 * BURST));
+            ((Box::new(rx) as _, Box::new(tx) as _), [into, out])
+        };
+        let (queues, far): (Vec<_>, Vec<_>) = (0..ports).map(link).unzip();
+        let graph = switch.graph(queues)?;
+        Ok(Self { worker: Worker::new(graph, Box::new(pool.clone()), ()), far, pool })
     }
 }
 
@@ -116,12 +117,12 @@ fn turn(
     for (id, came) in (0..).zip(burst.iter()) {
         let Some(mut packet) = rig.pool.packet(&came.frame.data) else { unreachable!("the pool is whole") };
         packet.set_tag(Tag { id, ..Tag::default() });
-        if rig.far[came.port].send(packet).is_err() {
+        if rig.far[came.port][0].send(packet).is_err() {
             unreachable!("a port holds two bursts, and the last turn emptied it");
         }
     }
-    rig.switch.turn(now);
-    for (port, far) in rig.far.iter_mut().enumerate() {
+    rig.worker.turn(now);
+    for (port, [_, far]) in rig.far.iter_mut().enumerate() {
         while let Some(packet) = far.receive() {
             // A packet's number says which frame it was, a copy's too.
             if let Some(came) = burst.get(packet.tag().id as usize) {

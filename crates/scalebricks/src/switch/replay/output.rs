@@ -1,7 +1,7 @@
 //! The captures of what left: one a port, under other names until all are complete.
 
 use super::super::SwitchError;
-use scalebricks_dataplane::flat::text::PortNames;
+use scalebricks_apps::switch::text::PortNames;
 use scalebricks_io::{CaptureWriter, CapturedFrame};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use super::super::load::Configuration;
 use super::super::ports_table::ports_table;
 use super::super::view::PortView;
 use scalebricks_console::quantity;
-use scalebricks_dataplane::flat::{NameStats, PortCounts};
+use scalebricks_elements::flat::NameStats;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -25,19 +25,18 @@ impl Report {
     pub(super) fn new(
         configuration: &Configuration,
         names: &NameStats,
-        counts: &[PortCounts],
+        ports: Vec<PortView>,
         files: &[PathBuf],
         too_long: u64,
     ) -> Self {
         let file = &configuration.file;
-        let ports = file.port_names.all().iter().zip(counts);
         Self {
             kind: file.names.kind.word(),
             names: names.names as u64,
             actions: names.actions as u64,
             table_bytes: names.table_bytes as u64,
             too_long,
-            ports: ports.map(|(name, counts)| PortView::new(name, counts)).collect(),
+            ports,
             files: files.to_vec(),
         }
     }

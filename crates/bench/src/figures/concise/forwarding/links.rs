@@ -23,9 +23,9 @@ use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
-use scalebricks_dataplane::flat::FlatFib;
 use scalebricks_dpdk::Mbuf;
-use scalebricks_io::{BURST, Port};
+use scalebricks_elements::flat::FlatFib;
+use scalebricks_io::BURST;
 use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -142,7 +142,7 @@ fn move_by(links: &Links, asker: &mut dyn Asker, stop: &AtomicBool) {
 
 /// Moves packets by the whole switch until it is told to stop.
 fn switch_by(links: &Links, fib: &FlatFib, stop: &AtomicBool) {
-    let ports = links.switch.iter().map(|end| Box::new(end.clone()) as Box<dyn Port<Mbuf>>);
+    let ports = links.switch.iter().map(|end| [end.clone(), end.clone()]);
     // Nothing comes back from a switch that cannot be made, which is found out then.
     if let Ok(mut switch) = switch_between(fib, ports) {
         turn_until(&mut switch, stop);

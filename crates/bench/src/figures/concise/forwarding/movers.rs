@@ -6,12 +6,15 @@ use crate::figures::concise::fibs::{Asker, UNKNOWN};
 use crate::gateway::slab::NoBuffers;
 use crate::names::NameHasher;
 use crate::names::population::SEED;
-use scalebricks_dataplane::flat::names::MAX_CHECK_BITS;
-use scalebricks_dataplane::flat::{
-    Action, CheckBits, FlatFib, FlatName, FlatSwitch, NameConfig, NameKind, NameTable, PortNo, StormGuard,
-    StormRate, SwitchPolicy, SwitchPort, Unknown,
+use scalebricks_apps::switch::text::PortNames;
+use scalebricks_apps::switch::{SwitchPolicy, SwitchPort, wiring};
+use scalebricks_elements::flat::names::MAX_CHECK_BITS;
+use scalebricks_elements::flat::{
+    Action, CheckBits, FlatFib, FlatName, NameConfig, NameKind, NameTable, PortNo, Rules, StormGuard,
+    StormRate, Unknown,
 };
-use scalebricks_io::{BURST, Burst, PacketBuf, Port, RxPort, TxPort};
+use scalebricks_graph::{Ledger, Registry, Worker};
+use scalebricks_io::{BURST, Burst, PacketBuf, RxPort, TxPort};
 use scalebricks_types::{HashSeed, KeyHash, KeyHasher};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::set_addresses;
@@ -138,42 +141,50 @@ fn hasher() -> KeyHasher {
 }
 
 /// A switch between these ports, of which the last is the one that packets come from, with all that a daemon's has.
-pub(super) fn switch_between<P: PacketBuf + 'static>(
+pub(super) fn switch_between<P: PacketBuf + 'static, X: RxPort<P> + TxPort<P> + 'static>(
     fib: &FlatFib,
-    ports: impl Iterator<Item = Box<dyn Port<P>>>,
-) -> Result<FlatSwitch<P>, BenchError> {
+    ports: impl Iterator<Item = [X; 2]>,
+) -> Result<Worker<P>, BenchError> {
     let rate = StormRate::new(10_000, 1_000).map_err(|error| BenchError::of("storm guard", error))?;
     let policy = SwitchPolicy {
-        kind: NameKind::Mac,
-        hasher: hasher(),
-        verify_ipv4_checksum: true,
+        rules: Rules { kind: NameKind::Mac, hasher: hasher(), verify_ipv4_checksum: true },
         storm: Some(Arc::new(StormGuard::new(rate, PORTS + 1))),
     };
-    let ports = ports.map(|port| SwitchPort { port, group: None }).collect();
-    Ok(FlatSwitch::new(policy, fib.reader(Unknown::Flood), ports, Box::new(NoBuffers)))
+    let failed = |error: &dyn std::fmt::Display| BenchError::check("switch", error.to_string());
+    let port = |[rx, tx]: [X; 2]| SwitchPort { rx: Box::new(rx), tx: Box::new(tx), group: None };
+    let names = PortNames::new((0..=PORTS).map(|at| format!("port{at}")).collect());
+    let names = names.map_err(|error| failed(&error))?;
+    let builder = wiring(&policy, || fib.reader(Unknown::Flood), &names, ports.map(port).collect());
+    let graph = builder.build(&Registry::new(), &mut Ledger::new()).map_err(|errors| failed(&errors))?;
+    Ok(Worker::new(graph, Box::new(NoBuffers), ()))
 }
 
 /// A switch between the ports of a rotation.
 pub(super) fn switch<P: PacketBuf + 'static>(
     fib: &FlatFib,
     rotation: &Rotation<P>,
-) -> Result<FlatSwitch<P>, BenchError> {
-    switch_between(fib, (0..=PORTS).map(|exit| Box::new(rotation.exit(exit)) as Box<dyn Port<P>>))
+) -> Result<Worker<P>, BenchError> {
+    switch_between(fib, (0..=PORTS).map(|exit| [rotation.exit(exit), rotation.exit(exit)]))
 }
 
 /// Has a switch turn until it is told to stop, likewise.
 #[cfg(feature = "dpdk")]
-pub(super) fn turn_until<P: PacketBuf>(switch: &mut FlatSwitch<P>, stop: &std::sync::atomic::AtomicBool) {
+pub(super) fn turn_until<P: PacketBuf + 'static>(
+    switch: &mut Worker<P>,
+    stop: &std::sync::atomic::AtomicBool,
+) {
     let start = Instant::now();
     while !stop.load(std::sync::atomic::Ordering::Relaxed) {
         switch.turn(start.elapsed());
     }
 }
 
-/// Has a switch turn until it has moved so many packets, and asks for the time before each turn, as its worker does.
-pub(super) fn turn<P: PacketBuf>(switch: &mut FlatSwitch<P>, packets: usize) {
+/// Has a switch turn until it has moved so many packets of a rotation, and asks for the time before each turn, as its worker does.
+pub(super) fn turn<P: PacketBuf + 'static>(switch: &mut Worker<P>, rotation: &Rotation<P>, packets: usize) {
     let start = Instant::now();
-    for _ in 0..packets / BURST {
+    rotation.limit(packets / BURST * BURST);
+    while rotation.left() > 0 || switch.graph().held() > 0 {
         switch.turn(start.elapsed());
     }
+    rotation.limit(usize::MAX);
 }

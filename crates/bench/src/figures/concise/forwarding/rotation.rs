@@ -87,6 +87,8 @@ struct Inner<P> {
     rule: Option<Rule>,
     right: usize,
     judged: usize,
+    /// How many may still come in.
+    left: usize,
 }
 
 impl<P: PacketBuf> Inner<P> {
@@ -164,6 +166,7 @@ impl<P: PacketBuf> Rotation<P> {
             rule: None,
             right: 0,
             judged: 0,
+            left: usize::MAX,
         };
         for packet in packets {
             inner.add(packet);
@@ -203,6 +206,16 @@ impl<P: PacketBuf> Rotation<P> {
         self.inner().packets.len()
     }
 
+    /// Lets so many packets come from now on.
+    pub(super) fn limit(&self, packets: usize) {
+        self.inner().left = packets;
+    }
+
+    /// How many packets may still come.
+    pub(super) fn left(&self) -> usize {
+        self.inner().left
+    }
+
     /// Judges each packet that comes out while something is done; how many did, and how many of these were right.
     pub(super) fn judge(&self, rule: Rule, doing: impl FnOnce()) -> (usize, usize) {
         {
@@ -228,7 +241,8 @@ impl<P: PacketBuf> RxPort<P> for Side<P> {
             return 0;
         }
         let mut inner = self.rotation.inner();
-        let room = burst.remaining_capacity().min(inner.packets.len());
+        let room = burst.remaining_capacity().min(inner.packets.len()).min(inner.left);
+        inner.left -= room;
         burst.extend(inner.packets.drain(..room));
         room
     }

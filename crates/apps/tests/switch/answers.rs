@@ -2,7 +2,7 @@
 
 use super::frames::{Protocol, Spec, v4};
 use super::rig::{Rig, SEED, Setting, port};
-use scalebricks_dataplane::flat::{Action, FlatName, NameKind, NameOp, Unknown};
+use scalebricks_elements::flat::{Action, FlatName, NameKind, NameOp, Unknown};
 use scalebricks_types::KeyHasher;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -10,9 +10,8 @@
 //! Empty lines and those that begin with `#` say nothing; a first line `name,action` is a heading. Spaces around names and actions
 //! do no harm. A name of bytes that has a comma in it is written in hexadecimal digits.
 
-use super::action::Action;
-use super::name::{FlatName, NameKind};
 use super::text::{PortNames, parse_action, parse_name};
+use scalebricks_elements::flat::{Action, FlatName, NameKind};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;

@@ -4,7 +4,7 @@ use super::frames::{Protocol, Spec, WORLD, label, mac, specs, v4, v6};
 use super::reference::{Names, Reference};
 use super::rig::{Rig, Setting, port};
 use proptest::prelude::*;
-use scalebricks_dataplane::flat::{
+use scalebricks_elements::flat::{
     Action, Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, Unknown,
 };
 use scalebricks_types::FiveTuple;

@@ -4,7 +4,7 @@ use super::kinds::{actions, kinds, name};
 use super::reference::Names;
 use super::rig::{SEED, Setting, port};
 use proptest::prelude::*;
-use scalebricks_dataplane::flat::{
+use scalebricks_elements::flat::{
     Action, CheckBits, FlatName, NameConfig, NameError, NameKind, NameOp, NameTable, Unknown,
 };
 use scalebricks_types::KeyHasher;

@@ -1,6 +1,7 @@
 //! One hop of a packet that is routed: time to live, header checksum, MAC addresses.
 
-use super::reason::SwitchDrop;
+use super::flat_lookup::FlatLookup;
+use scalebricks_graph::DropId;
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::checksum::update_u16;
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, parse_frame};
@@ -21,25 +22,25 @@ pub(super) fn route(
     next_hop: MacAddr,
     source: MacAddr,
     verify_ipv4_checksum: bool,
-) -> Result<(), SwitchDrop> {
-    let Ok(header) = parse_frame(frame) else { return Err(SwitchDrop::NotRoutable) };
-    let packet = frame.get_mut(header.l3_offset..).ok_or(SwitchDrop::Truncated)?;
+) -> Result<(), DropId> {
+    let Ok(header) = parse_frame(frame) else { return Err(FlatLookup::NOT_ROUTABLE) };
+    let packet = frame.get_mut(header.l3_offset..).ok_or(FlatLookup::TRUNCATED)?;
     match header.ethertype {
         ETHERTYPE_IPV4 => {
-            let ttl = Ipv4::parse_header(packet).map_err(|_| SwitchDrop::NotRoutable)?.ttl();
+            let ttl = Ipv4::parse_header(packet).map_err(|_| FlatLookup::NOT_ROUTABLE)?.ttl();
             // RFC 1812 §5.2.2: before anything else, the checksum.
             if verify_ipv4_checksum && !header_checksum_ok(packet) {
-                return Err(SwitchDrop::BadIpv4Checksum);
+                return Err(FlatLookup::BAD_IPV4_CHECKSUM);
             }
             one_hop_v4(packet, ttl)?;
         }
         ETHERTYPE_IPV6 => {
-            let hops = Ipv6::parse_header(packet).map_err(|_| SwitchDrop::NotRoutable)?.hop_limit();
+            let hops = Ipv6::parse_header(packet).map_err(|_| FlatLookup::NOT_ROUTABLE)?.hop_limit();
             // RFC 8200 §3: discarded when it was received with 0, or is decremented to it.
-            let left = hops.checked_sub(1).filter(|&left| left > 0).ok_or(SwitchDrop::Expired)?;
+            let left = hops.checked_sub(1).filter(|&left| left > 0).ok_or(FlatLookup::EXPIRED)?;
             packet[IPV6_HOP_LIMIT] = left;
         }
-        _ => return Err(SwitchDrop::NotRoutable),
+        _ => return Err(FlatLookup::NOT_ROUTABLE),
     }
     if let Some(addresses) = frame.first_chunk_mut::<12>() {
         addresses[..6].copy_from_slice(&next_hop.octets());
@@ -48,11 +49,11 @@ pub(super) fn route(
     Ok(())
 }
 
-fn one_hop_v4(packet: &mut [u8], ttl: u8) -> Result<(), SwitchDrop> {
+fn one_hop_v4(packet: &mut [u8], ttl: u8) -> Result<(), DropId> {
     // RFC 1812 §5.3.1: not forwarded with what would be 0.
-    let left = ttl.checked_sub(1).filter(|&left| left > 0).ok_or(SwitchDrop::Expired)?;
+    let left = ttl.checked_sub(1).filter(|&left| left > 0).ok_or(FlatLookup::EXPIRED)?;
     let Some([was, protocol, high, low]) = packet[IPV4_TTL..].first_chunk_mut::<4>() else {
-        return Err(SwitchDrop::Truncated);
+        return Err(FlatLookup::TRUNCATED);
     };
     let checksum = u16::from_be_bytes([*high, *low]);
     let updated =

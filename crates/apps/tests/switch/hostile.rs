@@ -4,7 +4,7 @@ use super::frames::{Protocol, Spec, specs};
 use super::kinds::{actions, kinds, name};
 use super::rig::{Rig, Setting};
 use proptest::prelude::*;
-use scalebricks_dataplane::flat::{SwitchDrop, Unknown};
+use scalebricks_elements::flat::Unknown;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
@@ -19,14 +19,14 @@ proptest! {
                 let mut rig = Rig::new(&Setting::new(kind, unknown));
                 for (n, m, action) in &names {
                     if let Some(name) = name(kind, *n, *m) {
-                        let _twice = rig.table.apply(&[scalebricks_dataplane::flat::NameOp::Add(name, *action)]);
+                        let _twice = rig.table.apply(&[scalebricks_elements::flat::NameOp::Add(name, *action)]);
                     }
                 }
                 for frame in &frames {
                     rig.one(1, frame);
                 }
                 let counts = rig.counts(1);
-                prop_assert_eq!(counts.rx_frames, frames.len() as u64);
+                prop_assert_eq!(counts.get("rx_frames"), frames.len() as u64);
                 rig.check_books();
             }
         }
@@ -51,7 +51,7 @@ proptest! {
             for length in 0..=frame.len() {
                 rig.one(0, &frame[..length]);
             }
-            prop_assert_eq!(rig.counts(0).rx_frames, frame.len() as u64 + 1);
+            prop_assert_eq!(rig.count(0, "rx_frames"), frame.len() as u64 + 1);
             rig.check_books();
         }
     }
@@ -76,6 +76,6 @@ fn what_is_too_short_for_its_name_is_told() {
         let mut rig = Rig::new(&Setting::new(kind, Unknown::Drop));
         rig.one(0, &[]);
         rig.one(0, &frame[..5]);
-        assert_eq!(rig.dropped(0, SwitchDrop::Truncated), 2, "{kind:?}");
+        assert_eq!(rig.count(0, "truncated"), 2, "{kind:?}");
     }
 }

@@ -8,14 +8,16 @@
 //! it, never a third: a value means one action for as long as a generation lasts (`Actions::meaning`). When all values have been
 //! used up, a whole new generation takes the place of the old by one store.
 
-use super::action::{Action, ActionId, LiveActions, Meaning};
+use super::action::{Action, ActionId, Actions, LiveActions, Meaning};
 use arc_swap::{ArcSwap, ArcSwapOption, Cache};
-use scalebricks_io::BURST;
 use scalebricks_tables::Spread;
 use scalebricks_tables::filter::BloomFilter;
 use scalebricks_tables::othello::{Othello, OthelloReader};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
+
+/// Names that are looked up at once.
+pub const PART: usize = 64;
 
 /// What becomes of frames whose name is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,13 +108,13 @@ impl FibReader {
         self.unknown
     }
 
-    /// The answers for a burst of names.
+    /// The answers for names, in parts of [`PART`].
     ///
     /// Cost: as of [`OthelloReader::check_batch`], with a filter one line of it a name before; then the action, at most
     /// 20 bytes in a table of all of them.
     ///
     /// # Panics
-    /// If there are more than [`BURST`], or `answers` is shorter.
+    /// If `answers` is shorter.
     pub fn lookup_batch(&mut self, hashes: &[KeyHash], answers: &mut [Answer]) {
         let answers = &mut answers[..hashes.len()];
         let newest = self.generations.load();
@@ -122,31 +124,43 @@ impl FibReader {
         }
         // Before the lookup: see `Actions::meaning`.
         let actions = self.generation.actions.0.load();
-        if self.unknown == Unknown::Answer {
-            let mut values = [0; BURST];
-            self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
-            for ((answer, &hash), &value) in answers.iter_mut().zip(hashes).zip(&values) {
-                let value = self.generation.spread.mask(hash, value);
-                *answer = match actions.meaning(value, &self.generation.actions.0) {
-                    Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
-                    Meaning::Nothing => {
-                        Answer { action: actions.any(self.generation.spread.bits(hash)), is_alien: true }
-                    }
-                };
+        for (hashes, answers) in hashes.chunks(PART).zip(answers.chunks_mut(PART)) {
+            if self.unknown == Unknown::Answer {
+                self.any_batch(&actions, hashes, answers);
+            } else {
+                self.known_batch(&actions, hashes, answers);
             }
-            return;
         }
-        let mut found = [None; BURST];
+    }
+
+    /// Some action for every name of a part.
+    fn any_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [Answer]) {
+        let mut values = [0; PART];
+        self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
+        for ((answer, &hash), &value) in answers.iter_mut().zip(hashes).zip(&values) {
+            let value = self.generation.spread.mask(hash, value);
+            *answer = match actions.meaning(value, &self.generation.actions.0) {
+                Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
+                Meaning::Nothing => {
+                    Answer { action: actions.any(self.generation.spread.bits(hash)), is_alien: true }
+                }
+            };
+        }
+    }
+
+    /// The actions of those names of a part that seem to be the table's.
+    fn known_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [Answer]) {
+        let mut found = [None; PART];
         if self.generation.is_checked {
             self.othello.check_batch(hashes, &mut found[..hashes.len()]);
         } else {
-            let mut values = [0; BURST];
+            let mut values = [0; PART];
             self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
             for (found, &value) in found.iter_mut().zip(&values).take(hashes.len()) {
                 *found = Some(value);
             }
         }
-        let mut is_known = [true; BURST];
+        let mut is_known = [true; PART];
         if let Some(filter) = &*self.generation.filter.load() {
             filter.contains_batch(hashes, &mut is_known[..hashes.len()]);
         }

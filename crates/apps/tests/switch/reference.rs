@@ -2,7 +2,7 @@
 
 use super::rig::{Left, port};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use scalebricks_dataplane::flat::{
+use scalebricks_elements::flat::{
     Action, Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, Unknown,
 };
 use scalebricks_types::FiveTuple;

@@ -1,124 +1,117 @@
 //! From a frame to its name, or to what else is to be done with it.
 
 use super::action::PortNo;
+use super::flat_lookup::FlatLookup;
 use super::name::{Base, BytesAt, FlatTuple, Length, NameKind, with_tuple_bytes};
-use super::reason::SwitchDrop;
+use scalebricks_graph::DropId;
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, HEADER_LEN, parse_frame};
 use scalebricks_wire::ipv4::Ipv4;
 use scalebricks_wire::ipv6::Ipv6;
 use scalebricks_wire::packet::{IpSummary, parse_quoted};
 use scalebricks_wire::{MacAddr, ParseError, protocol};
 
+const TRUNCATED: Seen = Seen::Dropped(FlatLookup::TRUNCATED);
+const MALFORMED: Seen = Seen::Dropped(FlatLookup::MALFORMED);
+
 /// What a frame is to a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen<T> {
+pub(super) enum Seen {
     /// It has a name.
-    Name(T),
+    Name,
     /// It is for a group of stations: all ports get it.
     Group,
     /// It goes nowhere.
-    Dropped(SwitchDrop),
+    Dropped(DropId),
 }
 
 /// Finds the name of a frame, and has its bytes used. Cost: the headers up to the name.
 ///
 /// Group addresses are flooded whatever names are, but where names are bytes of the frame: there, nothing else is looked at.
 #[inline]
-pub(super) fn parse<T>(
-    kind: NameKind,
-    in_port: PortNo,
-    frame: &[u8],
-    use_name: impl FnOnce(&[u8]) -> T,
-) -> Seen<T> {
+pub(super) fn parse(kind: NameKind, in_port: PortNo, frame: &[u8], use_name: impl FnOnce(&[u8])) -> Seen {
     let found = match kind {
-        NameKind::Bytes(at) => bytes_at(at, frame).map(|name| Seen::Name(use_name(name))),
-        NameKind::Mac => destination(frame).map(|dst| match dst {
-            Ok(mac) => Seen::Name(use_name(&mac.octets())),
-            Err(instead) => instead,
-        }),
+        NameKind::Bytes(at) => bytes_at(at, frame).map(use_name),
+        NameKind::Mac => destination(frame).map(|mac| use_name(&mac.octets())),
         NameKind::Ipv4 | NameKind::Ipv6 | NameKind::Tuple { .. } => of_ip(kind, in_port, frame, use_name),
     };
-    found.unwrap_or_else(Seen::Dropped)
+    match found {
+        Ok(()) => Seen::Name,
+        Err(instead) => instead,
+    }
 }
 
 /// The destination MAC address, or what is done with a frame to such an address.
 #[inline(always)]
-fn destination<T>(frame: &[u8]) -> Result<Result<MacAddr, Seen<T>>, SwitchDrop> {
-    let header = frame.first_chunk::<HEADER_LEN>().ok_or(SwitchDrop::Truncated)?;
+fn destination(frame: &[u8]) -> Result<MacAddr, Seen> {
+    let header = frame.first_chunk::<HEADER_LEN>().ok_or(TRUNCATED)?;
     let &[a, b, c, d, e, f, ..] = header;
     let mac = MacAddr([a, b, c, d, e, f]);
     // IEEE 802.1Q §8.6.3: a bridge relays no frame to 01-80-C2-00-00-00 to -0F.
-    Ok(match mac.octets() {
-        [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] => Err(Seen::Dropped(SwitchDrop::LinkLocal)),
+    match mac.octets() {
+        [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] => Err(Seen::Dropped(FlatLookup::LINK_LOCAL)),
         _ if mac.is_multicast() => Err(Seen::Group),
         _ => Ok(mac),
-    })
+    }
 }
 
-fn of_ip<T>(
-    kind: NameKind,
-    in_port: PortNo,
-    frame: &[u8],
-    use_name: impl FnOnce(&[u8]) -> T,
-) -> Result<Seen<T>, SwitchDrop> {
-    if let Err(instead) = destination(frame)? {
-        return Ok(instead);
-    }
+fn of_ip(kind: NameKind, in_port: PortNo, frame: &[u8], use_name: impl FnOnce(&[u8])) -> Result<(), Seen> {
+    destination(frame)?;
     let header = parse_frame(frame).map_err(refused)?;
-    let packet = frame.get(header.l3_offset..).ok_or(SwitchDrop::Truncated)?;
+    let packet = frame.get(header.l3_offset..).ok_or(TRUNCATED)?;
     match (kind, header.ethertype) {
         // Forwarding asks for no more than the header: a capture that is cut behind it, or padding, does no harm.
         (NameKind::Ipv4, ETHERTYPE_IPV4) => {
             let dst = Ipv4::parse_header(packet).map_err(refused)?.dst();
-            Ok(Seen::Name(use_name(&dst.octets())))
+            use_name(&dst.octets());
         }
         (NameKind::Ipv6, ETHERTYPE_IPV6) => {
             let dst = Ipv6::parse_header(packet).map_err(refused)?.dst();
-            Ok(Seen::Name(use_name(&dst.octets())))
+            use_name(&dst.octets());
         }
         (NameKind::Tuple { with_port }, ETHERTYPE_IPV4 | ETHERTYPE_IPV6) => {
             let summary = parse_quoted(packet).map_err(refused)?;
             if summary.is_ipv4() != (header.ethertype == ETHERTYPE_IPV4) {
-                return Err(SwitchDrop::Malformed);
+                return Err(MALFORMED);
             }
             let tuple = tuple(&summary, with_port.then_some(in_port))?;
-            Ok(Seen::Name(with_tuple_bytes(&tuple, use_name)))
+            with_tuple_bytes(&tuple, use_name);
         }
-        _ => Err(SwitchDrop::NoName),
+        _ => return Err(Seen::Dropped(FlatLookup::NO_NAME)),
     }
+    Ok(())
 }
 
-fn tuple(summary: &IpSummary, in_port: Option<PortNo>) -> Result<FlatTuple, SwitchDrop> {
+fn tuple(summary: &IpSummary, in_port: Option<PortNo>) -> Result<FlatTuple, Seen> {
     if summary.is_later_fragment() {
-        return Err(SwitchDrop::LaterFragment);
+        return Err(Seen::Dropped(FlatLookup::LATER_FRAGMENT));
     }
     if protocol::has_ports(summary.protocol) && summary.ports.is_none() {
-        return Err(SwitchDrop::Truncated);
+        return Err(TRUNCATED);
     }
-    FlatTuple::new(in_port, summary.five_tuple()).ok_or(SwitchDrop::Malformed)
+    FlatTuple::new(in_port, summary.five_tuple()).ok_or(MALFORMED)
 }
 
-fn bytes_at(at: BytesAt, frame: &[u8]) -> Result<&[u8], SwitchDrop> {
+fn bytes_at(at: BytesAt, frame: &[u8]) -> Result<&[u8], Seen> {
     let base = match at.base() {
         Base::Frame => 0,
         Base::Payload => parse_frame(frame).map_err(refused)?.l3_offset,
     };
-    let rest = frame.get(base + usize::from(at.offset())..).ok_or(SwitchDrop::Truncated)?;
+    let rest = frame.get(base + usize::from(at.offset())..).ok_or(TRUNCATED)?;
     let (length, rest) = match (at.length(), rest) {
         (Length::Fixed(length), rest) => (usize::from(length), rest),
         (Length::Prefix8, [length, rest @ ..]) => (usize::from(*length), rest),
         (Length::Prefix16, [high, low, rest @ ..]) => (usize::from(u16::from_be_bytes([*high, *low])), rest),
-        (Length::Prefix8 | Length::Prefix16, _) => return Err(SwitchDrop::Truncated),
+        (Length::Prefix8 | Length::Prefix16, _) => return Err(TRUNCATED),
     };
     if length == 0 || length > super::name::MAX_NAME_BYTES {
-        return Err(SwitchDrop::BadName);
+        return Err(Seen::Dropped(FlatLookup::BAD_NAME));
     }
-    rest.get(..length).ok_or(SwitchDrop::Truncated)
+    rest.get(..length).ok_or(TRUNCATED)
 }
 
-const fn refused(error: ParseError) -> SwitchDrop {
+const fn refused(error: ParseError) -> Seen {
     match error {
-        ParseError::Truncated => SwitchDrop::Truncated,
-        _ => SwitchDrop::Malformed,
+        ParseError::Truncated => TRUNCATED,
+        _ => MALFORMED,
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! An action is `forward PORT`, `route PORT NEXT-HOP-MAC SOURCE-MAC`, `drop` or `flood`.
 
-use super::action::{Action, MAX_PORTS, PortNo};
-use super::name::{FlatName, FlatTuple, MAX_NAME_BYTES, NameBytes, NameKind};
+use scalebricks_elements::flat::name::MAX_NAME_BYTES;
+use scalebricks_elements::flat::{Action, FlatName, FlatTuple, MAX_PORTS, NameBytes, NameKind, PortNo};
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::{MacAddr, protocol};
 use std::fmt::Write as _;

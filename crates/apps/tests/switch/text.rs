@@ -3,11 +3,11 @@
 use super::kinds::{actions, kinds, name};
 use super::rig::port;
 use proptest::prelude::*;
-use scalebricks_dataplane::flat::file::{MAX_TOLD, parse_names};
-use scalebricks_dataplane::flat::text::{
+use scalebricks_apps::switch::file::{MAX_TOLD, parse_names};
+use scalebricks_apps::switch::text::{
     PortNames, PortNamesError, action_text, name_text, parse_action, parse_name,
 };
-use scalebricks_dataplane::flat::{Action, Base, BytesAt, FlatName, Length, NameBytes, NameKind};
+use scalebricks_elements::flat::{Action, Base, BytesAt, FlatName, Length, NameBytes, NameKind};
 use scalebricks_wire::MacAddr;
 
 fn ports() -> PortNames {
@@ -145,7 +145,7 @@ fn ports_have_names_of_their_own() {
     assert_eq!(of(&["a b"]), Err(PortNamesError::Word("a b".to_owned())));
     assert_eq!(of(&["../x"]), Err(PortNamesError::Word("../x".to_owned())));
     assert_eq!(PortNames::new(vec!["x".to_owned(); 300]), Err(PortNamesError::Many(300)));
-    let mac = |text: &str| scalebricks_dataplane::flat::text::parse_mac(text);
+    let mac = |text: &str| scalebricks_apps::switch::text::parse_mac(text);
     assert_eq!(mac("02:00:00:00:00:fF"), Some(MacAddr([2, 0, 0, 0, 0, 255])));
     assert!(
         ["", "2:0:0:0:0:0", "02:00:00:00:00:00:00", "02-00-00-00-00-00"]

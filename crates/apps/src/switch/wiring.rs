@@ -1,0 +1,123 @@
+//! Ports, and the graph between them.
+
+use super::text::PortNames;
+use scalebricks_elements::flat::{
+    FibReader, FlatFlood, FlatInput, FlatLookup, FlatOutput, MAX_PORTS, PortNo, Rules, Share, StormGuard,
+};
+use scalebricks_graph::Builder;
+use scalebricks_io::{PacketBuf, RxPort, TxPort};
+use std::sync::Arc;
+
+/// Ports between which nothing is sent: a frame that came by one of them leaves by none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortGroup(pub u16);
+
+/// A worker's queues of a port.
+pub struct SwitchPort<P> {
+    /// What comes in.
+    pub rx: Box<dyn RxPort<P>>,
+    /// What goes out.
+    pub tx: Box<dyn TxPort<P>>,
+    /// Its group, if it is in one; else it is alone.
+    pub group: Option<PortGroup>,
+}
+
+impl<P> std::fmt::Debug for SwitchPort<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SwitchPort").field("group", &self.group).finish_non_exhaustive()
+    }
+}
+
+/// What a switch decides about frames, apart from where names go.
+#[derive(Debug, Clone)]
+pub struct SwitchPolicy {
+    /// How frames are looked at.
+    pub rules: Rules,
+    /// How much may be flooded, shared by all workers; `None`: everything.
+    pub storm: Option<Arc<StormGuard>>,
+}
+
+/// An element's part in the way of a port's frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    In,
+    Lookup,
+    Flood,
+    Out,
+}
+
+impl Part {
+    /// The name of the element of this port.
+    fn of(self, port: &str) -> String {
+        let part = match self {
+            Self::In => "in",
+            Self::Lookup => "lookup",
+            Self::Flood => "flood",
+            Self::Out => "out",
+        };
+        format!("{port}/{part}")
+    }
+}
+
+/// The port that an element is for.
+pub(super) fn port_of(element: &str) -> Option<&str> {
+    element.split_once('/').map(|(port, _)| port)
+}
+
+/// Who may send to whom.
+struct Groups(Vec<Option<PortGroup>>);
+
+impl Groups {
+    /// By port: whether what came by `from` may leave by it.
+    fn may_send(&self, from: usize) -> Box<[bool]> {
+        let group = self.0[from];
+        let may =
+            |(to, other): (usize, &Option<PortGroup>)| to != from && (group.is_none() || *other != group);
+        self.0.iter().enumerate().map(may).collect()
+    }
+
+    /// By port that a frame came by: what this one gets of it if it is flooded.
+    fn shares(&self, to: usize) -> Box<[Share]> {
+        let share = |from| {
+            let may_send = self.may_send(from);
+            match (may_send[to], may_send[to + 1..].contains(&true)) {
+                (false, _) => Share::Nothing,
+                (true, true) => Share::Copy,
+                (true, false) => Share::Itself,
+            }
+        };
+        (0..self.0.len()).map(share).collect()
+    }
+}
+
+/// A switch between these ports, whose numbers are their places; those beyond [`MAX_PORTS`] or without a name are left out. Each port
+/// has a reader of the FIB, which `reader` makes.
+pub fn wiring<P: PacketBuf + 'static>(
+    policy: &SwitchPolicy,
+    reader: impl Fn() -> FibReader,
+    names: &PortNames,
+    ports: Vec<SwitchPort<P>>,
+) -> Builder<P> {
+    let mut builder = Builder::new();
+    let groups = Groups(ports.iter().map(|port| port.group).take(MAX_PORTS).collect());
+    let names = &names.all()[..names.all().len().min(groups.0.len())];
+    for ((at, name), SwitchPort { rx, tx, .. }) in names.iter().enumerate().zip(ports) {
+        let Some(number) = PortNo::new(at) else { break };
+        let [input, lookup, flood, output] =
+            [Part::In, Part::Lookup, Part::Flood, Part::Out].map(|part| part.of(name));
+        let may_send = groups.may_send(at);
+        let has_others = may_send.contains(&true);
+        builder.add(&input, FlatInput::new(rx, number));
+        builder.add(&lookup, FlatLookup::new(policy.rules, number, may_send.clone(), reader()));
+        builder.add(&flood, FlatFlood::new(number, has_others, policy.storm.clone()));
+        builder.add(&output, FlatOutput::new(tx, groups.shares(at)));
+        builder.chain(&[&input, &lookup, &flood]).connect(&flood, 0, &Part::Out.of(&names[0]), 0);
+        for ((to, other), _) in names.iter().enumerate().zip(&may_send).filter(|(_, may_send)| **may_send) {
+            builder.connect(&lookup, 1 + to, &Part::Out.of(other), 1);
+        }
+        if let Some(next) = names.get(at + 1) {
+            builder.connect(&output, 0, &Part::Out.of(next), 0);
+        }
+    }
+    builder
+}

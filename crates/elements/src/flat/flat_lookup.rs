@@ -1,0 +1,156 @@
+//! `FlatLookup`.
+
+use super::action::{Action, PortNo};
+use super::fib::{Answer, FibReader, Unknown};
+use super::key::{Seen, parse};
+use super::name::NameKind;
+use super::route::route;
+use arrayvec::ArrayVec;
+use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_types::{KeyHash, KeyHasher};
+
+/// How frames are looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// What of a frame is its name.
+    pub kind: NameKind,
+    /// The keyed hash of names: that of the name table.
+    pub hasher: KeyHasher,
+    /// Whether packets to be routed have their IPv4 header checksum verified. Captures taken with checksum offload need it off.
+    pub verify_ipv4_checksum: bool,
+}
+
+element! {
+    /// Looks the names of a port's frames up in a Concise FIB, all of a batch at once, and does what their actions say: sends
+    /// them to the output of a port, routes them, drops them or has them flooded. Frames to group addresses are flooded, but
+    /// where names are bytes of the frame. An app makes it; no configuration can name it.
+    #[derive(Debug)]
+    pub struct FlatLookup as "FlatLookup" {
+        rules: Rules,
+        port: PortNo,
+        may_send: Box<[bool]>,
+        fib: FibReader,
+        work: Box<Work>,
+    }
+    inputs { push "in": "Frames of one port.", }
+    outputs {
+        push "flood" [Optional]: "Frames to be flooded.",
+        push "port" [ZeroOrMore]: "Frames for the port whose number is one less than the output's.",
+    }
+    drops {
+        TRUNCATED = "truncated": "The frame ends before its name, or before the headers that lead to it.",
+        NO_NAME = "no_name": "No frame of the kind that names are taken from: another ethertype or IP version.",
+        MALFORMED = "malformed": "Headers that contradict themselves.",
+        BAD_NAME = "bad_name": "A name of no bytes, or of more than 255.",
+        LATER_FRAGMENT = "later_fragment": "A fragment without ports, where ports are part of the name.",
+        BAD_IPV4_CHECKSUM = "bad_ipv4_checksum": "The IPv4 header checksum of a packet to be routed is wrong (an option ignores it).",
+        LINK_LOCAL = "link_local": "For a MAC address that bridges keep to themselves (IEEE 802.1Q §8.6.3).",
+        UNKNOWN_NAME = "unknown_name": "The name is none of the table's.",
+        BY_ACTION = "by_action": "The name's action is to drop it.",
+        SPLIT_HORIZON = "split_horizon": "It would leave by the port it came by, or by one of the same group.",
+        EXPIRED = "expired": "It has no hop left to live.",
+        NOT_ROUTABLE = "not_routable": "Its action is to route it, and it is no IP packet.",
+        NO_SUCH_PORT = "no_such_port": "Its action names a port that the switch does not have.",
+    }
+    counters { UNKNOWN = "unknown": "Frames that came and whose name was not known; what became of them is the policy's to say.", }
+}
+
+/// What is known of the frames of a batch; none between batches.
+#[derive(Debug)]
+struct Work {
+    /// By frame.
+    seen: ArrayVec<Seen, SLOTS>,
+    /// By name.
+    hashes: ArrayVec<KeyHash, SLOTS>,
+    answers: [Answer; SLOTS],
+}
+
+/// Where a frame goes.
+enum Way {
+    Port(PortNo),
+    Flood,
+}
+
+impl FlatLookup {
+    /// One for the frames of a port, which may leave by those ports of the switch whose place in `may_send` says so.
+    pub fn new(rules: Rules, port: PortNo, may_send: Box<[bool]>, fib: FibReader) -> Self {
+        let work =
+            Work { seen: ArrayVec::new(), hashes: ArrayVec::new(), answers: [Answer::default(); SLOTS] };
+        Self { rules, port, may_send, fib, work: Box::new(work) }
+    }
+
+    /// The port that frames for it leave by.
+    #[inline]
+    fn leave_by(&self, to: PortNo) -> Result<PortNo, DropId> {
+        match self.may_send.get(to.index()) {
+            Some(true) => Ok(to),
+            Some(false) => Err(Self::SPLIT_HORIZON),
+            None => Err(Self::NO_SUCH_PORT),
+        }
+    }
+
+    #[inline]
+    fn act<P: PacketBuf>(&self, action: Action, slot: &Slot, frame: &mut Frame<P>) -> Result<Way, DropId> {
+        match action {
+            Action::Forward(to) => self.leave_by(to).map(Way::Port),
+            Action::Route { port: to, next_hop, source } => {
+                // Before it is changed: a packet that goes nowhere is dropped for that.
+                let to = self.leave_by(to)?;
+                let bytes = frame.packet_mut(slot).data_mut();
+                route(bytes, next_hop, source, self.rules.verify_ipv4_checksum)?;
+                Ok(Way::Port(to))
+            }
+            Action::Drop => Err(Self::BY_ACTION),
+            Action::Flood => Ok(Way::Flood),
+        }
+    }
+
+    /// Finds out what each frame is, and what is to be done with those that have a name.
+    fn look_up<P: PacketBuf>(&mut self, batch: &Lanes, frame: &Frame<P>) {
+        let Self { rules: Rules { kind, hasher, .. }, port, fib, work, .. } = self;
+        work.seen.clear();
+        work.hashes.clear();
+        for slot in batch {
+            let named = |name: &[u8]| work.hashes.push(hasher.hash_bytes(name));
+            work.seen.push(parse(*kind, *port, frame.packet(slot).data(), named));
+        }
+        fib.lookup_batch(&work.hashes, &mut work.answers);
+    }
+}
+
+impl Control for FlatLookup {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for FlatLookup {
+    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.look_up(batch, frame);
+        let floods = self.fib.unknown() == Unknown::Flood;
+        let (mut names, mut unknown) = (0, 0);
+        for (at, slot) in batch.drain().enumerate() {
+            let way = match self.work.seen[at] {
+                Seen::Name => {
+                    let Answer { action, is_alien } = self.work.answers[names];
+                    names += 1;
+                    unknown += u64::from(is_alien);
+                    match action {
+                        Some(action) => self.act(action, &slot, frame),
+                        None if floods => Ok(Way::Flood),
+                        None => Err(Self::UNKNOWN_NAME),
+                    }
+                }
+                Seen::Group => Ok(Way::Flood),
+                Seen::Dropped(reason) => Err(reason),
+            };
+            match way {
+                Ok(Way::Port(port)) => out.push(1 + port.index(), slot),
+                Ok(Way::Flood) => out.push(0, slot),
+                Err(reason) => out.drop(slot, reason),
+            }
+        }
+        out.count(Self::UNKNOWN, unknown);
+    }
+}

@@ -1,0 +1,145 @@
+//! `FlatOutput`.
+
+use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Meta, Out, PortId, Spec, element};
+use scalebricks_io::{Burst, PacketBuf, TxPort};
+
+/// What a port gets of the frames that are flooded from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Nothing: it is that port, or one of its group.
+    Nothing,
+    /// A copy.
+    Copy,
+    /// The frame itself, as the last port.
+    Itself,
+}
+
+element! {
+    /// Sends frames by a port of a switch, those that came by one port in the order in which they came. What the port does not
+    /// take is dropped: a switch that waited for one port would hold up all. Flooded frames pass the outputs of all ports one
+    /// after another, and each makes its copy outside the frame: so a flood takes no slots, however many ports there are. An app
+    /// makes it; no configuration can name it.
+    pub struct FlatOutput<P> as "FlatOutput" {
+        port: Box<dyn TxPort<P>>,
+        burst: Burst<P>,
+        shares: Box<[Share]>,
+        kept: Vec<(u32, P)>,
+    }
+    inputs {
+        push "flood" [Optional]: "Frames for all ports.",
+        push "in" [Optional]: "Frames for this port.",
+    }
+    outputs { push "on" [Optional]: "Frames that further ports get.", }
+    drops {
+        NO_BUFFER = "no_buffer": "No buffer was left for a copy.",
+        PORT_FULL = "port_full": "The port took no more frames.",
+    }
+    counters {
+        FRAMES = "tx_frames": "Frames that left.",
+        BYTES = "tx_bytes": "Bytes of frames that left.",
+    }
+    hooks { End, }
+}
+
+impl<P> FlatOutput<P> {
+    /// One that sends by this port, and has these shares of what is flooded, by the number of the port that it came by.
+    pub fn new(port: Box<dyn TxPort<P>>, shares: Box<[Share]>) -> Self {
+        Self { port, burst: Burst::new(), shares, kept: Vec::new() }
+    }
+}
+
+impl<P> std::fmt::Debug for FlatOutput<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlatOutput").field("shares", &self.shares).finish_non_exhaustive()
+    }
+}
+
+fn bytes<P: PacketBuf>(burst: &Burst<P>) -> u64 {
+    burst.iter().map(|packet| packet.data().len() as u64).sum()
+}
+
+/// Drops a packet that has left the frame.
+fn drop_packet<P: PacketBuf>(packet: P, reason: DropId, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    match frame.put(packet) {
+        Ok(slot) => out.drop(slot, reason),
+        Err(_) => out.count_drops(reason, 1),
+    }
+}
+
+impl<P: PacketBuf> FlatOutput<P> {
+    /// Sends the burst, and drops what the port refuses.
+    fn flush(port: &mut Box<dyn TxPort<P>>, burst: &mut Burst<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if burst.is_empty() {
+            return;
+        }
+        let all = bytes(burst);
+        let sent = port.tx_burst(burst);
+        out.count(Self::FRAMES, sent as u64);
+        out.count(Self::BYTES, all - bytes(burst));
+        burst.drain(..).for_each(|packet| drop_packet(packet, Self::PORT_FULL, frame, out));
+    }
+
+    /// Keeps what this port gets of flooded frames, and leaves those in the batch that further ports get.
+    fn share(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        batch.sift(|slot| {
+            let Meta { port: PortId(from), mark, .. } = *frame.meta(&slot);
+            match self.shares.get(usize::from(from)).copied().unwrap_or(Share::Nothing) {
+                Share::Nothing => {}
+                Share::Copy => match frame.duplicate(&slot) {
+                    Some(copy) => self.kept.push((mark, copy)),
+                    None => out.count_drops(Self::NO_BUFFER, 1),
+                },
+                Share::Itself => {
+                    self.kept.push((mark, frame.take(slot)));
+                    return None;
+                }
+            }
+            Some(slot)
+        });
+    }
+
+    /// Sends what was kept, in the order in which it came.
+    #[cold]
+    fn send_kept(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Self { port, burst, kept, .. } = self;
+        // A port gets a frame once, so no two have one mark.
+        kept.sort_unstable_by_key(|(mark, _)| *mark);
+        for (_, packet) in kept.drain(..) {
+            burst.push(packet);
+            if burst.is_full() {
+                Self::flush(port, burst, frame, out);
+            }
+        }
+        Self::flush(port, burst, frame, out);
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for FlatOutput<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for FlatOutput<P> {
+    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        // The runner hands over what is flooded first.
+        if input == 0 {
+            self.share(batch, frame, out);
+            return out.all(0, batch);
+        }
+        if !self.kept.is_empty() {
+            let others = batch.drain().map(|slot| (frame.meta(&slot).mark, frame.take(slot)));
+            self.kept.extend(others);
+            return self.send_kept(frame, out);
+        }
+        let Self { port, burst, .. } = self;
+        frame.take_all(batch, burst, |frame, burst| Self::flush(port, burst, frame, out));
+        Self::flush(port, burst, frame, out);
+    }
+
+    fn end(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if !self.kept.is_empty() {
+            self.send_kept(frame, out);
+        }
+    }
+}
