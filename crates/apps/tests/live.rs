@@ -270,7 +270,9 @@ fn captures_go_on_where_they_were() {
     let mut outside = Outside::new(Clock::Captures);
     outside.receive(None, Receives::Capture(path("in.pcap")));
     let (live, mut worker) = start(&text("f", "a.pcap"), outside);
-    (0..100).for_each(|at| drop(worker.turn(Duration::from_millis(at))));
+    (0..100).for_each(|at| {
+        worker.turn(Duration::from_millis(at));
+    });
     // The worker turns while it is replaced.
     let replace = |worker: &mut Worker<Packet>, text: String| {
         let other = Arc::clone(&live);
@@ -283,9 +285,13 @@ fn captures_go_on_where_they_were() {
     let error = replace(&mut worker, text("g", "c.pcap")).unwrap_err().to_string();
     assert!(error.contains("has begun to read the capture for eth0"), "{error}");
     replace(&mut worker, text("f", "a.pcap")).unwrap();
-    (100..150).for_each(|at| drop(worker.turn(Duration::from_millis(at))));
+    (100..150).for_each(|at| {
+        worker.turn(Duration::from_millis(at));
+    });
     replace(&mut worker, text("f", "b.pcapng")).unwrap();
-    (150..200).for_each(|at| drop(worker.turn(Duration::from_millis(at))));
+    (150..200).for_each(|at| {
+        worker.turn(Duration::from_millis(at));
+    });
     live.end();
     assert_eq!(live.finish().unwrap(), [path("a.pcap"), path("b.pcapng")]);
     let heads = |name: &str| -> Vec<u8> {

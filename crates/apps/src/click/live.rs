@@ -159,6 +159,11 @@ impl<P: PacketBuf + 'static> Live<P> {
         lock(&self.swap).sockets.places().cloned().collect()
     }
 
+    /// What is bound to names of devices and no element asked for, in words.
+    pub fn unused(&self) -> Vec<String> {
+        lock(&self.swap).outside.unused()
+    }
+
     /// Runs another configuration from the worker's next turn on; `file` names it in errors.
     ///
     /// # Errors

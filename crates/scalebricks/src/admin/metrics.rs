@@ -4,6 +4,7 @@
 //! docs/admin.md, and a test holds it against what is written here.
 
 mod control;
+mod graph;
 mod switch;
 
 use super::model::{FlowSums, NodeCounters, NodeState, PortCounters, Stats, Status};
@@ -19,6 +20,7 @@ use std::fmt;
 /// What the text is: the `OpenMetrics` format, which Prometheus asks for first.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+pub use graph::render as render_graph;
 pub use switch::render as render_switch;
 
 type Labels = Vec<(&'static str, String)>;

@@ -6,6 +6,7 @@
 mod capture;
 mod cluster;
 mod flow;
+mod graph;
 mod stats;
 mod status;
 mod trace;
@@ -15,6 +16,10 @@ pub use cluster::{ClusterView, DrainRequest, Drained, MemberView, NodeVerdict, S
 pub use flow::{
     Carried, Cell, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS,
     PinnedFlow,
+};
+pub use graph::{
+    ConfigurationProblem, ElementCounts, ElementView, FaultView, GraphView, HandlerValue, HandlerView, LinkView,
+    ReplacedView,
 };
 pub use stats::{
     ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, NodeCounters, PeerView, PoolView,
