@@ -154,7 +154,7 @@ impl Running {
 #[test]
 fn what_has_no_successor_is_dropped_by_name_and_nothing_goes_uncounted() {
     let text = |at: u32| {
-        let (queue, is_active) = (at / 3, at % 4 == 0);
+        let (queue, is_active) = (at / 3, at.is_multiple_of(4));
         format!(
             "f :: FromDevice(in); t :: ToDevice(out);
              f -> CheckLength(1000) -> q{queue} :: Queue(100) -> Unqueue(ACTIVE {is_active}) -> t;"

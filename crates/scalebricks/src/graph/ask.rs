@@ -78,8 +78,12 @@ fn graph(view: &GraphView) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["element", "class", "packets", "counters", "dropped"]);
-    let former = view.former.iter().map(|one| (format!("{} (gone)", one.name), &one.class, &one.counters, &one.dropped));
-    let elements = view.elements.iter().map(|one| (one.name.clone(), &one.class, &one.counters, &one.dropped));
+    let former = view
+        .former
+        .iter()
+        .map(|one| (format!("{} (gone)", one.name), &one.class, &one.counters, &one.dropped));
+    let elements =
+        view.elements.iter().map(|one| (one.name.clone(), &one.class, &one.counters, &one.dropped));
     for (name, class, counters, dropped) in elements.chain(former) {
         let mut own = counters.clone();
         own.retain(|name, _| !matches!(name.as_str(), "packets" | "batches"));

@@ -21,11 +21,11 @@ mod serve;
 pub use elements::elements;
 pub use run::run;
 
-use args::{FileArgs, GraphCommand};
-use scalebricks_apps::click::Router;
 use crate::admin::client::ClientError;
 use crate::admin::commands::CommandError;
 use crate::admin::server::ServerError;
+use args::{FileArgs, GraphCommand};
+use scalebricks_apps::click::Router;
 use scalebricks_apps::click::live::ReplaceError;
 use scalebricks_apps::click::outside::OutsideError;
 use scalebricks_console::output::OutputError;

@@ -66,7 +66,8 @@ impl Report {
         let places: HashMap<(&str, &str), usize> =
             known.elements.iter().zip(0..).map(|(one, at)| ((&*one.name, &*one.class), at)).collect();
         let mut counted = live.counted();
-        counted.sort_by_key(|one| places.get(&(&*one.element, one.spec.class)).copied().unwrap_or(usize::MAX));
+        counted
+            .sort_by_key(|one| places.get(&(&*one.element, one.spec.class)).copied().unwrap_or(usize::MAX));
         let elements = counted.iter().map(ElementReport::from).collect();
         let mut faults = live.faults();
         faults.extend(graph.faults().map(|(element, fault)| format!("{element}: {fault}")));

@@ -42,7 +42,8 @@ fn public_names_stay() {
         std::fs::write(path, &written).unwrap();
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
-    let gone: Vec<&str> = committed.lines().filter(|line| !written.lines().any(|other| other == *line)).collect();
+    let gone: Vec<&str> =
+        committed.lines().filter(|line| !written.lines().any(|other| other == *line)).collect();
     assert!(gone.is_empty(), "gone: {gone:#?}");
     assert!(committed == written, "golden.txt is not current: run with UPDATE_GOLDEN=1\n{written}");
 }

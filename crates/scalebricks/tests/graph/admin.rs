@@ -3,7 +3,9 @@
 use super::{refused, said};
 use scalebricks::admin::client::{Client, ClientError, Target};
 use scalebricks::admin::graph::{Configuration, GraphControl, ReloadError};
-use scalebricks::admin::model::{ConfigurationProblem, ElementView, GraphView, Health, LinkView, ReplacedView};
+use scalebricks::admin::model::{
+    ConfigurationProblem, ElementView, GraphView, Health, LinkView, ReplacedView,
+};
 use scalebricks::admin::server::{AdminServer, Limits, Listen, graph_openapi};
 use scalebricks_apps::click::directory::Refused;
 use scalebricks_apps::click::live::ReplaceError;
@@ -23,6 +25,15 @@ s :: InfiniteSource(LIMIT 50, ACTIVE false) -> e :: Inner -> q :: Queue(30) -> u
 f :: Idle -> Discard;
 ";
 
+/// Waits until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A program that runs until it is dropped.
 struct Running {
     folder: tempfile::TempDir,
@@ -41,20 +52,12 @@ impl Running {
             .spawn()
             .unwrap();
         let running = Self { folder, child: Some(child) };
-        running.until("it answers", || UnixStream::connect(running.path("graph.sock")).is_ok());
+        until("it answers", || UnixStream::connect(running.path("graph.sock")).is_ok());
         running
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
-    }
-
-    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let until = Instant::now() + PATIENCE;
-        while !is_so() {
-            assert!(Instant::now() < until, "never: {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 
     fn client(&self) -> Client {
@@ -132,7 +135,7 @@ fn elements_are_listed_and_their_handlers_read_and_written() {
     assert_eq!((view.file.as_str(), view.replacements, view.former.len()), ("r.click", 0, 0));
     assert_eq!(running.read("e/c", "count"), "0");
     client.write_handler("s", "active", "true").unwrap();
-    running.until("packets", || running.read("s", "count") == "50");
+    until("packets", || running.read("s", "count") == "50");
     let counter = client.element("e/c").unwrap();
     assert_eq!((counter.class.as_str(), counter.counters["packets"]), ("Counter", 50));
     let link = |flow: &str, element: &str| LinkView {
@@ -159,7 +162,7 @@ fn elements_are_listed_and_their_handlers_read_and_written() {
     assert_eq!(json["elements"][0]["name"], "s");
     assert_eq!(running.ask(&["read", "e/c.count"]), "50\n");
     assert_eq!(running.ask(&["write", "u.active", "true"]), "");
-    running.until("an empty queue", || running.read("q", "length") == "0");
+    until("an empty queue", || running.read("q", "length") == "0");
     let (status, error) = running.refused(&["write", "q.capacity", "-5"]);
     assert_eq!((status, error.trim()), (1, "error: refused: no number: \"-5\""));
     let metrics = client.text("/metrics").unwrap();
@@ -220,12 +223,16 @@ fn what_makes_no_sense_is_refused_in_words_and_the_run_goes_on() {
 #[test]
 fn a_configuration_is_read_again_while_packets_flow() {
     let text = |count: usize| {
-        let row: String = (0..count).map(|at| format!("c{at} :: Counter -> ")).collect();
-        format!("s :: RatedSource(RATE 20000) -> {row}q :: Queue(100000) -> u :: Unqueue -> end :: Counter -> d :: Discard;\n")
+        let row: Vec<String> = (0..count).map(|at| format!("c{at} :: Counter -> ")).collect();
+        let row = row.concat();
+        format!(
+            "s :: RatedSource(RATE 20000) -> {row}q :: Queue(100000) -> u :: Unqueue -> end :: Counter -> d :: Discard;\n"
+        )
     };
     let running = Running::new(&text(1));
     let write = |text: &str| std::fs::write(running.path("r.click"), text).unwrap();
-    let replaced = |count: u64| running.until("it follows", || running.client().graph().unwrap().replacements == count);
+    let replaced =
+        |count: u64| until("it follows", || running.client().graph().unwrap().replacements == count);
     for count in 2..=10 {
         write(&text(count));
         running.signal("-HUP");
@@ -238,7 +245,7 @@ fn a_configuration_is_read_again_while_packets_flow() {
     let (status, error) = running.refused(&["reload"]);
     assert!(status == 1 && error.contains("r.click:2:2: ") && error.contains("    "), "{error}");
     running.signal("-HUP");
-    running.until("it refuses", || running.stderr().contains("the old configuration goes on"));
+    until("it refuses", || running.stderr().contains("the old configuration goes on"));
     std::fs::write(running.path("other.click"), text(3)).unwrap();
     let told = running.ask(&["reload", "other.click"]);
     assert_eq!(told, "8 elements, 7 connections; replaced 20 times until now\n");
@@ -253,7 +260,10 @@ fn a_configuration_is_read_again_while_packets_flow() {
     let metrics = running.client().text("/metrics").unwrap();
     assert!(metrics.contains("{element=\"c9\",class=\"Counter\",event=\"packets\"}"), "{metrics}");
     let (report, error) = running.end();
-    assert!(error.contains("error: the old configuration goes on: in the configuration\nr.click:2:2: "), "{error}");
+    assert!(
+        error.contains("error: the old configuration goes on: in the configuration\nr.click:2:2: "),
+        "{error}"
+    );
     // Of what the source made, nothing was lost and nothing came twice.
     let element = |name| super::element(&report, name);
     let count = |name| element(name)["counters"]["packets"].as_u64().unwrap();
@@ -323,7 +333,8 @@ fn the_schema_is_published_and_its_copy_is_current() {
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     assert!(committed == published, "docs/openapi-graph.json is not current: run with UPDATE_OPENAPI=1");
     let schema: Value = serde_json::from_str(&published).unwrap();
-    for path in ["/v1/graph", "/v1/graph/{element}", "/v1/graph/{element}/{handler}", "/metrics", "/healthz"] {
+    for path in ["/v1/graph", "/v1/graph/{element}", "/v1/graph/{element}/{handler}", "/metrics", "/healthz"]
+    {
         assert!(schema["paths"][path].is_object(), "{path}");
     }
     for reference in published.split("\"$ref\": \"#/").skip(1) {

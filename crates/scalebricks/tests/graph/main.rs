@@ -130,7 +130,8 @@ fn readme_shows_what_the_example_says() {
     let told = said(folder, &["graph", "run", &file, "--pcap", "in=capture.pcap", "--pcap", "out=out.pcap"]);
     let page = example("../README.md");
     let mut readme = std::fs::read_to_string(&page).unwrap();
-    let start = "```text\n$ scalebricks graph run examples/kinds.click --pcap in=capture.pcap --pcap out=out.pcap\n";
+    let start =
+        "```text\n$ scalebricks graph run examples/kinds.click --pcap in=capture.pcap --pcap out=out.pcap\n";
     let (before, behind) = readme.split_once(start).unwrap();
     let (shown, behind) = behind.split_once("```\n").unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() && shown != told {
@@ -138,7 +139,10 @@ fn readme_shows_what_the_example_says() {
         std::fs::write(&page, &text).unwrap();
         readme = text;
     }
-    assert!(readme.contains(&format!("{start}{told}```")), "run with UPDATE_DOCS=1; README.md shows not\n{told}");
+    assert!(
+        readme.contains(&format!("{start}{told}```")),
+        "run with UPDATE_DOCS=1; README.md shows not\n{told}"
+    );
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl<P: PacketBuf + 'static> Handlers for Speaker<P> {
         let (element, handler) = parts(name);
         let Some(element) = element else {
             let known = self.directory.known();
-            return known.global(handler).map(|text| text.into()).ok_or_else(|| no_handler(name));
+            return known.global(handler).map(Into::into).ok_or_else(|| no_handler(name));
         };
         let answer = self.directory.read(element, handler, &text(parameters, "parameters are")?);
         answer.map(String::into_bytes).map_err(|refused| refusal(name, &refused))

@@ -285,7 +285,8 @@ fn a_strict_reader_understands_a_graph() {
         dropped: counts("queue_full", 3),
         ..ElementView::default()
     };
-    let gone = ElementCounts { name: "c".to_owned(), counters: counts("packets", 5), ..ElementCounts::default() };
+    let gone =
+        ElementCounts { name: "c".to_owned(), counters: counts("packets", 5), ..ElementCounts::default() };
     let beside = ElementView { name: "ControlSocket@1".to_owned(), ..ElementView::default() };
     let view = GraphView {
         replacements: 2,
@@ -299,7 +300,10 @@ fn a_strict_reader_understands_a_graph() {
         ("elements", 2.0),
         ("element_events_total{element=\"a/q \\\"\\\\\",class=\"Queue\",event=\"packets\"}", 7.0),
         ("element_events_total{element=\"c\",class=\"\",event=\"packets\"}", 5.0),
-        ("element_dropped_packets_total{element=\"a/q \\\"\\\\\",class=\"Queue\",reason=\"queue_full\"}", 3.0),
+        (
+            "element_dropped_packets_total{element=\"a/q \\\"\\\\\",class=\"Queue\",reason=\"queue_full\"}",
+            3.0,
+        ),
     ] {
         assert_eq!(series.get(&format!("scalebricks_graph_{name}")), Some(&value), "{name}");
     }

@@ -177,12 +177,8 @@ impl ElementView {
             .map(|(name, doc)| (name, doc, false))
             .chain(known.writes().map(|(name, doc)| (name, doc, true)))
         {
-            let new = || HandlerView {
-                name: name.to_owned(),
-                reads: false,
-                writes: false,
-                doc: doc.to_owned(),
-            };
+            let new =
+                || HandlerView { name: name.to_owned(), reads: false, writes: false, doc: doc.to_owned() };
             let handler = all.entry(name).or_insert_with(new);
             handler.reads |= !is_write;
             handler.writes |= is_write;

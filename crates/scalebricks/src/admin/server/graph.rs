@@ -107,14 +107,10 @@ fn not_replaced(error: &ReloadError) -> Response {
     problem(code, error.to_string())
 }
 
-fn path_of<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Response> {
-    path.map(|Path(path)| path).map_err(|rejection| problem(rejection.status(), rejection.body_text()))
-}
-
 /// The elements, how they are connected, and what they have counted.
 #[utoipa::path(get, path = "/v1/graph", responses((status = 200, body = GraphView)))]
 async fn view(State(graph): Graph) -> Result<Json<GraphView>, Response> {
-    call(graph, |graph| graph.view()).await.map(Json)
+    call(graph, GraphControl::view).await.map(Json)
 }
 
 /// What a configuration that is sent may be told.
@@ -161,10 +157,7 @@ async fn reload(State(graph): Graph) -> Result<Json<ReplacedView>, Response> {
     replaced(graph, Configuration::File).await
 }
 
-async fn replaced(
-    graph: Arc<dyn GraphControl>,
-    with: Configuration,
-) -> Result<Json<ReplacedView>, Response> {
+async fn replaced(graph: Arc<dyn GraphControl>, with: Configuration) -> Result<Json<ReplacedView>, Response> {
     let replaced = call(graph, |graph| graph.replace(with)).await?;
     replaced.map(Json).map_err(|error| not_replaced(&error))
 }
@@ -180,7 +173,7 @@ async fn element(
     State(graph): Graph,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ElementView>, Response> {
-    let name = path_of(path)?;
+    let Path(name) = path.map_err(|rejection| problem(rejection.status(), rejection.body_text()))?;
     let element = call(graph, move |graph| graph.element(&name)).await?;
     element.map(Json).map_err(|error| refused(&error))
 }
@@ -210,7 +203,8 @@ async fn read(
     path: Result<Path<(String, String)>, PathRejection>,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Json<HandlerValue>, Response> {
-    let (element, handler) = path_of(path)?;
+    let Path((element, handler)) =
+        path.map_err(|rejection| problem(rejection.status(), rejection.body_text()))?;
     let Query(Asked { parameter }) =
         asked.map_err(|rejection| problem(rejection.status(), rejection.body_text()))?;
     let value = call(graph, move |graph| graph.read(&element, &handler, &parameter)).await?;
@@ -235,7 +229,8 @@ async fn write(
     path: Result<Path<(String, String)>, PathRejection>,
     body: Result<Json<HandlerValue>, JsonRejection>,
 ) -> Result<Json<HandlerValue>, Response> {
-    let (element, handler) = path_of(path)?;
+    let Path((element, handler)) =
+        path.map_err(|rejection| problem(rejection.status(), rejection.body_text()))?;
     let Json(value) = body.map_err(|rejection| rejected(&rejection))?;
     let given = value.value.clone();
     let written = call(graph, move |graph| graph.write(&element, &handler, given)).await?;
@@ -247,7 +242,7 @@ async fn write(
     (status = 200, content_type = "application/openmetrics-text", body = String),
 ))]
 async fn prometheus(State(graph): Graph) -> Result<Response, Response> {
-    let view = call(graph, |graph| graph.view()).await?;
+    let view = call(graph, GraphControl::view).await?;
     Ok(match metrics::render_graph(&view) {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
