@@ -4,6 +4,7 @@
 
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::control_socket::{ControlError, ControlServer, Place};
+use scalebricks_apps::click::directory::Directory;
 use scalebricks_graph::{Ledger, Worker};
 use scalebricks_io::{Packet, Pool};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,7 +26,8 @@ impl Running {
         let router = Router::read("r.click", text.as_bytes(), &[], &registry)?;
         let graph = router.graph(&registry, &mut Ledger::new())?;
         let mut worker = Worker::new(graph, Box::new(Pool::new(300, 100).unwrap()), ());
-        let server = ControlServer::start(&router, worker.graph(), &worker.remote())?;
+        let directory = Arc::new(Directory::new(&router, worker.graph(), worker.remote()));
+        let server = ControlServer::start(&router, &directory)?;
         let stop = Arc::new(AtomicBool::new(false));
         let worker = std::thread::spawn({
             let stop = Arc::clone(&stop);
@@ -35,7 +37,7 @@ impl Running {
     }
 
     fn place(&self) -> Place {
-        self.server.as_ref().unwrap().places()[0].clone()
+        self.server.as_ref().unwrap().places().next().unwrap().clone()
     }
 }
 

@@ -15,7 +15,7 @@
 //! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`down_links`] | ports whose links are known to be down |
-//! | [`flow`], [`stats`] | a flow's state and counters, a node's counters |
+//! | [`flow`], [`stats`], [`counters`] | a flow's state and counters, a node's counters, the list of them |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
 //! | [`elements`] | the same steps as elements of a graph; architectures as wirings |
 //! | [`worker`] | nodes on threads |
@@ -28,6 +28,7 @@ pub mod adjacency;
 pub mod architecture;
 mod classify;
 pub mod cluster;
+pub mod counters;
 mod detour;
 pub mod down_links;
 pub mod elements;

@@ -196,9 +196,21 @@ impl<P: PacketBuf + 'static> Graph<P> {
     /// # Errors
     /// Elements that could not, by name, and why. What others have opened stays open.
     pub fn open(&mut self, world: &mut dyn World<P>) -> Result<(), Vec<(Arc<str>, String)>> {
+        self.open_each(|_, element| element.open(world))
+    }
+
+    /// The same one by one: `open` is given each element with its name, and says what came of it. So elements that are to
+    /// take over their predecessors' state can be left out.
+    ///
+    /// # Errors
+    /// Elements for which it failed, by name, and why.
+    pub fn open_each(
+        &mut self,
+        mut open: impl FnMut(&str, &mut dyn Element<P>) -> Result<(), String>,
+    ) -> Result<(), Vec<(Arc<str>, String)>> {
         let open = |node: &mut Node<P>| {
             let name = Arc::clone(&node.parts.first()?.name);
-            node.element.open(world).err().map(|why| (name, why))
+            open(&name, &mut *node.element).err().map(|why| (name, why))
         };
         let failed: Vec<_> = self.nodes.iter_mut().filter_map(open).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed) }

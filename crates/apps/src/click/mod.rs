@@ -10,6 +10,8 @@
 //! | [`beside`] | classes that configurations have and graphs do not |
 //! | [`outside`] | devices and captures that elements open, by what a user binds to their names |
 //! | [`run`] | a worker by the wall clock, or by the clock of captures |
+//! | [`live`] | a configuration that runs, and is replaced by others while packets flow |
+//! | [`directory`] | its elements and their handlers, which ask the worker by its mailbox |
 //! | [`control_socket`] | Click's protocol to read and write handlers |
 //!
 //! Everything that is wrong with a text is told with its place: file, line, column and the line itself. Any text is
@@ -33,10 +35,14 @@
 pub mod beside;
 pub mod catalog;
 pub mod control_socket;
+pub mod directory;
 mod faults;
+pub mod live;
 mod names;
 pub mod outside;
 pub mod run;
+mod shared;
+mod wants;
 
 use catalog::Catalog;
 use scalebricks_click::values::AddressInfo;
@@ -177,7 +183,18 @@ impl Router {
         graph: &mut Graph<P>,
         world: &mut dyn World<P>,
     ) -> Result<(), Errors> {
-        let Err(failed) = graph.open(world) else { return Ok(()) };
+        self.open_but(graph, world, |_| false)
+    }
+
+    /// The same for all elements but those that keep what their predecessors have.
+    pub(crate) fn open_but<P: PacketBuf + 'static>(
+        &self,
+        graph: &mut Graph<P>,
+        world: &mut dyn World<P>,
+        keeps: impl Fn(&str) -> bool,
+    ) -> Result<(), Errors> {
+        let opened = graph.open_each(|name, element| if keeps(name) { Ok(()) } else { element.open(world) });
+        let Err(failed) = opened else { return Ok(()) };
         let diagnostic = |(name, why): &(std::sync::Arc<str>, String)| {
             let message = why.clone();
             let element = self.configuration.elements.iter().find(|element| *element.name == **name);

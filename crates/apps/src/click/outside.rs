@@ -1,8 +1,10 @@
 //! What elements open: devices and captures, by what a user binds to their names.
 
+use super::shared::Shared;
+use super::wants::Want;
 use scalebricks_graph::{Clock, Inlet, Outlet, Recording, World};
 use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -75,19 +77,66 @@ impl Drop for Staged {
     }
 }
 
+/// The receiving side of a device.
+enum Source<P> {
+    Port(Shared<dyn RxPort<P>>),
+    Capture(PathBuf),
+    Nothing,
+}
+
+/// The sending side of a device.
+enum Sink<P> {
+    Port(Shared<dyn TxPort<P>>),
+    Capture(PathBuf),
+    Nothing,
+}
+
+impl<P> From<Receives<P>> for Source<P> {
+    fn from(receives: Receives<P>) -> Self {
+        match receives {
+            Receives::Port(port) => Self::Port(Shared::new(port)),
+            Receives::Capture(path) => Self::Capture(path),
+            Receives::Nothing => Self::Nothing,
+        }
+    }
+}
+
+impl<P> From<Sends<P>> for Sink<P> {
+    fn from(sends: Sends<P>) -> Self {
+        match sends {
+            Sends::Port(port) => Self::Port(Shared::new(port)),
+            Sends::Capture(path) => Self::Capture(path),
+            Sends::Nothing => Self::Nothing,
+        }
+    }
+}
+
 /// Devices by name, and the captures that a run writes. Captures have their names once they are complete: one that is
 /// dropped leaves none.
-#[derive(Debug)]
+///
+/// It serves one graph after the other: [`begin`](Self::begin) before a graph is opened, then
+/// [`settle`](Self::settle) if it runs, or [`give_up`](Self::give_up).
 pub struct Outside<P> {
     clock: Clock,
-    receives: BTreeMap<String, Receives<P>>,
-    sends: BTreeMap<String, Sends<P>>,
+    receives: BTreeMap<String, Source<P>>,
+    sends: BTreeMap<String, Sink<P>>,
     /// For the only device that has nothing bound to it.
     receives_any: Option<Receives<P>>,
     sends_any: Option<PathBuf>,
-    /// The device that got it.
-    sends_taken: Option<(String, PathBuf)>,
+    /// Devices that an element of the graph being opened receives from, or sends to by a port.
+    receiving: BTreeSet<String>,
+    sending: BTreeSet<String>,
+    /// Devices whose captures a graph has begun to read.
+    begun: BTreeSet<String>,
     staged: Vec<Staged>,
+    /// Captures to write that other graphs have.
+    others: usize,
+}
+
+impl<P> fmt::Debug for Outside<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outside").field("clock", &self.clock).finish_non_exhaustive()
+    }
 }
 
 impl<P: PacketBuf + 'static> Outside<P> {
@@ -99,15 +148,46 @@ impl<P: PacketBuf + 'static> Outside<P> {
             sends: BTreeMap::new(),
             receives_any: None,
             sends_any: None,
-            sends_taken: None,
+            receiving: BTreeSet::new(),
+            sending: BTreeSet::new(),
+            begun: BTreeSet::new(),
             staged: Vec::new(),
+            others: 0,
         }
+    }
+
+    /// Another graph is going to be opened. Its elements that keep what their predecessors have are not going to ask; this is
+    /// what they keep.
+    pub(super) fn begin<'a>(&mut self, kept: impl Iterator<Item = &'a Want>) {
+        self.receiving.clear();
+        self.sending.clear();
+        self.others = self.staged.len();
+        for want in kept {
+            match want {
+                Want::Inlet(device) => drop(self.receiving.insert(device.clone())),
+                Want::Outlet(device) => drop(self.sending.insert(device.clone())),
+                Want::Read(_) | Want::Write(_) => {}
+            }
+        }
+    }
+
+    /// The graph that was opened runs.
+    pub(super) fn settle(&mut self) {
+        let is_capture = |device: &&String| matches!(self.receives.get(*device), Some(Source::Capture(_)));
+        let begun: Vec<String> = self.receiving.iter().filter(is_capture).cloned().collect();
+        self.begun.extend(begun);
+        self.others = self.staged.len();
+    }
+
+    /// The graph that was opened is not going to run: nothing is left of captures that only it wanted to write.
+    pub(super) fn give_up(&mut self) {
+        self.staged.truncate(self.others);
     }
 
     /// Binds the receiving side of a device. `None` is the one device of the configuration that has nothing bound to it.
     pub fn receive(&mut self, device: Option<&str>, from: Receives<P>) -> &mut Self {
         match device {
-            Some(device) => drop(self.receives.insert(device.to_owned(), from)),
+            Some(device) => drop(self.receives.insert(device.to_owned(), from.into())),
             None => self.receives_any = Some(from),
         }
         self
@@ -115,7 +195,7 @@ impl<P: PacketBuf + 'static> Outside<P> {
 
     /// Binds the sending side of a device.
     pub fn send(&mut self, device: &str, to: Sends<P>) -> &mut Self {
-        self.sends.insert(device.to_owned(), to);
+        self.sends.insert(device.to_owned(), to.into());
         self
     }
 
@@ -127,9 +207,11 @@ impl<P: PacketBuf + 'static> Outside<P> {
 
     /// What was bound and no element asked for, in words.
     pub fn unused(&self) -> Vec<String> {
-        let receives = self.receives.keys().map(|device| format!("nothing receives from {device}"));
-        let sends = self.sends.iter().filter(|(_, sends)| matches!(sends, Sends::Port(_)));
-        let sends = sends.map(|(device, _)| format!("nothing sends to {device}"));
+        let receives = self.receives.keys().filter(|device| !self.receiving.contains(*device));
+        let receives = receives.map(|device| format!("nothing receives from {device}"));
+        let ports = self.sends.iter().filter(|(_, sink)| matches!(sink, Sink::Port(_)));
+        let sends = ports.map(|(device, _)| device).filter(|device| !self.sending.contains(*device));
+        let sends = sends.map(|device| format!("nothing sends to {device}"));
         let any_in = self
             .receives_any
             .as_ref()
@@ -193,42 +275,53 @@ impl<P: PacketBuf + 'static> World<P> for Outside<P> {
     }
 
     fn inlet(&mut self, device: &str) -> Result<Inlet<P>, String> {
-        match self.receives.remove(device).or_else(|| self.receives_any.take()) {
-            Some(Receives::Port(port)) => Ok(Inlet::Port(port)),
-            Some(Receives::Capture(path)) => open(&path).map(Inlet::Capture),
-            Some(Receives::Nothing) => Ok(Inlet::Nothing),
-            None => Err(format!(
-                "nothing is bound to the device {device}, or another element receives from it: \
-                 --pcap in:{device}=FILE or --port {device}=DEVICE"
-            )),
+        if self.receiving.contains(device) {
+            return Err(format!("another element receives from {device}"));
         }
+        if !self.receives.contains_key(device) {
+            let any = self.receives_any.take().ok_or_else(|| {
+                format!(
+                    "nothing is bound to the device {device}: --pcap in:{device}=FILE or --port {device}=DEVICE"
+                )
+            })?;
+            self.receives.insert(device.to_owned(), any.into());
+        }
+        let inlet = match self.receives.get(device) {
+            Some(Source::Port(port)) => Inlet::Port(Box::new(port.clone())),
+            Some(Source::Capture(_)) if self.begun.contains(device) => {
+                return Err(format!(
+                    "an element of another name has begun to read the capture for {device}: only an element of that \
+                     name can go on"
+                ));
+            }
+            Some(Source::Capture(path)) => open(path).map(Inlet::Capture)?,
+            Some(Source::Nothing) | None => Inlet::Nothing,
+        };
+        self.receiving.insert(device.to_owned());
+        Ok(inlet)
     }
 
     fn outlet(&mut self, device: &str) -> Result<Outlet<P>, String> {
-        if let Some((taken, path)) = self.sends_taken.clone()
-            && taken == device
-        {
-            return self.stage(&path).map(Outlet::Capture);
+        if !self.sends.contains_key(device) {
+            let any = self.sends_any.take().ok_or_else(|| {
+                format!(
+                    "nothing is bound to the device {device}: --pcap out:{device}=FILE or --port {device}=DEVICE"
+                )
+            })?;
+            self.sends.insert(device.to_owned(), Sink::Capture(any));
         }
         match self.sends.get(device) {
-            Some(Sends::Capture(path)) => {
+            Some(Sink::Port(port)) => {
+                if !self.sending.insert(device.to_owned()) {
+                    return Err(format!("another element sends to {device}"));
+                }
+                Ok(Outlet::Port(Box::new(port.clone())))
+            }
+            Some(Sink::Capture(path)) => {
                 let path = path.clone();
                 self.stage(&path).map(Outlet::Capture)
             }
-            Some(Sends::Nothing) => Ok(Outlet::Nothing),
-            Some(Sends::Port(_)) => match self.sends.remove(device) {
-                Some(Sends::Port(port)) => Ok(Outlet::Port(port)),
-                _ => unreachable!("it was there"),
-            },
-            None => match self.sends_any.take() {
-                Some(path) => {
-                    self.sends_taken = Some((device.to_owned(), path.clone()));
-                    self.stage(&path).map(Outlet::Capture)
-                }
-                None => Err(format!(
-                    "nothing is bound to the device {device}: --pcap out:{device}=FILE or --port {device}=DEVICE"
-                )),
-            },
+            Some(Sink::Nothing) | None => Ok(Outlet::Nothing),
         }
     }
 

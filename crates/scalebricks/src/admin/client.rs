@@ -2,6 +2,7 @@
 
 mod connect;
 mod flows;
+mod graph;
 pub mod sockets;
 
 pub use flows::FlowCall;
@@ -25,6 +26,9 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// How often a capture asks whether to go on while nothing comes.
 const POLL: Duration = Duration::from_millis(100);
+
+/// What bodies are.
+const JSON: &str = "application/json";
 
 /// Where a node is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +166,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn text(&self, path: &str) -> Result<String, ClientError> {
-        let bytes = self.answer(Method::GET, path, Bytes::new())?;
+        let bytes = self.answer(Method::GET, path, JSON, Bytes::new())?;
         String::from_utf8(bytes.into()).map_err(|error| self.protocol(&error))
     }
 
@@ -189,7 +193,7 @@ impl Client {
     ) -> Result<bool, ClientError> {
         self.runtime.block_on(async {
             let mut connection = self.in_time(Connection::open(&self.target)).await?;
-            let mut answer = self.in_time(self.send(&mut connection, method, path, body)).await?;
+            let mut answer = self.in_time(self.send(&mut connection, method, path, JSON, body)).await?;
             loop {
                 let goes_on = match timeout(POLL, answer.body_mut().frame()).await {
                     Err(_) => sink(&[]),
@@ -216,14 +220,25 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
-        let bytes = self.answer(method, path, body)?;
+        self.json_of(method, path, JSON, body)
+    }
+
+    /// The same with a body that is something else than JSON.
+    fn json_of<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let bytes = self.answer(method, path, kind, body)?;
         serde_json::from_slice(&bytes).map_err(|error| self.protocol(&error))
     }
 
-    fn answer(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+    fn answer(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
         self.runtime.block_on(self.in_time(async {
             let mut connection = Connection::open(&self.target).await?;
-            let answer = self.send(&mut connection, method, path, body).await?;
+            let answer = self.send(&mut connection, method, path, kind, body).await?;
             self.read(answer.into_body()).await
         }))
     }
@@ -234,13 +249,14 @@ impl Client {
         connection: &mut Connection,
         method: Method,
         path: &str,
+        kind: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, connection.host())
-            .header(header::CONTENT_TYPE, "application/json");
+            .header(header::CONTENT_TYPE, kind);
         if let Some(token) = connection.token() {
             request = request.header(header::AUTHORIZATION, token);
         }

@@ -4,6 +4,7 @@
 //! docs/admin.md, and a test holds it against what is written here.
 
 mod control;
+mod graph;
 mod switch;
 
 use super::model::{FlowSums, NodeCounters, NodeState, PortCounters, Stats, Status};
@@ -13,6 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 use scalebricks_control::membership::Unfitness;
+use scalebricks_dataplane::counters::{COUNTERS, Family};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +22,14 @@ use std::fmt;
 /// What the text is: the `OpenMetrics` format, which Prometheus asks for first.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+pub use graph::render as render_graph;
 pub use switch::render as render_switch;
 
 type Labels = Vec<(&'static str, String)>;
 
 /// A metric with all its series.
 #[derive(Debug)]
-struct Family {
+struct Metric {
     name: Cow<'static, str>,
     help: Cow<'static, str>,
     kind: MetricType,
@@ -54,7 +57,7 @@ impl From<f64> for Value {
 /// One look at a node, as metrics.
 #[derive(Debug, Default)]
 struct Snapshot {
-    families: Vec<Family>,
+    families: Vec<Metric>,
 }
 
 /// The metrics as text.
@@ -95,7 +98,7 @@ impl Snapshot {
     ) {
         let series: Vec<_> = series.into_iter().collect();
         if !series.is_empty() {
-            self.families.push(Family { name: name.into(), help: help.into(), kind, series });
+            self.families.push(Metric { name: name.into(), help: help.into(), kind, series });
         }
     }
 
@@ -155,51 +158,27 @@ impl Snapshot {
     }
 
     fn packets(&mut self, stats: &Stats) {
-        let directions = stats.workers.iter().flat_map(|worker| {
-            let c = &worker.counters;
-            [
-                ("internet", "in", c.internet_in),
-                ("base-station", "in", c.base_station_in),
-                ("fabric", "in", c.fabric_in),
-                ("internet", "out", c.internet_out),
-                ("base-station", "out", c.base_station_out),
-                ("fabric", "out", c.fabric_out),
-            ]
-            .map(|(port, direction, count)| {
-                let labels = vec![
-                    ("worker", worker.worker.worker.to_string()),
-                    ("port", port.to_owned()),
-                    ("direction", direction.to_owned()),
-                ];
-                (labels, count.into())
-            })
-        });
-        let help = "Packets a worker took from a port or sent by it; a fragmented one counts once.";
-        self.counter("packets", help, directions);
-        let NodeCounters {
-            fragments_made,
-            packets_fragmented,
-            icmp_sent,
-            forwarded_again,
-            relayed,
-            dropped,
-            ..
-        } = &stats.total;
-        let drops = dropped.iter().map(|(reason, &count)| (label("reason", reason), count.into()));
+        let mut families: Vec<&'static Family> = Vec::new();
+        for spec in COUNTERS {
+            if !families.contains(&spec.family) {
+                families.push(spec.family);
+            }
+        }
+        let (by_worker, of_all): (Vec<_>, Vec<_>) =
+            families.into_iter().partition(|family| family.is_by_worker);
+        for family in by_worker {
+            let series = stats.workers.iter().flat_map(|worker| {
+                let of = vec![("worker", worker.worker.worker.to_string())];
+                of_family(family, &worker.counters, of)
+            });
+            self.counter(family.name, family.help, series);
+        }
+        let drops =
+            stats.total.dropped.iter().map(|(reason, &count)| (label("reason", reason), count.into()));
         self.counter("dropped_packets", "Packets dropped, by reason.", drops);
-        let help = "Packets sent in outer fragments.";
-        self.counter("fragmented_packets", help, one(*packets_fragmented));
-        self.counter("outer_fragments", "Outer fragments sent in their place.", one(*fragments_made));
-        self.counter("icmp_errors_sent", "ICMP errors sent.", one(*icmp_sent));
-        let help = "Packets sent on because the flow was not here any more.";
-        self.counter("forwarded_again_packets", help, one(*forwarded_again));
-        let help = "Packets sent to another node over a third, because the direct way was broken.";
-        self.counter("relayed_packets", help, one(*relayed));
-        let total = &stats.total;
-        let events =
-            [("received", total.probes_in), ("sent", total.probes_out), ("unsent", total.probes_unsent)];
-        let probes = events.map(|(event, count)| (label("event", event), count.into()));
-        self.counter("fabric_probes", "Probes and echoes of the fabric, which are no packets of it.", probes);
+        for family in of_all {
+            self.counter(family.name, family.help, of_family(family, &stats.total, Labels::new()));
+        }
     }
 
     /// Nothing where flows do not move.
@@ -306,6 +285,19 @@ impl Snapshot {
         });
         self.gauge("fabric_peers", "Other nodes, by the way frames take to them over the fabric.", ways);
     }
+}
+
+/// The series of a node's counters that belong to a metric, behind these labels.
+fn of_family(
+    family: &'static Family,
+    counters: &NodeCounters,
+    labels: Labels,
+) -> impl Iterator<Item = (Labels, Value)> {
+    let series = counters.iter().filter(move |(spec, _)| spec.family == family);
+    series.map(move |(spec, count)| {
+        let own = spec.labels.iter().map(|&(name, value)| (name, value.to_owned()));
+        (labels.iter().cloned().chain(own).collect(), count.into())
+    })
 }
 
 fn label(name: &'static str, value: &str) -> Labels {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`client`] | asks a node |
 //! | [`commands`] | what the command line does with a client |
+//! | [`graph`] | what the server asks of a graph of elements: the trait that whatever runs one implements |
 //! | [`flows`] | what the server asks of a node's control plane, and how that does it |
 //! | [`inspect`] | what the server asks of a node: the trait a daemon implements |
 //! | [`metrics`] | the counters, for Prometheus |
@@ -19,6 +20,7 @@
 pub mod client;
 pub mod commands;
 pub mod flows;
+pub mod graph;
 pub mod inspect;
 pub mod metrics;
 pub mod model;

@@ -5,20 +5,27 @@
 
 mod capture;
 mod cluster;
+mod counters;
 mod flow;
+mod graph;
 mod stats;
 mod status;
 mod trace;
 
 pub use capture::{CaptureRequest, Direction, MAX_SNAP_BYTES};
 pub use cluster::{ClusterView, DrainRequest, Drained, MemberView, NodeVerdict, StandbyView};
+pub use counters::NodeCounters;
 pub use flow::{
     Carried, Cell, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS,
     PinnedFlow,
 };
+pub use graph::{
+    ConfigurationProblem, ElementCounts, ElementView, FaultView, GraphView, HandlerValue, HandlerView,
+    LinkView, ReplacedView,
+};
 pub use stats::{
-    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, NodeCounters, PeerView, PoolView,
-    PortCounters, Stats, WorkerStats, suspended_for,
+    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, PeerView, PoolView, PortCounters,
+    Stats, WorkerStats, suspended_for,
 };
 pub use status::{
     FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView,

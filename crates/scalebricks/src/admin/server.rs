@@ -8,14 +8,17 @@ mod body;
 mod capture;
 mod cluster;
 mod flows;
+pub(crate) mod graph;
 pub(crate) mod routes;
 mod socket;
 mod stall;
 mod tls;
 
+pub use graph::openapi as graph_openapi;
 pub use routes::openapi;
 
 use super::flows::Flows;
+use super::graph::GraphControl;
 use super::inspect::Inspect;
 use accept::Shared;
 use axum::Router;
@@ -183,6 +186,15 @@ impl AdminServer {
     ) -> Result<Self, ServerError> {
         let limits = listen.limits;
         Self::serve(listen, move || routes::router(Arc::clone(&node), flows.clone(), limits))
+    }
+
+    /// The same for a run of a graph of elements and nothing else.
+    ///
+    /// # Errors
+    /// [`ServerError`], before anything is answered.
+    pub fn start_graph(listen: &Listen, graph: Arc<dyn GraphControl>) -> Result<Self, ServerError> {
+        let limits = listen.limits;
+        Self::serve(listen, move || graph::router(Arc::clone(&graph), limits))
     }
 
     /// The same for whatever answers.

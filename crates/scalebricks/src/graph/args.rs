@@ -1,5 +1,6 @@
 //! The command line of `scalebricks graph` and `scalebricks elements`.
 
+use crate::admin::commands::RemoteArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 /// What `scalebricks graph` is.
 pub const ABOUT: &str = "\
 Packet processing by a configuration in the Click language: elements, and how they are connected. It runs over devices, or over \
-captures in their place. `scalebricks elements` tells which elements there are.";
+captures in their place. `scalebricks elements` tells which elements there are. A run with --admin is looked into and changed by \
+`show`, `read`, `write` and `reload`.";
 
 /// Examples of `scalebricks graph`.
 pub const EXAMPLES: &str = "\
@@ -18,10 +20,17 @@ Examples:
       Runs it over a capture: that is what its one FromDevice receives, and what goes to its one ToDevice.
   scalebricks elements Queue
       What an element does, its ports, parameters, counters and handlers.
+  scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --admin /run/scalebricks/graph.sock
+  scalebricks graph show
+      The elements of the only run on this machine, and what they have counted.
+  scalebricks graph read q.length
+  scalebricks graph write q.capacity 500
+  scalebricks graph reload
+      Has it read its configuration again, and run that without losing a packet.
 
 Exit status:
   0 nothing is wrong, or the run came to its end
-  1 something is wrong, or a file cannot be read    2 wrong usage    130 interrupted";
+  1 something is wrong, a file cannot be read, or no run answered    2 wrong usage    130 interrupted";
 
 /// Examples of `scalebricks graph run`.
 pub const RUN_EXAMPLES: &str = "\
@@ -33,9 +42,13 @@ Examples:
   scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --port eth1=0000:01:00.1 --duration 60
       Real devices, with a program built with --features dpdk, for a minute.
   scalebricks graph run r.click --set RATE=1000 --read c.count --json
+  scalebricks graph run r.click --admin /run/scalebricks/graph.sock
+      Answers `scalebricks graph show`, `read`, `write` and `reload`, and has /metrics for Prometheus.
 
 Over captures alone, the clock is that of the captures: packets come at the times that are in them, as fast as the machine can, and
-a run gives the same result each time. Ctrl-C ends a run: captures are completed, and counters told.";
+a run gives the same result each time. Ctrl-C ends a run: captures are completed, and counters told. SIGHUP has it read its \
+configuration again: elements of the same name and class go on with their packets, devices and state. One with something wrong in \
+it is told of, and the old one goes on.";
 
 /// Examples of `scalebricks elements`.
 pub const ELEMENTS_EXAMPLES: &str = "\
@@ -53,6 +66,18 @@ pub enum GraphCommand {
     /// Run a configuration over devices, or over captures in their place
     #[command(after_long_help = RUN_EXAMPLES, after_help = "See --help for examples.")]
     Run(RunArgs),
+
+    /// Show the elements of a run and what they have counted, or one element with its handlers
+    Show(ShowArgs),
+
+    /// Ask a read handler of an element of a run
+    Read(ReadArgs),
+
+    /// Give a write handler of an element of a run a value
+    Write(WriteArgs),
+
+    /// Have a run read its configuration again, or run another, without losing a packet
+    Reload(ReloadArgs),
 }
 
 impl GraphCommand {
@@ -98,6 +123,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub wall_clock: bool,
 
+    /// Answer at this unix socket: handlers, counters, another configuration (docs/click.md)
+    #[arg(long, value_name = "SOCKET")]
+    pub admin: Option<PathBuf>,
+
     /// A read handler to ask at the end, ELEMENT.HANDLER; repeat it for several
     #[arg(long, value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
     pub read: Vec<(String, String)>,
@@ -117,6 +146,79 @@ pub struct RunArgs {
     /// Tell nothing but the result and errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Where a run is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The run")]
+pub struct Reach {
+    /// Its admin socket [default: the only /run/scalebricks/graph*.sock that answers]
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    pub socket: Option<PathBuf>,
+
+    /// Elsewhere.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// An element; all of them without it
+    #[arg(value_name = "ELEMENT")]
+    pub element: Option<String>,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What is read.
+#[derive(Debug, Args)]
+pub struct ReadArgs {
+    /// The handler; every counter and drop reason is one
+    #[arg(value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
+    pub handler: (String, String),
+
+    /// What it is asked, where it takes something
+    #[arg(value_name = "PARAMETER")]
+    pub parameter: Vec<String>,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What is written.
+#[derive(Debug, Args)]
+pub struct WriteArgs {
+    /// The handler
+    #[arg(value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
+    pub handler: (String, String),
+
+    /// The value
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    pub value: Vec<String>,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What is run from now on.
+#[derive(Debug, Args)]
+pub struct ReloadArgs {
+    /// Another configuration; without it the file is read again that the run was started with
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
 }
 
 /// Which elements are told of.

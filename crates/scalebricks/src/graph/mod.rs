@@ -5,22 +5,28 @@
 //! | [`args`] | the command line |
 //! | `run` | a run over devices, or over captures in their place |
 //! | `report` | what a run tells at its end |
+//! | `serve`, `ask` | what the admin server asks of a run; what users ask through it |
 //! | `elements` | what there is to build graphs of |
 //! | `ports` | devices over DPDK: with the feature `dpdk` |
 
 pub mod args;
+mod ask;
 mod elements;
 #[cfg(feature = "dpdk")]
 mod ports;
 mod report;
 mod run;
+mod serve;
 
 pub use elements::elements;
 pub use run::run;
 
+use crate::admin::client::ClientError;
+use crate::admin::commands::CommandError;
+use crate::admin::server::ServerError;
 use args::{FileArgs, GraphCommand};
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::control_socket::ControlError;
+use scalebricks_apps::click::live::ReplaceError;
 use scalebricks_apps::click::outside::OutsideError;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, Interrupt, status};
@@ -52,9 +58,21 @@ pub enum GraphError {
     /// A capture that could not be completed.
     #[error(transparent)]
     Outside(#[from] OutsideError),
-    /// A control socket.
+    /// The run could not begin.
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Start(#[from] ReplaceError),
+    /// The admin server.
+    #[error("admin server: {0}")]
+    Admin(#[from] ServerError),
+    /// Signals cannot be heard.
+    #[error("signals: {0}")]
+    Signals(io::Error),
+    /// A run did not answer as wanted.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The same, or its answer did not reach the user.
+    #[error(transparent)]
+    Command(#[from] CommandError),
     /// A program without DPDK.
     #[error("this program was built without DPDK, which --port needs: build it with --features dpdk")]
     NoDpdk,
@@ -92,6 +110,10 @@ pub fn graph(command: &GraphCommand, console: &Console, interrupt: &Interrupt) -
     match command {
         GraphCommand::Check(args) => check(args, console),
         GraphCommand::Run(args) => run(args, console, interrupt),
+        GraphCommand::Show(args) => ask::show(args, console),
+        GraphCommand::Read(args) => ask::read(args, console),
+        GraphCommand::Write(args) => ask::write(args),
+        GraphCommand::Reload(args) => ask::reload(args, console),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::args::RunArgs;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use scalebricks_apps::click::Router;
+use scalebricks_apps::click::live::Live;
 use scalebricks_apps::click::run::End;
 use scalebricks_console::quantity::count;
-use scalebricks_graph::{Clock, Counted, Graph, Ledger};
+use scalebricks_graph::{Clock, Counted, Graph};
 use scalebricks_io::PacketBuf;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +20,7 @@ pub(super) struct Report {
     ended: &'static str,
     /// How long it took, on the wall.
     seconds: f64,
-    /// In the order of the configuration.
+    /// In the order of the configuration; behind them those of configurations that were replaced.
     elements: Vec<ElementReport>,
     /// Packets that elements keep.
     held: usize,
@@ -59,16 +59,18 @@ impl Report {
     pub(super) fn new<P: PacketBuf + 'static>(
         args: &RunArgs,
         (clock, end, took): (Clock, End, Duration),
-        router: &Router,
+        live: &Live<P>,
         graph: &mut Graph<P>,
-        ledger: &Ledger,
     ) -> Self {
-        let counted = ledger.snapshot();
-        let by_name: HashMap<&str, &Counted> = counted.iter().map(|one| (&*one.element, one)).collect();
-        let names = router.configuration().elements.iter().map(|element| element.name.as_str());
-        let elements = names.filter_map(|name| by_name.get(name).map(|&counted| counted.into())).collect();
-        let mut faults: Vec<String> =
-            graph.faults().map(|(element, fault)| format!("{element}: {fault}")).collect();
+        let known = live.directory().known();
+        let places: HashMap<(&str, &str), usize> =
+            known.elements.iter().zip(0..).map(|(one, at)| ((&*one.name, &*one.class), at)).collect();
+        let mut counted = live.counted();
+        counted
+            .sort_by_key(|one| places.get(&(&*one.element, one.spec.class)).copied().unwrap_or(usize::MAX));
+        let elements = counted.iter().map(ElementReport::from).collect();
+        let mut faults = live.faults();
+        faults.extend(graph.faults().map(|(element, fault)| format!("{element}: {fault}")));
         let mut read = BTreeMap::new();
         for (element, handler) in &args.read {
             match graph.read(element, handler) {

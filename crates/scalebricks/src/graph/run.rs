@@ -2,13 +2,21 @@
 
 use super::args::RunArgs;
 use super::report::Report;
+use super::serve::Served;
 use super::{GraphError, read, registry};
-use scalebricks_apps::click::control_socket::ControlServer;
+use crate::admin::graph::{Configuration, GraphControl};
+use crate::admin::server::{AdminServer, Limits, Listen};
+use scalebricks_apps::click::limits;
+use scalebricks_apps::click::live::Live;
 use scalebricks_apps::click::outside::{Outside, Receives, Sends};
 use scalebricks_apps::click::run::{End, run as drive};
 use scalebricks_console::{Console, Interrupt, output, status};
-use scalebricks_graph::{Clock, Ledger, Registry, Worker};
+use scalebricks_graph::{Clock, Ledger, Registry};
 use scalebricks_io::{Packet, PacketBuf, PacketSource, Pool};
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Runs a configuration until its captures end, its time is over, or the user stops it.
@@ -21,7 +29,7 @@ pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u
     }
     let pool = Pool::new(args.buffers as usize, args.packet_bytes as usize)?;
     let registry = registry::<Packet>();
-    run_with(args, console, interrupt, &registry, Box::new(pool), |_| Ok(()))
+    run_with(args, console, interrupt, registry, Box::new(pool), |_| Ok(()))
 }
 
 #[cfg(not(feature = "dpdk"))]
@@ -40,7 +48,7 @@ fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Res
     router.graph(&registry, &mut Ledger::new())?;
     let ports = super::ports::open(args)?;
     let (pool, ports) = (ports.pool, ports.by_name);
-    run_with(args, console, interrupt, &registry, Box::new(pool), |outside| {
+    run_with(args, console, interrupt, registry, Box::new(pool), |outside| {
         for (name, receives, sends) in ports {
             outside.receive(Some(&name), receives).send(&name, sends);
         }
@@ -85,34 +93,42 @@ fn run_with<P: PacketBuf + 'static>(
     args: &RunArgs,
     console: &Console,
     interrupt: &Interrupt,
-    registry: &Registry<P>,
+    registry: Registry<P>,
     buffers: Box<dyn PacketSource<P> + Send>,
     ports: impl FnOnce(&mut Outside<P>) -> Result<(), GraphError>,
 ) -> Result<u8, GraphError> {
-    let router = read(&args.file, registry)?;
+    let router = read(&args.file, &registry)?;
     router.notes().iter().for_each(|note| console.note(note));
-    let mut ledger = Ledger::new();
-    let mut graph = router.graph(registry, &mut ledger)?;
     let reads_captures = args.pcap.iter().any(|capture| !capture.is_output && capture.file.is_some())
         || router.configuration().elements.iter().any(|element| element.class == "FromDump");
     let clock = clock(args, reads_captures);
     let mut outside = Outside::new(clock);
     bind(args, &mut outside)?;
     ports(&mut outside)?;
-    router.open(&mut graph, &mut outside)?;
-    if let [unused, ..] = &outside.unused()[..] {
+    let variables = args.file.variables.clone();
+    let (live, mut worker) = Live::start(&router, variables, registry, outside, buffers)?;
+    if let [unused, ..] = &live.unused()[..] {
         return Err(GraphError::Usage(unused.clone()));
     }
-    let mut worker = Worker::new(graph, buffers, ());
-    let sockets = ControlServer::start(&router, worker.graph(), &worker.remote())?;
-    for place in sockets.places() {
+    for place in live.control_sockets() {
         console.note(&format!("control socket at {place}"));
     }
+    let served = Arc::new(Served::new(live, &args.file));
+    let admin = args.admin.as_ref().map(|socket| serve(socket, &served)).transpose()?;
+    let mut signals = Signals::new([SIGHUP]).map_err(GraphError::Signals)?;
+    let asked = signals.handle();
     let start = Instant::now();
-    let end = drive(&mut worker, clock, args.duration, interrupt.flag());
-    drop(sockets);
-    let mut report = Report::new(args, (clock, end, start.elapsed()), &router, worker.graph_mut(), &ledger);
-    report.written = outside.finish()?;
+    let end = std::thread::scope(|scope| {
+        scope.spawn(|| signals.forever().for_each(|_| reload(&*served, console)));
+        let end = drive(&mut worker, clock, args.duration, interrupt.flag());
+        served.live.end();
+        asked.close();
+        end
+    });
+    drop(admin);
+    let run = (clock, end, start.elapsed());
+    let mut report = Report::new(args, run, &served.live, worker.graph_mut());
+    report.written = served.live.finish()?;
     console.result(&if args.json {
         output::json(&report)?.trim_end().to_owned()
     } else {
@@ -128,4 +144,22 @@ fn run_with<P: PacketBuf + 'static>(
         End::Done | End::Elapsed if report.faults.is_empty() => status::SUCCESS,
         End::Done | End::Elapsed => status::FAILURE,
     })
+}
+
+/// Answers at the socket from now on.
+fn serve<P: PacketBuf + 'static>(socket: &Path, served: &Arc<Served<P>>) -> Result<AdminServer, GraphError> {
+    let limits = Limits { body_bytes: limits().text_bytes, ..Limits::default() };
+    let listen = Listen { limits, ..Listen::on(socket) };
+    Ok(AdminServer::start_graph(&listen, Arc::clone(served) as Arc<dyn GraphControl>)?)
+}
+
+/// Reads the configuration again, and tells what became of it.
+fn reload(graph: &dyn GraphControl, console: &Console) {
+    match graph.replace(Configuration::File) {
+        Ok(replaced) => console.note(&format!(
+            "the configuration was read again: {} elements, {} connections",
+            replaced.elements, replaced.connections
+        )),
+        Err(error) => console.error(&format!("the old configuration goes on: {error}")),
+    }
 }

@@ -42,26 +42,20 @@ const UNSENT: &str = "tx_errors";
 /// What a node counts, as far as the lab looks at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// From the Internet.
-    pub internet_in: u64,
-    /// From base stations.
-    pub base_station_in: u64,
-    /// From other nodes.
-    pub fabric_in: u64,
-    /// To the Internet, own answers apart.
-    pub internet_out: u64,
-    /// To base stations.
-    pub base_station_out: u64,
-    /// To other nodes.
-    pub fabric_out: u64,
+    /// Packets that ports took in and sent, by the names of the counters.
+    pub packets: BTreeMap<&'static str, u64>,
     /// Dropped by the node, by reason, and by its ports.
     pub dropped: BTreeMap<String, u64>,
 }
 
+/// What enters from outside. Next hops answer a node all the time, so these counters never stand still.
+const FROM_OUTSIDE: [&str; 2] = ["internet_in", "base_station_in"];
+
 impl From<Stats> for NodeCounts {
     fn from(stats: Stats) -> Self {
-        let total = stats.total;
-        let mut dropped = total.dropped;
+        let packets = stats.total.iter().filter(|(spec, _)| spec.family.is_by_worker);
+        let packets = packets.map(|(spec, count)| (spec.name, count)).collect();
+        let mut dropped = stats.total.dropped;
         let missed = stats.ports.iter().map(|port| port.rx_missed + port.rx_no_buffer).sum();
         let unsent = stats.ports.iter().map(|port| port.tx_errors).sum();
         let refused = stats.ports.iter().map(|port| port.rx_shared + port.rx_unusable).sum();
@@ -69,45 +63,45 @@ impl From<Stats> for NodeCounts {
             [(MISSED, missed), (REFUSED, refused), (UNSENT, unsent)]
                 .map(|(name, count)| (name.to_owned(), count)),
         );
-        Self {
-            internet_in: total.internet_in,
-            base_station_in: total.base_station_in,
-            fabric_in: total.fabric_in,
-            internet_out: total.internet_out,
-            base_station_out: total.base_station_out,
-            fabric_out: total.fabric_out,
-            dropped,
-        }
+        Self { packets, dropped }
     }
 }
 
+/// What was added to counts since.
+fn added<N: Ord + Clone>(now: &BTreeMap<N, u64>, before: &BTreeMap<N, u64>) -> BTreeMap<N, u64> {
+    let earlier = |name| before.get(name).copied().unwrap_or(0);
+    now.iter().map(|(name, count)| (name.clone(), count.saturating_sub(earlier(name)))).collect()
+}
+
 impl NodeCounts {
-    /// What was added since.
-    pub fn since(&self, before: &Self) -> Self {
-        let dropped = self.dropped.iter().map(|(reason, count)| {
-            let earlier = before.dropped.get(reason).copied().unwrap_or(0);
-            (reason.clone(), count.saturating_sub(earlier))
-        });
-        Self {
-            internet_in: self.internet_in.saturating_sub(before.internet_in),
-            base_station_in: self.base_station_in.saturating_sub(before.base_station_in),
-            fabric_in: self.fabric_in.saturating_sub(before.fabric_in),
-            internet_out: self.internet_out.saturating_sub(before.internet_out),
-            base_station_out: self.base_station_out.saturating_sub(before.base_station_out),
-            fabric_out: self.fabric_out.saturating_sub(before.fabric_out),
-            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
-        }
+    /// These counts, and 0 of all else.
+    #[cfg(test)]
+    pub fn of(packets: &[(&'static str, u64)]) -> Self {
+        Self { packets: packets.iter().copied().collect(), ..Self::default() }
     }
 
-    /// The same without what enters from outside: next hops answer a node all the time, and so these counters never stand still. What
-    /// users send is seen where it leaves, crosses the fabric or is dropped.
+    /// Packets that a port took in or sent, as `fabric_in`.
+    pub fn count(&self, name: &str) -> u64 {
+        self.packets.get(name).copied().unwrap_or(0)
+    }
+
+    /// What was added since.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut dropped = added(&self.dropped, &before.dropped);
+        dropped.retain(|_, count| *count > 0);
+        Self { packets: added(&self.packets, &before.packets), dropped }
+    }
+
+    /// The same without what enters from outside. What users send is seen where it leaves, crosses the fabric or is dropped.
     fn of_users(&self) -> Self {
-        Self { internet_in: 0, base_station_in: 0, ..self.clone() }
+        let mut counts = self.clone();
+        counts.packets.retain(|name, _| !FROM_OUTSIDE.contains(name));
+        counts
     }
 
     /// Packets of users that left the cluster here.
-    pub const fn left(&self) -> u64 {
-        self.internet_out + self.base_station_out
+    pub fn left(&self) -> u64 {
+        self.count("internet_out") + self.count("base_station_out")
     }
 
     /// Drops that tell of a mistake.
@@ -259,23 +253,27 @@ mod tests {
 
     #[test]
     fn answers_of_next_hops_do_not_keep_counters_from_standing_still() {
-        let before = NodeCounts { internet_in: 4, base_station_in: 2, fabric_in: 7, ..NodeCounts::default() };
-        let answered = NodeCounts { internet_in: 5, base_station_in: 3, ..before.clone() };
-        assert_eq!(before.of_users(), answered.of_users());
-        assert_ne!(before.of_users(), NodeCounts { fabric_in: 8, ..answered }.of_users());
+        let counts = |outside, fabric_in| {
+            NodeCounts::of(&[
+                ("internet_in", outside),
+                ("base_station_in", 2 * outside),
+                ("fabric_in", fabric_in),
+            ])
+        };
+        assert_eq!(counts(4, 7).of_users(), counts(5, 7).of_users());
+        assert_ne!(counts(4, 7).of_users(), counts(4, 8).of_users());
     }
 
     #[test]
     fn what_was_added_is_told_and_harmless_drops_are_not() {
         let counts = |internet_in, multicast, truncated| NodeCounts {
-            internet_in,
             dropped: [("multicast", multicast), ("truncated", truncated), (MISSED, truncated)]
                 .map(|(reason, count)| (reason.to_owned(), count))
                 .into(),
-            ..NodeCounts::default()
+            ..NodeCounts::of(&[("internet_in", internet_in)])
         };
         let added = counts(7, 3, 5).since(&counts(4, 1, 4));
-        assert_eq!(added.internet_in, 3);
+        assert_eq!(added.count("internet_in"), 3);
         assert_eq!(added.mistakes().collect::<Vec<_>>(), [("truncated", 1)]);
         assert_eq!(added.congestion().collect::<Vec<_>>(), [(MISSED, 1)]);
     }

@@ -7,6 +7,7 @@
 mod capture;
 mod cli;
 mod flows;
+mod golden;
 mod hostile;
 mod pages;
 mod pinning;

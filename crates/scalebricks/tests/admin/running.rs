@@ -160,15 +160,15 @@ impl Inspect for Window {
         let counters = NodeCounters::from(&self.counted());
         let port = PortCounters {
             role: PortRole::Internet,
-            rx_packets: counters.internet_in,
-            rx_bytes: 64 * counters.internet_in,
+            rx_packets: counters.get("internet_in"),
+            rx_bytes: 64 * counters.get("internet_in"),
             rx_missed: 0,
             rx_errors: 0,
             rx_no_buffer: 0,
             rx_shared: 0,
             rx_unusable: 0,
-            tx_packets: counters.internet_out,
-            tx_bytes: 64 * counters.internet_out,
+            tx_packets: counters.get("internet_out"),
+            tx_bytes: 64 * counters.get("internet_out"),
             tx_errors: 0,
         };
         Stats {

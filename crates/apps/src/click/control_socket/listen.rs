@@ -1,10 +1,10 @@
 //! Sockets: a thread for each, and one for each client.
 
-use super::directory::{Directory, Static};
 use super::protocol::{GREETING, Session};
+use super::speaker::Speaker;
 use super::{Config, ControlError, config};
 use crate::click::Router;
-use scalebricks_graph::{Graph, Remote};
+use crate::click::directory::Directory;
 use scalebricks_io::PacketBuf;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -103,77 +103,114 @@ impl Listener {
 
 /// What the threads of a socket share.
 struct Shared<P> {
-    known: Arc<Static>,
-    remote: Remote<P>,
+    directory: Arc<Directory<P>>,
     is_readonly: bool,
     clients: AtomicUsize,
     stop: Arc<AtomicBool>,
 }
 
-/// The control sockets of a router. Dropping it closes them.
+/// A socket that is listened to until it is dropped.
 #[derive(Debug)]
-pub struct ControlServer {
+struct Socket {
+    config: Config,
+    place: Place,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-    places: Vec<Place>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Socket {
+    fn open<P: PacketBuf + 'static>(
+        config: Config,
+        directory: &Arc<Directory<P>>,
+    ) -> Result<Self, ControlError> {
+        let listener = Listener::bind(&config.place)
+            .map_err(|error| ControlError::Listen { place: config.place.clone(), error })?;
+        let place = match &listener {
+            Listener::Tcp(listener) => listener.local_addr().map_or(config.place.clone(), Place::Tcp),
+            Listener::Unix(_) => config.place.clone(),
+        };
+        let (directory, is_readonly) = (Arc::clone(directory), config.is_readonly);
+        let mut socket = Self { config, place, stop: Arc::default(), thread: None };
+        let stop = Arc::clone(&socket.stop);
+        let shared = Arc::new(Shared { directory, is_readonly, clients: AtomicUsize::new(0), stop });
+        let thread = std::thread::Builder::new().name("control-socket".to_owned());
+        socket.thread = Some(thread.spawn(move || accept(&listener, &shared)).map_err(ControlError::Thread)?);
+        Ok(socket)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed); // nothing is published with it
+        // What it may have panicked over was told.
+        drop(self.thread.take().map(JoinHandle::join));
+        if let Place::Unix(path) = &self.place {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// The control sockets of a router. Dropping it closes them.
+#[derive(Debug, Default)]
+pub struct ControlServer {
+    sockets: Vec<Socket>,
+}
+
+/// The control sockets of a configuration that is about to run.
+#[derive(Debug)]
+pub(in crate::click) struct Prepared {
+    /// Of those that are there, which stay.
+    stays: Vec<bool>,
+    new: Vec<Socket>,
 }
 
 impl ControlServer {
-    /// Listens to all control sockets of a configuration. `graph` was made of it, and runs on the worker of `remote`.
+    /// Listens to all control sockets of a configuration.
     ///
     /// # Errors
     /// [`ControlError`].
     pub fn start<P: PacketBuf + 'static>(
         router: &Router,
-        graph: &Graph<P>,
-        remote: &Remote<P>,
+        directory: &Arc<Directory<P>>,
     ) -> Result<Self, ControlError> {
-        let mut server = Self { stop: Arc::default(), threads: Vec::new(), places: Vec::new() };
-        let mut known = None;
-        for texts in router.control_sockets() {
-            // They were checked when the configuration was read.
-            let Ok(Config { place, is_readonly }) = config(texts) else { continue };
-            let listener = Listener::bind(&place)
-                .map_err(|error| ControlError::Listen { place: place.clone(), error })?;
-            let place = match &listener {
-                Listener::Tcp(listener) => listener.local_addr().map_or(place, Place::Tcp),
-                Listener::Unix(_) => place,
-            };
-            server.places.push(place);
-            let known = known.get_or_insert_with(|| Arc::new(Static::new(router, graph)));
-            let shared = Arc::new(Shared {
-                known: Arc::clone(known),
-                remote: remote.clone(),
-                is_readonly,
-                clients: AtomicUsize::new(0),
-                stop: Arc::clone(&server.stop),
-            });
-            let thread = std::thread::Builder::new().name("control-socket".to_owned());
-            server
-                .threads
-                .push(thread.spawn(move || accept(&listener, &shared)).map_err(ControlError::Thread)?);
-        }
+        let mut server = Self::default();
+        let prepared = server.prepare(router, directory)?;
+        server.adopt(prepared);
         Ok(server)
     }
 
-    /// Where it listens; of port 0, the port that the system chose.
-    pub fn places(&self) -> &[Place] {
-        &self.places
-    }
-}
-
-impl Drop for ControlServer {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed); // nothing is published with it
-        for thread in self.threads.drain(..) {
-            // What it may have panicked over was told.
-            drop(thread.join());
-        }
-        for place in &self.places {
-            if let Place::Unix(path) = place {
-                drop(std::fs::remove_file(path));
+    /// Listens to the control sockets that another configuration has and this one has not.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub(in crate::click) fn prepare<P: PacketBuf + 'static>(
+        &self,
+        router: &Router,
+        directory: &Arc<Directory<P>>,
+    ) -> Result<Prepared, ControlError> {
+        let mut prepared = Prepared { stays: vec![false; self.sockets.len()], new: Vec::new() };
+        for texts in router.control_sockets() {
+            // They were checked when the configuration was read.
+            let Ok(config) = config(texts) else { continue };
+            let mut there = self.sockets.iter().zip(&mut prepared.stays);
+            match there.find(|(socket, stays)| !**stays && socket.config == config) {
+                Some((_, stays)) => *stays = true,
+                None => prepared.new.push(Socket::open(config, directory)?),
             }
         }
+        Ok(prepared)
+    }
+
+    /// Closes the sockets that the other configuration has not. Clients of the others stay connected.
+    pub(in crate::click) fn adopt(&mut self, prepared: Prepared) {
+        let mut stays = prepared.stays.into_iter();
+        self.sockets.retain(|_| stays.next().unwrap_or_default());
+        self.sockets.extend(prepared.new);
+    }
+
+    /// Where it listens; of port 0, the port that the system chose.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.sockets.iter().map(|socket| &socket.place)
     }
 }
 
@@ -208,8 +245,7 @@ fn accept<P: PacketBuf + 'static>(listener: &Listener, shared: &Arc<Shared<P>>) 
 fn serve<P: PacketBuf + 'static>(mut stream: Box<dyn Stream>, shared: &Shared<P>) -> io::Result<()> {
     stream.set_times()?;
     stream.write_all(GREETING.as_bytes())?;
-    let (known, remote) = (Arc::clone(&shared.known), shared.remote.clone());
-    let mut handlers = Directory { known, remote, is_readonly: shared.is_readonly };
+    let mut handlers = Speaker { directory: Arc::clone(&shared.directory), is_readonly: shared.is_readonly };
     let mut session = Session::new();
     let mut bytes = [0; 4_096];
     while !shared.stop.load(Ordering::Relaxed) {

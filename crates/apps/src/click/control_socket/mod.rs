@@ -3,15 +3,16 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`protocol`] | the conversation, without sockets |
-//! | `directory` | the handlers of a router; those of its elements ask the worker by its mailbox |
+//! | `speaker` | the handlers of a router for one client: those of the [directory](super::directory) |
 //! | `listen` | sockets, a thread for each and for each client |
 //!
 //! Bounds: 16 clients a socket, 64 KiB a line, 1 MiB of data, a second for the worker to answer.
 
-mod directory;
 mod listen;
 pub mod protocol;
+mod speaker;
 
+pub(super) use listen::Prepared;
 pub use listen::{ControlServer, Place};
 
 use scalebricks_click::{Declaration, Errors};

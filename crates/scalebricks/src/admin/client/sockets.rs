@@ -1,4 +1,4 @@
-//! Finds the socket of the node or the switch that runs on this machine.
+//! Finds the socket of the node, the switch or the graph that runs on this machine.
 
 use super::{ClientError, Target};
 use std::env;
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Where nodes and switches make their sockets, unless their configurations say otherwise.
+/// Where nodes and switches make their sockets, unless their configurations say otherwise. Graphs are told where.
 pub const RUNTIME_DIRECTORY: &str = "/run/scalebricks";
 
 /// The environment variable that names another directory to look into.
@@ -21,6 +21,8 @@ pub enum Daemon {
     Node,
     /// A switch: `switch*.sock`.
     Switch,
+    /// A run of a graph of elements: `graph*.sock`.
+    Graph,
 }
 
 impl Daemon {
@@ -29,6 +31,7 @@ impl Daemon {
         match self {
             Self::Node => "node",
             Self::Switch => "switch",
+            Self::Graph => "graph",
         }
     }
 
@@ -36,11 +39,12 @@ impl Daemon {
         match self {
             Self::Node => "nodes",
             Self::Switch => "switches",
+            Self::Graph => "graphs",
         }
     }
 }
 
-/// The socket of the only node or switch that answers in the runtime directory.
+/// The socket of the only node, switch or graph that answers in the runtime directory.
 ///
 /// # Errors
 /// [`ClientError::NotFound`] if none or several answer, with what was found and how to choose; [`ClientError::Forbidden`] if the only

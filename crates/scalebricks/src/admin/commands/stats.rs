@@ -4,6 +4,7 @@ use super::{list, right, status, table, trimmed};
 use crate::admin::model::{MovedCountersView, NodeCounters, PortCounters, Stats};
 use comfy_table::Cell;
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_dataplane::counters::COUNTERS;
 use std::time::Duration;
 
 /// Takes a counter.
@@ -70,29 +71,25 @@ pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
 
 fn packets(looks: &Looks<'_, NodeCounters>) -> String {
     let mut table = table(&["packets", "in", "out"]);
-    let rows: [(&str, Pick<NodeCounters>, Pick<NodeCounters>); 3] = [
-        ("internet", |c| c.internet_in, |c| c.internet_out),
-        ("base-station", |c| c.base_station_in, |c| c.base_station_out),
-        ("fabric", |c| c.fabric_in, |c| c.fabric_out),
-    ];
-    for (name, rx, tx) in rows {
-        table.add_row(vec![Cell::new(name), looks.cell(rx), looks.cell(tx)]);
+    let of = |port: &str, direction: &str| {
+        let spec = COUNTERS.iter().find(|spec| spec.labels == [("port", port), ("direction", direction)]);
+        looks.cell(|counters| spec.map_or(0, |spec| counters.get(spec.name)))
+    };
+    let ports = COUNTERS.iter().filter_map(|spec| match spec.labels {
+        [("port", port), ("direction", "in")] => Some(*port),
+        _ => None,
+    });
+    for port in ports {
+        table.add_row(vec![Cell::new(port), of(port, "in"), of(port, "out")]);
     }
     trimmed(&table)
 }
 
 /// What is rare: told only if it happened.
 fn made(looks: &Looks<'_, NodeCounters>) -> String {
-    let rows: [(&str, Pick<NodeCounters>); 6] = [
-        ("packets fragmented", |c| c.packets_fragmented),
-        ("fragments made", |c| c.fragments_made),
-        ("ICMP errors sent", |c| c.icmp_sent),
-        ("forwarded once more", |c| c.forwarded_again),
-        ("relayed over a third node", |c| c.relayed),
-        ("probes not sent", |c| c.probes_unsent),
-    ];
-    let happened = rows.iter().filter(|(_, pick)| pick(looks.now) > 0);
-    list(&happened.map(|(name, pick)| (*name, looks.text(pick))).collect::<Vec<_>>())
+    let happened = looks.now.iter().filter(|(_, count)| *count > 0);
+    let seldom = happened.filter_map(|(spec, _)| Some((spec.seldom?, spec)));
+    list(&seldom.map(|(words, spec)| (words, looks.text(|c| c.get(spec.name)))).collect::<Vec<_>>())
 }
 
 fn drops(looks: &Looks<'_, NodeCounters>) -> String {

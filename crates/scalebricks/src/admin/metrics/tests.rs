@@ -273,3 +273,40 @@ fn promtool_reads_it_if_it_is_here() {
     // 3 is a matter of taste, 1 a text that cannot be read.
     assert_ne!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_strict_reader_understands_a_graph() {
+    use crate::admin::model::{ElementCounts, ElementView, GraphView};
+    let counts = |name: &str, count| [(name.to_owned(), count)].into();
+    let element = ElementView {
+        name: "a/q \"\\".to_owned(),
+        class: "Queue".to_owned(),
+        counters: counts("packets", 7),
+        dropped: counts("queue_full", 3),
+        ..ElementView::default()
+    };
+    let gone =
+        ElementCounts { name: "c".to_owned(), counters: counts("packets", 5), ..ElementCounts::default() };
+    let beside = ElementView { name: "ControlSocket@1".to_owned(), ..ElementView::default() };
+    let view = GraphView {
+        replacements: 2,
+        elements: vec![element, beside],
+        former: vec![gone],
+        ..GraphView::default()
+    };
+    let (series, families) = read(&render_graph(&view).unwrap());
+    for (name, value) in [
+        ("replacements_total", 2.0),
+        ("elements", 2.0),
+        ("element_events_total{element=\"a/q \\\"\\\\\",class=\"Queue\",event=\"packets\"}", 7.0),
+        ("element_events_total{element=\"c\",class=\"\",event=\"packets\"}", 5.0),
+        (
+            "element_dropped_packets_total{element=\"a/q \\\"\\\\\",class=\"Queue\",reason=\"queue_full\"}",
+            3.0,
+        ),
+    ] {
+        assert_eq!(series.get(&format!("scalebricks_graph_{name}")), Some(&value), "{name}");
+    }
+    let page = include_str!("../../../../../docs/click.md");
+    assert!(families.iter().all(|family| page.contains(&format!("`{family}"))), "{families:?}");
+}

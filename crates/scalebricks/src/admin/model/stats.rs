@@ -1,11 +1,11 @@
 //! What a node counts.
 
-use super::{PortRole, WorkerView};
+use super::{NodeCounters, PortRole, WorkerView};
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::mesh::{MeshStats, PeerStats};
 use crate::cluster::stats::PlaneStats;
 use scalebricks_control::membership::{Suspension, View};
-use scalebricks_dataplane::{DropReason, FlowCount, NodeStats};
+use scalebricks_dataplane::FlowCount;
 use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -257,89 +257,6 @@ pub struct WorkerStats {
     pub worker: WorkerView,
     /// What it counted.
     pub counters: NodeCounters,
-}
-
-/// The data plane's counters, in packets.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NodeCounters {
-    /// Received from the Internet.
-    pub internet_in: u64,
-    /// Received from the base stations.
-    pub base_station_in: u64,
-    /// Received from the fabric.
-    pub fabric_in: u64,
-    /// Sent to the Internet, the node's own answers apart.
-    pub internet_out: u64,
-    /// Sent to base stations; a fragmented packet counts once.
-    pub base_station_out: u64,
-    /// Sent over the fabric.
-    pub fabric_out: u64,
-    /// Outer fragments sent in place of whole packets.
-    pub fragments_made: u64,
-    /// Packets that were fragmented.
-    pub packets_fragmented: u64,
-    /// ICMP errors sent.
-    pub icmp_sent: u64,
-    /// Packets sent on to another node because the flow was not here any more.
-    pub forwarded_again: u64,
-    /// Packets sent to another node over a third, because the direct way was broken.
-    pub relayed: u64,
-    /// Probes and echoes received from the fabric; no part of `fabric_in`.
-    pub probes_in: u64,
-    /// Probes and echoes sent over the fabric; no part of `fabric_out`.
-    pub probes_out: u64,
-    /// Probes and echoes that were not sent: no buffer, a full port, or a node that asks for too many.
-    pub probes_unsent: u64,
-    /// Dropped, by reason; every reason is there.
-    pub dropped: BTreeMap<String, u64>,
-}
-
-impl NodeCounters {
-    /// All drops.
-    pub fn dropped_total(&self) -> u64 {
-        self.dropped.values().sum()
-    }
-}
-
-impl From<&NodeStats> for NodeCounters {
-    fn from(stats: &NodeStats) -> Self {
-        // Named field by field, so that a new counter cannot be forgotten here.
-        let NodeStats {
-            internet_in,
-            base_station_in,
-            fabric_in,
-            internet_out,
-            base_station_out,
-            fabric_out,
-            fragments_made,
-            packets_fragmented,
-            icmp_sent,
-            forwarded_again,
-            relayed,
-            probes_in,
-            probes_out,
-            probes_unsent,
-            dropped,
-        } = *stats;
-        let count = |&reason: &DropReason| (reason.name().to_owned(), dropped.get(reason));
-        Self {
-            internet_in,
-            base_station_in,
-            fabric_in,
-            internet_out,
-            base_station_out,
-            fabric_out,
-            fragments_made,
-            packets_fragmented,
-            icmp_sent,
-            forwarded_again,
-            relayed,
-            probes_in,
-            probes_out,
-            probes_unsent,
-            dropped: DropReason::ALL.iter().map(count).collect(),
-        }
-    }
 }
 
 /// A port's counters: its device's, and what was given back when it was received.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod admin;
+
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -100,6 +102,47 @@ fn a_capture_passes_an_example_unchanged_and_is_counted() {
     assert_eq!(names(folder), ["in.pcap", "out.pcapng.gz", "seen.pcap"].map(PathBuf::from));
     let table = said(folder, &args);
     assert!(table.contains("HashSwitch") && table.contains("written: out.pcapng.gz"), "{table}");
+}
+
+/// 1,010 packets of the kinds that `examples/kinds.click` tells apart, a millisecond apart.
+fn kinds() -> Frames {
+    let ip = || etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([192, 0, 2, 1], [192, 0, 2, 2], 9);
+    let frame = |n: u64| {
+        let mut frame = Vec::new();
+        match n % 101 {
+            0 => frame = [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 46]].concat(),
+            1..=6 => ip().udp(4_000, 53).write(&mut frame, b"name").unwrap(),
+            7..=10 => ip().icmpv4_echo_request(1, 2).write(&mut frame, b"echo").unwrap(),
+            11..=60 => ip().tcp(1, 2, 3, 4).write(&mut frame, b"some").unwrap(),
+            _ => ip().udp(4_000, 4_789).write(&mut frame, b"more").unwrap(),
+        }
+        (n * 1_000_000, frame)
+    };
+    (0..1_010).map(frame).collect()
+}
+
+#[test]
+fn readme_shows_what_the_example_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(&folder.join("capture.pcap"), &kinds());
+    let file = example("kinds.click");
+    let told = said(folder, &["graph", "run", &file, "--pcap", "in=capture.pcap", "--pcap", "out=out.pcap"]);
+    let page = example("../README.md");
+    let mut readme = std::fs::read_to_string(&page).unwrap();
+    let start =
+        "```text\n$ scalebricks graph run examples/kinds.click --pcap in=capture.pcap --pcap out=out.pcap\n";
+    let (before, behind) = readme.split_once(start).unwrap();
+    let (shown, behind) = behind.split_once("```\n").unwrap();
+    if std::env::var_os("UPDATE_DOCS").is_some() && shown != told {
+        let text = format!("{before}{start}{told}```\n{behind}");
+        std::fs::write(&page, &text).unwrap();
+        readme = text;
+    }
+    assert!(
+        readme.contains(&format!("{start}{told}```")),
+        "run with UPDATE_DOCS=1; README.md shows not\n{told}"
+    );
 }
 
 #[test]

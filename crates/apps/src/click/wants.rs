@@ -1,0 +1,70 @@
+//! What elements open, found out without opening it: who wants the same as its predecessor keeps what that one has.
+
+use scalebricks_graph::{Clock, Graph, Inlet, Outlet, Recording, World};
+use scalebricks_io::{CaptureReader, PacketBuf};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Something that an element opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Want {
+    /// The receiving side of a device.
+    Inlet(String),
+    /// The sending side of a device.
+    Outlet(String),
+    /// A capture file to read.
+    Read(PathBuf),
+    /// A capture file to write.
+    Write(PathBuf),
+}
+
+/// What the elements of a graph open, by name: their classes, and what they ask for.
+pub(super) type Wants = HashMap<String, (&'static str, Vec<Want>)>;
+
+/// Notes what it is asked for, and gives nothing.
+struct Asked {
+    clock: Clock,
+    wants: Vec<Want>,
+}
+
+impl<P> World<P> for Asked {
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn inlet(&mut self, device: &str) -> Result<Inlet<P>, String> {
+        self.wants.push(Want::Inlet(device.to_owned()));
+        Ok(Inlet::Nothing)
+    }
+
+    fn outlet(&mut self, device: &str) -> Result<Outlet<P>, String> {
+        self.wants.push(Want::Outlet(device.to_owned()));
+        Ok(Outlet::Nothing)
+    }
+
+    fn read(&mut self, file: &Path) -> Result<CaptureReader, String> {
+        self.wants.push(Want::Read(file.to_owned()));
+        Err(String::new())
+    }
+
+    fn write(&mut self, file: &Path) -> Result<Recording, String> {
+        self.wants.push(Want::Write(file.to_owned()));
+        Err(String::new())
+    }
+}
+
+/// What the elements of a graph open that has opened nothing yet. They are as if they had not been asked.
+pub(super) fn wants<P: PacketBuf + 'static>(graph: &mut Graph<P>, clock: Clock) -> Wants {
+    let mut all = Wants::new();
+    let asked = graph.open_each(|name, element| {
+        let mut asked = Asked { clock, wants: Vec::new() };
+        // A file that it does not get is no fault yet.
+        drop(element.open(&mut asked));
+        if !asked.wants.is_empty() {
+            all.insert(name.to_owned(), (element.spec().class, asked.wants));
+        }
+        Ok(())
+    });
+    debug_assert!(asked.is_ok(), "nobody says no");
+    all
+}
