@@ -1,6 +1,7 @@
 //! What a node counts, declared once: whoever shows counters goes through this list.
 
-use crate::stats::NodeStats;
+use crate::elements::name;
+use crate::reason::DropCounts;
 
 /// A metric, with the series of one or several counters.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +50,39 @@ const fn alone(name: &'static str, help: &'static str) -> Family {
 macro_rules! counters {
     (@seldom) => { None };
     (@seldom $words:literal) => { Some($words) };
-    ($($(#[doc = $doc:literal])+ $name:ident: $family:expr, [$($label:literal = $value:literal),*] $(, $seldom:literal)?;)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident = [$($source:expr),+] $(less [$($less:expr),+])?: $family:expr, [$($label:literal = $value:literal),*] $(, $seldom:literal)?;
+    )+) => {
+        /// A node's counters. One worker owns them.
+        ///
+        /// Every packet that comes in is sent by a port, dropped, taken by the slow path as a message to the node itself, or waits: for the
+        /// fabric, or in the slow path for its next hop. So `in = out + dropped + taken + waiting`, summed over all workers, where each sum
+        /// is over all ports. Beside that, `dropped` counts messages of the node itself and further fragments of a packet that a port refused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct NodeStats {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+            /// Dropped, by reason.
+            pub dropped: DropCounts,
+        }
+
+        impl std::ops::AddAssign<&Self> for NodeStats {
+            fn add_assign(&mut self, other: &Self) {
+                $(self.$name += other.$name;)+
+                self.dropped += &other.dropped;
+            }
+        }
+
+        /// Where a counter's value goes.
+        pub(crate) type Field = fn(&mut NodeStats) -> &mut u64;
+
+        /// A counter of an element, by the names of both.
+        pub(crate) type Source = (&'static str, &'static str);
+
+        /// Of which counters of the node's elements each is the sum, and which are taken off.
+        pub(crate) const SOURCES: &[(Field, &[Source], &[Source])] =
+            &[$((|stats| &mut stats.$name, &[$($source),+], &[$($($less),+)?]),)+];
+
         /// All counters, in the order in which they are told. Drops have a list of their own,
         /// [`DropReason::ALL`](crate::DropReason::ALL).
         pub const COUNTERS: &[CounterSpec] = &[$(CounterSpec {
@@ -65,35 +98,35 @@ macro_rules! counters {
 
 counters! {
     /// Received from the Internet.
-    internet_in: PACKETS, ["port" = "internet", "direction" = "in"];
+    internet_in = [(name::FROM_INTERNET, "received")]: PACKETS, ["port" = "internet", "direction" = "in"];
     /// Received from the base stations.
-    base_station_in: PACKETS, ["port" = "base-station", "direction" = "in"];
+    base_station_in = [(name::FROM_BASE_STATION, "received")]: PACKETS, ["port" = "base-station", "direction" = "in"];
     /// Received from the fabric.
-    fabric_in: PACKETS, ["port" = "fabric", "direction" = "in"];
+    fabric_in = [(name::FROM_FABRIC, "received")] less [(name::PROBES, "probes_received")]: PACKETS, ["port" = "fabric", "direction" = "in"];
     /// Sent to the Internet, the node's own answers apart.
-    internet_out: PACKETS, ["port" = "internet", "direction" = "out"];
+    internet_out = [(name::TO_INTERNET, "sent")]: PACKETS, ["port" = "internet", "direction" = "out"];
     /// Sent to base stations; a fragmented packet counts once.
-    base_station_out: PACKETS, ["port" = "base-station", "direction" = "out"];
+    base_station_out = [(name::TO_BASE_STATION, "sent")]: PACKETS, ["port" = "base-station", "direction" = "out"];
     /// Sent over the fabric.
-    fabric_out: PACKETS, ["port" = "fabric", "direction" = "out"];
+    fabric_out = [(name::TO_FABRIC, "sent")]: PACKETS, ["port" = "fabric", "direction" = "out"];
     /// Outer fragments sent in place of whole packets.
-    fragments_made: alone("outer_fragments", "Outer fragments sent in their place."), [], "fragments made";
+    fragments_made = [(name::HANDLE, "fragments_made")]: alone("outer_fragments", "Outer fragments sent in their place."), [], "fragments made";
     /// Packets that were fragmented.
-    packets_fragmented: alone("fragmented_packets", "Packets sent in outer fragments."), [], "packets fragmented";
+    packets_fragmented = [(name::HANDLE, "packets_fragmented")]: alone("fragmented_packets", "Packets sent in outer fragments."), [], "packets fragmented";
     /// ICMP errors sent.
-    icmp_sent: alone("icmp_errors_sent", "ICMP errors sent."), [], "ICMP errors sent";
+    icmp_sent = [(name::HANDLE, "icmp_sent")]: alone("icmp_errors_sent", "ICMP errors sent."), [], "ICMP errors sent";
     /// Packets sent on to another node because the flow was not here any more.
-    forwarded_again: alone("forwarded_again_packets", "Packets sent on because the flow was not here any more."), [],
+    forwarded_again = [(name::STEER, "forwarded_again")]: alone("forwarded_again_packets", "Packets sent on because the flow was not here any more."), [],
         "forwarded once more";
     /// Packets sent to another node over a third, because the direct way was broken.
-    relayed: alone("relayed_packets", "Packets sent to another node over a third, because the direct way was broken."), [],
+    relayed = [(name::TO_FABRIC, "relayed")]: alone("relayed_packets", "Packets sent to another node over a third, because the direct way was broken."), [],
         "relayed over a third node";
     /// Probes and echoes received from the fabric; no part of `fabric_in`.
-    probes_in: PROBES, ["event" = "received"];
+    probes_in = [(name::PROBES, "probes_received")]: PROBES, ["event" = "received"];
     /// Probes and echoes sent over the fabric; no part of `fabric_out`.
-    probes_out: PROBES, ["event" = "sent"];
+    probes_out = [(name::TO_FABRIC, "probes_sent")]: PROBES, ["event" = "sent"];
     /// Probes and echoes that were not sent: no buffer, a full port, or a node that asks for too many.
-    probes_unsent: PROBES, ["event" = "unsent"], "probes not sent";
+    probes_unsent = [(name::PROBES, "probes_unsent"), (name::TO_FABRIC, "probes_unsent")]: PROBES, ["event" = "unsent"], "probes not sent";
 }
 
 impl NodeStats {

@@ -7,17 +7,18 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`fabric_mac`] | what a destination MAC says inside the cluster |
-//! | [`fabric_health`], `probing` | whom a node hears and reaches over the fabric, and the ways round what is broken |
+//! | [`fabric_health`] | whom a node hears and reaches over the fabric, and the ways round what is broken |
 //! | [`architecture`] | the four ways to spread the FIB |
 //! | [`policy`], [`reason`] | what is decided about packets, and every reason to drop one |
 //! | `classify`, `plain`, [`fragment_cache`] | from a frame to its flow key |
-//! | [`node`], `ingress`, `handling`, `tunnels`, [`oversize`], [`identification`] | one node: ports, steering, tunnels, what does not fit |
+//! | [`elements`] | the steps of a node as elements of a graph; the architectures as wirings of them |
+//! | [`node`] | one node: a worker with such a graph, and what it may be asked between turns |
+//! | `tunnels`, [`oversize`], [`identification`] | the two ends of a tunnel, and what does not fit |
 //! | [`adjacency`], `own`, [`punt`] | next hops on the outside links, own addresses there; what a node gives to its slow path |
 //! | [`local`] | the slow path: neighbours, answers of the node itself |
 //! | [`down_links`] | ports whose links are known to be down |
-//! | [`flow`], [`stats`], [`counters`] | a flow's state and counters, a node's counters, the list of them |
+//! | [`flow`], [`counters`], [`drop_log`] | a flow's state and counters, a node's counters, its drops packet by packet |
 //! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
-//! | [`elements`] | the same steps as elements of a graph; architectures as wirings |
 //! | [`worker`] | nodes on threads |
 //! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |
 //! | [`cluster`] | a cluster in memory |
@@ -31,6 +32,7 @@ pub mod cluster;
 pub mod counters;
 mod detour;
 pub mod down_links;
+pub mod drop_log;
 pub mod elements;
 pub mod fabric_health;
 pub mod fabric_mac;
@@ -49,7 +51,6 @@ pub mod punt;
 mod readings;
 pub mod reason;
 pub mod role;
-pub mod stats;
 pub mod tap;
 pub mod trace;
 mod tunnels;
@@ -58,7 +59,9 @@ pub mod worker;
 pub use adjacency::{Adjacencies, NextHop};
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, OutsideLinks};
+pub use counters::NodeStats;
 pub use down_links::DownLinks;
+pub use drop_log::{DropWatcher, Dropped};
 pub use fabric_health::FabricHealth;
 pub use fabric_mac::{FabricMac, OutputPort, Phase};
 pub use flow::{BaseStation, BaseStationId, FlowCount, FlowCounters, FlowState};
@@ -72,4 +75,3 @@ pub use policy::{Oversize, Policy};
 pub use punt::{Punt, Why};
 pub use reason::{DropCounts, DropReason};
 pub use role::PortRole;
-pub use stats::{DropWatcher, Dropped, NodeStats};

@@ -6,7 +6,9 @@
 
 use crate::adjacency::Adjacencies;
 use crate::architecture::Architecture;
+use crate::counters::NodeStats;
 use crate::down_links::DownLinks;
+use crate::drop_log::{DropLog, DropWatcher, Dropped};
 use crate::elements::{
     Form, SlowPath, ToPort, name, set_adjacencies, set_down_links, set_fabric_health, set_lease, wiring,
 };
@@ -21,7 +23,6 @@ use crate::policy::Policy;
 use crate::punt::Punt;
 use crate::readings::Readings;
 use crate::reason::DropReason;
-use crate::stats::{DropLog, DropWatcher, Dropped, NodeStats};
 use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{PacketBuf, PacketSource, Port};
 use scalebricks_tables::{Fib, GptReader};

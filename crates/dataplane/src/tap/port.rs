@@ -2,9 +2,9 @@
 
 use super::session::Watch;
 use super::{Direction, Place};
+use crate::drop_log::DropWatcher;
 use crate::reason::DropReason;
 use crate::role::PortRole;
-use crate::stats::DropWatcher;
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 
 /// A port whose frames captures see.
