@@ -9,8 +9,9 @@ use crate::reason::DropReason;
 use scalebricks_types::FlowKey;
 use std::net::IpAddr;
 
-/// Packets that may wait for the slow path in one turn; more are dropped as [`DropReason::SlowPathFull`].
-pub const PUNTS: usize = 64;
+/// Packets that may wait for the slow path in one turn: as many as one port brings in a turn, so that a next hop which was just found costs
+/// no packet. More are dropped as [`DropReason::SlowPathFull`].
+pub const PUNTS: usize = 128;
 
 /// Why the fast path did not deal with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
