@@ -60,7 +60,7 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
             out.desk.touched.push(edge.node);
         }
         let came = into.len().saturating_sub(before);
-        if let (Some(part), true) = (node.parts.first(), came > 0) {
+        if let (Some(part), true) = (out.parts.get(usize::from(out.part)), came > 0) {
             part.cells.add_run(run::PACKETS, came as u64);
             part.cells.add_run(run::BATCHES, 1);
         }
