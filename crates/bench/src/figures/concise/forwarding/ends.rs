@@ -55,6 +55,9 @@ impl Kind {
     }
 }
 
+/// Time from the end of one end to that of the next.
+const SETTLE: Duration = Duration::from_millis(20);
+
 /// One end of a link. A clone is the same. One thread uses it at a time: the lock is always free.
 #[derive(Clone)]
 pub(super) struct End(Arc<Mutex<(RxQueue, TxQueue)>>);
@@ -118,8 +121,12 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        self.switch.clear();
-        self.generator.clear();
+        // The thread of DPDK that watches the sockets frees memory of an end that has just gone, and crashed in that while the next
+        // ends went.
+        for end in self.switch.drain(..).chain(self.generator.drain(..)) {
+            drop(end);
+            std::thread::sleep(SETTLE);
+        }
         let _ = std::fs::remove_dir_all(&self.folder); // what is left of it is the system's to remove
     }
 }
