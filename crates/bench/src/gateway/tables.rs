@@ -211,13 +211,22 @@ pub struct Maker {
     node: NodeId,
     ours: Vec<(Architecture, Arc<FlowTables>)>,
     foreign: Vec<(Exact, Holds, Arc<dyn Fib>)>,
+    #[cfg(feature = "dpdk")]
     efd: Option<Arc<dyn Readers>>,
 }
 
 impl Maker {
     /// For so many flows, each with two keys, at this node.
     pub const fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
-        Self { flows, size, node, ours: Vec::new(), foreign: Vec::new(), efd: None }
+        Self {
+            flows,
+            size,
+            node,
+            ours: Vec::new(),
+            foreign: Vec::new(),
+            #[cfg(feature = "dpdk")]
+            efd: None,
+        }
     }
 
     /// The tables of this kind.
