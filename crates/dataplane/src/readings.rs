@@ -55,5 +55,5 @@ impl Readings {
     }
 }
 
-/// The runner's own reasons that are an error in the program.
+// All of the runner's own reasons but `no_slot` are errors in the program.
 const _: () = assert!(RUN_DROPS.len() == 6, "a new reason of the runner needs a place among a node's");
