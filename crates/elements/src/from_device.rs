@@ -4,8 +4,7 @@ use crate::frames::{Frames, note_link};
 use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Inlet, Lanes, Meta, Out, SLOTS, Spec, State, Supply, Upstream,
-    World,
+    Class, Control, Element, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Spec, State, Supply, Upstream, World,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
@@ -96,8 +95,6 @@ impl<P: PacketBuf + 'static> Control for FromDevice<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if !self.gate.is_active() || out.is_blocked() {
             return;

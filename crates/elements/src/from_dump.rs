@@ -4,7 +4,7 @@ use crate::frames::Frames;
 use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream, World,
+    Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream, World,
 };
 use scalebricks_io::PacketBuf;
 
@@ -87,8 +87,6 @@ impl Control for FromDump {
 }
 
 impl<P: PacketBuf> Element<P> for FromDump {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if !self.gate.is_active() || out.is_blocked() {
             return;

@@ -110,8 +110,6 @@ impl<P: PacketBuf + 'static> Element<P> for ToWorker<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for FromWorker<P> {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Some(ring) = &mut self.ring else { return };
         if out.is_blocked() {

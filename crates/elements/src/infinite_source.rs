@@ -3,9 +3,7 @@
 use crate::gate::{Gate, gated};
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream,
-};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
 
 /// What packets are made of unless told otherwise.
@@ -89,8 +87,6 @@ impl Control for InfiniteSource {
 }
 
 impl<P: PacketBuf> Element<P> for InfiniteSource {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if out.is_blocked() {
             return;

@@ -3,8 +3,7 @@
 use crate::from_device::{FromDevice, FromDeviceParams};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Spec, State, Supply, Upstream, World,
-    element,
+    Class, Control, Element, Frame, HandlerId, Meta, Out, Spec, State, Supply, Upstream, World, element,
 };
 use scalebricks_io::{BURST, PacketBuf};
 
@@ -78,8 +77,6 @@ impl<P: PacketBuf + 'static> Control for PollDevice<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for PollDevice<P> {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.inner.begin(upstream, frame, out);
     }

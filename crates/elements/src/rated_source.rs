@@ -5,9 +5,7 @@ use crate::infinite_source::{DATA, make};
 use crate::pace::Pace;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Supply, Upstream,
-};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
 use scalebricks_io::PacketBuf;
 
 /// What it makes at once after a pause: the packets of a tenth of a second.
@@ -88,8 +86,6 @@ impl Control for RatedSource {
 }
 
 impl<P: PacketBuf> Element<P> for RatedSource {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.pace.empty(out.now());

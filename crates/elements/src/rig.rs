@@ -38,8 +38,6 @@ impl Control for End {
 }
 
 impl Element<Packet> for In {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for _ in 0..out.intake(frame.used()) {
             if out.is_blocked() {

@@ -57,8 +57,6 @@ macro_rules! control {
 control! { Source Sink Whole Touch }
 
 impl Element<Packet> for Source {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         let Ok(mut packets) = self.packets.lock() else { return };
         for _ in 0..self.batch {

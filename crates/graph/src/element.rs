@@ -140,7 +140,9 @@ pub trait Control: Any + Send {
 pub trait Element<P: PacketBuf>: Control {
     /// Works `batch` off, which came in by `input`: each slot goes to an output or is dropped by `out`, or its packet is
     /// taken out and kept. Slots keep their order from input to each output.
-    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>);
+    ///
+    /// An element whose inputs pass no slots does without it.
+    fn push(&mut self, _input: usize, _batch: &mut Lanes, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
     /// The same for a `burst` input: takes all packets out of `bursts`, and sends each on, drops it or keeps it.
     fn burst(&mut self, _input: usize, _bursts: &mut Bursts<P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}

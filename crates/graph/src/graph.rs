@@ -4,8 +4,6 @@ use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Cells;
 use crate::element::{Control, Element, HandlerError};
-use crate::frame::Frame;
-use crate::out::Out;
 use crate::slot::Lanes;
 use crate::spec::{Access, Spec};
 use crate::tap::Taps;
@@ -89,9 +87,7 @@ impl Control for Absent {
     }
 }
 
-impl<P: PacketBuf> Element<P> for Absent {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-}
+impl<P: PacketBuf> Element<P> for Absent {}
 
 impl<P: PacketBuf + 'static> Node<P> {
     /// A place without an element. Cost: no allocation.

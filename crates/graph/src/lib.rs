@@ -72,8 +72,6 @@
 //! # impl Control for End { fn spec(&self) -> &'static Spec { Self::SPEC } }
 //!
 //! impl<P: PacketBuf> Element<P> for Lengths {
-//!     fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-//!
 //!     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
 //!         for len in 0..out.intake(frame.used()).min(100) {
 //!             let Some(mut packet) = frame.alloc() else { return };

@@ -5,7 +5,7 @@ use super::ways::Ways;
 use crate::down_links::DownLinks;
 use crate::fabric_mac::FabricMac;
 use crate::role::PortRole;
-use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Lanes, Meta, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Meta, Out, Spec, element};
 use scalebricks_io::{Burst, PacketBuf};
 use scalebricks_wire::ethernet;
 use std::collections::VecDeque;
@@ -116,8 +116,6 @@ impl<P: PacketBuf + 'static> Control for FabricOut<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for FabricOut<P> {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn burst(&mut self, input: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if input == PROBES {
             return bursts.each(|chunk| {

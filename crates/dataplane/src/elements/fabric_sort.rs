@@ -4,7 +4,7 @@ use super::drops::Drops;
 use super::permit::Permit;
 use crate::fabric_mac::{FabricMac, OutputPort, Phase};
 use crate::reason::DropReason;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::{MacAddr, ethernet};
@@ -69,8 +69,6 @@ impl Control for FabricSort {
 }
 
 impl<P: PacketBuf> Element<P> for FabricSort {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         bursts.each(|chunk| {
             for mut packet in chunk.packets.drain(..) {

@@ -1,7 +1,7 @@
 //! `FromPort`.
 
 use crate::role::PortRole;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Out, SLOTS, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Spec, Upstream, element};
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::prefetch_in_front;
 
@@ -35,8 +35,6 @@ impl Control for FromPort {
 }
 
 impl<P: PacketBuf> Element<P> for FromPort {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let most = if self.role == PortRole::Fabric {
             MOST

@@ -3,7 +3,7 @@
 use crate::fabric_health::FabricHealth;
 use crate::fabric_health::probe::{FRAME_BYTES, Kind, Probe};
 use crate::fabric_mac::{FabricMac, OutputPort};
-use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
@@ -72,8 +72,6 @@ impl Control for Probes {
 }
 
 impl<P: PacketBuf> Element<P> for Probes {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn timer(&mut self, _: u64, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let now = out.now();
         let Some(health) = &self.health else { return };

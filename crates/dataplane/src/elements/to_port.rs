@@ -2,7 +2,7 @@
 
 use crate::down_links::DownLinks;
 use crate::role::PortRole;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
@@ -35,8 +35,6 @@ impl Control for ToPort {
 }
 
 impl<P: PacketBuf> Element<P> for ToPort {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let is_down = self.down.is_down(self.role);
         let mut packets = 0;

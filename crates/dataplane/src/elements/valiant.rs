@@ -5,7 +5,7 @@ use crate::detour::Detours;
 use crate::fabric_mac::{FabricMac, OutputPort};
 use crate::fragment_cache::DatagramId;
 use crate::node::NodeConfig;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet;
 use std::hash::{BuildHasher, RandomState};
@@ -34,8 +34,6 @@ impl Control for Valiant {
 }
 
 impl<P: PacketBuf> Element<P> for Valiant {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, _: &mut Out<'_>) {
         self.ways.go_round();
         let Self { detours, ways, datagrams } = self;

@@ -1,7 +1,7 @@
 //! `FlatInput`.
 
 use super::action::PortNo;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, PortId, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, Spec, Upstream, element};
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
 element! {
@@ -47,8 +47,6 @@ impl<P: PacketBuf + 'static> Control for FlatInput<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for FlatInput<P> {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<P>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let number = self.number.get();
         // A turn takes fewer frames than 16 bits count.

@@ -266,8 +266,6 @@ impl Control for Flood {
 }
 
 impl Element<Packet> for Flood {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
-
     fn begin(
         &mut self,
         _: &mut scalebricks_graph::Upstream<'_, Packet>,

@@ -30,8 +30,6 @@ impl Control for Feed {
 }
 
 impl Element<Packet> for Feed {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         if out.is_blocked() {
             return;

@@ -67,8 +67,6 @@ impl Control for Taker {
 }
 
 impl Element<Packet> for Taker {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for input in 0..upstream.inputs() {
             upstream.pull(input, 1, &mut self.batch, frame, out);

@@ -92,8 +92,6 @@ impl Control for Release {
 }
 
 impl Element<Packet> for Release {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {}
-
     fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         let want = self.burst.min(out.intake(frame.used()));
         upstream.pull(0, want, &mut self.batch, frame, out);
