@@ -33,7 +33,7 @@ QUICK="format scripts clippy unit layering"
 NIGHTLY=nightly-2026-05-20
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 PINNED=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
-PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-dataplane -p scalebricks-graph -p scalebricks-elements -p scalebricks-click -p scalebricks-apps -p scalebricks-control"
+PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-graph -p scalebricks-elements -p scalebricks-click -p scalebricks-apps -p scalebricks-control"
 LOGS=target/test-logs
 # Tests of the stage nats: the stage tests compiles and starts them, and they do nothing there.
 NATS_SOURCES=(crates/engine/tests/nats crates/scalebricks/tests/nats crates/scalebricks/tests/nats.rs)

@@ -3,9 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_dataplane::{
-    Architecture, BaseStation, BaseStationId, Cluster, ClusterConfig, FlowSpec, Policy,
-};
+use scalebricks_apps::gateway::{Architecture, Cluster, ClusterConfig, FlowSpec};
+use scalebricks_elements::gateway::{BaseStation, BaseStationId, Policy};
 use scalebricks_io::{PacketBuf, Pool, Tag};
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
@@ -33,7 +32,7 @@ fn cluster() -> (Cluster, Pool) {
         buffers: pool.clone(),
     };
     let mut cluster = Cluster::new(&config, &(0..16).map(flow).collect::<Vec<_>>()).unwrap();
-    cluster.nodes_mut().iter_mut().for_each(scalebricks_dataplane::Node::list_drops);
+    cluster.nodes_mut().iter_mut().for_each(scalebricks_apps::gateway::Node::list_drops);
     (cluster, pool)
 }
 

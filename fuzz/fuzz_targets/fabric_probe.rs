@@ -4,13 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_dataplane::fabric_health::PROBE_EVERY;
-use scalebricks_dataplane::fabric_health::probe::{FRAME_BYTES, Probe, ProbeKey, TAGGED};
-use scalebricks_dataplane::flow_tables::FlowTables;
-use scalebricks_dataplane::{
-    Adjacencies, Architecture, FabricHealth, FabricMac, Identifications, Layout, Node, NodeConfig, NodePorts,
-    OutsideMacs, Policy,
-};
+use scalebricks_elements::gateway::fabric::health::PROBE_EVERY;
+use scalebricks_elements::gateway::fabric::health::probe::{FRAME_BYTES, Probe, ProbeKey, TAGGED};
+use scalebricks_apps::gateway::flow_tables::FlowTables;
+use scalebricks_elements::gateway::{Adjacencies, FabricHealth, FabricMac, Identifications, NodeConfig, OutsideMacs, Policy};
+use scalebricks_apps::gateway::{Architecture, Layout, Node, NodePorts};
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;

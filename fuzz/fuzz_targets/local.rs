@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_dataplane::OutputPort;
-use scalebricks_dataplane::local::{FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route};
+use scalebricks_elements::gateway::OutputPort;
+use scalebricks_elements::gateway::local::{FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route};
 use scalebricks_wire::arp::Arp;
 use scalebricks_wire::ethernet::ETHERTYPE_ARP;
 use scalebricks_wire::{

@@ -3,9 +3,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`click`] | configurations in the Click language: checked, built and run |
+//! | [`gateway`] | the gateway of a mobile network: nodes, their tables, clusters of them in memory |
 //! | [`switch`] | the switch for flat names, as a graph between its ports |
 
 #![forbid(unsafe_code)]
 
 pub mod click;
+pub mod gateway;
 pub mod switch;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`columns`], [`facts`] | what elements know of packets beside their bytes |
 //! | [`values`] | types of parameters, as Click writes them |
+//! | [`gateway`] | the gateway of a mobile network: its elements, and what they are made of |
 //! | [`flat`] | the switch for flat names: its elements, and the table that they ask |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
@@ -23,6 +24,7 @@ pub mod filter;
 pub mod flat;
 mod frames;
 mod gate;
+pub mod gateway;
 mod handler;
 mod handoff;
 mod header;

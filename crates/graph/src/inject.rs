@@ -18,6 +18,16 @@ impl<P: PacketBuf + 'static> Graph<P> {
         let control: &mut dyn Any = self.nodes[usize::from(node)].control(usize::from(part));
         control.downcast_mut()
     }
+
+    /// Shows `each` every element of this type.
+    pub fn each_mut<E: Any>(&mut self, mut each: impl FnMut(&mut E)) {
+        for &(node, part) in self.names.values() {
+            let control: &mut dyn Any = self.nodes[usize::from(node)].control(usize::from(part));
+            if let Some(element) = control.downcast_mut() {
+                each(element);
+            }
+        }
+    }
 }
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {

@@ -2,9 +2,9 @@
 
 use crate::demo::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
 use crate::report::result::FlowCapacity;
-use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::FlowTablesError;
-use scalebricks_dataplane::flow_tables::capacity::{capacity, capacity_by_formula};
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_apps::gateway::FlowTablesError;
+use scalebricks_apps::gateway::flow_tables::capacity::{capacity, capacity_by_formula};
 
 /// Fills the tables of one architecture until a node's 16 MiB are used. Takes a second or so.
 ///

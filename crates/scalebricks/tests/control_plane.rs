@@ -14,7 +14,7 @@ use scalebricks_control::membership::{Fitness, Placement, Suspension, Unfitness}
 use scalebricks_control::partition::{MAX_REQUESTERS, Void};
 use scalebricks_control::record::{Call, CallId, Change, Heirs, Repin, Session, encode_calls};
 use scalebricks_control::version::Version;
-use scalebricks_dataplane::Lease;
+use scalebricks_elements::gateway::Lease;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};

@@ -16,7 +16,7 @@ struct Room {
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 16] = [
+const ROOMS: [Room; 15] = [
     Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
     Room { name: "scalebricks-click", storey: 0, may_hold_unsafe: false },
@@ -27,7 +27,6 @@ const ROOMS: [Room; 16] = [
     Room { name: "scalebricks-dpdk", storey: 2, may_hold_unsafe: true },
     Room { name: "scalebricks-graph", storey: 2, may_hold_unsafe: false },
     Room { name: "scalebricks-control", storey: 2, may_hold_unsafe: false },
-    Room { name: "scalebricks-dataplane", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-elements", storey: 3, may_hold_unsafe: false },
     Room { name: "scalebricks-apps", storey: 4, may_hold_unsafe: false },

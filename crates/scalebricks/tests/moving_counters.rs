@@ -13,11 +13,11 @@ use scalebricks::cluster::inbox::Inbox;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::wire::Envelope;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
+use scalebricks_apps::gateway::{FlowSpec, FlowTables, Node, NodePorts, Turns};
 use scalebricks_control::membership::Beat;
 use scalebricks_control::record::{Change, Session};
-use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FabricMac, FlowCount, FlowSpec, FlowTables, Identifications,
-    Node, NodeConfig, NodePorts, OutsideMacs, Policy, Turns,
+use scalebricks_elements::gateway::{
+    Adjacencies, BaseStation, FabricMac, FlowCount, Identifications, NodeConfig, OutsideMacs, Policy,
 };
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, memory_port_pair};
@@ -131,7 +131,6 @@ impl Cluster {
             let config = NodeConfig {
                 id,
                 size,
-                architecture: Architecture::ScaleBricks,
                 policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },
                 seed: SEED,
                 macs: OutsideMacs { internet: IN_MAC, base_station: RAN_MAC, router: ROUTER_MAC },

@@ -3,11 +3,11 @@
 use super::frozen::{Frozen, Lookup};
 use super::tables::Readers;
 use crate::error::BenchError;
-use scalebricks_dataplane::FlowState;
 use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{
     Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, Registered, Started,
 };
+use scalebricks_elements::gateway::FlowState;
 use scalebricks_io::PacketSource;
 use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint};

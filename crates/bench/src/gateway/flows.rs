@@ -1,9 +1,9 @@
 //! The flows of the cluster that the measured node belongs to, each from its number.
 
 use crate::keys::mix;
-use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, BaseStationId, FlowSpec, FlowState, Identifications, NodeConfig,
-    OutsideMacs, PinnedState, Policy,
+use scalebricks_apps::gateway::{FlowSpec, PinnedState};
+use scalebricks_elements::gateway::{
+    Adjacencies, BaseStation, BaseStationId, FlowState, Identifications, NodeConfig, OutsideMacs, Policy,
 };
 use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, HashSeed, KeyHasher, NodeId, Teid};
 use scalebricks_wire::MacAddr;
@@ -103,11 +103,10 @@ pub const MACS: OutsideMacs = OutsideMacs {
 };
 
 /// How a node is made, the measured one or another with the same links.
-pub fn node_config(id: NodeId, size: ClusterSize, architecture: Architecture) -> NodeConfig {
+pub fn node_config(id: NodeId, size: ClusterSize) -> NodeConfig {
     NodeConfig {
         id,
         size,
-        architecture,
         policy: Policy::default(),
         seed: SEED,
         macs: MACS,

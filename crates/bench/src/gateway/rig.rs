@@ -7,7 +7,7 @@ use super::tables::Tables;
 use super::traffic::{Arrival, Traffic, Way};
 use crate::error::BenchError;
 use crate::timing;
-use scalebricks_dataplane::{Node, NodeStats};
+use scalebricks_apps::gateway::{Node, NodeStats};
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use scalebricks_types::ClusterSize;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Rig<P: PacketBuf> {
 impl<P: PacketBuf + 'static> Rig<P> {
     /// A node with these tables.
     pub fn new(size: ClusterSize, tables: &Tables, ring: &Ring<P>, traffic: &Arc<Traffic>) -> Self {
-        let config = flows::node_config(HERE, size, tables.spread.architecture());
+        let config = flows::node_config(HERE, size);
         let node = Node::new(config, tables.for_worker(0), ring.ports(traffic), Box::new(NoBuffers));
         Self { name: tables.name(), node, ring: ring.clone(), traffic: Arc::clone(traffic) }
     }

@@ -5,7 +5,7 @@
 //! the first cache, as with a network card.
 
 use super::traffic::{Arrival, Exit, Traffic, Way};
-use scalebricks_dataplane::NodePorts;
+use scalebricks_apps::gateway::NodePorts;
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -13,7 +13,7 @@ use super::tables::Tables;
 use crate::error::BenchError;
 use crate::pin;
 use crate::timing::Clock;
-use scalebricks_dataplane::{Node, NodePorts, NodeStats};
+use scalebricks_apps::gateway::{Node, NodePorts, NodeStats};
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use scalebricks_types::ClusterSize;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl What<'_> {
             base_station: port(ports.base_station),
             fabric: port(ports.fabric),
         };
-        let config = flows::node_config(flows::HERE, size, tables.spread.architecture());
+        let config = flows::node_config(flows::HERE, size);
         Box::new(Node::new(config, tables.for_worker(worker), ports, Box::new(NoBuffers)))
     }
 }

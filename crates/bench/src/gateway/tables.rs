@@ -4,8 +4,9 @@ use super::chained::ChainedHash;
 use super::flows::{self, HASHER};
 use crate::error::BenchError;
 use crate::row::Subject;
-use scalebricks_dataplane::flow_tables::bulk;
-use scalebricks_dataplane::{Architecture, FlowState, FlowTables, Layout, NodeTables};
+use scalebricks_apps::gateway::flow_tables::bulk;
+use scalebricks_apps::gateway::{Architecture, FlowTables, Layout, NodeTables};
+use scalebricks_elements::gateway::FlowState;
 use scalebricks_tables::compact::Structure;
 use scalebricks_tables::hash_partition::HashPartition;
 use scalebricks_tables::{Fib, FibValue, GptReader, KeyBatch};
@@ -153,6 +154,7 @@ impl Tables {
         let ours = self.ours.node_tables(worker % WORKERS);
         let Foreign { fib, gpt, lookup } = &self.foreign;
         NodeTables {
+            architecture: ours.architecture,
             gpt: gpt.as_ref().map_or(ours.gpt, |gpt| gpt.reader()),
             lookup: lookup.as_ref().map_or(ours.lookup, |lookup| Some(lookup.reader())),
             fib: fib.as_ref().map_or(ours.fib, Arc::clone),

@@ -7,7 +7,7 @@
 use super::flows;
 use crate::keys::mix;
 use rayon::prelude::*;
-use scalebricks_dataplane::{FabricMac, OutputPort, Policy};
+use scalebricks_elements::gateway::{FabricMac, OutputPort, Policy};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::prefetch_read;
 use scalebricks_types::FlowIndex;
@@ -277,7 +277,7 @@ fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
         Way::Downstream => (server, user, [from, to]),
         Way::Upstream => {
             let gateway = Policy::default().gateway_address;
-            let station = flows::base_station(scalebricks_dataplane::BaseStationId(0)).address;
+            let station = flows::base_station(scalebricks_elements::gateway::BaseStationId(0)).address;
             frame.extend(ip(TUNNEL_LEN + USER_LEN, station, gateway).to_bytes());
             frame.extend(udp_header(gtpu::PORT, gtpu::PORT, TUNNEL_LEN - 20 + USER_LEN, 0));
             // 46 octets fit any length field.

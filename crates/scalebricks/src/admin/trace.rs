@@ -5,8 +5,9 @@ mod words;
 
 use super::inspect::TraceError;
 use super::model::{Dropped, FlowView, Hint, KeyView, Step, Trace, TraceRequest};
-use scalebricks_dataplane::trace::{Traced, trace as follow};
-use scalebricks_dataplane::{FlowCount, FlowState, NodeConfig, NodeTables};
+use scalebricks_apps::gateway::NodeTables;
+use scalebricks_apps::gateway::trace::{Traced, trace as follow};
+use scalebricks_elements::gateway::{FlowCount, FlowState, NodeConfig};
 use scalebricks_types::NodeId;
 
 /// Follows a packet through a node that is configured like this and has these tables, with readers of their own. The

@@ -23,7 +23,7 @@ use scalebricks_control::distribution::{Message, Tables};
 use scalebricks_control::engine::{Engine, Entry};
 use scalebricks_control::partition::{Judged, Outcome, Void};
 use scalebricks_control::record::{Call, CallId, Change, Session};
-use scalebricks_dataplane::FlowCount;
+use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position};
 use std::collections::HashMap;
 use std::sync::Arc;

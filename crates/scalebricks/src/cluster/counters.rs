@@ -14,10 +14,10 @@
 use super::daemon::SharedTables;
 use super::plane::{Link, Shared};
 use super::wire::Envelope;
+use scalebricks_apps::gateway::flow_tables::Locator;
 use scalebricks_control::courier::{Count, Courier, Packet, Place, Work};
 use scalebricks_control::version::Version;
-use scalebricks_dataplane::FlowCount;
-use scalebricks_dataplane::flow_tables::Locator;
+use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::{NodeId, Teid};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use scalebricks_control::membership::View;
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Call, CallId, Session};
 use scalebricks_control::shape::Shape;
-use scalebricks_dataplane::FlowCount;
+use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
 use std::time::Duration;
 use tokio::sync::oneshot;

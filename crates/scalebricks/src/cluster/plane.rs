@@ -24,7 +24,7 @@ use scalebricks_control::membership::{Beat, Fitness, View};
 use scalebricks_control::record::Session;
 use scalebricks_control::shape::Shape;
 use scalebricks_control::version::Version;
-use scalebricks_dataplane::FlowCount;
+use scalebricks_elements::gateway::FlowCount;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::fmt;

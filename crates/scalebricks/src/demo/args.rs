@@ -2,9 +2,10 @@
 
 use super::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use clap::{Args, ValueEnum};
+use scalebricks_apps::gateway::Architecture;
 use scalebricks_console::quantity;
-use scalebricks_dataplane::policy::MIN_MTU;
-use scalebricks_dataplane::{Architecture, Oversize, Policy};
+use scalebricks_elements::gateway::packet::policy::MIN_MTU;
+use scalebricks_elements::gateway::{Oversize, Policy};
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, IdError, KeyProfile};
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! What a run was asked for, checked.
 
-use scalebricks_dataplane::{Architecture, Layout, Policy};
+use scalebricks_apps::gateway::{Architecture, Layout};
+use scalebricks_elements::gateway::Policy;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, IdError};
 use std::net::Ipv4Addr;

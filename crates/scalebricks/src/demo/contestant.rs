@@ -8,9 +8,8 @@ use super::stopwatch::Stopwatch;
 use super::traffic::{Direction, MAX_IP_LENGTH, Traffic};
 use crate::report::result::{ArchitectureResult, FlowCapacity, Footprint};
 use rayon::prelude::*;
-use scalebricks_dataplane::{
-    Architecture, Cluster, ClusterConfig, ClusterError, FlowSpec, OutputPort, OutsideLinks, OutsideMacs,
-};
+use scalebricks_apps::gateway::{Architecture, Cluster, ClusterConfig, ClusterError, FlowSpec, OutsideLinks};
+use scalebricks_elements::gateway::{OutputPort, OutsideMacs};
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, Tag};
 use scalebricks_types::NodeId;
 
@@ -91,7 +90,7 @@ impl Contestant {
             buffers: pool.clone(),
         };
         let mut cluster = Cluster::new(&cluster_config, flows)?;
-        cluster.nodes_mut().iter_mut().for_each(scalebricks_dataplane::Node::list_drops);
+        cluster.nodes_mut().iter_mut().for_each(scalebricks_apps::gateway::Node::list_drops);
         let macs = cluster.links_mut().iter().map(|link| link.macs).collect();
         let gateway = config.policy.gateway_address;
         let makers = (0..config.threads).map(|_| FrameMaker::new(traffic.seed(), gateway)).collect();
@@ -142,7 +141,7 @@ impl Contestant {
         }
         let left = drain(self.cluster.links_mut());
         let nodes = self.cluster.nodes_mut().iter_mut();
-        let dropped: Vec<_> = nodes.flat_map(scalebricks_dataplane::Node::take_drops).collect();
+        let dropped: Vec<_> = nodes.flat_map(scalebricks_apps::gateway::Node::take_drops).collect();
         self.audit.round(traffic, first, packets, &left, &dropped);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::mix;
 use super::population::base_station;
 use super::traffic::{Direction, MAX_IP_LENGTH, Plan, TunnelForm};
-use scalebricks_dataplane::OutsideMacs;
+use scalebricks_elements::gateway::OutsideMacs;
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::checksum::{self, Sum};
 use scalebricks_wire::{ethernet, protocol};

@@ -5,7 +5,8 @@
 
 use super::mix::{hash, permute};
 use super::regions::{REGIONS, Regions};
-use scalebricks_dataplane::{BaseStation, BaseStationId, FlowSpec};
+use scalebricks_apps::gateway::FlowSpec;
+use scalebricks_elements::gateway::{BaseStation, BaseStationId};
 use scalebricks_types::{ClusterSize, FiveTuple, FlowKey, KeyProfile, NodeId, Qfi, Teid};
 use scalebricks_wire::{MacAddr, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -4,13 +4,13 @@ use super::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
 use crate::capacity;
 use crate::replay::{self, ArchitectureRun, ReplayError, ReplayOptions, ReplayOutcome, Step};
 use crate::report::result::{ArchitectureResult, Footprint, Machine, Report, Speed};
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_apps::gateway::FlowTablesError;
 use scalebricks_bench::provenance;
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
 use scalebricks_console::machine;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::count;
-use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::FlowTablesError;
 use std::path::Path;
 
 /// Why a replay ended early.

@@ -8,14 +8,14 @@ use super::traffic::Traffic;
 use crate::capacity;
 use crate::report::result::{ArchitectureResult, Machine, Report};
 use rayon::prelude::*;
+use scalebricks_apps::gateway::FlowTablesError;
+use scalebricks_apps::gateway::{Architecture, FlowSpec};
 use scalebricks_bench::provenance;
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
 use scalebricks_console::machine;
 use scalebricks_console::memory;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::{bytes, count, short_count};
-use scalebricks_dataplane::FlowTablesError;
-use scalebricks_dataplane::{Architecture, FlowSpec};
 use std::time::Instant;
 
 /// Why a synthetic run ended early.

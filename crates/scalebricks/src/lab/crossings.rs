@@ -3,8 +3,8 @@
 
 use super::capture::{Gtpu, Seen};
 use super::plan::{Family, GATEWAY, Link, Plan, STATION, Ue};
-use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::fabric_mac::{FabricMac, OutputPort, Phase};
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_elements::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
 use scalebricks_types::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

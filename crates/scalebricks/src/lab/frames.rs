@@ -6,7 +6,7 @@ use super::plan::{Link, Plan};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use scalebricks_console::{Console, Interrupt, status};
-use scalebricks_dataplane::fabric_mac::FabricMac;
+use scalebricks_elements::gateway::fabric::mac::FabricMac;
 use scalebricks_io::CaptureReader;
 use scalebricks_types::NodeId;
 use scalebricks_wire::{MacAddr, ethernet};
@@ -142,7 +142,7 @@ fn damage(frame: &mut Vec<u8>, random: &mut SmallRng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scalebricks_dataplane::OutputPort;
+    use scalebricks_elements::gateway::OutputPort;
 
     #[test]
     fn frames_are_sorted_by_the_node_s_address_they_go_to() {

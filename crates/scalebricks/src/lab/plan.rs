@@ -12,8 +12,8 @@
 
 mod files;
 
-use scalebricks_dataplane::Architecture;
-use scalebricks_dataplane::fabric_mac::FabricMac;
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_elements::gateway::fabric::mac::FabricMac;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;

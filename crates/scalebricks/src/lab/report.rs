@@ -246,7 +246,7 @@ fn lines<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> impl Iterator<Item 
 mod tests {
     use super::*;
     use crate::lab::plan::Driver;
-    use scalebricks_dataplane::Architecture;
+    use scalebricks_apps::gateway::Architecture;
     use scalebricks_types::ClusterSize;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which drops a packet calls for, as far as whoever put it in can know.
 
-use scalebricks_dataplane::DropReason;
+use scalebricks_elements::gateway::DropReason;
 
 /// What is known of a packet before it is put in that may keep it from leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

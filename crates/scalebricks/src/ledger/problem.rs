@@ -1,7 +1,7 @@
 //! What went wrong with packets, summed up: one line per kind of problem, whatever their number.
 
 use super::frame::FrameError;
-use scalebricks_dataplane::{DropReason, OutputPort};
+use scalebricks_elements::gateway::{DropReason, OutputPort};
 use scalebricks_types::NodeId;
 use std::fmt;
 use std::mem::discriminant;

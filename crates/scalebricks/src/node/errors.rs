@@ -9,7 +9,7 @@
 //! keys that are known or asked about, packets that wait, and questions a second.
 
 use crate::cluster::ControlPlane;
-use scalebricks_dataplane::{Lease, OutputPort};
+use scalebricks_elements::gateway::{Lease, OutputPort};
 use scalebricks_types::FlowKey;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -2,8 +2,8 @@
 
 use super::config::NodeFile;
 use super::running::Running;
-use scalebricks_dataplane::FabricHealth;
-use scalebricks_dataplane::fabric_health::Routes;
+use scalebricks_elements::gateway::FabricHealth;
+use scalebricks_elements::gateway::fabric::health::Routes;
 use scalebricks_types::NodeId;
 use std::io;
 use std::sync::Arc;

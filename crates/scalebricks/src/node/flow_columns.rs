@@ -2,8 +2,8 @@
 //!
 //! The columns are those of a flow file, and all who read them refuse the same with the same words.
 
-use scalebricks_dataplane::FlowSpec;
-use scalebricks_dataplane::flow::BaseStationId;
+use scalebricks_apps::gateway::FlowSpec;
+use scalebricks_elements::gateway::flow::BaseStationId;
 use scalebricks_types::{ClusterSize, FiveTuple, FlowKey, KeyProfile, NodeId, Qfi, Teid};
 use std::borrow::Cow;
 use std::collections::HashMap;

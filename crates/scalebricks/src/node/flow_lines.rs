@@ -1,7 +1,7 @@
 //! Flows as lines of a flow file: what [`flows`](super::flows) reads.
 
 use super::flow_columns::Column;
-use scalebricks_dataplane::PinnedState;
+use scalebricks_apps::gateway::PinnedState;
 use scalebricks_types::{FiveTuple, FlowKey, KeyParts, KeyProfile, NodeId, Qfi};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -71,8 +71,9 @@ mod tests {
     use super::*;
     use crate::node::flows::Reading;
     use proptest::prelude::*;
+    use scalebricks_apps::gateway::FlowSpec;
     use scalebricks_console::Console;
-    use scalebricks_dataplane::{BaseStationId, FlowSpec};
+    use scalebricks_elements::gateway::BaseStationId;
     use scalebricks_types::{ClusterSize, Teid};
 
     const STATIONS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];

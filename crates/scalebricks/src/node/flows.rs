@@ -13,8 +13,8 @@
 
 use super::flow_columns::{Column, Columns, FlowParser};
 use csv::{ByteRecord, ReaderBuilder};
+use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_console::Progress;
-use scalebricks_dataplane::FlowSpec;
 use scalebricks_types::{ClusterSize, FlowKey, KeyProfile};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -207,7 +207,7 @@ impl Columns for Line<'_> {
 mod tests {
     use super::*;
     use scalebricks_console::Console;
-    use scalebricks_dataplane::flow::BaseStationId;
+    use scalebricks_elements::gateway::flow::BaseStationId;
     use scalebricks_types::{NodeId, Qfi, Teid};
     use std::net::{IpAddr, Ipv6Addr};
 

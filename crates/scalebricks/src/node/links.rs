@@ -2,10 +2,10 @@
 
 use super::config::{Layout, NodeFile, Role};
 use crate::daemon::devices::{self, Devices, Half, Wanted};
-use scalebricks_dataplane::PortRole;
-use scalebricks_dataplane::node::NodePorts;
-use scalebricks_dataplane::tap::Taps;
+use scalebricks_apps::gateway::node::NodePorts;
+use scalebricks_apps::gateway::tap::Taps;
 use scalebricks_dpdk::{DpdkError, Eal, Mbuf, Pool, Port as Device};
+use scalebricks_elements::gateway::PortRole;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 

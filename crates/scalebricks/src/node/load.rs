@@ -3,8 +3,8 @@
 use super::NodeError;
 use super::config::{ControlFile, NodeFile};
 use super::flows::Reading;
+use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_console::Console;
-use scalebricks_dataplane::FlowSpec;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};

@@ -41,9 +41,10 @@ pub use run::run;
 use config::Problem;
 use flows::FlowFileError;
 use load::Configuration;
+use scalebricks_apps::gateway::FlowTablesError;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, quantity, status};
-use scalebricks_dataplane::{FabricMac, FlowTablesError};
+use scalebricks_elements::gateway::FabricMac;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -14,8 +14,9 @@ use super::config::Role;
 use super::load::Configuration;
 use crate::admin::server::{Limits, Listen};
 use crate::cluster::daemon::{self, DaemonError};
-use scalebricks_dataplane::local::{Interface, LocalConfig, Route};
-use scalebricks_dataplane::{FlowList, FlowSpec, OutputPort, OutsideMacs};
+use scalebricks_apps::gateway::{FlowList, FlowSpec};
+use scalebricks_elements::gateway::local::{Interface, LocalConfig, Route};
+use scalebricks_elements::gateway::{OutputPort, OutsideMacs};
 use scalebricks_wire::MacAddr;
 
 /// In place of a device's own address.
@@ -106,6 +107,6 @@ pub(super) fn local_config(configuration: &Configuration, macs: OutsideMacs) -> 
         base_stations: configuration.stations(),
         gateway: file.gateway,
         gateway_v6: file.gateway_v6,
-        limits: scalebricks_dataplane::local::LocalLimits::default(),
+        limits: scalebricks_elements::gateway::local::LocalLimits::default(),
     }
 }

@@ -26,13 +26,12 @@ use crate::admin::server::AdminServer;
 use crate::cluster::leasing::Leasing;
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
+use scalebricks_apps::gateway::tap::Taps;
+use scalebricks_apps::gateway::{FlowList, Node, NodePorts};
 use scalebricks_console::{Console, status};
-use scalebricks_dataplane::local::Local;
-use scalebricks_dataplane::tap::Taps;
-use scalebricks_dataplane::{
-    FlowList, Identifications, Lease, Node, NodeConfig, NodePorts, OutsideMacs, Policy,
-};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
+use scalebricks_elements::gateway::local::Local;
+use scalebricks_elements::gateway::{Identifications, Lease, NodeConfig, OutsideMacs, Policy};
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -251,7 +250,6 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
     NodeConfig {
         id: file.id,
         size: file.size,
-        architecture: file.architecture,
         policy: Policy {
             key_profile: file.profile,
             verify_ipv4_checksum: file.verify_ipv4_checksum,

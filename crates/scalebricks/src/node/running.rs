@@ -12,11 +12,10 @@ use crate::admin::model::{
     PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
     WorkerStats, WorkerView,
 };
-use scalebricks_dataplane::fabric_health::PeerView;
-use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
-use scalebricks_dataplane::{
-    Architecture, DownLinks, FabricHealth, NodeConfig, NodeStats, OutputPort, PortRole as Port,
-};
+use scalebricks_apps::gateway::tap::{MAX_CAPTURES, Taps};
+use scalebricks_apps::gateway::{Architecture, NodeStats};
+use scalebricks_elements::gateway::fabric::health::PeerView;
+use scalebricks_elements::gateway::{DownLinks, FabricHealth, NodeConfig, OutputPort, PortRole as Port};
 use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -182,7 +181,7 @@ impl Running {
 
     fn tables_view(&self, sizes: SourceSizes) -> Vec<TableView> {
         let bytes = |table, bytes: usize, keys| TableView { table, table_bytes: bytes as u64, keys };
-        let which = match self.node.architecture {
+        let which = match self.configuration.node.architecture {
             Architecture::HashPartition => Some(TableRole::Lookup),
             Architecture::ScaleBricks => Some(TableRole::Gpt),
             Architecture::FullDuplication | Architecture::Vlb => None,
@@ -231,7 +230,7 @@ impl Running {
     }
 
     fn neighbours(&self) -> Vec<NeighbourView> {
-        let view = |neighbour: scalebricks_dataplane::local::Neighbour| NeighbourView {
+        let view = |neighbour: scalebricks_elements::gateway::local::Neighbour| NeighbourView {
             port: match neighbour.port {
                 OutputPort::Internet => PortRole::Internet,
                 OutputPort::BaseStation => PortRole::BaseStation,

@@ -2,8 +2,11 @@
 
 use super::errors::Errors;
 use arc_swap::{ArcSwap, Guard};
-use scalebricks_dataplane::local::{Claims, FrameKind, Held, Local, Neighbour, Outbox, Silence, Taken};
-use scalebricks_dataplane::{Adjacencies, DropReason, Lease, Node, OutputPort, Punt, Why};
+use scalebricks_apps::gateway::Node;
+use scalebricks_elements::gateway::local::{
+    Claims, FrameKind, Held, Local, Neighbour, Outbox, Silence, Taken,
+};
+use scalebricks_elements::gateway::{Adjacencies, DropReason, Lease, OutputPort, Punt, Why};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,9 +9,9 @@ use crate::cluster::ControlPlane;
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::daemon::{self, Daemon, DaemonError, Setting, SharedTables};
 use crate::cluster::leasing::Leasing;
-use scalebricks_dataplane::flow_tables::list::Changes;
-use scalebricks_dataplane::node::NodeTables;
-use scalebricks_dataplane::{FlowList, FlowSpec, FlowTables, FlowTablesError, TableSizes, Turns};
+use scalebricks_apps::gateway::flow_tables::list::Changes;
+use scalebricks_apps::gateway::node::NodeTables;
+use scalebricks_apps::gateway::{FlowList, FlowSpec, FlowTables, FlowTablesError, TableSizes, Turns};
 use scalebricks_types::KeyHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 

@@ -7,8 +7,9 @@ use super::plan::{Entrance, Fate, Plan, Planner};
 use super::tunnel::{self, Uplink};
 use super::{ArchitectureRun, Counts, ReplayError, ReplayOptions, Step};
 use crate::ledger::{Expected, Ledger};
-use scalebricks_dataplane::oversize::ICMP_PIECE;
-use scalebricks_dataplane::{Architecture, Cluster, ClusterConfig, FlowTables, OutputPort};
+use scalebricks_apps::gateway::{Architecture, Cluster, ClusterConfig, FlowTables};
+use scalebricks_elements::gateway::OutputPort;
+use scalebricks_elements::gateway::packet::oversize::ICMP_PIECE;
 use scalebricks_io::{CapturedFrame, Packet, PacketBuf, Pool, Tag};
 use scalebricks_types::{HashSeed, NodeId, Teid};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -72,7 +73,7 @@ impl<'a> Drive<'a> {
             buffers: Pool::new(ROUND_PIECES + ROUND_PACKETS, ANSWER_BYTES.max(mtu + 14))?,
         };
         let mut cluster = Cluster::new(&config, &pinning.flows)?;
-        cluster.nodes_mut().iter_mut().for_each(scalebricks_dataplane::Node::list_drops);
+        cluster.nodes_mut().iter_mut().for_each(scalebricks_apps::gateway::Node::list_drops);
         Ok(Self {
             options,
             pinning,
@@ -326,7 +327,7 @@ mod tests {
     use crate::replay::{self, tests};
 
     /// Drives UDP packets both ways through a cluster that was told something else than what is expected.
-    fn told_otherwise(change: impl Fn(&mut scalebricks_dataplane::FlowSpec)) -> crate::ledger::Totals {
+    fn told_otherwise(change: impl Fn(&mut scalebricks_apps::gateway::FlowSpec)) -> crate::ledger::Totals {
         // The first frame finds no room in a tunnel: it counts in the numbers of those behind it, but is not put in.
         let frames = [vec![tests::too_large()], tests::udp_both_ways(20)].concat();
         let (_directory, file) = tests::capture(&frames);

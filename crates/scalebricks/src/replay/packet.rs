@@ -1,7 +1,7 @@
 //! What a captured frame says to whoever assigns it to a conversation.
 
 use crate::ledger::Ground;
-use scalebricks_dataplane::fragment_cache::DatagramId;
+use scalebricks_elements::gateway::packet::fragment_cache::DatagramId;
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::{IpPacket, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
 use std::net::{IpAddr, Ipv4Addr};

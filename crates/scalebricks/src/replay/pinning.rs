@@ -6,7 +6,8 @@
 //! other's address; only what is addressed to it is its own.
 
 use super::conversation::{Conversation, ConversationId, Conversations};
-use scalebricks_dataplane::{BaseStation, BaseStationId, FlowSpec};
+use scalebricks_apps::gateway::FlowSpec;
+use scalebricks_elements::gateway::{BaseStation, BaseStationId};
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::collections::HashMap;

@@ -7,7 +7,7 @@ mod sample;
 
 use super::*;
 pub(super) use sample::{too_large, udp_both_ways};
-use scalebricks_dataplane::Oversize;
+use scalebricks_elements::gateway::Oversize;
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::KeyProfile;

@@ -3,11 +3,11 @@
 use crate::demo::stopwatch::SLICES;
 use crate::ledger::Totals;
 use crate::report::{svg, table};
+use scalebricks_apps::gateway::{Architecture, Cluster, FlowTables};
 use scalebricks_bench::figures::exhibit::{Conclusion, Exhibits};
 use scalebricks_bench::pages::{Evidence, Picture, Text};
 use scalebricks_bench::stored::{self, Word};
 use scalebricks_console::machine::{self, Processor};
-use scalebricks_dataplane::{Architecture, Cluster, FlowTables};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

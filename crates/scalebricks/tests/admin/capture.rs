@@ -3,7 +3,7 @@
 use crate::running::Running;
 use scalebricks::admin::client::ClientError;
 use scalebricks::admin::model::{CaptureRequest, Direction, PortRole};
-use scalebricks_dataplane::tap::MAX_CAPTURES;
+use scalebricks_apps::gateway::tap::MAX_CAPTURES;
 use scalebricks_io::{CaptureReader, CapturedFrame};
 use std::io::Cursor;
 use std::process::Command;

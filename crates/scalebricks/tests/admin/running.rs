@@ -9,12 +9,12 @@ use scalebricks::admin::model::{
 };
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
-use scalebricks_dataplane::flow::BaseStationId;
-use scalebricks_dataplane::flow_tables::{FlowTables, Layout, bulk};
-use scalebricks_dataplane::tap::{MAX_CAPTURES, Taps};
-use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FlowSpec, Identifications, Node, NodeConfig, NodePorts,
-    NodeStats, OutsideMacs, Policy,
+use scalebricks_apps::gateway::flow_tables::{FlowTables, Layout, bulk};
+use scalebricks_apps::gateway::tap::{MAX_CAPTURES, Taps};
+use scalebricks_apps::gateway::{Architecture, FlowSpec, Node, NodePorts, NodeStats};
+use scalebricks_elements::gateway::flow::BaseStationId;
+use scalebricks_elements::gateway::{
+    Adjacencies, BaseStation, Identifications, NodeConfig, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -113,7 +113,7 @@ impl Inspect for Window {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: u16::from(id.get()),
             nodes: self.config.size.get() as u16,
-            architecture: self.config.architecture.name().to_owned(),
+            architecture: Architecture::ScaleBricks.name().to_owned(),
             key: self.config.policy.key_profile.name().to_owned(),
             state: *self.state.lock().unwrap(),
             reasons: self.reasons(),
@@ -255,7 +255,6 @@ impl Running {
         let config = NodeConfig {
             id,
             size,
-            architecture: Architecture::ScaleBricks,
             policy: Policy::default(),
             seed,
             macs: MACS,
@@ -271,9 +270,11 @@ impl Running {
         let (base_station, far_base_station) = memory_port_pair(1_024);
         let (fabric, _) = memory_port_pair(1_024);
         let ports = NodePorts {
-            internet: Box::new(taps.port(scalebricks_dataplane::PortRole::Internet, internet)),
-            base_station: Box::new(taps.port(scalebricks_dataplane::PortRole::BaseStation, base_station)),
-            fabric: Box::new(taps.port(scalebricks_dataplane::PortRole::Fabric, fabric)),
+            internet: Box::new(taps.port(scalebricks_elements::gateway::PortRole::Internet, internet)),
+            base_station: Box::new(
+                taps.port(scalebricks_elements::gateway::PortRole::BaseStation, base_station),
+            ),
+            fabric: Box::new(taps.port(scalebricks_elements::gateway::PortRole::Fabric, fabric)),
         };
         let pool = Pool::new(8_192, 2_000).unwrap();
         let mut node = Node::new(config.clone(), tables.node_tables(0), ports, Box::new(pool.clone()));

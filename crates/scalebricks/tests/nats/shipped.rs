@@ -5,7 +5,7 @@ use scalebricks::cluster::leasing::Leasing;
 use scalebricks::node::config::EngineAt;
 use scalebricks::node::load::Configuration;
 use scalebricks::node::source::control_plane;
-use scalebricks_dataplane::Lease;
+use scalebricks_elements::gateway::Lease;
 use scalebricks_engine::nats::{JetStream, OpenError, Options};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};

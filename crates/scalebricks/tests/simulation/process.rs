@@ -9,12 +9,12 @@ use scalebricks::cluster::inbox::Inbox;
 use scalebricks::cluster::leasing::Leasing;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
+use scalebricks_apps::gateway::{FlowTables, Node, NodePorts, Turns};
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::membership::{Beat, Fitness, Unfitness};
 use scalebricks_control::version::Version;
-use scalebricks_dataplane::{
-    Adjacencies, Architecture, BaseStation, FabricHealth, FlowTables, Identifications, Lease, Node,
-    NodeConfig, NodePorts, OutsideMacs, Policy, Turns,
+use scalebricks_elements::gateway::{
+    Adjacencies, BaseStation, FabricHealth, Identifications, Lease, NodeConfig, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Params, Structure};
@@ -141,7 +141,6 @@ impl Process {
         let config = NodeConfig {
             id: id(node),
             size,
-            architecture: Architecture::ScaleBricks,
             policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },
             seed: SEED,
             macs: OutsideMacs { internet: IN_MAC, base_station: RAN_MAC, router: ROUTER_MAC },

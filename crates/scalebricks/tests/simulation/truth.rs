@@ -2,9 +2,9 @@
 
 use crate::log::Log;
 use crate::process::{PARTITIONS, SEED};
+use scalebricks_apps::gateway::PinnedState;
 use scalebricks_control::partition::{Outcome, Partition};
 use scalebricks_control::record::{Change, Payload, Session, decode_payload};
-use scalebricks_dataplane::PinnedState;
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, PartitionCount, PartitionId, Position};
 use std::collections::HashMap;

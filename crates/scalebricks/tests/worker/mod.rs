@@ -13,10 +13,10 @@ use scalebricks::node::config::Idle;
 use scalebricks::node::errors::Errors;
 use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
-use scalebricks_dataplane::local::{Interface, Local, LocalConfig, LocalLimits, Route};
-use scalebricks_dataplane::{
-    Architecture, BaseStationId, FlowList, FlowSpec, Identifications, Layout, Lease, Node, NodeConfig,
-    NodePorts, NodeStats, OutputPort, OutsideMacs, Policy,
+use scalebricks_apps::gateway::{Architecture, FlowList, FlowSpec, Layout, Node, NodePorts, NodeStats};
+use scalebricks_elements::gateway::local::{Interface, Local, LocalConfig, LocalLimits, Route};
+use scalebricks_elements::gateway::{
+    BaseStationId, Identifications, Lease, NodeConfig, OutputPort, OutsideMacs, Policy,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -135,7 +135,6 @@ impl Still {
         let node_config = NodeConfig {
             id,
             size,
-            architecture: Architecture::ScaleBricks,
             policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },
             seed: SEED,
             macs: OutsideMacs { internet: IN_MAC, base_station: RAN_MAC, router: MacAddr::default() },

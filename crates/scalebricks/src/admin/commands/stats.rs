@@ -3,8 +3,8 @@
 use super::{list, right, status, table, trimmed};
 use crate::admin::model::{MovedCountersView, NodeCounters, PortCounters, Stats};
 use comfy_table::Cell;
+use scalebricks_apps::gateway::counters::COUNTERS;
 use scalebricks_console::quantity::{count, short_count};
-use scalebricks_dataplane::counters::COUNTERS;
 use std::time::Duration;
 
 /// Takes a counter.

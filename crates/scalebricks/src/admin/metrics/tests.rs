@@ -5,7 +5,8 @@ use crate::admin::model::{
 };
 use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
 use crate::cluster::stats::PlaneStats;
-use scalebricks_dataplane::{DropReason, NodeStats};
+use scalebricks_apps::gateway::NodeStats;
+use scalebricks_elements::gateway::DropReason;
 use scalebricks_types::NodeId;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};

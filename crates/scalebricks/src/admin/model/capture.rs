@@ -2,8 +2,8 @@
 
 use super::PortRole;
 use crate::admin::inspect::CaptureError;
-use scalebricks_dataplane::DropReason;
-use scalebricks_dataplane::tap::{DropSelection, Filter, Selection};
+use scalebricks_apps::gateway::tap::{DropSelection, Filter, Selection};
+use scalebricks_elements::gateway::DropReason;
 use scalebricks_types::Teid;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;

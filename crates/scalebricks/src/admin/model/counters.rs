@@ -1,8 +1,9 @@
 //! The data plane's counters as JSON and as a schema: the fields are those of the list of
-//! [counters](scalebricks_dataplane::counters::COUNTERS).
+//! [counters](scalebricks_apps::gateway::counters::COUNTERS).
 
-use scalebricks_dataplane::counters::{COUNTERS, CounterSpec};
-use scalebricks_dataplane::{DropReason, NodeStats};
+use scalebricks_apps::gateway::NodeStats;
+use scalebricks_apps::gateway::counters::{COUNTERS, CounterSpec};
+use scalebricks_elements::gateway::DropReason;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;

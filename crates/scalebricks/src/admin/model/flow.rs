@@ -1,7 +1,7 @@
 //! Flows, as a controller pins them.
 
 use crate::node::flow_columns::{Column, Columns};
-use scalebricks_dataplane::FlowCount;
+use scalebricks_elements::gateway::FlowCount;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;

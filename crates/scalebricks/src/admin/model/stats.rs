@@ -5,7 +5,7 @@ use crate::cluster::counters::MovedCounters;
 use crate::cluster::mesh::{MeshStats, PeerStats};
 use crate::cluster::stats::PlaneStats;
 use scalebricks_control::membership::{Suspension, View};
-use scalebricks_dataplane::FlowCount;
+use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

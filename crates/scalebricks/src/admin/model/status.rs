@@ -1,6 +1,6 @@
 //! What a node is.
 
-use scalebricks_dataplane::PortRole as NodePort;
+use scalebricks_elements::gateway::PortRole as NodePort;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;

@@ -3,7 +3,7 @@
 use crate::admin::inspect::CaptureStream;
 use crate::admin::model::{CaptureRequest, MAX_SNAP_BYTES, PortRole};
 use hyper::body::{Body, Bytes, Frame};
-use scalebricks_dataplane::tap::{Direction, Place, TapFrame};
+use scalebricks_apps::gateway::tap::{Direction, Place, TapFrame};
 use scalebricks_io::CaptureError;
 use scalebricks_io::capture::{PcapNgStream, StreamDirection, StreamFrame};
 use std::pin::Pin;

@@ -3,7 +3,7 @@
 use super::unhex;
 use crate::admin::inspect::TraceError;
 use crate::admin::model::{PortRole, TracePacket};
-use scalebricks_dataplane::{FabricMac, NodeConfig};
+use scalebricks_elements::gateway::{FabricMac, NodeConfig};
 use scalebricks_types::Teid;
 use scalebricks_wire::encap::{OUTER_V4_LEN, OuterV4, Tunnel};
 use scalebricks_wire::ipv4::{self, Ipv4Header};

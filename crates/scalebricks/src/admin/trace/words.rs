@@ -2,7 +2,7 @@
 
 use super::step;
 use crate::admin::model::{Dropped, Output, OutputKind, PortRole, Step};
-use scalebricks_dataplane::{FabricMac, FlowCount, FlowState, OutputPort, Phase};
+use scalebricks_elements::gateway::{FabricMac, FlowCount, FlowState, OutputPort, Phase};
 use scalebricks_types::{KeyProfile, NodeId};
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType};

@@ -1,6 +1,6 @@
 //! The tunnels at the base station's end: which packet goes into which, and what may come out of one.
 
-use scalebricks_dataplane::FlowSpec;
+use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_types::{FlowKey, Teid};
 use scalebricks_wire::gtpu::extension::{self, PduSessionContainer};
 use scalebricks_wire::gtpu::{CONTAINER_HEADER_LEN, Gtpu, HEADER_LEN, MessageType, message};

@@ -1,7 +1,7 @@
 //! What nodes and base station are told.
 
 use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
-use scalebricks_dataplane::Architecture;
+use scalebricks_apps::gateway::Architecture;
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::lab::plan::Driver;
     use scalebricks::node::config::{EngineAt, NodeFile};
-    use scalebricks_dataplane::Architecture;
+    use scalebricks_apps::gateway::Architecture;
     use scalebricks_engine::remote::Endpoint;
     use scalebricks_tables::compact::Structure;
     use scalebricks_types::ClusterSize;

@@ -3,9 +3,9 @@
 use super::engine::{EngineAt, EngineSection, engine};
 use super::takeover::{self, TakeoverFile};
 use super::{AdminTcp, Port, Problems, sections};
+use scalebricks_apps::gateway::flow_tables::log::MAX_KEYS;
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::version::Version;
-use scalebricks_dataplane::flow_tables::log::MAX_KEYS;
 use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! The configuration of a node: a TOML file, checked whole before anything starts.
 
-use scalebricks_dataplane::policy::MIN_MTU;
-use scalebricks_dataplane::{Architecture, Layout as TableLayout, Oversize};
+use scalebricks_apps::gateway::{Architecture, Layout as TableLayout};
+use scalebricks_elements::gateway::Oversize;
+use scalebricks_elements::gateway::packet::policy::MIN_MTU;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, KeyProfile, MAX_NODES, NodeId};
 use scalebricks_wire::MacAddr;

@@ -2,7 +2,7 @@
 
 use super::{Problems, sections};
 use crate::admin::server::TcpListen;
-use scalebricks_dataplane::fabric_health::PROBE_EVERY;
+use scalebricks_elements::gateway::fabric::health::PROBE_EVERY;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;

@@ -12,8 +12,8 @@
 //! that, until 500 ms have passed again.
 
 use scalebricks_control::membership::{Fitness, Unfitness};
-use scalebricks_dataplane::PortRole;
-use scalebricks_dataplane::local::Silence;
+use scalebricks_elements::gateway::PortRole;
+use scalebricks_elements::gateway::local::Silence;
 use scalebricks_types::NodeId;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::node::running::Running;
 use crate::node::source::Source;
 use scalebricks_control::membership::{Member, View};
 use scalebricks_control::version::Version;
-use scalebricks_dataplane::{FabricHealth, OutputPort, PortRole};
+use scalebricks_elements::gateway::{FabricHealth, OutputPort, PortRole};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::io;

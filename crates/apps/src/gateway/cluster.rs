@@ -1,0 +1,219 @@
+//! A whole cluster in one process: nodes on an in-memory switch, tables filled for one architecture, and the far ends
+//! of the outside links in the caller's hands.
+
+use crate::gateway::architecture::Architecture;
+use crate::gateway::flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, bulk};
+use crate::gateway::node::{Node, NodePorts, NodeTables};
+use crate::gateway::worker;
+use scalebricks_elements::gateway::fabric::mac::FabricMac;
+use scalebricks_elements::gateway::flow::BaseStation;
+use scalebricks_elements::gateway::outside::adjacency::Adjacencies;
+use scalebricks_elements::gateway::packet::identification::Identifications;
+use scalebricks_elements::gateway::packet::policy::{MIN_MTU, Policy};
+use scalebricks_elements::gateway::{NodeConfig, OutsideMacs};
+use scalebricks_io::switch::StatsReader;
+use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, SwitchPort, SwitchStats, memory_port_pair};
+use scalebricks_tables::compact::Structure;
+use scalebricks_types::{ClusterSize, HashSeed, NodeId};
+use scalebricks_wire::MacAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a cluster is made of.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// How many nodes.
+    pub size: ClusterSize,
+    /// How the FIB is spread over them.
+    pub architecture: Architecture,
+    /// What the GPT is made of, where the architecture has one.
+    pub gpt: Structure,
+    /// What nodes decide about packets.
+    pub policy: Policy,
+    /// The secret of the key hash.
+    pub seed: HashSeed,
+    /// The base stations.
+    pub base_stations: Vec<BaseStation>,
+    /// Packets an outside link holds each way.
+    pub outside_capacity: usize,
+    /// Frames each pair of nodes can have under way on the fabric.
+    pub fabric_capacity: usize,
+    /// Where nodes take buffers for fragments and answers from.
+    pub buffers: Pool,
+}
+
+/// Why a cluster could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A flow names a node that does not exist.
+    #[error("flow {flow} is pinned to {node}, but the cluster has {size} nodes")]
+    NoSuchNode {
+        /// The flow's place in the list.
+        flow: usize,
+        /// The node it names.
+        node: NodeId,
+        /// The nodes there are.
+        size: usize,
+    },
+    /// A flow names a base station that does not exist.
+    #[error("flow {flow} is served by base station {base_station}, but there are {base_stations}")]
+    NoSuchBaseStation {
+        /// The flow's place in the list.
+        flow: usize,
+        /// The base station it names.
+        base_station: u16,
+        /// The base stations there are.
+        base_stations: usize,
+    },
+    /// The base-station link is too narrow.
+    #[error("a base-station MTU of {0} is below the minimum of {MIN_MTU}")]
+    Mtu(u16),
+    /// The tables could not be filled.
+    #[error(transparent)]
+    Tables(#[from] FlowTablesError),
+}
+
+/// The far ends of a node's outside links, and the addresses to use on them.
+#[derive(Debug)]
+pub struct OutsideLinks {
+    /// The Internet's end: what is sent here arrives at the node as downstream traffic.
+    pub internet: MemoryPort<Packet>,
+    /// The base stations' end.
+    pub base_station: MemoryPort<Packet>,
+    /// The MAC addresses on both links.
+    pub macs: OutsideMacs,
+}
+
+/// Nodes on a fabric, with any tables.
+#[derive(Debug)]
+pub struct Wired {
+    /// The nodes, in order.
+    pub nodes: Vec<Node<Packet>>,
+    /// The far ends of their outside links.
+    pub links: Vec<OutsideLinks>,
+    /// What each sent over the fabric.
+    pub fabric: Vec<StatsReader>,
+}
+
+/// A cluster of gateway nodes in memory.
+#[derive(Debug)]
+pub struct Cluster {
+    wired: Wired,
+    tables: Vec<FlowTables>,
+}
+
+impl Wired {
+    /// Nodes with the tables that each is given.
+    pub fn new(config: &ClusterConfig, mut tables: impl FnMut(NodeId) -> NodeTables) -> Self {
+        let size = config.size;
+        let mut switch = MemorySwitch::new(size.get() as u16);
+        for node in size.nodes() {
+            for mac in FabricMac::announced_by(node, size) {
+                switch.announce(mac.octets(), u16::from(node.get()));
+            }
+        }
+        let fabric_ports: Vec<SwitchPort<Packet>> = switch.power_on(config.fabric_capacity);
+        let mut wired = Self { nodes: Vec::new(), links: Vec::new(), fabric: Vec::new() };
+        for (id, fabric) in size.nodes().zip(fabric_ports) {
+            wired.fabric.push(fabric.stats());
+            let macs = outside_macs(id);
+            let (internet, far_internet) = memory_port_pair(config.outside_capacity);
+            let (base_station, far_base_station) = memory_port_pair(config.outside_capacity);
+            let ports = NodePorts {
+                internet: Box::new(internet),
+                base_station: Box::new(base_station),
+                fabric: Box::new(fabric),
+            };
+            let node_config = NodeConfig {
+                id,
+                size,
+                policy: config.policy,
+                seed: config.seed,
+                macs,
+                addresses: Arc::new([]),
+                adjacencies: Arc::new(Adjacencies::fixed(macs.router, &config.base_stations)),
+                identifications: Arc::new(Identifications::new(id, size, 0)),
+            };
+            wired.nodes.push(Node::new(node_config, tables(id), ports, Box::new(config.buffers.clone())));
+            wired.links.push(OutsideLinks { internet: far_internet, base_station: far_base_station, macs });
+        }
+        wired
+    }
+}
+
+impl Cluster {
+    /// A cluster whose tables hold these flows. The tables are built in parallel.
+    ///
+    /// # Errors
+    /// [`ClusterError`] names the flow, or what the tables could not hold.
+    pub fn new(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<Self, ClusterError> {
+        check(config, flows)?;
+        let size = config.size;
+        let (architecture, gpt, seed) = (config.architecture, config.gpt, config.seed);
+        let layout = Layout { size, architecture, gpt, seed };
+        let tables = bulk::fill(&layout, size.nodes(), 1, &flows.iter().copied())?;
+        Ok(Self { wired: Wired::new(config, |id| tables[id.index()].node_tables(0)), tables })
+    }
+
+    /// The nodes, in order.
+    pub fn nodes(&self) -> &[Node<Packet>] {
+        &self.wired.nodes
+    }
+
+    /// The nodes, to list their drops.
+    pub fn nodes_mut(&mut self) -> &mut [Node<Packet>] {
+        &mut self.wired.nodes
+    }
+
+    /// The far ends of all outside links, by node.
+    pub fn links_mut(&mut self) -> &mut [OutsideLinks] {
+        &mut self.wired.links
+    }
+
+    /// Works off everything that waits at the outside ports, on up to `threads` threads; returns the time it took.
+    pub fn run_until_idle(&mut self, threads: usize) -> Duration {
+        worker::run_until_idle(&mut self.wired.nodes, threads)
+    }
+
+    /// What the fabric carried, all nodes together.
+    pub fn fabric_stats(&self) -> SwitchStats {
+        self.wired.fabric.iter().map(StatsReader::read).fold(SwitchStats::default(), |a, b| SwitchStats {
+            frames: a.frames + b.frames,
+            bytes: a.bytes + b.bytes,
+            unknown_address: a.unknown_address + b.unknown_address,
+        })
+    }
+
+    /// The tables of all nodes, in order.
+    pub fn tables(&self) -> &[FlowTables] {
+        &self.tables
+    }
+
+    /// The tables of all nodes, to be changed.
+    pub fn tables_mut(&mut self) -> &mut [FlowTables] {
+        &mut self.tables
+    }
+}
+
+fn check(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<(), ClusterError> {
+    if config.policy.base_station_mtu < MIN_MTU {
+        return Err(ClusterError::Mtu(config.policy.base_station_mtu));
+    }
+    let base_stations = config.base_stations.len();
+    for (flow, spec) in flows.iter().enumerate() {
+        if spec.node.index() >= config.size.get() {
+            return Err(ClusterError::NoSuchNode { flow, node: spec.node, size: config.size.get() });
+        }
+        let base_station = spec.base_station.0;
+        if usize::from(base_station) >= base_stations {
+            return Err(ClusterError::NoSuchBaseStation { flow, base_station, base_stations });
+        }
+    }
+    Ok(())
+}
+
+/// The addresses on a node's outside links: locally administered, and none of the fabric's.
+fn outside_macs(node: NodeId) -> OutsideMacs {
+    let mac = |link| MacAddr([0x02, 0x5a, link, 0, 0, node.get()]);
+    OutsideMacs { internet: mac(0), base_station: mac(1), router: mac(2) }
+}

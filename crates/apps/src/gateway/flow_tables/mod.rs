@@ -1,0 +1,271 @@
+//! One node's tables: which node a packet goes to, what is done with it there, and what each flow has carried.
+//!
+//! [`FlowTables`] are changed while workers look packets up in them. Three feeders say what they hold, and none of them changes a
+//! table by itself:
+//!
+//! | feeder | what it has |
+//! |---|---|
+//! | [`list`] | whole lists of flows, one after the other: finds what changed and applies that |
+//! | [`log`] | the log's word on single keys, and deltas for the GPT |
+//! | [`bulk`] | all flows of a cluster at once, for the tables of several nodes |
+//!
+//! **Where things stand**, by architecture:
+//!
+//! | architecture | "which node?" at every node | "which flow?" |
+//! |---|---|---|
+//! | full duplication, VLB | the FIB itself: it holds every flow, with its node | the same table |
+//! | hash partition | computed; and a table of the locations of 1/n of the flows | the node's own flows |
+//! | ScaleBricks | SetSep or Othello over all flows | the node's own flows |
+//!
+//! A flow has two keys, one a direction: packets of both arrive anywhere. Readers take no lock, and see a key's value before or
+//! after each change.
+//!
+//! **Counters move with their flow.** The uplink TEID names a flow, and all its keys count at one place. When its last key
+//! has left this node, the place is kept until no worker can count there any more, which the workers say themselves by
+//! their [`Turns`]. Then [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] hands the
+//! counts out, and only then may another flow have the place. At the flow's next node they come in by
+//! [`FlowTables::carry_over`] and are kept beside the counters, which none but workers write. So a packet is counted at
+//! one place, and a count is at one node or under way.
+//!
+//! ```text
+//! here ─ last key leaves ─▶ leaving ─ expire ─▶ waited for ─ all workers have passed, expire ─▶ departed, place free
+//!   ▲                          │                    │
+//!   └───── a key comes ────────┴────────────────────┘
+//! ```
+//!
+//! Memory for each key of a flow with two: the FIB's 34.7 bytes at load 0.95, 16 of counters for each worker, and 11 to 22 to
+//! know whose they are; with 8 M keys and two workers 83 in all. No key is kept but in the FIB. While the FIB grows, its old and
+//! its new memory are both there.
+
+pub mod bulk;
+pub mod capacity;
+mod carried;
+mod change;
+mod counts;
+mod flows;
+mod layout;
+pub mod list;
+mod locator;
+pub mod log;
+mod state;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod which;
+
+pub use carried::STRAY_PATIENCE;
+pub use change::Change;
+pub use counts::DEPARTURES;
+pub use layout::{FlowTablesError, Layout, PARTITIONS};
+pub use locator::Locator;
+pub use state::{FlowSpec, PinnedState};
+pub use turns::Turns;
+
+use crate::gateway::architecture::Architecture;
+use crate::gateway::node::NodeTables;
+use carried::Carried;
+use flows::Flows;
+use scalebricks_elements::gateway::flow::{FlowCounters, FlowState};
+use scalebricks_tables::Fib;
+use scalebricks_tables::compact::Table;
+use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, Teid};
+use std::sync::Arc;
+use turns::Marks;
+use which::WhichNode;
+
+/// What tables hold, and how large they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TableSizes {
+    /// Keys in the FIB.
+    pub keys_here: usize,
+    /// Flows that are handled here.
+    pub flows_here: usize,
+    /// Flows that have left, and for which a worker may still count.
+    pub flows_leaving: usize,
+    /// Bytes of "which node?", beyond the FIB.
+    pub gpt_bytes: usize,
+    /// Bytes of the FIB.
+    pub fib_bytes: usize,
+    /// Bytes of the counters of all workers.
+    pub counter_bytes: usize,
+    /// Bytes that it takes to know which flow counts where; about.
+    pub flow_bytes: usize,
+}
+
+/// One node's tables. See the [module](self).
+///
+/// ```
+/// use scalebricks_elements::gateway::BaseStationId;
+/// use scalebricks_apps::gateway::{FlowSpec, FlowTables};
+/// use scalebricks_tables::compact::{Params, Structure};
+/// use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
+/// use std::time::Duration;
+///
+/// let params = Params::for_keys(Structure::SetSep, 1_000, 4, PartitionCount::ONE)?;
+/// let hasher = KeyHasher::new(HashSeed::from_u64(1));
+/// let here = NodeId::new(0);
+/// let mut tables = FlowTables::for_log(here, params, hasher, 1, 1_000);
+///
+/// let spec = FlowSpec {
+///     key: FlowKey::ue(std::net::IpAddr::from([10, 45, 0, 2])),
+///     uplink_teid: Teid::new(7),
+///     downlink_teid: Teid::new(8),
+///     base_station: BaseStationId(0),
+///     qfi: None,
+///     node: here,
+/// };
+/// for key in spec.keys() {
+///     tables.set(&key, here, &(&spec).into())?;
+/// }
+/// // A worker: `turns.pass()` before each turn of its node over these tables.
+/// let (_node_tables, mut turns) = (tables.node_tables(0), tables.turns(0).ok_or("no such worker")?);
+/// turns.pass();
+///
+/// for key in spec.keys() {
+///     tables.remove(&key);
+/// }
+/// tables.expire(Duration::from_secs(1));
+/// turns.pass();
+/// tables.expire(Duration::from_secs(2));
+/// assert_eq!(tables.take_departed(), [(Teid::new(7), Default::default())]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FlowTables {
+    architecture: Architecture,
+    id: NodeId,
+    hasher: KeyHasher,
+    /// Those of the GPT, if it has any.
+    partitions: PartitionCount,
+    which: WhichNode,
+    fib: Arc<PartialFib>,
+    /// Keys in an exact table, at most.
+    max_keys: usize,
+    /// One a worker: each writes its own.
+    counters: Vec<Arc<FlowCounters>>,
+    flows: Flows,
+    carried: Carried,
+    marks: Marks,
+    /// Where the workers were when the last ones left, while they are waited for.
+    since: Option<Vec<u64>>,
+}
+
+impl FlowTables {
+    /// Empty tables of node `id`, for as many workers, with room for so many flows of the cluster; they grow.
+    ///
+    /// Cost: zeroes their memory.
+    ///
+    /// # Errors
+    /// [`FlowTablesError::Params`] for a cluster whose GPT cannot be.
+    pub fn new(
+        layout: &Layout,
+        id: NodeId,
+        workers: usize,
+        expected_flows: usize,
+    ) -> Result<Self, FlowTablesError> {
+        let keys = 2 * (expected_flows + SPARE);
+        let share = keys / layout.size.get() + SPARE;
+        let hasher = KeyHasher::new(layout.seed);
+        let table = layout.has_compact_gpt().then(|| layout.gpt_params(keys as u64)).transpose()?;
+        let which = WhichNode::new(layout, table.map(Table::new), || fib_for(hasher, share, 0));
+        let here = if which.is_fib() { keys } else { share };
+        Ok(Self::with(layout.architecture, id, hasher, which, fib_for(hasher, here, 0), workers))
+    }
+
+    /// Empty tables of these.
+    fn with(
+        architecture: Architecture,
+        id: NodeId,
+        hasher: KeyHasher,
+        which: WhichNode,
+        fib: PartialFib,
+        workers: usize,
+    ) -> Self {
+        Self {
+            architecture,
+            id,
+            hasher,
+            partitions: which.partitions(),
+            which,
+            fib: Arc::new(fib),
+            max_keys: usize::MAX,
+            counters: (0..workers).map(|_| Arc::new(FlowCounters::new(0))).collect(),
+            flows: Flows::default(),
+            carried: Carried::default(),
+            marks: Marks::new(workers),
+            since: None,
+        }
+    }
+
+    /// The same, with a FIB that takes so many keys at most, and no more than before: what the machine has memory for.
+    #[must_use]
+    pub fn with_max_keys(self, max_keys: usize) -> Self {
+        Self { max_keys: max_keys.min(self.max_keys), ..self }
+    }
+
+    /// Keys in the FIB, and how many it takes.
+    pub fn room(&self) -> (usize, usize) {
+        (self.fib.len(), self.max_keys)
+    }
+
+    /// What a worker is given: readers of its own, counters of its own. To count there, it needs its [`Turns`] as well.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn node_tables(&self, worker: usize) -> NodeTables {
+        let fib: Arc<dyn Fib> = Arc::<PartialFib>::clone(&self.fib);
+        let (gpt, lookup) = self.which.readers(&self.fib);
+        let counters = Arc::clone(&self.counters[worker]);
+        NodeTables { architecture: self.architecture, gpt, lookup, fib, counters }
+    }
+
+    /// What a worker says with that it is between two turns. Handed out once; `None` after that, or if there is no such
+    /// worker. Every worker is waited for until it passes, rests, or drops it: if one is never taken, no flow ever departs.
+    pub fn turns(&mut self, worker: usize) -> Option<Turns> {
+        self.marks.take(worker)
+    }
+
+    /// What the tables hold. Cost: looks at no key.
+    pub fn sizes(&self) -> TableSizes {
+        let (flows_here, flows_leaving) = self.flows.here_and_leaving();
+        TableSizes {
+            keys_here: self.fib.len(),
+            flows_here,
+            flows_leaving,
+            gpt_bytes: self.which.table_bytes(),
+            fib_bytes: self.fib.table_bytes(),
+            counter_bytes: self.counters.iter().map(|counters| counters.bytes()).sum(),
+            flow_bytes: self.flows.bytes(),
+        }
+    }
+
+    /// The state of a key's flow, if the key is in the FIB.
+    pub fn flow(&self, key: &FlowKey) -> Option<FlowState> {
+        self.fib.get(key, self.hasher.hash(key)).map(FlowState::decode)
+    }
+
+    /// The uplink TEID of a key's flow, by which it is counted, if the key is one of a flow that is handled here.
+    pub fn uplink(&self, key: &FlowKey) -> Option<Teid> {
+        let flow = self.flow(key).filter(|flow| flow.node == self.id)?;
+        self.flows.uplink(flow.index)
+    }
+
+    /// What says where flows are; it needs the tables no more.
+    pub fn locator(&self) -> Locator {
+        Locator::new(self.which.readers(&self.fib).0, self.hasher)
+    }
+
+    /// Bits of the GPT's values, if it is compact.
+    pub fn value_bits(&self) -> Option<u8> {
+        self.which.table().map(|table| table.params().value_bits())
+    }
+}
+
+/// Room that tables have for more flows from the start.
+const SPARE: usize = 1_024;
+
+/// A FIB for so many keys, which grows.
+fn fib_for(hasher: KeyHasher, short_keys: usize, long_keys: usize) -> PartialFib {
+    PartialFib::new(FibConfig::new(hasher).short_keys(short_keys).long_keys(long_keys).grow_when_full())
+}

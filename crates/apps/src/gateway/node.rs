@@ -1,0 +1,250 @@
+//! One gateway node: a graph of [elements](scalebricks_elements::gateway) on one worker, its three ports, and one turn of work.
+//!
+//! A node runs to completion: in a turn it takes bursts from each port, and every packet of them either leaves by a
+//! port or is dropped by name before the turn ends. What a full fabric refuses waits in a bounded queue, and nothing
+//! new is taken from outside meanwhile.
+
+use crate::gateway::architecture::Architecture;
+use crate::gateway::counters::NodeStats;
+use crate::gateway::drop_log::{DropLog, DropWatcher, Dropped};
+use crate::gateway::readings::Readings;
+use crate::gateway::wiring::{Form, name, wiring};
+use scalebricks_elements::gateway::fabric::health::FabricHealth;
+use scalebricks_elements::gateway::fabric::lease::Lease;
+use scalebricks_elements::gateway::fabric::mac::OutputPort;
+use scalebricks_elements::gateway::flow::FlowCounters;
+use scalebricks_elements::gateway::local::FrameKind;
+use scalebricks_elements::gateway::outside::adjacency::Adjacencies;
+use scalebricks_elements::gateway::outside::down_links::DownLinks;
+use scalebricks_elements::gateway::punt::Punt;
+use scalebricks_elements::gateway::reason::DropReason;
+use scalebricks_elements::gateway::settings::{
+    set_adjacencies, set_down_links, set_fabric_health, set_lease,
+};
+use scalebricks_elements::gateway::{NodeConfig, SlowPath, ToPort};
+use scalebricks_graph::{Ledger, Registry, Worker};
+use scalebricks_io::{PacketBuf, PacketSource, Port};
+use scalebricks_tables::{Fib, GptReader};
+use scalebricks_types::NodeId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node's three ports.
+pub struct NodePorts<P> {
+    /// Towards the Internet.
+    pub internet: Box<dyn Port<P>>,
+    /// Towards the base stations.
+    pub base_station: Box<dyn Port<P>>,
+    /// Towards the other nodes.
+    pub fabric: Box<dyn Port<P>>,
+}
+
+/// A node's tables, as they are laid out for an architecture. The node's graph is wired for the same one.
+pub struct NodeTables {
+    /// The way through the cluster.
+    pub architecture: Architecture,
+    /// Names the node a packet goes to first: the handling node, or the lookup node of a hash partition. Where each
+    /// node's FIB [holds all flows](Architecture::holds_all_flows), this is a view of it, and packets ask the FIB.
+    pub gpt: Box<dyn GptReader>,
+    /// Names the handling node of the keys this node looks up for others: hash partition only.
+    pub lookup: Option<Box<dyn GptReader>>,
+    /// The state of the flows handled here.
+    pub fib: Arc<dyn Fib>,
+    /// Their counters.
+    pub counters: Arc<FlowCounters>,
+}
+
+/// One gateway node.
+pub struct Node<P: PacketBuf> {
+    config: NodeConfig,
+    counters: Arc<FlowCounters>,
+    worker: Worker<P, DropLog>,
+    ledger: Ledger,
+    readings: Readings,
+    /// Until when it may forward; without one, for ever.
+    lease: Option<Arc<Lease>>,
+    /// Whether it may forward in this turn.
+    may_forward: bool,
+    down: Arc<DownLinks>,
+}
+
+impl<P: PacketBuf> std::fmt::Debug for Node<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("config", &self.config)
+            .field("stats", &self.readings.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: PacketBuf + 'static> Node<P> {
+    /// A node at rest.
+    pub fn new(
+        config: NodeConfig,
+        tables: NodeTables,
+        ports: NodePorts<P>,
+        buffers: Box<dyn PacketSource<P> + Send>,
+    ) -> Self {
+        Self::in_form(config, tables, ports, buffers, Form::Joined)
+    }
+
+    /// The same, with its elements joined or apart.
+    pub fn in_form(
+        config: NodeConfig,
+        tables: NodeTables,
+        ports: NodePorts<P>,
+        buffers: Box<dyn PacketSource<P> + Send>,
+        form: Form,
+    ) -> Self {
+        let counters = Arc::clone(&tables.counters);
+        let mut ledger = Ledger::new();
+        let graph = match wiring(&config, tables, form).build(&Registry::new(), &mut ledger) {
+            Ok(graph) => graph,
+            Err(errors) => unreachable!("the wirings of the architectures are complete: {errors}"),
+        };
+        let readings = Readings::of(&ledger);
+        let NodePorts { internet, base_station, fabric } = ports;
+        let worker =
+            Worker::new(graph, buffers, DropLog::default()).with_ports(vec![internet, base_station, fabric]);
+        let (lease, down) = (None, Arc::default());
+        Self { config, counters, worker, ledger, readings, lease, may_forward: true, down }
+    }
+
+    /// One turn; the packets it took from ports, or made. `now` is the time since any fixed moment, the same for all calls.
+    ///
+    /// Without a [lease](Self::set_lease) at `now`, packets of flows are dropped as [`DropReason::NoLease`]. What the slow path is to
+    /// see goes there as always.
+    pub fn turn(&mut self, now: Duration) -> usize {
+        self.may_forward = self.lease.as_ref().is_none_or(|lease| lease.may_forward(now));
+        self.worker.turn(now);
+        self.worker.brought()
+    }
+
+    /// Looks at this lease in each turn from now on: while it does not let the node forward, the node drops packets of flows.
+    pub fn set_lease(&mut self, lease: Arc<Lease>) {
+        set_lease(self.worker.graph_mut(), &lease);
+        self.lease = Some(lease);
+    }
+
+    /// Whether frames wait for the fabric.
+    pub fn has_waiting(&self) -> bool {
+        self.readings.waiting() > 0
+    }
+
+    /// The node's number.
+    pub const fn id(&self) -> NodeId {
+        self.config.id
+    }
+
+    /// What it was told.
+    pub const fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+
+    /// What the node has counted.
+    pub fn stats(&self) -> NodeStats {
+        self.readings.stats()
+    }
+
+    /// What its elements have counted, each by itself.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The worker that runs its graph, between turns.
+    pub const fn worker(&mut self) -> &mut Worker<P, DropLog> {
+        &mut self.worker
+    }
+
+    /// Its flows' counters.
+    pub fn counters(&self) -> &FlowCounters {
+        &self.counters
+    }
+
+    /// Lists every dropped packet from now on, until [`Node::take_drops`] takes the list.
+    pub fn list_drops(&mut self) {
+        self.worker.trace_mut().keep_list();
+    }
+
+    /// The packets dropped since the last call, if they are listed.
+    pub fn take_drops(&mut self) -> Vec<Dropped> {
+        self.worker.trace_mut().take()
+    }
+
+    /// Shows every packet dropped from now on to `watcher`.
+    pub fn watch_drops(&mut self, watcher: Box<dyn DropWatcher>) {
+        self.worker.trace_mut().watch(watcher);
+    }
+
+    /// Takes other next hops from now on, and the own addresses that stand beside them.
+    #[expect(clippy::needless_pass_by_value, reason = "the node's elements keep it")]
+    pub fn set_adjacencies(&mut self, adjacencies: Arc<Adjacencies>) {
+        set_adjacencies(self.worker.graph_mut(), &adjacencies);
+    }
+
+    /// Drops frames for ports that are down from now on, as [`DropReason::LinkDown`]. Workers of one node share the flags.
+    pub fn set_down_links(&mut self, down: Arc<DownLinks>) {
+        set_down_links(self.worker.graph_mut(), &down);
+        self.down = down;
+    }
+
+    /// Takes part in probing from now on, and goes round what is broken.
+    #[expect(clippy::needless_pass_by_value, reason = "the node's elements keep it")]
+    pub fn set_fabric_health(&mut self, health: Arc<FabricHealth>) {
+        set_fabric_health(self.worker.graph_mut(), &health);
+        if health.interval().is_some() {
+            let _timer = self.worker.wake_at(name::PROBES, Duration::ZERO, 0);
+        }
+    }
+
+    /// From now on, packets for the slow path wait for [`Node::take_punts`], which must be called after every turn.
+    pub fn keep_punts(&mut self) {
+        if let Some(slow_path) = self.slow_path() {
+            slow_path.keep();
+        }
+    }
+
+    /// The packets for the slow path since the last call, into an empty list that takes the place of the node's.
+    pub fn take_punts(&mut self, into: &mut Vec<Punt<P>>) {
+        if let Some(slow_path) = self.slow_path() {
+            slow_path.take(into);
+        }
+    }
+
+    /// Drops a packet that nobody wanted, for the reason it had.
+    #[expect(clippy::needless_pass_by_value, reason = "it is gone")]
+    pub fn drop_punt(&mut self, punt: Punt<P>) {
+        let Some(reason) = self.slow_path().map(|slow_path| slow_path.drop_id(punt.why.reason())) else {
+            return;
+        };
+        self.worker.drop_packet(name::SLOW_PATH, reason, &punt.packet);
+    }
+
+    /// Counts a packet that the slow path held, and lost, as dropped.
+    pub fn drop_frame(&mut self, frame: &[u8], reason: DropReason) {
+        let Some(reason) = self.slow_path().map(|slow_path| slow_path.drop_id(reason)) else { return };
+        self.worker.drop_bytes(name::SLOW_PATH, reason, frame);
+    }
+
+    fn slow_path(&mut self) -> Option<&mut SlowPath<P>> {
+        self.worker.graph_mut().get_mut(name::SLOW_PATH)
+    }
+
+    /// Sends a finished frame that the slow path held or made. A [packet](FrameKind::Packet) counts as sent. Messages of the node
+    /// itself do not leave by a port that is down, and are no packets dropped: `false`.
+    pub fn send_frame(&mut self, port: OutputPort, packet: P, kind: FrameKind) -> bool {
+        let element = match port {
+            OutputPort::Internet => name::TO_INTERNET,
+            OutputPort::BaseStation => name::TO_BASE_STATION,
+        };
+        match kind {
+            // It was held when there was a lease.
+            FrameKind::Packet if !self.may_forward => {
+                self.worker.drop_packet(element, ToPort::NO_LEASE, &packet);
+            }
+            FrameKind::Other if self.down.is_down(port.into()) => return false,
+            _ => drop(self.worker.inject(element, 0, packet, kind == FrameKind::Other)),
+        }
+        true
+    }
+}

@@ -1,0 +1,59 @@
+//! A node's counters, as its elements count.
+
+use crate::gateway::counters::{NodeStats, SOURCES, Source};
+use crate::gateway::wiring::name;
+use scalebricks_elements::gateway::reason::{DropCounts, DropReason};
+use scalebricks_graph::spec::RUN_DROPS;
+use scalebricks_graph::{Ledger, Reading};
+
+/// Where each of a node's counters is.
+#[derive(Debug)]
+pub(crate) struct Readings {
+    /// By place in [`SOURCES`]: what is added, and what is taken off.
+    counters: Vec<[Vec<Reading>; 2]>,
+    drops: Vec<(DropReason, Reading)>,
+    waiting: Vec<Reading>,
+}
+
+impl Readings {
+    /// Those of a node's elements.
+    pub(crate) fn of(ledger: &Ledger) -> Self {
+        let of = |sources: &[Source]| -> Vec<Reading> {
+            sources.iter().filter_map(|(element, counter)| ledger.reading(element, counter)).collect()
+        };
+        let reason = |name| {
+            let of_runner = || if name == "no_slot" { DropReason::NoSlot } else { DropReason::GraphError };
+            DropReason::of_name(name).unwrap_or_else(of_runner)
+        };
+        let drops = ledger.readings().filter(|(_, is_drop, ..)| *is_drop);
+        Self {
+            counters: SOURCES.iter().map(|(_, add, less)| [of(add), of(less)]).collect(),
+            drops: drops.map(|(_, _, name, reading)| (reason(name), reading)).collect(),
+            waiting: of(&[(name::TO_FABRIC, "waiting")]),
+        }
+    }
+
+    /// The values now.
+    pub(crate) fn stats(&self) -> NodeStats {
+        let mut stats = NodeStats { dropped: self.dropped(), ..NodeStats::default() };
+        let sum = |readings: &[Reading]| readings.iter().map(Reading::get).sum::<u64>();
+        for ((field, ..), [add, less]) in SOURCES.iter().zip(&self.counters) {
+            *field(&mut stats) = sum(add).saturating_sub(sum(less));
+        }
+        stats
+    }
+
+    fn dropped(&self) -> DropCounts {
+        let mut dropped = DropCounts::default();
+        self.drops.iter().for_each(|(reason, reading)| dropped.add(*reason, reading.get()));
+        dropped
+    }
+
+    /// Frames that wait for the fabric.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.iter().map(Reading::get).sum()
+    }
+}
+
+// All of the runner's own reasons but `no_slot` are errors in the program.
+const _: () = assert!(RUN_DROPS.len() == 6, "a new reason of the runner needs a place among a node's");

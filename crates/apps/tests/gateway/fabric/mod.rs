@@ -1,0 +1,11 @@
+//! Probes over the fabric, and the ways round what is broken.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test helper fails by panicking"
+)]
+
+mod paths;
+mod probes;
+mod rig;

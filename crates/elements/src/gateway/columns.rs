@@ -1,0 +1,50 @@
+//! What is known of a packet between elements that pass slots.
+
+use crate::gateway::fabric::mac::OutputPort;
+use crate::gateway::packet::classify::Parsed;
+use crate::gateway::punt::Why;
+use crate::gateway::reason::DropReason;
+use scalebricks_graph::Column;
+use scalebricks_tables::FibValue;
+use scalebricks_types::{FlowKey, KeyHash, Teid};
+
+impl Column for Parsed {
+    const NAME: &'static str = "parsed";
+    const POISON: Self = Self { user_offset: u16::MAX, user_len: usize::MAX / 2, ..Self::NOTHING };
+}
+
+/// A packet's key with its hash.
+#[derive(Debug, Clone, Copy)]
+pub struct Keyed {
+    pub(crate) key: FlowKey,
+    pub(crate) hash: KeyHash,
+}
+
+impl Column for Keyed {
+    const NAME: &'static str = "keyed";
+    const POISON: Self = Self { key: FlowKey::teid(Teid::new(u32::MAX)), hash: KeyHash::new(u64::MAX) };
+}
+
+/// What a FIB holds for a packet's key, with the key's hash.
+#[derive(Debug, Clone, Copy)]
+pub struct Found {
+    pub(crate) value: FibValue,
+    pub(crate) hash: KeyHash,
+}
+
+impl Column for Found {
+    const NAME: &'static str = "found";
+    const POISON: Self = Self { value: [u64::MAX; 2], hash: KeyHash::new(u64::MAX) };
+}
+
+/// Why a packet is for the slow path, and the outside link that it came from or will leave by.
+#[derive(Debug, Clone, Copy)]
+pub struct Punted {
+    pub(crate) why: Why,
+    pub(crate) link: OutputPort,
+}
+
+impl Column for Punted {
+    const NAME: &'static str = "punted";
+    const POISON: Self = Self { why: Why::NoFlow(DropReason::GraphError), link: OutputPort::Internet };
+}

@@ -1,0 +1,51 @@
+//! VLB's detours: a packet takes the way to its handling node over an intermediate node drawn at random.
+
+use crate::gateway::fabric::mac::{FabricMac, OutputPort};
+use scalebricks_types::{ClusterSize, NodeId};
+
+/// Draws one node's intermediate nodes.
+#[derive(Debug)]
+pub(crate) struct Detours {
+    id: NodeId,
+    size: ClusterSize,
+    /// State of the generator.
+    random: u64,
+}
+
+impl Detours {
+    /// Those of a node.
+    pub(crate) fn new(id: NodeId, size: ClusterSize) -> Self {
+        // Any odd number will do; nodes must differ, or all draw the same intermediates.
+        let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(id.get()) * 2 + 1);
+        Self { id, size, random }
+    }
+
+    /// The way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output node itself means the
+    /// direct way, and so does drawing one that would lose the packet. Fragments of one datagram share their way, or the first could
+    /// be overtaken.
+    #[inline]
+    pub(crate) fn draw(
+        &mut self,
+        node: NodeId,
+        output: OutputPort,
+        datagram: Option<u64>,
+        leads: impl FnOnce(NodeId) -> bool,
+    ) -> FabricMac {
+        let drawn = datagram.unwrap_or_else(|| self.next_random());
+        let intermediate = ((u128::from(drawn) * self.size.get() as u128) >> 64) as u16;
+        match self.size.node(intermediate) {
+            Ok(intermediate) if intermediate != node && intermediate != self.id && leads(intermediate) => {
+                FabricMac::indirect(intermediate, node, output)
+            }
+            _ => FabricMac::handling(node, output),
+        }
+    }
+
+    /// The next number of a Weyl sequence, mixed (`SplitMix64`).
+    const fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}

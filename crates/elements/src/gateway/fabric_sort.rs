@@ -1,0 +1,82 @@
+//! `FabricSort`.
+
+use super::drops::Drops;
+use super::permit::Permit;
+use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
+use crate::gateway::reason::DropReason;
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_types::NodeId;
+use scalebricks_wire::{MacAddr, ethernet};
+use std::time::Duration;
+
+element! {
+    /// Tells by their addresses what is to be done with frames from the fabric that are not simply for a flow of this node.
+    #[derive(Debug)]
+    pub struct FabricSort as "FabricSort" { id: NodeId, own: [MacAddr; 2], pub(super) permit: Permit, drops: Drops, }
+    inputs { burst "in": "Frames from the fabric.", }
+    outputs {
+        burst "handle": "Frames of flows that are handled here, as another node says, and that went round or were forwarded once more.",
+        burst "lookup" [Optional]: "Frames whose handling node is to be looked up here.",
+        burst "onward" [Optional]: "Frames for another node, with the address of its second phase.",
+        burst "probes" [Optional]: "Probes and their echoes.",
+    }
+    drops {
+        BAD_MAC = "bad_fabric_mac": "A frame on the fabric whose address is none of ours.",
+        OTHER_MAC = "other_mac": "The frame is for another station's MAC address.",
+        TRUNCATED = "truncated": "The frame ends before its headers, or its IP packet before its stated length.",
+        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+    }
+}
+
+const HANDLE: usize = 0;
+const LOOKUP: usize = 1;
+const ONWARD: usize = 2;
+const PROBES: usize = 3;
+
+impl FabricSort {
+    /// The one of a node.
+    pub fn new(id: NodeId) -> Self {
+        let own = OutputPort::ALL.map(|port| FabricMac::handling(id, port).encode());
+        Self { id, own, permit: Permit::default(), drops: Drops::of(Self::SPEC) }
+    }
+
+    /// The output that a frame goes to.
+    fn output<P: PacketBuf>(&self, packet: &mut P, now: Duration) -> Result<usize, DropReason> {
+        match ethernet::destination(packet.data()).and_then(FabricMac::decode) {
+            None => Err(DropReason::BadFabricMac),
+            Some(mac) if mac.node != self.id => Err(DropReason::OtherMac),
+            Some(mac) if mac.phase == Phase::Probe => Ok(PROBES),
+            // Never over yet another node: a frame that goes round cannot circle.
+            Some(mac) if mac.phase.is_indirect() && mac.output_node != self.id => {
+                if !self.permit.forwards(now) {
+                    return Err(DropReason::NoLease);
+                }
+                let (to, own) = (mac.second_phase().encode(), self.own[mac.port as usize]);
+                let is_set = ethernet::set_addresses(packet.data_mut(), to, own);
+                if is_set { Ok(ONWARD) } else { Err(DropReason::Truncated) }
+            }
+            Some(mac) if matches!(mac.phase, Phase::Lookup | Phase::IndirectLookup) => Ok(LOOKUP),
+            Some(_) => Ok(HANDLE),
+        }
+    }
+}
+
+impl Control for FabricSort {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for FabricSort {
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        bursts.each(|chunk| {
+            for mut packet in chunk.packets.drain(..) {
+                match self.output(&mut packet, out.now()) {
+                    Ok(output) => frame.send(output, packet),
+                    Err(reason) => out.drop_packet(packet, self.drops.id(reason), frame),
+                }
+            }
+        });
+    }
+}

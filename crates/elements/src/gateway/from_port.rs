@@ -1,0 +1,61 @@
+//! `FromPort`.
+
+use crate::gateway::role::PortRole;
+use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Spec, Upstream, element};
+use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_tables::prefetch_in_front;
+
+/// Packets taken from a port in a turn, at the most: what a turn costs by itself is shared by them.
+const MOST: usize = 4 * BURST;
+
+/// Packets taken from each outside port in a turn while all are busy: a busy node asks its tables for more packets at once.
+const SHARE: usize = 2 * BURST;
+
+element! {
+    /// Takes frames from a port. From an outside port it takes none while the fabric is congested; what is under way on the fabric goes
+    /// before what is new.
+    #[derive(Debug)]
+    pub struct FromPort as "FromPort" { role: PortRole, }
+    outputs { burst "out": "Frames.", }
+    counters { RECEIVED = "received": "Frames received.", }
+    hooks { Begin, }
+}
+
+impl FromPort {
+    /// One that takes from this port of its worker.
+    pub const fn new(role: PortRole) -> Self {
+        Self { role }
+    }
+}
+
+impl Control for FromPort {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for FromPort {
+    fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let most = if self.role == PortRole::Fabric {
+            MOST
+        } else if out.is_blocked() {
+            return;
+        } else {
+            out.intake(frame.used()).clamp(SHARE, MOST)
+        };
+        let (mut all, used) = (0, frame.used());
+        while all < most && used + all + BURST <= SLOTS {
+            // Asks for the first lines: the loads of the pass over the frames then wait for each other no longer.
+            let came = frame.receive(self.role as usize, 0, |burst| {
+                burst.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
+            });
+            all += came;
+            if came < BURST {
+                break;
+            }
+        }
+        if all > 0 {
+            out.count(Self::RECEIVED, all as u64);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! `Handle`.
+
+use super::batch::{LANES, Stage, Work};
+use super::columns::{Found, Keyed, Punted};
+use super::drops::Drops;
+use super::here::Here;
+use super::permit::Permit;
+use super::steer::Missed;
+use crate::gateway::config::NodeConfig;
+use crate::gateway::fabric::mac::{FabricMac, OutputPort};
+use crate::gateway::flow::{FlowCounters, FlowState};
+use crate::gateway::local::FrameKind;
+use crate::gateway::outside::adjacency::NextHop;
+use crate::gateway::packet::classify::{Classifier, Parsed};
+use crate::gateway::packet::oversize::cut;
+use crate::gateway::packet::tunnels::{Fate, Tunnels, prefetch_headers, prefetch_tunnel};
+use crate::gateway::punt::Why;
+use crate::gateway::reason::DropReason;
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{Binder, Bursts, Chunk, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_tables::{Fib, FibValue};
+use scalebricks_types::{FlowKey, Teid};
+use scalebricks_wire::ethernet;
+use std::sync::Arc;
+
+type Column<C> = scalebricks_graph::Handle<C>;
+
+element! {
+    /// Finds the state of each packet's flow in the FIB, and takes the packet into the flow's tunnel or out of it.
+    #[derive(Debug)]
+    pub struct Handle<P> as "Handle" {
+        fib: Arc<dyn Fib>, pub(super) classifier: Classifier, pub(super) tunnels: Tunnels, own: [u64; 2],
+        pub(super) permit: Permit, waiting: Stage<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<Missed<P>>, drops: Drops, pub(super) place: Place,
+        parsed: Column<Parsed>, keyed: Column<Keyed>, found: Column<Found>, punted: Column<Punted>,
+    }
+    inputs {
+        burst "fabric" [Optional]: "Frames from the fabric. Those that are not simply for a flow of this node leave by `other`.",
+        burst "judged" [Optional]: "Frames that an ingress node has judged, whatever their address.",
+        push "keyed" [Optional]: "Packets whose key is known.",
+        push "found" [Optional]: "Packets with what the FIB holds for their flow.",
+    }
+    outputs {
+        burst "internet": "Packets out of their tunnels, and answers of the node itself, which are marked.",
+        burst "base_station": "Packets in their tunnels. Of one that was fragmented, all fragments but the first are marked.",
+        push "missed" [Optional]: "Packets whose flow the FIB does not hold.",
+        burst "other" [Optional]: "Frames from the fabric with another address than the node's own two.",
+        push "slow" [Optional]: "Packets whose next hop's address is not known: for the slow path.",
+    }
+    reads { Parsed on "keyed", Keyed on "keyed", Parsed on "found", Found on "found", }
+    writes { Parsed on "missed", Keyed on "missed", Punted on "missed", Punted on "slow", }
+    drops {
+        TRUNCATED = "truncated": "The frame ends before its headers, or its IP packet before its stated length.",
+        NON_IP = "non_ip": "Neither IPv4 nor IPv6: ARP, other ethertypes, 802.3 frames.",
+        MALFORMED_IP = "malformed_ip": "An IP header that contradicts itself.",
+        BAD_CHECKSUM = "bad_ipv4_checksum": "The IPv4 header checksum is wrong (an option ignores it).",
+        FOR_THIS_NODE = "for_this_node": "For an address of the node itself, and nothing it answers.",
+        LINK_LOCAL = "link_local": "From or to a link-local unicast address, which routers do not forward (RFC 4291 §2.5.6, RFC 3927 §7).",
+        MULTICAST = "multicast": "Multicast or broadcast, by MAC or IP address.",
+        NO_FIRST = "fragment_without_first": "A non-first fragment whose first fragment did not pass here before it.",
+        NOT_FOR_GATEWAY = "not_for_gateway": "Upstream, but not addressed to the gateway.",
+        NOT_GTPU = "not_gtpu": "Upstream to the gateway, but not GTP-U.",
+        MALFORMED_GTPU = "malformed_gtpu": "A GTP-U header that contradicts itself.",
+        GTPU_SIGNALLING = "gtpu_signalling": "A GTP-U message other than G-PDU.",
+        EXTENSION = "unsupported_extension": "A G-PDU with an extension header that its receiver must comprehend, and that is not known here.",
+        GTPU_FRAGMENT = "gtpu_fragment": "A GTP-U packet that was itself fragmented on its way; the TEID is only in its first fragment.",
+        MALFORMED_INNER = "malformed_inner": "The packet inside the tunnel is no IP packet.",
+        TOO_BIG = "fragmentation_needed": "Does not fit the base-station link, and is answered by ICMP as configured.",
+        TOO_LARGE = "too_large": "Larger than an IP packet can be once encapsulated.",
+        NO_BUFFER = "no_buffer": "No buffer was left to make a fragment or an answer in.",
+        NO_ROUTE = "no_route": "No route leads to its destination.",
+        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+    }
+    counters {
+        ICMP_SENT = "icmp_sent": "ICMP errors sent.",
+        FRAGMENTED = "packets_fragmented": "Packets that were fragmented.",
+        FRAGMENTS = "fragments_made": "Outer fragments sent in place of whole packets.",
+    }
+}
+
+/// Its inputs.
+pub(super) mod input {
+    pub(in super::super) const FABRIC: usize = 0;
+    pub(in super::super) const KEYED: usize = 2;
+}
+
+// The first two outputs have the numbers of their ports.
+const MISSED: usize = 2;
+const OTHER: usize = 3;
+const SLOW: usize = 4;
+
+/// In place of a key that is not needed any more.
+const NO_KEY: FlowKey = FlowKey::teid(Teid::new(0));
+
+/// Where the element stands, if it is a part of another: its number, and the number of its first output.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) part: u8,
+    pub(super) first_output: usize,
+}
+
+impl<P: PacketBuf> Handle<P> {
+    /// The one of a node.
+    pub fn new(config: &NodeConfig, fib: Arc<dyn Fib>, counters: Arc<FlowCounters>) -> Self {
+        Self {
+            fib,
+            classifier: Classifier::of(config),
+            tunnels: Tunnels::new(config, counters),
+            own: OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode().bits()),
+            permit: Permit::default(),
+            waiting: Stage::default(),
+            lines: [Bursts::default(), Bursts::default()],
+            missed: Vec::new(),
+            drops: Drops::of(Self::SPEC),
+            place: Place::default(),
+            parsed: Column::default(),
+            keyed: Column::default(),
+            found: Column::default(),
+            punted: Column::default(),
+        }
+    }
+
+    /// Takes frames from the fabric, and handles them.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        input: usize,
+        bursts: &mut Bursts<P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        if input == input::FABRIC {
+            bursts.each(|chunk| self.take_from_fabric(chunk, frame, out));
+        } else {
+            bursts.each(|chunk| {
+                for packet in chunk.packets.drain(..) {
+                    self.take_other(packet, frame, out);
+                    if self.waiting.is_full() {
+                        self.ask(frame, out);
+                    }
+                }
+            });
+        }
+    }
+
+    /// Looks up what waits, and sends what left.
+    #[inline]
+    pub(super) fn finish(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.ask(frame, out);
+        for port in OutputPort::ALL {
+            frame.bursts(self.place.first_output + port as usize).append(&mut self.lines[port as usize]);
+        }
+    }
+
+    #[inline(always)]
+    fn take_from_fabric(&mut self, chunk: &mut Chunk<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for packet in chunk.packets.drain(..) {
+            let bytes = packet.data();
+            let output = match ethernet::destination_bits(bytes) {
+                Some(mac) if mac == self.own[1] => {
+                    prefetch_headers(bytes);
+                    OutputPort::BaseStation
+                }
+                Some(mac) if mac == self.own[0] => OutputPort::Internet,
+                _ => {
+                    frame.send(self.place.first_output + OTHER, packet);
+                    continue;
+                }
+            };
+            match self.classifier.plain_after_fabric(bytes, output) {
+                Some((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
+                None => self.take_other(packet, frame, out),
+            }
+            if self.waiting.is_full() {
+                self.ask(frame, out);
+            }
+        }
+    }
+
+    /// A frame from the fabric that is not plain, or not just to be handled.
+    #[inline(never)]
+    fn take_other(&mut self, packet: P, frame: &mut Frame<P>, out: &Out<'_>) {
+        match self.classifier.any_after_fabric(packet.data(), out.now()) {
+            Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
+            Err(reason) => self.drop_packet(packet, reason, frame, out),
+        }
+    }
+
+    /// Looks the waiting packets up in the FIB and acts on each.
+    #[inline]
+    pub(super) fn ask(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if !self.permit.forwards(out.now()) {
+            let part = self.place.part;
+            return self.waiting.clear(|packet| out.drop_packet_of(part, packet, Self::NO_LEASE, frame));
+        }
+        self.waiting.hash(self.classifier.hasher());
+        let mut values = [None; LANES];
+        self.fib.lookup_batch(self.waiting.keys(), &mut values);
+        for value in values.iter().flatten() {
+            self.tunnels.prefetch_counters(&FlowState::decode(*value));
+        }
+        let mut batch = self.waiting.take();
+        batch.drain_with(&values, |work, value| match value {
+            Some(value) => self.act(work, &FlowState::decode(value), frame, out),
+            None => self.miss(work),
+        });
+        self.waiting.give_back(batch);
+    }
+
+    #[cold]
+    fn miss(&mut self, work: Work<'_, P>) {
+        let Work { packet, parsed, key, hash } = work;
+        self.missed.push(Missed { packet, parsed: *parsed, key: *key, hash });
+    }
+
+    /// Acts on a packet whose flow's entry was found.
+    #[inline(always)]
+    fn act(&mut self, work: Work<'_, P>, flow: &FlowState, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Work { mut packet, parsed, hash, .. } = work;
+        match parsed.output {
+            OutputPort::BaseStation => match self.tunnels.enter(&mut packet, parsed, hash, flow) {
+                Fate::Leaves => self.lines[OutputPort::BaseStation as usize].push(packet),
+                fate => self.end_otherwise(packet, parsed, fate, frame, out),
+            },
+            OutputPort::Internet => match self.tunnels.leave(&mut packet, parsed, hash, flow) {
+                Fate::Leaves => self.lines[OutputPort::Internet as usize].push(packet),
+                fate => self.end_otherwise(packet, parsed, fate, frame, out),
+            },
+        }
+    }
+
+    /// What does not just leave.
+    #[inline(never)]
+    fn end_otherwise(
+        &mut self,
+        packet: P,
+        parsed: &Parsed,
+        fate: Fate,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        match fate {
+            Fate::Leaves => self.lines[parsed.output as usize].push(packet),
+            Fate::InPieces(next_hop) => self.send_fragmented(packet, next_hop, frame, out),
+            Fate::Unresolved(next_hop) => {
+                let why = Why::Unresolved { next_hop, kind: FrameKind::Packet };
+                self.punt(packet, parsed.output, why, frame, out);
+            }
+            Fate::TooBig(mtu) => self.refuse_too_big(packet, parsed, mtu, frame, out),
+            Fate::Dropped(reason) => self.drop_packet(packet, reason, frame, out),
+        }
+    }
+
+    /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
+    fn send_fragmented(&mut self, packet: P, next_hop: NextHop, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let mtu = usize::from(self.tunnels.policy.base_station_mtu);
+        let Some(pieces) = cut(&packet, mtu, || frame.alloc()) else {
+            return self.drop_packet(packet, DropReason::NoBuffer, frame, out);
+        };
+        out.count_of(self.place.part, Self::FRAGMENTED, 1);
+        out.count_of(self.place.part, Self::FRAGMENTS, pieces.len() as u64);
+        let kinds = std::iter::once(FrameKind::Packet).chain(std::iter::repeat(FrameKind::Other));
+        for (piece, kind) in pieces.into_iter().zip(kinds) {
+            self.send_via(OutputPort::BaseStation, piece, next_hop, kind, frame, out);
+        }
+    }
+
+    /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
+    fn refuse_too_big(
+        &mut self,
+        packet: P,
+        parsed: &Parsed,
+        mtu: u16,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        let answer = self.tunnels.too_big_answer(&packet, parsed, mtu, || frame.alloc());
+        if let Some((answer, next_hop)) = answer {
+            out.count_of(self.place.part, Self::ICMP_SENT, 1);
+            self.send_via(OutputPort::Internet, answer, next_hop, FrameKind::Other, frame, out);
+        }
+        self.drop_packet(packet, DropReason::FragmentationNeeded, frame, out);
+    }
+
+    /// Sends a frame to its next hop, whose [`NextHop::mac`] is in its Ethernet header.
+    fn send_via(
+        &mut self,
+        port: OutputPort,
+        packet: P,
+        next_hop: NextHop,
+        kind: FrameKind,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        let bursts = &mut self.lines[port as usize];
+        match (next_hop, kind) {
+            (NextHop::Via(_), FrameKind::Packet) => bursts.push(packet),
+            (NextHop::Via(_), FrameKind::Other) => bursts.push_marked(packet),
+            (NextHop::Ask(next_hop), kind) => {
+                self.punt(packet, port, Why::Unresolved { next_hop, kind }, frame, out);
+            }
+            (NextHop::NoRoute, _) => self.drop_packet(packet, DropReason::NoRoute, frame, out),
+        }
+    }
+
+    fn drop_packet(&self, packet: P, reason: DropReason, frame: &mut Frame<P>, out: &Out<'_>) {
+        out.drop_packet_of(self.place.part, packet, self.drops.id(reason), frame);
+    }
+
+    fn punt(&self, packet: P, link: OutputPort, why: Why, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Some(slot) = out.put(packet, frame) else { return };
+        frame.column_mut(self.punted)[&slot] = Punted { why, link };
+        out.push(self.place.first_output + SLOW, slot);
+    }
+
+    /// Sends what the FIB does not hold by the output for it.
+    #[cold]
+    pub(super) fn send_missed(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        for Missed { packet, parsed, key, hash } in self.missed.drain(..) {
+            let Some(slot) = out.put(packet, frame) else { continue };
+            frame.column_mut(self.parsed)[&slot] = parsed;
+            frame.column_mut(self.keyed)[&slot] = Keyed { key, hash };
+            let punted = Punted { why: Why::UnknownFlow(key), link: parsed.output.opposite() };
+            frame.column_mut(self.punted)[&slot] = punted;
+            out.push(self.place.first_output + MISSED, slot);
+        }
+    }
+}
+
+impl<P: PacketBuf> Here<P> for Handle<P> {
+    #[inline(always)]
+    fn expect(&self, packet: &P, parsed: &Parsed, flow: &FlowState) {
+        self.tunnels.prefetch_counters(flow);
+        prefetch_tunnel(packet, parsed);
+    }
+
+    #[inline(always)]
+    fn here(&mut self, work: Work<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        prefetch_tunnel(&work.packet, work.parsed);
+        self.waiting.push(work);
+        if self.waiting.is_full() {
+            self.ask(frame, out);
+        }
+    }
+
+    #[inline(always)]
+    fn found(&mut self, work: Work<'_, P>, value: FibValue, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.act(work, &FlowState::decode(value), frame, out);
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for Handle<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.parsed = binder.column()?;
+        self.keyed = binder.column()?;
+        self.found = binder.column()?;
+        self.punted = binder.column()?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for Handle<P> {
+    fn push(&mut self, from: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if from != input::KEYED {
+            for slot in batch.iter() {
+                prefetch_tunnel(frame.packet(slot), &frame.column(self.parsed)[slot]);
+                self.tunnels.prefetch_counters(&FlowState::decode(frame.column(self.found)[slot].value));
+            }
+        }
+        for slot in batch.drain() {
+            let parsed = frame.column(self.parsed)[&slot];
+            if from == input::KEYED {
+                let Keyed { key, hash } = frame.column(self.keyed)[&slot];
+                let packet = frame.take(slot);
+                self.here(Work { packet, parsed: &parsed, key: &key, hash }, frame, out);
+            } else {
+                let Found { value, hash } = frame.column(self.found)[&slot];
+                let work = Work { packet: frame.take(slot), parsed: &parsed, key: &NO_KEY, hash };
+                self.found(work, value, frame, out);
+            }
+        }
+        self.finish(frame, out);
+        self.send_missed(frame, out);
+    }
+
+    fn burst(&mut self, input: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.take(input, bursts, frame, out);
+        self.finish(frame, out);
+        if !self.missed.is_empty() {
+            self.send_missed(frame, out);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! ARP (RFC 826) on one link.
+//!
+//! Who has an own address, or one that the node stands in for, is told. What others say of themselves changes what is known of neighbours the node wants
+//! to know; it makes no new ones.
+
+use super::config::is_host;
+use super::neighbour::Said;
+use super::{Local, Outbox, Taken};
+use crate::gateway::fabric::mac::OutputPort;
+use scalebricks_wire::MacAddr;
+use scalebricks_wire::arp::{Arp, Operation};
+use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, Frame};
+use std::net::{IpAddr, Ipv4Addr};
+
+impl Local {
+    pub(super) fn receive_arp(
+        &mut self,
+        port: OutputPort,
+        frame: &Frame,
+        payload: &[u8],
+        out: &mut Outbox,
+    ) -> Taken {
+        let Ok(arp) = Arp::parse(payload) else {
+            self.stats.dropped_malformed += 1;
+            return Taken::Yes;
+        };
+        match arp.operation {
+            Operation::Request => self.stats.arp_requests_in += 1,
+            Operation::Reply => self.stats.arp_replies_in += 1,
+            Operation::Other(_) => return Taken::No,
+        }
+        let link = self.link(port);
+        // RFC 5227 §2.1.1: who wants to know whether an address is free has none yet.
+        let is_probe = arp.operation == Operation::Request && arp.sender_ip.is_unspecified();
+        if !self.is_station(port, arp.sender_mac) || !(is_probe || is_host(IpAddr::V4(arp.sender_ip))) {
+            self.stats.dropped_bad_source += 1;
+            return Taken::Yes;
+        }
+        if link.is_own(IpAddr::V4(arp.sender_ip)) {
+            self.stats.address_conflicts += 1;
+            return Taken::Yes;
+        }
+        if self.is_contested(port, IpAddr::V4(arp.sender_ip)) {
+            return Taken::Yes;
+        }
+        if !is_probe {
+            let link = self.link(port);
+            let is_answer = arp.operation == Operation::Reply
+                && frame.dst == link.mac
+                && (link.is_own(IpAddr::V4(arp.target_ip)) || arp.target_ip.is_unspecified());
+            let said = if is_answer { Said::Answer } else { Said::Update };
+            self.hear(port, IpAddr::V4(arp.sender_ip), Some(arp.sender_mac), said, out);
+        }
+        if arp.operation == Operation::Request && self.is_claimed(port, IpAddr::V4(arp.target_ip)) {
+            self.answer_arp(port, &arp, out);
+        }
+        Taken::Yes
+    }
+
+    /// Whether this can be the address of one other station (RFC 1812 §3.3.2: no group's is believed).
+    pub(super) fn is_station(&self, port: OutputPort, mac: MacAddr) -> bool {
+        !mac.is_multicast() && mac != MacAddr::default() && mac != self.link(port).mac
+    }
+
+    /// Takes in what was said of a neighbour, and sends what waited for it.
+    pub(super) fn hear(
+        &mut self,
+        port: OutputPort,
+        address: IpAddr,
+        mac: Option<MacAddr>,
+        said: Said,
+        out: &mut Outbox,
+    ) {
+        let key = (port as u8, address);
+        let frames = self.neighbours.hear(key, mac, said, self.now, &mut self.stats);
+        self.send_held(key, frames, out);
+    }
+
+    fn answer_arp(&mut self, port: OutputPort, request: &Arp, out: &mut Outbox) {
+        if !self.limiters.neighbour_answers.take(self.now) {
+            self.stats.dropped_rate += 1;
+            return;
+        }
+        let reply = request.reply(self.link(port).mac);
+        if self.send_arp(port, request.sender_mac, &reply, out) {
+            self.stats.arp_replies_out += 1;
+        }
+    }
+
+    /// Asks for a neighbour: all on the link, or itself whether it is still there (RFC 1122 §2.3.2.1 (2)). Who may not speak
+    /// as the owner of its address asks as one who has none yet (RFC 5227 §2.1.1), so that nobody learns it.
+    pub(super) fn ask_by_arp(
+        &mut self,
+        port: OutputPort,
+        address: Ipv4Addr,
+        mac: Option<MacAddr>,
+        out: &mut Outbox,
+    ) {
+        let Some(own) = self.link(port).source_v4(address) else {
+            self.stats.dropped_no_own_address += 1;
+            return;
+        };
+        let own = if self.claims_own() { own } else { Ipv4Addr::UNSPECIFIED };
+        if self.send_request(port, mac.unwrap_or(MacAddr::BROADCAST), own, address, out) {
+            self.stats.arp_requests_out += 1;
+        }
+    }
+
+    /// An ARP announcement (RFC 5227 §2.3): a request for the own address, by the own address.
+    pub(super) fn announce_by_arp(&mut self, port: OutputPort, own: Ipv4Addr, out: &mut Outbox) {
+        if self.send_request(port, MacAddr::BROADCAST, own, own, out) {
+            self.stats.arp_announcements_out += 1;
+        }
+    }
+
+    fn send_request(
+        &mut self,
+        port: OutputPort,
+        to: MacAddr,
+        own: Ipv4Addr,
+        target_ip: Ipv4Addr,
+        out: &mut Outbox,
+    ) -> bool {
+        let request = Arp {
+            operation: Operation::Request,
+            sender_mac: self.link(port).mac,
+            sender_ip: own,
+            target_mac: MacAddr::default(),
+            target_ip,
+        };
+        self.send_arp(port, to, &request, out)
+    }
+
+    fn send_arp(&mut self, port: OutputPort, to: MacAddr, arp: &Arp, out: &mut Outbox) -> bool {
+        let header = ethernet::header(to, self.link(port).mac, ETHERTYPE_ARP);
+        self.push(port, [&header[..], &arp.to_bytes()].concat(), out)
+    }
+}

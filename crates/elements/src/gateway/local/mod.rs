@@ -1,0 +1,403 @@
+//! The slow path of a node on real links: a machine without I/O. Frames that are not for the fast path go in, with the
+//! time; frames to be sent come out, and a snapshot of next hops for the fast path to read.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`config`] | links, routes, limits |
+//! | `neighbour`, `neighbours` | who is on the links: asked, believed for a while, asked again |
+//! | `monitor` | whether any next hop of a link still answers |
+//! | `arp`, `nd` | the questions and answers of IPv4 and IPv6 |
+//! | `claims` | which addresses the node answers for: its own, and those of nodes that died |
+//! | `answers` | ICMP echo and GTP-U path management for the node's own addresses |
+//! | `unknown` | errors about tunnels and users that nobody knows |
+//! | `layout`, [`crate::gateway::outside::adjacency`] | networks and routes, and the snapshot |
+//! | `rate`, `outbox`, `stats` | what bounds and counts all this |
+//!
+//! Nothing that arrives makes it panic or grow without bound, and it tells nobody more than he asked. Left out on
+//! purpose: duplicate address detection (RFC 4862 §5.4; an address another station uses is counted as
+//! `address_conflicts`), router advertisements and redirects (the gateway is configured), proxy ARP, reassembly.
+//! Nor does it report group memberships (RFC 3810): a switch that snoops must flood the solicited-node groups.
+
+mod answers;
+mod arp;
+mod claims;
+pub mod config;
+mod layout;
+mod link;
+mod monitor;
+mod nd;
+mod neighbour;
+mod neighbours;
+mod outbox;
+mod rate;
+mod stats;
+mod unknown;
+
+pub use claims::{Claims, StandIn};
+pub use config::{Interface, LocalConfig, LocalConfigError, LocalLimits, Rate, Route};
+pub use monitor::Silence;
+pub use neighbour::{Neighbour, NeighbourState};
+pub use outbox::{FrameKind, Held, Outbox};
+pub use stats::LocalStats;
+
+use crate::gateway::fabric::lease::Lease;
+use crate::gateway::fabric::mac::OutputPort;
+use crate::gateway::outside::adjacency::{Adjacencies, NextHop};
+use crate::gateway::reason::DropReason;
+use claims::Claimed;
+use layout::Layout;
+use link::Link;
+use neighbours::{Fate, Hold, Key, Neighbours, Question, Waiting};
+use rate::PeerBuckets;
+use scalebricks_types::Bucket;
+use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+use scalebricks_wire::{MacAddr, parse_frame};
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Least time between two snapshots, for each costs a walk over all neighbours. Frames for who is resolved meanwhile
+/// come to [`Local::hold`], which knows already.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Whether a frame was for the slow path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// It was: answered, or counted.
+    Yes,
+    /// It was not; the caller drops it for the reason it had.
+    No,
+}
+
+/// The memory that others can make the machine use, now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Neighbours beside base stations and next hops; at most [`LocalLimits::neighbours`].
+    pub learnt: usize,
+    /// Frames held; at most [`LocalLimits::held_frames`].
+    pub held_frames: usize,
+    /// Their octets; at most [`LocalLimits::held_bytes`].
+    pub held_bytes: usize,
+}
+
+/// The slow path of one node. `now` is the time since any fixed moment, the same for all calls.
+#[derive(Debug)]
+pub struct Local {
+    links: [Link; 2],
+    gateway: Ipv4Addr,
+    gateway_v6: Ipv6Addr,
+    layout: Layout,
+    neighbours: Neighbours,
+    adjacencies: Arc<Adjacencies>,
+    generation: u64,
+    next_snapshot: Duration,
+    claimed: Claimed,
+    lease: Arc<Lease>,
+    now: Duration,
+    limiters: Limiters,
+    stats: LocalStats,
+}
+
+/// What limits the answers, by their kind.
+#[derive(Debug)]
+struct Limiters {
+    neighbour_answers: Bucket,
+    echo_replies: Bucket,
+    gtpu_answers: Bucket,
+    error_indications: ErrorLimit,
+    unreachables: ErrorLimit,
+}
+
+/// What limits errors, in all and a peer.
+#[derive(Debug)]
+struct ErrorLimit {
+    all: Bucket,
+    peers: PeerBuckets,
+}
+
+impl Limiters {
+    fn new(limits: &LocalLimits) -> Self {
+        let error = |all: Rate, peer| ErrorLimit { all: all.bucket(), peers: PeerBuckets::new(peer) };
+        Self {
+            neighbour_answers: limits.neighbour_answers.bucket(),
+            echo_replies: limits.echo_replies.bucket(),
+            gtpu_answers: limits.gtpu_answers.bucket(),
+            error_indications: error(limits.error_indications, limits.error_indications_a_peer),
+            unreachables: error(limits.unreachables, limits.unreachables_a_peer),
+        }
+    }
+}
+
+impl Local {
+    /// A slow path at rest: the first [`Local::poll`] announces its addresses and asks for its neighbours.
+    pub fn new(config: LocalConfig, now: Duration) -> Self {
+        let links = [
+            Link::new(OutputPort::Internet, config.internet),
+            Link::new(OutputPort::BaseStation, config.base_station),
+        ];
+        let layout = Layout::new(&config.routes, &config.base_stations, &links);
+        let limits = config.limits;
+        let mut neighbours = Neighbours::new(limits);
+        neighbours.pin(&layout.wanted(), now);
+        let mut made = Self {
+            adjacencies: Arc::new(layout.snapshot(&neighbours)),
+            links,
+            gateway: config.gateway,
+            gateway_v6: config.gateway_v6,
+            layout,
+            neighbours,
+            generation: 0,
+            next_snapshot: now,
+            claimed: Claimed::nothing(),
+            lease: Arc::new(Lease::unlimited()),
+            now,
+            limiters: Limiters::new(&limits),
+            stats: LocalStats::default(),
+        };
+        made.claim(&Claims::default(), now);
+        made.next_snapshot = now; // nobody has seen one yet
+        made
+    }
+
+    /// Looks at this lease from now on. While it does not let the node claim addresses, the node neither answers for its addresses nor
+    /// announces them. While it does not let the node forward, no IP packet leaves: neither what was held, nor answers to echo requests
+    /// and to GTP-U signalling, as peers would take the path for alive.
+    pub fn set_lease(&mut self, lease: Arc<Lease>) {
+        self.lease = lease;
+    }
+
+    /// The newest snapshot of next hops.
+    pub fn adjacencies(&self) -> Arc<Adjacencies> {
+        Arc::clone(&self.adjacencies)
+    }
+
+    /// A number that changes whenever the snapshot does. What is learnt of a link is in the snapshot at once, or
+    /// within 10 ms by [`Local::next_deadline`].
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Takes a frame that came from a link and is not for the fast path: ARP, neighbour discovery, ICMP echo to own
+    /// addresses, GTP-U path management.
+    ///
+    /// ARP and neighbour discovery belong to the link, so they are heard untagged or priority-tagged only. IP packets
+    /// are taken behind up to two VLAN tags, as the fast path takes them; answers are untagged.
+    pub fn receive(&mut self, port: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) -> Taken {
+        self.now = now;
+        let Ok(header) = parse_frame(frame) else { return Taken::No };
+        let payload = frame.get(header.l3_offset..).unwrap_or_default();
+        let own = self.link(port).mac;
+        if header.dst != own && !header.dst.is_multicast() {
+            return Taken::No;
+        }
+        if header.src.is_multicast() || header.src == own {
+            self.stats.dropped_bad_source += 1;
+            return Taken::Yes;
+        }
+        let is_tagged = header.vlan.unwrap_or(0) != 0 || header.inner_vlan.is_some();
+        let taken = match header.ethertype {
+            ETHERTYPE_ARP if !is_tagged => self.receive_arp(port, &header, payload, out),
+            ETHERTYPE_IPV6 if !is_tagged => match self.receive_nd(port, &header, payload, out) {
+                Taken::Yes => Taken::Yes,
+                Taken::No => self.receive_ip(port, &header, payload, out),
+            },
+            ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => self.receive_ip(port, &header, payload, out),
+            _ => Taken::No,
+        };
+        self.publish();
+        taken
+    }
+
+    /// Takes a finished frame whose next hop is not resolved; its destination MAC address is to be filled in. Holds
+    /// it, asks, and sends it when the answer comes. If none comes, it is [lost](Outbox::drain_lost).
+    pub fn hold(
+        &mut self,
+        port: OutputPort,
+        next_hop: IpAddr,
+        frame: &[u8],
+        kind: FrameKind,
+        now: Duration,
+        out: &mut Outbox,
+    ) -> Held {
+        self.now = now;
+        let held = self.send_to(port, next_hop, frame, kind, out);
+        self.publish();
+        held
+    }
+
+    /// Does what is due: announces own addresses, asks for neighbours and gives them up, makes a new snapshot.
+    pub fn poll(&mut self, now: Duration, out: &mut Outbox) {
+        self.now = now;
+        self.announce(out);
+        // First, for who does not answer them has its turn now.
+        if !out.is_full() {
+            for question in self.neighbours.checks(now, &mut self.stats) {
+                self.ask(question, out);
+            }
+        }
+        while !out.is_full()
+            && let Some(question) = self.neighbours.next_question(now, &mut self.stats)
+        {
+            self.ask(question, out);
+        }
+        self.neighbours.tell_lost(out);
+        self.publish();
+    }
+
+    /// Whether the next hops of an outside link are silent. A link none of whose next hops ever answered is not.
+    pub const fn silence(&self, port: OutputPort) -> Option<&Silence> {
+        self.neighbours.silence(port)
+    }
+
+    /// When [`Local::poll`] has something to do; in the past if it has now.
+    pub fn next_deadline(&self) -> Duration {
+        let announcement = self.claimed.next_deadline();
+        let snapshot = if self.neighbours.is_changed { self.next_snapshot } else { Duration::MAX };
+        self.neighbours.next_deadline().min(announcement).min(snapshot)
+    }
+
+    /// All neighbours, in order of link and address.
+    pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> {
+        self.neighbours.iter().filter_map(|(&(link, address), entry)| {
+            Some(Neighbour {
+                port: self.links.get(usize::from(link))?.port,
+                address,
+                mac: entry.mac,
+                state: entry.state,
+                age: self.now.saturating_sub(entry.since),
+                is_pinned: entry.is_pinned,
+            })
+        })
+    }
+
+    /// What was counted.
+    pub const fn stats(&self) -> LocalStats {
+        self.stats
+    }
+
+    /// The memory in use that others decide about.
+    pub const fn occupancy(&self) -> Occupancy {
+        self.neighbours.occupancy()
+    }
+
+    fn link(&self, port: OutputPort) -> &Link {
+        &self.links[port as usize]
+    }
+
+    /// Sends a whole IP packet that the node made, to where the routes say. `false`, and counted, if it cannot go.
+    fn send_ip(&mut self, port: OutputPort, dst: IpAddr, packet: &[u8], out: &mut Outbox) -> bool {
+        let link = self.link(port);
+        if packet.len() > link.mtu {
+            self.stats.dropped_answer_too_big += 1;
+            return false;
+        }
+        let next_hop = self.adjacencies.next_hop(port, dst, 0);
+        let ethertype = if dst.is_ipv4() { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
+        let frame = [&ethernet::header(next_hop.mac(), link.mac, ethertype), packet].concat();
+        match next_hop {
+            NextHop::Via(_) => self.push(port, frame, out),
+            NextHop::Ask(neighbour) => {
+                self.send_to(port, neighbour, &frame, FrameKind::Other, out) == Held::Taken
+            }
+            NextHop::NoRoute => {
+                self.stats.dropped_no_route += 1;
+                false
+            }
+        }
+    }
+
+    /// Sends a frame to a neighbour, or holds it.
+    fn send_to(
+        &mut self,
+        port: OutputPort,
+        neighbour: IpAddr,
+        frame: &[u8],
+        kind: FrameKind,
+        out: &mut Outbox,
+    ) -> Held {
+        if frame.len() < ethernet::HEADER_LEN {
+            self.stats.dropped_malformed += 1;
+            return Held::Dropped(DropReason::Truncated);
+        }
+        let (link, key) = (self.link(port), (port as u8, neighbour));
+        let is_on_link = match neighbour {
+            IpAddr::V4(neighbour) => link.source_v4(neighbour).is_some(),
+            IpAddr::V6(neighbour) => link.source_v6(neighbour).is_some(),
+        };
+        let is_own = self.claimed.holds(port, neighbour);
+        if !is_on_link || is_own || !config::is_host(neighbour) || !self.layout.may_be_neighbour(key) {
+            self.stats.dropped_no_route += 1;
+            return Held::Dropped(DropReason::NoRoute);
+        }
+        let Hold { fate, asks } = self.neighbours.hold(key, frame, kind, self.now, &mut self.stats);
+        if asks {
+            self.ask(Question { key, mac: None }, out);
+        }
+        self.neighbours.tell_lost(out);
+        match fate {
+            Fate::Send(mac) => {
+                self.stats.sent_at_once += 1;
+                self.push_to(port, mac, (frame.to_vec(), kind), out);
+                Held::Taken
+            }
+            Fate::Waits => Held::Taken,
+            Fate::Lost => Held::Dropped(DropReason::Unresolved),
+        }
+    }
+
+    /// Sends frames that were held for a neighbour.
+    fn send_held(&mut self, key: Key, frames: VecDeque<Waiting>, out: &mut Outbox) {
+        let (Some(mac), Some(link)) = (self.neighbours.mac(&key), self.links.get(usize::from(key.0))) else {
+            return;
+        };
+        let port = link.port;
+        if !self.lease.may_forward(self.now) {
+            self.stats.dropped_no_lease += frames.len() as u64;
+            return;
+        }
+        for frame in frames {
+            if self.push_to(port, mac, frame, out) {
+                self.stats.held_sent += 1;
+            }
+        }
+    }
+
+    fn push_to(&mut self, port: OutputPort, mac: MacAddr, frame: Waiting, out: &mut Outbox) -> bool {
+        let (mut frame, kind) = frame;
+        if out.is_full() {
+            self.stats.dropped_outbox_full += 1;
+            out.lose(frame, kind, DropReason::SlowPathFull);
+            return false;
+        }
+        // What is held has an Ethernet header.
+        ethernet::set_destination(&mut frame, mac) && out.push(port, frame, kind)
+    }
+
+    /// Sends a message of the node itself.
+    fn push(&mut self, port: OutputPort, frame: Vec<u8>, out: &mut Outbox) -> bool {
+        let fits = out.push(port, frame, FrameKind::Other);
+        self.stats.dropped_outbox_full += u64::from(!fits);
+        fits
+    }
+
+    fn ask(&mut self, question: Question, out: &mut Outbox) {
+        let (link, address) = question.key;
+        let Some(port) = self.links.get(usize::from(link)).map(|link| link.port) else { return };
+        match address {
+            IpAddr::V4(address) => self.ask_by_arp(port, address, question.mac, out),
+            IpAddr::V6(address) => self.ask_by_nd(port, address, question.mac, out),
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.neighbours.is_changed && self.next_snapshot <= self.now {
+            self.neighbours.is_changed = false;
+            self.next_snapshot = self.now.saturating_add(SNAPSHOT_INTERVAL);
+            let snapshot = self.layout.snapshot(&self.neighbours).with_own(self.own_addresses());
+            self.adjacencies = Arc::new(snapshot);
+            self.generation += 1;
+        }
+    }
+}

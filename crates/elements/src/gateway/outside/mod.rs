@@ -1,0 +1,11 @@
+//! The links to the outside: the Internet and the base stations.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`adjacency`] | next hops |
+//! | [`own`] | the node's own addresses |
+//! | [`down_links`] | ports whose links are known to be down |
+
+pub mod adjacency;
+pub mod down_links;
+pub mod own;

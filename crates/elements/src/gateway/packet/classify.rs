@@ -1,0 +1,297 @@
+//! From a frame's bytes to its flow key, or to the reason it has none.
+//!
+//! At the ingress node everything about the packet is judged; after a crossing of the fabric the same bytes are only
+//! read again for their key. The two agree because they are one function.
+
+use crate::gateway::config::NodeConfig;
+use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
+use crate::gateway::outside::adjacency::{Adjacencies, is_link_local};
+use crate::gateway::outside::own::OwnAddresses;
+use crate::gateway::packet::fragment_cache::{DatagramId, FragmentCache};
+use crate::gateway::packet::plain::{self, Plain};
+use crate::gateway::packet::policy::Policy;
+use crate::gateway::reason::DropReason;
+use crate::gateway::role::PortRole;
+use scalebricks_tables::hashing::BatchHasher;
+use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile};
+use scalebricks_wire::ethernet;
+use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension};
+use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
+use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Extension headers that the gateway understands, of those a receiver must (TS 29.281 §5.2.1).
+pub(crate) const KNOWN_EXTENSIONS: [u8; 1] = [extension::kind::PDU_SESSION_CONTAINER];
+
+/// What later stages need of a parsed packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parsed {
+    /// Where the packet will leave, which says in which direction it flows.
+    pub(crate) output: OutputPort,
+    /// Start of the IP packet that belongs to the user: behind Ethernet downstream, behind GTP-U upstream.
+    pub(crate) user_offset: u16,
+    /// Its length, without what Ethernet padded.
+    pub(crate) user_len: usize,
+    /// DSCP and ECN octet of the user's packet downstream; 0 upstream.
+    pub(crate) traffic_class: u8,
+    /// A hash of the fragmented datagram this packet is a piece of.
+    pub(crate) datagram: Option<u64>,
+    /// It was forwarded once more already.
+    pub(crate) again: bool,
+}
+
+impl Parsed {
+    /// What stands where no packet is.
+    pub(crate) const NOTHING: Self = Self {
+        output: OutputPort::Internet,
+        user_offset: 0,
+        user_len: 0,
+        traffic_class: 0,
+        datagram: None,
+        again: false,
+    };
+}
+
+/// Finds keys. One a node: it holds the fragments in passage.
+#[derive(Debug)]
+pub(crate) struct Classifier {
+    hasher: BatchHasher,
+    profile: KeyProfile,
+    verify_checksum: bool,
+    gateway: std::net::Ipv4Addr,
+    own: OwnAddresses,
+    /// Packets from link-local addresses are refused as well as packets to them.
+    is_strict: bool,
+    fragments: FragmentCache,
+    datagram_hash: RandomState,
+}
+
+type Classified = Result<(Parsed, FlowKey), DropReason>;
+
+impl Classifier {
+    /// `is_strict` as [`Adjacencies::is_strict`](crate::gateway::Adjacencies::is_strict) says.
+    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: OwnAddresses, is_strict: bool) -> Self {
+        Self {
+            hasher: BatchHasher::new(KeyHasher::new(seed)),
+            profile: policy.key_profile,
+            verify_checksum: policy.verify_ipv4_checksum,
+            gateway: policy.gateway_address,
+            own,
+            is_strict,
+            fragments: FragmentCache::default(),
+            datagram_hash: RandomState::new(),
+        }
+    }
+
+    /// The one of a node.
+    pub(crate) fn of(config: &NodeConfig) -> Self {
+        Self::new(&config.policy, config.seed, config.own(), config.adjacencies.is_strict())
+    }
+
+    /// Takes the own addresses that stand beside other next hops.
+    pub(crate) fn set_adjacencies(&mut self, adjacencies: &Adjacencies) {
+        if let Some(own) = adjacencies.own() {
+            self.own.clone_from(own);
+        }
+        self.is_strict = adjacencies.is_strict();
+    }
+
+    /// Finds the key of any frame from the fabric that an ingress node has judged, by its address there.
+    pub(crate) fn any_after_fabric(&mut self, frame: &[u8], now: Duration) -> Classified {
+        let mac = ethernet::destination(frame).and_then(FabricMac::decode).ok_or(DropReason::BadFabricMac)?;
+        let (parsed, key) = match self.plain_after_fabric(frame, mac.port) {
+            Some(plain) => plain,
+            None => self.after_fabric(frame, mac.port, now)?,
+        };
+        Ok((Parsed { again: mac.again, ..parsed }, key))
+    }
+
+    /// Computes the one hash of each key.
+    #[inline]
+    pub(crate) const fn hasher(&self) -> &BatchHasher {
+        &self.hasher
+    }
+
+    /// Judges a frame from outside and finds its key, if it is plain. Any other is for [`Self::ingress`].
+    #[inline(always)]
+    pub(crate) fn plain_ingress(&self, frame: &[u8], output: OutputPort) -> Option<(Parsed, FlowKey)> {
+        self.plain(frame, output, self.verify_checksum)
+    }
+
+    /// Judges a frame from outside and finds its key.
+    pub(crate) fn ingress(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
+        self.parse(frame, output, self.verify_checksum, now)
+    }
+
+    /// Finds the key of a plain frame that an ingress node has judged. Any other is for [`Self::after_fabric`].
+    #[inline(always)]
+    pub(crate) fn plain_after_fabric(&self, frame: &[u8], output: OutputPort) -> Option<(Parsed, FlowKey)> {
+        self.plain(frame, output, false)
+    }
+
+    /// Finds the key of a frame that an ingress node has judged.
+    pub(crate) fn after_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
+        self.parse(frame, output, false, now)
+    }
+
+    /// A call of its own rather than the first step of the others: what it finds then goes from registers to where it
+    /// is kept.
+    #[inline(always)]
+    fn plain(&self, frame: &[u8], output: OutputPort, verify_checksum: bool) -> Option<(Parsed, FlowKey)> {
+        let Plain { key, user_offset, user_len, traffic_class } =
+            plain::of(frame, output, self.profile, self.gateway, &self.own, verify_checksum)?;
+        Some((Parsed { output, user_offset, user_len, traffic_class, datagram: None, again: false }, key))
+    }
+
+    /// Any frame.
+    #[inline(never)]
+    pub(crate) fn parse(
+        &mut self,
+        bytes: &[u8],
+        output: OutputPort,
+        verify_checksum: bool,
+        now: Duration,
+    ) -> Classified {
+        let frame = parse_frame(bytes).map_err(frame_error)?;
+        if !frame.is_ip() {
+            return Err(DropReason::NonIp);
+        }
+        if frame.dst.is_multicast() {
+            return Err(DropReason::Multicast);
+        }
+        let l3_offset = frame.l3_offset;
+        let ip_bytes = bytes.get(l3_offset..).ok_or(DropReason::Truncated)?;
+        let packet = parse_ip(ip_bytes).map_err(ip_error)?;
+        let ip = &packet.summary;
+        if is_multicast(ip.dst) {
+            return Err(DropReason::Multicast);
+        }
+        if verify_checksum && ip.is_ipv4() && !ipv4_header_checksum_ok(packet.bytes()) {
+            return Err(DropReason::BadIpv4Checksum);
+        }
+        match output {
+            OutputPort::BaseStation => self.downstream(&packet, l3_offset, now),
+            OutputPort::Internet => self.upstream(&packet, l3_offset),
+        }
+    }
+
+    fn downstream(&mut self, packet: &IpPacket<'_>, l3_offset: usize, now: Duration) -> Classified {
+        let ip = &packet.summary;
+        if self.own.contains(&ip.dst) {
+            return Err(DropReason::ForThisNode);
+        }
+        // A link-local destination names no UE behind another link, so it is refused whether the node is strict or not.
+        if is_link_local(ip.dst) || self.is_strict && is_link_local(ip.src) {
+            return Err(DropReason::LinkLocal);
+        }
+        let datagram = DatagramId::of(ip);
+        let key = match (self.profile, datagram) {
+            (KeyProfile::Ue, _) => FlowKey::ue(ip.dst),
+            (KeyProfile::Flow5, Some(datagram)) if ip.is_later_fragment() => {
+                self.fragments.flow(&datagram, now).ok_or(DropReason::FragmentWithoutFirst)?
+            }
+            (KeyProfile::Flow5, datagram) => {
+                let key = FlowKey::five_tuple(&downstream_tuple(packet)).ok_or(DropReason::MalformedIp)?;
+                if let Some(datagram) = datagram {
+                    self.fragments.learn(datagram, key, now);
+                }
+                key
+            }
+        };
+        let parsed = Parsed {
+            output: OutputPort::BaseStation,
+            user_offset: l3_offset as u16, // at most 22: Ethernet and two tags
+            user_len: ip.total_len as usize,
+            traffic_class: ip.dscp_ecn,
+            datagram: datagram.map(|d| self.datagram_hash.hash_one(d)),
+            again: false,
+        };
+        Ok((parsed, key))
+    }
+
+    fn upstream(&self, packet: &IpPacket<'_>, l3_offset: usize) -> Classified {
+        let ip = &packet.summary;
+        if ip.dst != IpAddr::V4(self.gateway) {
+            return Err(DropReason::NotForGateway);
+        }
+        if ip.protocol != protocol::UDP {
+            return Err(DropReason::NotGtpu);
+        }
+        if ip.fragment.is_some() {
+            return Err(DropReason::GtpuFragment);
+        }
+        let udp = Udp::parse(packet.l4()).map_err(|_| DropReason::MalformedGtpu)?;
+        if udp.dst_port() != gtpu::PORT {
+            return Err(DropReason::NotGtpu);
+        }
+        let message = Gtpu::parse(udp.payload()).map_err(|_| DropReason::MalformedGtpu)?;
+        if message.message_type() != MessageType::GPdu {
+            return Err(DropReason::GtpuSignalling);
+        }
+        if message.extensions().first_unsupported(&KNOWN_EXTENSIONS).is_some() {
+            return Err(DropReason::UnsupportedExtension);
+        }
+        let headers = usize::from(ip.l4_offset) + UDP_HEADER_LEN + message.header_len();
+        let parsed = Parsed {
+            output: OutputPort::Internet,
+            user_offset: (l3_offset + headers) as u16, // within one IPv4 packet
+            user_len: message.payload().len(),
+            traffic_class: 0,
+            datagram: None,
+            again: false,
+        };
+        Ok((parsed, FlowKey::teid(message.teid())))
+    }
+}
+
+/// The tuple a downstream packet is steered by: its own, or for an ICMP error that of the flow it is about, which is
+/// the quoted (upstream) packet's turned round.
+fn downstream_tuple(packet: &IpPacket<'_>) -> FiveTuple {
+    match packet.quoted() {
+        Some(Ok(quoted)) => quoted.five_tuple().reversed(),
+        _ => packet.summary.five_tuple(),
+    }
+}
+
+fn frame_error(error: ParseError) -> DropReason {
+    match error {
+        ParseError::Truncated => DropReason::Truncated,
+        _ => DropReason::NonIp, // more tags than a gateway looks through
+    }
+}
+
+fn ip_error(error: ParseError) -> DropReason {
+    match error {
+        ParseError::Truncated => DropReason::Truncated,
+        _ => DropReason::MalformedIp,
+    }
+}
+
+/// Multicast, and the limited broadcast address.
+fn is_multicast(address: IpAddr) -> bool {
+    address.is_multicast() || address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST)
+}
+
+/// The key by which a node that takes this frame steers it, whatever its MAC address.
+pub fn key_of(config: &NodeConfig, port: PortRole, frame: &[u8]) -> Option<(FlowKey, KeyHash)> {
+    let mut classifier =
+        Classifier::new(&config.policy, config.seed, config.own(), config.adjacencies.is_strict());
+    let now = Duration::ZERO;
+    let classified = match port {
+        PortRole::Internet => classifier.ingress(frame, OutputPort::BaseStation, now),
+        PortRole::BaseStation => classifier.ingress(frame, OutputPort::Internet, now),
+        PortRole::Fabric => {
+            let mac = ethernet::destination(frame).and_then(FabricMac::decode)?;
+            let passes_on = mac.phase.is_indirect() && mac.output_node != config.id;
+            let needs_none = passes_on || mac.phase == Phase::Probe;
+            if needs_none {
+                return None;
+            }
+            classifier.after_fabric(frame, mac.port, now)
+        }
+    };
+    let (_, key) = classified.ok()?;
+    Some((key, KeyHasher::new(config.seed).hash(&key)))
+}

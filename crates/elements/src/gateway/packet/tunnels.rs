@@ -1,0 +1,286 @@
+//! The two ends of a flow's tunnel: a user's packet goes in downstream and comes out upstream, in its buffer.
+//!
+//! Reads: the base stations, the next hops. Writes: the packet's headers, the flow's counters.
+
+use crate::gateway::config::NodeConfig;
+use crate::gateway::flow::{FlowCounters, FlowState};
+use crate::gateway::outside::adjacency::{Adjacencies, NextHop, is_link_local};
+use crate::gateway::packet::classify::Parsed;
+use crate::gateway::packet::identification::Identifications;
+use crate::gateway::packet::plain;
+use crate::gateway::packet::policy::{DoesNotFit, Policy};
+use crate::gateway::reason::DropReason;
+use scalebricks_io::PacketBuf;
+use scalebricks_tables::prefetch_in_front;
+use scalebricks_types::KeyHash;
+use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4Fields, OuterV4Template, Tunnel};
+use scalebricks_wire::{MacAddr, ethernet, ipv4_header_checksum_ok, parse_ip};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// Time to live of the outer packet, as hosts send today (RFC 1700).
+const OUTER_TTL: u8 = 64;
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is finished, and fits its link.
+    Leaves,
+    /// It is finished, and is to be cut into fragments of its outer packet.
+    InPieces(NextHop),
+    /// It is finished but for the MAC address of this next hop.
+    Unresolved(IpAddr),
+    /// It is too large, and its sender is to be told this MTU.
+    TooBig(u16),
+    /// It is to be dropped.
+    Dropped(DropReason),
+}
+
+impl Fate {
+    /// A packet that is finished and fits its link.
+    const fn over(next_hop: NextHop) -> Self {
+        match next_hop {
+            NextHop::Via(_) => Self::Leaves,
+            NextHop::Ask(next_hop) => Self::Unresolved(next_hop),
+            NextHop::NoRoute => Self::Dropped(DropReason::NoRoute),
+        }
+    }
+}
+
+/// Whether an encapsulated packet fits the base-station link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fits {
+    Link,
+    InPieces,
+}
+
+/// All that is needed to put packets into tunnels, and to take them out.
+#[derive(Debug)]
+pub(crate) struct Tunnels {
+    pub(crate) policy: Policy,
+    pub(crate) adjacencies: Arc<Adjacencies>,
+    /// The node's own address on the Internet link.
+    pub(crate) internet: MacAddr,
+    /// What all outer headers have in common.
+    outer: OuterV4Template,
+    identifications: Arc<Identifications>,
+    counters: Arc<FlowCounters>,
+}
+
+impl Tunnels {
+    /// Those of a node.
+    pub(crate) fn new(config: &NodeConfig, counters: Arc<FlowCounters>) -> Self {
+        Self {
+            policy: config.policy,
+            adjacencies: Arc::clone(&config.adjacencies),
+            internet: config.macs.internet,
+            outer: OuterV4Template::new(config.macs.base_station, config.policy.gateway_address, OUTER_TTL),
+            identifications: Arc::clone(&config.identifications),
+            counters,
+        }
+    }
+
+    /// Asks for the line with the counters of a packet's flow.
+    #[inline(always)]
+    pub(crate) fn prefetch_counters(&self, flow: &FlowState) {
+        self.counters.prefetch(flow.index);
+    }
+
+    /// Downstream: the user's packet goes into the flow's tunnel.
+    #[inline(always)]
+    pub(crate) fn enter<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        hash: KeyHash,
+        flow: &FlowState,
+    ) -> Fate {
+        // The usual case apart: a next hop that may be anything is passed through memory, at a cost.
+        let Some((address, mac)) = self.adjacencies.base_station_via(flow.base_station) else {
+            return self.enter_slowly(packet, parsed, hash, flow);
+        };
+        match self.put_in(packet, parsed, hash, flow, address, mac) {
+            Ok(Fits::Link) => Fate::Leaves,
+            Ok(Fits::InPieces) => Fate::InPieces(NextHop::Via(mac)),
+            Err(fate) => fate,
+        }
+    }
+
+    /// [`Self::enter`] for any base station over any next hop.
+    #[inline(never)]
+    fn enter_slowly<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        hash: KeyHash,
+        flow: &FlowState,
+    ) -> Fate {
+        let Some((address, next_hop)) = self.adjacencies.base_station(flow.base_station, hash.get()) else {
+            return Fate::Dropped(DropReason::UnknownFlow);
+        };
+        if next_hop == NextHop::NoRoute {
+            return Fate::Dropped(DropReason::NoRoute);
+        }
+        match self.put_in(packet, parsed, hash, flow, address, next_hop.mac()) {
+            Ok(Fits::Link) => Fate::over(next_hop),
+            Ok(Fits::InPieces) => Fate::InPieces(next_hop),
+            Err(fate) => fate,
+        }
+    }
+
+    /// Writes the tunnel's headers in front of the user's packet, and counts it.
+    #[inline(always)]
+    fn put_in<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        hash: KeyHash,
+        flow: &FlowState,
+        address: Ipv4Addr,
+        mac: MacAddr,
+    ) -> Result<Fits, Fate> {
+        let user_len = parsed.user_len;
+        let overhead = OUTER_V4_IP_LEN + if flow.qfi.is_some() { CONTAINER_LEN } else { 0 };
+        if user_len + overhead > usize::from(u16::MAX) {
+            return Err(Fate::Dropped(DropReason::TooLarge));
+        }
+        let mtu = usize::from(self.policy.base_station_mtu);
+        let fits = if user_len + overhead > mtu { Fits::InPieces } else { Fits::Link };
+        if fits == Fits::InPieces {
+            let mtu = (mtu - overhead) as u16; // below the link's, which has 16 bits
+            if let DoesNotFit::Refuse { mtu } = self.does_not_fit(packet, parsed, mtu) {
+                return Err(Fate::TooBig(mtu));
+            }
+        }
+        cut_out(packet, parsed, ethernet::HEADER_LEN + overhead)?;
+        let outer = OuterV4Fields {
+            dst_mac: mac,
+            dst: address,
+            // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
+            dscp_ecn: parsed.traffic_class & 0xfc,
+            // RFC 6864 §4.1: a whole packet is atomic, and only fragments need a number of their own.
+            identification: (fits == Fits::InPieces).then(|| self.identifications.next(address)),
+            tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
+        };
+        if self.outer.write(&outer, packet.data_mut(), user_len).is_err() {
+            return Err(Fate::Dropped(DropReason::NoBuffer));
+        }
+        self.counters.count(flow.index, false, user_len);
+        Ok(fits)
+    }
+
+    /// What happens to a user's packet for which its tunnel has room for only `mtu` octets. Apart from the usual path.
+    #[cold]
+    fn does_not_fit<P: PacketBuf>(&self, packet: &P, parsed: &Parsed, mtu: u16) -> DoesNotFit {
+        let user = packet.data().get(usize::from(parsed.user_offset)..).unwrap_or_default();
+        self.policy.does_not_fit(user, mtu)
+    }
+
+    /// Upstream: the user's packet leaves its tunnel.
+    #[inline(always)]
+    pub(crate) fn leave<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        hash: KeyHash,
+        flow: &FlowState,
+    ) -> Fate {
+        // Judged in its tunnel: whoever captures drops sees the whole frame.
+        let start = usize::from(parsed.user_offset);
+        let Some(user) = packet.data().get(start..start + parsed.user_len) else {
+            return Fate::Dropped(DropReason::Truncated);
+        };
+        let mac = plain::destination(user, self.policy.verify_ipv4_checksum)
+            .and_then(|dst| self.adjacencies.internet_via(dst));
+        let Some(mac) = mac else {
+            return self.leave_slowly(packet, parsed, hash, flow);
+        };
+        match self.take_out(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
+            Ok(()) => Fate::Leaves,
+            Err(fate) => fate,
+        }
+    }
+
+    /// [`Self::leave`] of any packet to any next hop.
+    #[inline(never)]
+    fn leave_slowly<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        hash: KeyHash,
+        flow: &FlowState,
+    ) -> Fate {
+        let start = usize::from(parsed.user_offset);
+        let Some(user) = packet.data().get(start..start + parsed.user_len) else {
+            return Fate::Dropped(DropReason::Truncated);
+        };
+        let Ok(ip) = parse_ip(user) else {
+            return Fate::Dropped(DropReason::MalformedInner);
+        };
+        let is_ipv4 = ip.summary.is_ipv4();
+        if self.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(user) {
+            return Fate::Dropped(DropReason::BadIpv4Checksum);
+        }
+        let is_link_local = is_link_local(ip.summary.src) || is_link_local(ip.summary.dst);
+        if is_link_local && self.adjacencies.is_strict() {
+            return Fate::Dropped(DropReason::LinkLocal);
+        }
+        let next_hop = self.adjacencies.internet(ip.summary.dst, hash.get());
+        if next_hop == NextHop::NoRoute {
+            return Fate::Dropped(DropReason::NoRoute);
+        }
+        let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
+        match self.take_out(packet, parsed, flow, ethertype, next_hop.mac()) {
+            Ok(()) => Fate::over(next_hop),
+            Err(fate) => fate,
+        }
+    }
+
+    /// Leaves the user's packet behind an Ethernet header, and counts it.
+    #[inline(always)]
+    fn take_out<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        flow: &FlowState,
+        ethertype: u16,
+        mac: MacAddr,
+    ) -> Result<(), Fate> {
+        cut_out(packet, parsed, ethernet::HEADER_LEN)?;
+        let header = ethernet::header(mac, self.internet, ethertype);
+        packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&header);
+        self.counters.count(flow.index, true, parsed.user_len);
+        Ok(())
+    }
+}
+
+/// Asks for the line in front of a packet where its tunnel's headers will be written, if it gets one.
+#[inline(always)]
+pub(crate) fn prefetch_tunnel<P: PacketBuf>(packet: &P, parsed: &Parsed) {
+    if parsed.output == crate::gateway::fabric::mac::OutputPort::BaseStation {
+        prefetch_headers(packet.data());
+    }
+}
+
+/// The same for a frame whose packet gets such headers.
+#[inline(always)]
+pub(crate) fn prefetch_headers(bytes: &[u8]) {
+    prefetch_in_front(bytes, OUTER_V4_IP_LEN);
+}
+
+/// Cuts a packet down to the user's IP packet in it, with room for so many octets in front.
+#[inline(always)]
+fn cut_out<P: PacketBuf>(packet: &mut P, parsed: &Parsed, front: usize) -> Result<(), Fate> {
+    let (start, len) = (usize::from(parsed.user_offset), parsed.user_len);
+    packet.reframe(start, len, front).map_err(|_| {
+        // The packet is as it was.
+        let is_there = start + len <= packet.data().len();
+        Fate::Dropped(if is_there { DropReason::NoBuffer } else { DropReason::Truncated })
+    })
+}
+
+/// The outer UDP source port: 14 bits of the flow's hash in the dynamic range (RFC 6335 §6), so that links and
+/// receive queues behind the gateway spread flows, never packets of one flow (TS 29.281 §4.4.2.0).
+const fn entropy_port(hash: KeyHash) -> u16 {
+    0xc000 | (hash.get() as u16 & 0x3fff)
+}

@@ -1,0 +1,130 @@
+//! `Probes`.
+
+use crate::gateway::fabric::health::FabricHealth;
+use crate::gateway::fabric::health::probe::{FRAME_BYTES, Kind, Probe};
+use crate::gateway::fabric::mac::{FabricMac, OutputPort};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_types::NodeId;
+use scalebricks_wire::MacAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Echoes that a worker sends to one node in a [`WINDOW`], at the most: one for each worker that a node can have. Whoever replays probes
+/// cannot make it send more.
+const ECHOES: u8 = 64;
+
+/// See [`ECHOES`].
+const WINDOW: Duration = Duration::from_millis(100);
+
+element! {
+    /// Sends the fabric's probes when they are due, echoes those of other nodes, and takes echoes in. Without the fabric's health it takes
+    /// no part in probing.
+    #[derive(Debug)]
+    pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, budget: Budget, }
+    inputs { burst "in" [Optional]: "Frames for this node's probe address.", }
+    outputs { burst "out": "Probes and echoes.", }
+    drops { BAD_PROBE = "bad_probe": "A probe of the fabric that no node of this cluster made for this one, or at a node that takes no part in probing.", }
+    counters {
+        RECEIVED = "probes_received": "Probes and echoes received from the fabric.",
+        UNSENT = "probes_unsent": "Probes and echoes that were not sent: no buffer, or a node that asks for too many.",
+    }
+}
+
+/// Echoes sent to each node since the window began.
+#[derive(Debug)]
+struct Budget {
+    echoes: Box<[u8; 256]>,
+    window: Duration,
+}
+
+impl Budget {
+    /// Whether one more echo may go to this node.
+    fn may_echo(&mut self, to: NodeId, now: Duration) -> bool {
+        if now >= self.window + WINDOW || now < self.window {
+            self.window = now;
+            self.echoes.fill(0);
+        }
+        let sent = &mut self.echoes[to.index()];
+        *sent = sent.saturating_add(1);
+        *sent <= ECHOES
+    }
+}
+
+impl Probes {
+    /// The one of a node.
+    pub fn new(id: NodeId) -> Self {
+        let source = FabricMac::handling(id, OutputPort::ALL[0]).encode();
+        let budget = Budget { echoes: Box::new([0; 256]), window: Duration::ZERO };
+        Self { source, health: None, budget }
+    }
+
+    /// Takes part in probing from now on: sends probes when its timer runs out, and sets it again.
+    pub(super) fn set_health(&mut self, health: Arc<FabricHealth>) {
+        self.health = Some(health);
+    }
+}
+
+impl Control for Probes {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Probes {
+    fn timer(&mut self, _: u64, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let now = out.now();
+        let Some(health) = &self.health else { return };
+        let Some(interval) = health.interval() else { return };
+        // A worker has room for a million timers, and a node sets one.
+        let _timer = out.wake_in(interval, 0);
+        for to in health.others() {
+            let probe = health.probe_for(to, self.source, now);
+            match frame.alloc().and_then(|mut packet| packet.append(&probe).ok().map(|()| packet)) {
+                Some(packet) => frame.send(0, packet),
+                None => out.count(Self::UNSENT, 1),
+            }
+        }
+    }
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let now = out.now();
+        bursts.each(|chunk| {
+            for packet in chunk.packets.drain(..) {
+                let health = self.health.as_ref();
+                let Some((health, probe)) =
+                    health.and_then(|health| Some((health, health.open(packet.data())?)))
+                else {
+                    out.drop_packet(packet, Self::BAD_PROBE, frame);
+                    continue;
+                };
+                health.receive(probe, now);
+                out.count(Self::RECEIVED, 1);
+                if probe.kind != Kind::Probe {
+                    continue;
+                }
+                if self.budget.may_echo(probe.from, now) {
+                    frame.send(0, echo(packet, health, &probe, self.source, now));
+                } else {
+                    out.count(Self::UNSENT, 1);
+                }
+            }
+        });
+    }
+}
+
+/// The echo takes the place of the probe in its buffer.
+fn echo<P: PacketBuf>(
+    mut packet: P,
+    health: &FabricHealth,
+    probe: &Probe,
+    source: MacAddr,
+    now: Duration,
+) -> P {
+    let echo = health.echo_of(probe, source, now);
+    packet.truncate(FRAME_BYTES);
+    if let Some(place) = packet.data_mut().first_chunk_mut() {
+        *place = echo;
+    }
+    packet
+}

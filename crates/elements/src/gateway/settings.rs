@@ -1,0 +1,44 @@
+//! What a node's elements are told while it runs.
+
+use super::permit::Permit;
+use super::ways::Ways;
+use super::{FabricOut, FabricSort, Handle, Probes, Steer, ToPort, Valiant};
+use crate::gateway::fabric::health::FabricHealth;
+use crate::gateway::fabric::lease::Lease;
+use crate::gateway::outside::adjacency::Adjacencies;
+use crate::gateway::outside::down_links::DownLinks;
+use scalebricks_graph::Graph;
+use scalebricks_io::PacketBuf;
+use std::sync::Arc;
+
+/// Looks at this lease from now on.
+pub fn set_lease<P: PacketBuf + 'static>(graph: &mut Graph<P>, lease: &Arc<Lease>) {
+    let permit = || Permit::of(Arc::clone(lease));
+    graph.each_mut(|steer: &mut Steer<P>| steer.permit = permit());
+    graph.each_mut(|handle: &mut Handle<P>| handle.permit = permit());
+    graph.each_mut(|sort: &mut FabricSort| sort.permit = permit());
+    graph.each_mut(|fabric: &mut FabricOut<P>| fabric.permit = permit());
+}
+
+/// Takes other next hops, and the own addresses that stand beside them.
+pub fn set_adjacencies<P: PacketBuf + 'static>(graph: &mut Graph<P>, adjacencies: &Arc<Adjacencies>) {
+    graph.each_mut(|steer: &mut Steer<P>| steer.classifier.set_adjacencies(adjacencies));
+    graph.each_mut(|handle: &mut Handle<P>| {
+        handle.classifier.set_adjacencies(adjacencies);
+        handle.tunnels.adjacencies = Arc::clone(adjacencies);
+    });
+}
+
+/// Looks at these flags for ports that are down.
+pub fn set_down_links<P: PacketBuf + 'static>(graph: &mut Graph<P>, down: &Arc<DownLinks>) {
+    graph.each_mut(|port: &mut ToPort| port.down = Arc::clone(down));
+    graph.each_mut(|fabric: &mut FabricOut<P>| fabric.down = Arc::clone(down));
+}
+
+/// Takes part in probing, and goes round what is broken.
+pub fn set_fabric_health<P: PacketBuf + 'static>(graph: &mut Graph<P>, health: &Arc<FabricHealth>) {
+    let ways = || Ways::of(Arc::clone(health));
+    graph.each_mut(|probes: &mut Probes| probes.set_health(Arc::clone(health)));
+    graph.each_mut(|valiant: &mut Valiant| valiant.ways = ways());
+    graph.each_mut(|fabric: &mut FabricOut<P>| fabric.ways = ways());
+}

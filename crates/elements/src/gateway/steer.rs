@@ -1,0 +1,386 @@
+//! `Steer`.
+
+use super::batch::{LANES, Stage, Work};
+use super::columns::{Found, Keyed, Punted};
+use super::drops::Drops;
+use super::here::{Here, ToSlots};
+use super::permit::Permit;
+use crate::gateway::config::NodeConfig;
+use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
+use crate::gateway::flow::FlowState;
+use crate::gateway::packet::classify::{Classifier, Parsed};
+use crate::gateway::punt::{Why, may_be_local};
+use crate::gateway::reason::DropReason;
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{
+    Binder, Bursts, Chunk, Control, Element, Frame, Handle, Lanes, Out, Slot, Spec, element,
+};
+use scalebricks_io::PacketBuf;
+use scalebricks_tables::{Fib, GptReader, KeyBatch};
+use scalebricks_types::{ClusterSize, FlowKey, KeyHash, NodeHint, NodeId};
+use scalebricks_wire::{MacAddr, ethernet};
+use std::sync::Arc;
+
+/// The table that says where a packet's flow is.
+pub enum Directory {
+    /// It names a node.
+    Gpt(Box<dyn GptReader>),
+    /// It is the FIB of all flows: it names the node, and has what handling needs.
+    Fib(Arc<dyn Fib>),
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::Gpt(_)) { "Gpt" } else { "Fib" })
+    }
+}
+
+element! {
+    /// Finds the key of each packet, asks a table where its flow is, and writes the addresses of frames for other nodes.
+    #[derive(Debug)]
+    pub struct Steer<P> as "Steer" {
+        directory: Directory, pub(super) classifier: Classifier, id: NodeId, size: ClusterSize, phase: Phase,
+        outside: [MacAddr; 2], own: [MacAddr; 2], pub(super) permit: Permit, waiting: Stage<P>, away: Bursts<P>, drops: Drops,
+        parsed: Handle<Parsed>, keyed: Handle<Keyed>, found: Handle<Found>, punted: Handle<Punted>,
+    }
+    inputs {
+        burst "internet" [Optional]: "Frames from the Internet.",
+        burst "base_station" [Optional]: "Frames from base stations.",
+        burst "fabric" [Optional]: "Frames that an ingress node has judged.",
+        push "keyed" [Optional]: "Packets whose key is known.",
+        push "missed" [Optional]: "The same, whose flow is not here: they may go to another node, once.",
+    }
+    outputs {
+        burst "away": "Frames for other nodes.",
+        push "here" [Optional]: "Packets whose flow is here, as the GPT says.",
+        push "found" [Optional]: "Packets whose flow is here, with what the FIB holds for it.",
+        push "slow" [Optional]: "Packets of no flow, or of an unknown one: for the slow path.",
+    }
+    reads { Parsed on "keyed", Keyed on "keyed", Parsed on "missed", Keyed on "missed", }
+    writes { Parsed on "here", Parsed on "found", Keyed on "here", Found on "found", Punted on "slow", }
+    drops {
+        NON_IP = "non_ip": "Neither IPv4 nor IPv6: ARP, other ethertypes, 802.3 frames.",
+        FOR_THIS_NODE = "for_this_node": "For an address of the node itself, and nothing it answers.",
+        LINK_LOCAL = "link_local": "From or to a link-local unicast address, which routers do not forward (RFC 4291 §2.5.6, RFC 3927 §7).",
+        MULTICAST = "multicast": "Multicast or broadcast, by MAC or IP address.",
+        NOT_FOR_GATEWAY = "not_for_gateway": "Upstream, but not addressed to the gateway.",
+        NOT_GTPU = "not_gtpu": "Upstream to the gateway, but not GTP-U.",
+        GTPU_SIGNALLING = "gtpu_signalling": "A GTP-U message other than G-PDU.",
+        EXTENSION = "unsupported_extension": "A G-PDU with an extension header that its receiver must comprehend, and that is not known here.",
+        TRUNCATED = "truncated": "The frame ends before its headers, or its IP packet before its stated length.",
+        MALFORMED_IP = "malformed_ip": "An IP header that contradicts itself.",
+        BAD_CHECKSUM = "bad_ipv4_checksum": "The IPv4 header checksum is wrong (an option ignores it).",
+        OTHER_MAC = "other_mac": "The frame is for another station's MAC address.",
+        ENCODED_MAC = "encoded_mac_outside": "A fabric address arrived on an outside port.",
+        NO_FIRST = "fragment_without_first": "A non-first fragment whose first fragment did not pass here before it.",
+        NO_NODE = "no_such_node": "The hint names no node of the cluster.",
+        MALFORMED_GTPU = "malformed_gtpu": "A GTP-U header that contradicts itself.",
+        GTPU_FRAGMENT = "gtpu_fragment": "A GTP-U packet that was itself fragmented on its way; the TEID is only in its first fragment.",
+        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+    }
+    counters { FORWARDED_AGAIN = "forwarded_again": "Packets forwarded once more because the FIB here did not hold them and the GPT named another node.", }
+}
+
+/// Its inputs.
+pub(super) mod input {
+    pub(in super::super) const INTERNET: usize = 0;
+    pub(in super::super) const BASE_STATION: usize = 1;
+    pub(in super::super) const FABRIC: usize = 2;
+    pub(in super::super) const MISSED: usize = 4;
+    pub(in super::super) const COUNT: usize = 5;
+}
+
+/// Its outputs.
+pub(super) mod output {
+    pub(in super::super) const AWAY: usize = 0;
+    pub(in super::super) const HERE: usize = 1;
+    pub(in super::super) const FOUND: usize = 2;
+    pub(in super::super) const SLOW: usize = 3;
+    pub(in super::super) const COUNT: usize = 4;
+}
+
+/// A packet whose flow is not here, with all that is known of it.
+#[derive(Debug)]
+pub(super) struct Missed<P> {
+    pub(super) packet: P,
+    pub(super) parsed: Parsed,
+    pub(super) key: FlowKey,
+    pub(super) hash: KeyHash,
+}
+
+impl<P: PacketBuf> Steer<P> {
+    /// One that sends what belongs to another node there in this phase.
+    pub fn new(config: &NodeConfig, directory: Directory, phase: Phase) -> Self {
+        Self {
+            directory,
+            classifier: Classifier::of(config),
+            id: config.id,
+            size: config.size,
+            phase,
+            // By output: what leaves there came by the other port.
+            outside: [config.macs.base_station, config.macs.internet],
+            own: OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode()),
+            permit: Permit::default(),
+            waiting: Stage::default(),
+            away: Bursts::default(),
+            drops: Drops::of(Self::SPEC),
+            parsed: Handle::default(),
+            keyed: Handle::default(),
+            found: Handle::default(),
+            punted: Handle::default(),
+        }
+    }
+
+    /// Takes frames that came by value, and steers them; what is here goes to `here`.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        from: usize,
+        bursts: &mut Bursts<P>,
+        here: &mut impl Here<P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        match from {
+            input::INTERNET => {
+                bursts.each(|chunk| self.take_new(OutputPort::BaseStation, chunk, here, frame, out));
+            }
+            input::BASE_STATION => {
+                bursts.each(|chunk| self.take_new(OutputPort::Internet, chunk, here, frame, out));
+            }
+            _ => bursts.each(|chunk| self.take_judged(chunk, here, frame, out)),
+        }
+        self.ask(from != input::FABRIC, here, frame, out);
+        self.finish(frame);
+    }
+
+    /// Sends what is for other nodes.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, frame: &mut Frame<P>) {
+        frame.bursts(output::AWAY).append(&mut self.away);
+    }
+
+    /// Frames from outside, whose packets leave at `output`.
+    #[inline(always)]
+    fn take_new(
+        &mut self,
+        output: OutputPort,
+        chunk: &mut Chunk<P>,
+        here: &mut impl Here<P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        let own = self.outside[output as usize].bits();
+        for packet in chunk.packets.drain(..) {
+            let bytes = packet.data();
+            let plain = match ethernet::destination_bits(bytes) {
+                Some(mac) if mac == own => self.classifier.plain_ingress(bytes, output),
+                _ => None,
+            };
+            match plain {
+                Some((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
+                None => self.take_other(output, packet, frame, out),
+            }
+            if self.waiting.is_full() {
+                self.ask(true, here, frame, out);
+            }
+        }
+    }
+
+    /// A frame from outside that is not plain.
+    #[inline(never)]
+    fn take_other(&mut self, output: OutputPort, packet: P, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let (bytes, own) = (packet.data(), self.outside[output as usize]);
+        let classified = check_address(bytes, own).map_err(|reason| (reason, false)).and_then(|()| {
+            let classified = self.classifier.ingress(bytes, output, out.now());
+            classified.map_err(|reason| (reason, may_be_local(reason)))
+        });
+        match classified {
+            Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
+            Err((reason, true)) => self.punt(packet, output.opposite(), Why::NoFlow(reason), frame, out),
+            Err((reason, false)) => out.drop_packet(packet, self.drops.id(reason), frame),
+        }
+    }
+
+    /// Frames from the fabric, which an ingress node has judged.
+    fn take_judged(
+        &mut self,
+        chunk: &mut Chunk<P>,
+        here: &mut impl Here<P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
+        for packet in chunk.packets.drain(..) {
+            match self.classifier.any_after_fabric(packet.data(), out.now()) {
+                Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
+                Err(reason) => out.drop_packet(packet, self.drops.id(reason), frame),
+            }
+            if self.waiting.is_full() {
+                self.ask(false, here, frame, out);
+            }
+        }
+    }
+
+    /// Asks the table where the waiting packets belong, and sends each on its way.
+    #[inline]
+    fn ask(&mut self, is_new: bool, here: &mut impl Here<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now = out.now();
+        let may = if is_new { self.permit.takes_new(now) } else { self.permit.forwards(now) };
+        if !may {
+            return self.waiting.clear(|packet| out.drop_packet(packet, Self::NO_LEASE, frame));
+        }
+        self.waiting.hash(self.classifier.hasher());
+        match &mut self.directory {
+            Directory::Gpt(gpt) => {
+                let mut hints = [NodeHint::NONE; LANES];
+                gpt.lookup_batch(self.waiting.keys(), &mut hints);
+                let mut batch = self.waiting.take();
+                batch.drain_with(&hints, |work, hint| match self.size.resolve(hint) {
+                    Some(node) if node == self.id => here.here(work, frame, out),
+                    Some(node) => self.send(node, work, frame, out),
+                    None => self.refuse(work, hint, frame, out),
+                });
+                self.waiting.give_back(batch);
+            }
+            Directory::Fib(fib) => {
+                let mut values = [None; LANES];
+                fib.lookup_batch(self.waiting.keys(), &mut values);
+                for ((packet, parsed), flow) in self.waiting.packets().zip(values.iter().copied()) {
+                    let flow = flow.map(FlowState::decode).filter(|flow| flow.node == self.id);
+                    if let Some(flow) = flow {
+                        here.expect(packet, parsed, &flow);
+                    }
+                }
+                let mut batch = self.waiting.take();
+                batch.drain_with(&values, |work, value| {
+                    let hint = value.map_or(NodeHint::NONE, FlowState::node_of);
+                    match (self.size.resolve(hint), value) {
+                        (Some(node), Some(value)) if node == self.id => here.found(work, value, frame, out),
+                        (Some(node), _) => self.send(node, work, frame, out),
+                        (None, _) => self.refuse(work, hint, frame, out),
+                    }
+                });
+                self.waiting.give_back(batch);
+            }
+        }
+    }
+
+    /// Sends a frame to the node where its flow is.
+    #[inline(always)]
+    fn send(&mut self, node: NodeId, work: Work<'_, P>, frame: &mut Frame<P>, out: &Out<'_>) {
+        let mac = FabricMac { phase: self.phase, ..FabricMac::handling(node, work.parsed.output) };
+        self.send_to(mac, work.packet, frame, out);
+    }
+
+    #[inline(always)]
+    fn send_to(&mut self, mac: FabricMac, mut packet: P, frame: &mut Frame<P>, out: &Out<'_>) {
+        let own = self.own[mac.port as usize];
+        if !ethernet::set_addresses(packet.data_mut(), mac.encode(), own) {
+            return out.drop_packet(packet, Self::TRUNCATED, frame);
+        }
+        self.away.push(packet);
+    }
+
+    /// A key that leads nowhere. An exact table knows that there is no such flow, so it is for this node to say so; a number that names
+    /// no node is another drop.
+    #[cold]
+    fn refuse(&self, work: Work<'_, P>, hint: NodeHint, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if hint == NodeHint::NONE {
+            let link = work.parsed.output.opposite();
+            self.punt(work.packet, link, Why::UnknownFlow(*work.key), frame, out);
+        } else {
+            out.drop_packet(work.packet, Self::NO_NODE, frame);
+        }
+    }
+
+    /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the packet goes there,
+    /// once.
+    #[cold]
+    pub(super) fn send_again(&mut self, missed: Missed<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Missed { packet, parsed, key, hash } = missed;
+        let mut hint = [NodeHint::NONE];
+        if let (Directory::Gpt(gpt), false) = (&mut self.directory, parsed.again) {
+            gpt.lookup_batch(KeyBatch::new(&[key], &[hash]), &mut hint);
+        }
+        match self.size.resolve(hint[0]) {
+            Some(node) if node != self.id => {
+                out.count(Self::FORWARDED_AGAIN, 1);
+                let mac = FabricMac { again: true, ..FabricMac::handling(node, parsed.output) };
+                self.send_to(mac, packet, frame, out);
+            }
+            _ => self.punt(packet, parsed.output.opposite(), Why::UnknownFlow(key), frame, out),
+        }
+    }
+
+    fn punt(&self, packet: P, link: OutputPort, why: Why, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Some(slot) = out.put(packet, frame) else { return };
+        frame.column_mut(self.punted)[&slot] = Punted { why, link };
+        out.push(output::SLOW, slot);
+    }
+
+    /// Where packets go that are here, unless they are handled at once.
+    const fn to_slots(&self) -> ToSlots {
+        ToSlots { parsed: self.parsed, keyed: self.keyed, found: self.found }
+    }
+
+    /// A packet in a slot whose key is known.
+    fn missed(&self, slot: Slot, frame: &mut Frame<P>) -> Missed<P> {
+        let parsed = frame.column(self.parsed)[&slot];
+        let Keyed { key, hash } = frame.column(self.keyed)[&slot];
+        Missed { packet: frame.take(slot), parsed, key, hash }
+    }
+}
+
+/// Whether a frame on an outside port is for this node.
+fn check_address(frame: &[u8], own: MacAddr) -> Result<(), DropReason> {
+    match ethernet::destination(frame) {
+        Some(mac) if mac == own => Ok(()),
+        Some(mac) if FabricMac::is_marked(mac) => Err(DropReason::EncodedMacOutside),
+        // What it is decides the reason: ARP is "non_ip" before it is broadcast.
+        Some(mac) if mac.is_multicast() => Ok(()),
+        Some(_) => Err(DropReason::OtherMac),
+        None => Err(DropReason::Truncated),
+    }
+}
+
+impl<P: PacketBuf + 'static> Control for Steer<P> {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.parsed = binder.column()?;
+        self.keyed = binder.column()?;
+        self.found = binder.column()?;
+        self.punted = binder.column()?;
+        Ok(())
+    }
+}
+
+impl<P: PacketBuf + 'static> Element<P> for Steer<P> {
+    fn push(&mut self, from: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let mut here = self.to_slots();
+        for slot in batch.drain() {
+            let missed = self.missed(slot, frame);
+            if from == input::MISSED {
+                self.send_again(missed, frame, out);
+                continue;
+            }
+            let Missed { packet, parsed, key, hash } = missed;
+            self.waiting.push(Work { packet, parsed: &parsed, key: &key, hash });
+            if self.waiting.is_full() {
+                self.ask(false, &mut here, frame, out);
+            }
+        }
+        self.ask(false, &mut here, frame, out);
+        self.finish(frame);
+    }
+
+    fn burst(&mut self, input: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let mut here = self.to_slots();
+        self.take(input, bursts, &mut here, frame, out);
+    }
+}

@@ -1,0 +1,54 @@
+//! `ToPort`.
+
+use crate::gateway::outside::down_links::DownLinks;
+use crate::gateway::role::PortRole;
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use std::sync::Arc;
+
+element! {
+    /// Sends frames by an outside port.
+    #[derive(Debug)]
+    pub struct ToPort as "ToPort" { role: PortRole, pub(super) down: Arc<DownLinks>, }
+    inputs {
+        burst "in": "Finished frames. One that is marked stands for no packet that came in: a further fragment of one, or an answer of the node itself.",
+    }
+    drops {
+        PORT_FULL = "port_full": "The outgoing port took no more packets.",
+        LINK_DOWN = "link_down": "The outgoing port's link is down.",
+        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+    }
+    counters { SENT = "sent": "Packets sent, a fragmented one counted once, and answers of the node itself apart.", }
+}
+
+impl ToPort {
+    /// One that sends by this port of its worker.
+    pub fn new(role: PortRole) -> Self {
+        Self { role, down: Arc::default() }
+    }
+}
+
+impl Control for ToPort {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for ToPort {
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let is_down = self.down.is_down(self.role);
+        let mut packets = 0;
+        bursts.each(|chunk| {
+            let in_line = chunk.packets.len();
+            if !is_down {
+                frame.transmit(self.role as usize, &mut chunk.packets);
+            }
+            let sent = in_line - chunk.packets.len(); // the first ones
+            let marked = u64::from(chunk.marks) & ((1 << sent) - 1); // at most 32 places
+            packets += sent - marked.count_ones() as usize;
+            let reason = if is_down { Self::LINK_DOWN } else { Self::PORT_FULL };
+            chunk.packets.drain(..).for_each(|refused| out.drop_packet(refused, reason, frame));
+        });
+        out.count(Self::SENT, packets as u64);
+    }
+}

@@ -1,0 +1,56 @@
+//! `Valiant`.
+
+use super::ways::Ways;
+use crate::gateway::config::NodeConfig;
+use crate::gateway::fabric::detour::Detours;
+use crate::gateway::fabric::mac::{FabricMac, OutputPort};
+use crate::gateway::packet::fragment_cache::DatagramId;
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_wire::ethernet;
+use std::hash::{BuildHasher, RandomState};
+
+element! {
+    /// VLB: sends each frame to its handling node over an intermediate node drawn at random, all fragments of one datagram over the
+    /// same.
+    #[derive(Debug)]
+    pub struct Valiant as "Valiant" { detours: Detours, pub(super) ways: Ways, datagrams: RandomState, }
+    inputs { burst "in": "Frames addressed to their handling nodes.", }
+    outputs { burst "out": "The same, addressed to intermediate nodes.", }
+}
+
+impl Valiant {
+    /// The one of a node.
+    pub fn new(config: &NodeConfig) -> Self {
+        let detours = Detours::new(config.id, config.size);
+        Self { detours, ways: Ways::default(), datagrams: RandomState::new() }
+    }
+}
+
+impl Control for Valiant {
+    fn spec(&self) -> &'static Spec {
+        Self::SPEC
+    }
+}
+
+impl<P: PacketBuf> Element<P> for Valiant {
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, _: &mut Out<'_>) {
+        self.ways.go_round();
+        let Self { detours, ways, datagrams } = self;
+        bursts.each(|chunk| {
+            for mut packet in chunk.packets.drain(..) {
+                let bytes = packet.data_mut();
+                // What Steer wrote: the address of the handling node.
+                if let Some(mac) = ethernet::destination(bytes).and_then(FabricMac::decode) {
+                    let downstream =
+                        (mac.port == OutputPort::BaseStation).then(|| DatagramId::of_frame(bytes)).flatten();
+                    let datagram = downstream.map(|datagram| datagrams.hash_one(datagram));
+                    let way =
+                        detours.draw(mac.node, mac.port, datagram, |over| ways.leads_over(over, mac.node));
+                    let _is_long_enough = ethernet::set_destination(bytes, way.encode());
+                }
+                frame.send(0, packet);
+            }
+        });
+    }
+}

@@ -1,0 +1,47 @@
+//! The ways round what is broken, as an element uses them.
+
+use crate::gateway::fabric::health::{FabricHealth, Routes};
+use crate::gateway::fabric::mac::{FabricMac, Phase};
+use scalebricks_types::NodeId;
+use std::sync::Arc;
+
+/// The newest ways of a node that takes part in probing; without probing every way is direct.
+#[derive(Debug, Default)]
+pub(super) struct Ways(Option<Known>);
+
+#[derive(Debug)]
+struct Known {
+    health: Arc<FabricHealth>,
+    routes: Arc<Routes>,
+    generation: u64,
+}
+
+impl Ways {
+    /// The ways that this knows.
+    pub(super) fn of(health: Arc<FabricHealth>) -> Self {
+        let (generation, routes) = (health.generation(), health.routes());
+        Self(Some(Known { health, routes, generation }))
+    }
+
+    /// Takes the newest ways; whether some node is not sent to directly. Cost: a load.
+    #[inline]
+    pub(super) fn go_round(&mut self) -> bool {
+        let Some(known) = &mut self.0 else { return false };
+        let generation = known.health.generation();
+        if generation != known.generation {
+            (known.generation, known.routes) = (generation, known.health.routes());
+        }
+        !known.routes.is_direct()
+    }
+
+    /// The address to send a frame to in place of `mac`, if the direct way is broken and it did not go round before.
+    pub(super) fn round(&self, mac: FabricMac) -> Option<FabricMac> {
+        let relay = self.0.as_ref()?.routes.via(mac.node)?;
+        (!mac.phase.is_indirect() && mac.phase != Phase::Probe).then(|| mac.by_way_of(relay))
+    }
+
+    /// VLB: whether a packet for `node` gets there over `intermediate`, as far as is known.
+    pub(super) fn leads_over(&self, intermediate: NodeId, node: NodeId) -> bool {
+        self.0.as_ref().is_none_or(|known| known.routes.leads_over(intermediate, node))
+    }
+}
