@@ -1,6 +1,6 @@
 //! Measures one sweep of a node's FIB: the digests of all its entries, by partition.
 //!
-//! `cargo run --release -p scalebricks-dataplane --example sweep_cost`
+//! `cargo run --release -p scalebricks-apps --example sweep_cost`
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "it prints its result")]

@@ -155,17 +155,22 @@ elements! {
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }
 
+/// What the elements are that only programs make.
+pub fn of_programs<P: scalebricks_io::PacketBuf + 'static>() -> Vec<&'static scalebricks_graph::Spec> {
+    gateway::specs::<P>().into_iter().chain(flat::specs::<P>()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use scalebricks_graph::Spec;
     use scalebricks_graph::describe::Page;
     use scalebricks_graph::spec::ParamSpec;
     use scalebricks_io::Packet;
+    use std::collections::HashSet;
 
-    /// All classes, those that only apps make among them, by name.
-    fn specs() -> Vec<&'static Spec> {
-        let registry = crate::registry::<Packet>();
-        let mut specs: Vec<_> = registry.specs().chain(crate::flat::specs::<Packet>()).collect();
+    /// All classes that configurations name, by name.
+    fn classes() -> Vec<&'static Spec> {
+        let mut specs: Vec<_> = crate::registry::<Packet>().specs().collect();
         specs.sort_by_key(|spec| spec.class);
         specs
     }
@@ -173,11 +178,9 @@ mod tests {
     /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
     #[test]
     fn the_page_about_elements_is_that_of_their_specs() {
-        let specs = specs();
-        let page = format!(
-            "<!-- Generated from the elements' specs by a test of scalebricks-elements. -->\n{}",
-            Page(&specs)
-        );
+        let page = Page { classes: &classes(), of_programs: &crate::of_programs::<Packet>() };
+        let page =
+            format!("<!-- Generated from the elements' specs by a test of scalebricks-elements. -->\n{page}");
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/elements.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, &page).unwrap();
@@ -188,9 +191,10 @@ mod tests {
 
     #[test]
     fn every_class_is_documented_throughout() {
-        let specs = specs();
-        let of_apps = crate::flat::specs::<Packet>().len();
-        assert_eq!(specs.len(), crate::CLASSES + of_apps, "two classes of one name");
+        let mut specs = classes();
+        specs.extend(crate::of_programs::<Packet>());
+        let names: HashSet<&str> = specs.iter().map(|spec| spec.class).collect();
+        assert_eq!((specs.len(), classes().len()), (names.len(), crate::CLASSES), "two classes of one name");
         for spec in specs {
             assert!(!spec.doc.is_empty(), "{}", spec.class);
             let opens = |name: &str| name.contains("file") || name == "devname";

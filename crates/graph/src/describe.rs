@@ -3,9 +3,14 @@
 use crate::spec::{Access, Flow, Many, PortSpec, RUN_COUNTERS, RUN_DROPS, Spec};
 use std::fmt::{self, Display, Formatter};
 
-/// A page about classes, in the order given.
+/// A page about classes, each list in the order given.
 #[derive(Debug)]
-pub struct Page<'a>(pub &'a [&'static Spec]);
+pub struct Page<'a> {
+    /// Classes that configurations name.
+    pub classes: &'a [&'static Spec],
+    /// Classes that only programs make.
+    pub of_programs: &'a [&'static Spec],
+}
 
 impl Display for Page<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -19,7 +24,12 @@ impl Display for Page<'_> {
         )?;
         let drops = RUN_DROPS.iter().map(|drop| [format!("`{}`", drop.name), drop.doc.to_owned()]);
         table(f, ["reason", "meaning"], drops)?;
-        self.0.iter().try_for_each(|spec| write!(f, "\n{}", Section(spec)))
+        self.classes.iter().try_for_each(|spec| write!(f, "\n{}", Section(spec)))?;
+        if self.of_programs.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n# Elements of programs\n\nPrograms wire these; configurations cannot name them.")?;
+        self.of_programs.iter().try_for_each(|spec| write!(f, "\n{}", Section(spec)))
     }
 }
 
@@ -201,7 +211,7 @@ Example: `Sample(3, a)`.
 | `count` | write | Sets it. |
 ";
         assert_eq!(Section(Sample::SPEC).to_string(), expected);
-        let page = Page(&[Sample::SPEC]).to_string();
+        let page = Page { classes: &[Sample::SPEC], of_programs: &[] }.to_string();
         assert!(
             page.ends_with(expected) && page.contains("| `graph_loop` |") && page.contains("| `packets` |")
         );

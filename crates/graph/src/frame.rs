@@ -6,6 +6,7 @@ use crate::meta::Meta;
 use crate::out::Why;
 use crate::ports::Ports;
 use crate::slot::{Lanes, SLOTS, Slot};
+use crate::tap::{Taps, Watch};
 use scalebricks_io::{Burst, PacketBuf, PacketSource};
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +27,8 @@ pub struct Frame<P> {
     free_len: usize,
     buffers: Box<dyn PacketSource<P> + Send>,
     pub(crate) ports: Ports<P>,
+    /// What captures look at.
+    pub(crate) watch: Watch,
     /// By output of the element that runs: what it sends by value.
     pub(crate) outs: Box<[Bursts<P>]>,
     /// Packets by value between elements.
@@ -66,6 +69,7 @@ impl<P: PacketBuf> Frame<P> {
             free_len: SLOTS,
             buffers,
             ports: Ports::new(),
+            watch: Taps::default().watch(),
             outs: Box::default(),
             by_value: 0,
             dropped: Vec::new(),

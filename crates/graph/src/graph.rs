@@ -6,7 +6,6 @@ use crate::count::Cells;
 use crate::element::{Control, Element, HandlerError};
 use crate::slot::Lanes;
 use crate::spec::{Access, Spec};
-use crate::tap::Taps;
 use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
@@ -144,7 +143,6 @@ pub struct Graph<P> {
     /// Elements that read and write handlers.
     pub(crate) betweens: Vec<u16>,
     pub(crate) columns: Columns,
-    pub(crate) taps: Arc<Taps>,
     /// By name: element and part.
     pub(crate) names: HashMap<Arc<str>, (u16, u8)>,
     pub(crate) edges: Vec<EdgeInfo>,
@@ -175,11 +173,6 @@ impl<P: PacketBuf + 'static> Graph<P> {
     /// All edges by which packets are pushed; the place in the list is the edge's number.
     pub fn edges(&self) -> &[EdgeInfo] {
         &self.edges
-    }
-
-    /// Where captures are switched on and off. It is the same for this graph as long as it lives.
-    pub fn taps(&self) -> Arc<Taps> {
-        Arc::clone(&self.taps)
     }
 
     /// Packets that elements keep outside the frame.

@@ -76,7 +76,6 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     pub fn drop_packet(&mut self, element: &str, reason: DropId, packet: &P) {
         let Some(&(node, part)) = self.graph.names.get(element) else { return };
         let why = Why { node, part, reason: (RUN_DROPS.len() + usize::from(reason.0)) as u8 };
-        let watched = self.graph.taps.has_drops();
-        drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, packet, why);
+        drop_packet(&self.graph, &mut self.trace, &self.frame.watch, packet, why);
     }
 }

@@ -5,17 +5,16 @@ use crate::graph::{Edge, Graph};
 use crate::out::{Desk, Why};
 use crate::slot::Lanes;
 use crate::spec::{RUN_DROPS, run};
-use crate::tap::Seen;
+use crate::tap::Watch;
 use crate::trace::Trace;
 use crate::worker::{HOP_LIMIT, Worker};
 use scalebricks_io::PacketBuf;
-use std::time::Duration;
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.
     #[inline]
     pub(crate) fn send(&mut self, at: usize) {
-        let Graph { nodes, pending, carried, taps, edges: infos, .. } = &mut *self.graph;
+        let Graph { nodes, pending, carried, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
         // Without a slot in use every list is empty.
         let lists = if self.frame.has_slots() { &mut node.outs[..] } else { &mut [] };
@@ -35,13 +34,12 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                     continue;
                 }
             }
-            if taps.has_edge(edge.id) {
-                for slot in list.iter() {
-                    let packet = self.frame.packet(slot).data();
-                    taps.capture(Seen::Edge(edge.id), self.desk.turn.now, packet);
-                }
+            let info = &infos[edge.id as usize];
+            if self.frame.watch.has_edge(edge.id) {
+                let packets = list.iter().map(|slot| self.frame.packet(slot).data());
+                self.frame.watch.passed(edge.id, info, packets);
             }
-            self.trace.passed(&infos[edge.id as usize], list, &self.frame);
+            self.trace.passed(info, list, &self.frame);
             if let Some(number) = edge.carried {
                 let bursts = &mut carried[number as usize];
                 self.frame.by_value += list.len();
@@ -64,18 +62,16 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     #[inline(never)]
     fn drop_packets(&mut self) {
-        let watched = self.graph.taps.has_drops();
         for (slot, why) in self.desk.dropped.drain().zip(&self.desk.why[..]) {
             let packet = self.frame.take(slot);
-            drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, &packet, *why);
+            drop_packet(&self.graph, &mut self.trace, &self.frame.watch, &packet, *why);
         }
     }
 
     #[cold]
     fn drop_by_value(&mut self) {
-        let watched = self.graph.taps.has_drops();
         for (packet, why) in self.frame.dropped.drain(..) {
-            drop_packet(&self.graph, &mut self.trace, self.desk.turn.now, watched, &packet, why);
+            drop_packet(&self.graph, &mut self.trace, &self.frame.watch, &packet, why);
         }
     }
 
@@ -86,6 +82,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if let Some(part) = self.graph.nodes.first().and_then(|node| node.parts.first()) {
             part.cells.drop_run(run::SLOT_LOST, lost.len() as u64);
             for packet in &lost {
+                self.frame.watch.dropped(RUN_DROPS[run::SLOT_LOST].name, packet.data());
                 self.trace.dropped(&part.name, &RUN_DROPS[run::SLOT_LOST], packet);
             }
         }
@@ -94,7 +91,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     /// Moves what an element sent by value to where its outputs lead.
     pub(crate) fn send_by_value(&mut self, at: usize) {
-        let Graph { nodes, pending, carried, taps, edges: infos, .. } = &mut *self.graph;
+        let Graph { nodes, pending, carried, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
         for &number in &node.senders {
             let at_port = usize::from(number);
@@ -109,12 +106,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 bursts.each(|chunk| dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
                 continue;
             };
-            if taps.has_edge(edge.id) {
-                for packet in bursts.chunks().flat_map(|chunk| &chunk.packets) {
-                    taps.capture(Seen::Edge(edge.id), self.desk.turn.now, packet.data());
-                }
-            }
             let info = &infos[edge.id as usize];
+            if self.frame.watch.has_edge(edge.id) {
+                let packets = bursts.chunks().flat_map(|chunk| &chunk.packets).map(PacketBuf::data);
+                self.frame.watch.passed(edge.id, info, packets);
+            }
             bursts.chunks().for_each(|chunk| self.trace.carried(info, &chunk.packets));
             if let Some(target) = edge.carried {
                 if edge.is_back && self.desk.backs_left < bursts.len() {
@@ -163,16 +159,15 @@ pub(crate) fn mark(ready: &mut [u64], waiting: &mut [u64], edge: Edge) {
 pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
     graph: &Graph<P>,
     trace: &mut T,
-    now: Duration,
-    watched: bool,
+    watch: &Watch,
     packet: &P,
     why: Why,
 ) {
     let Some(part) = graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else { return };
     part.cells.drop_at(why.reason);
     let Some(spec) = RUN_DROPS.iter().chain(part.spec.drops).nth(usize::from(why.reason)) else { return };
-    if watched {
-        graph.taps.capture(Seen::Dropped(spec.name), now, packet.data());
+    if watch.has_drops() {
+        watch.dropped(spec.name, packet.data());
     }
     trace.dropped(&part.name, spec, packet);
 }

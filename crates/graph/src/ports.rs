@@ -14,9 +14,14 @@ impl<P: PacketBuf> Frame<P> {
     /// If the class has no such output.
     #[inline(always)]
     pub fn receive(&mut self, port: usize, output: usize, mut seen: impl FnMut(&Burst<P>)) -> usize {
-        let Some(port) = self.ports.get_mut(port) else { return 0 };
-        self.outs[output].fill(|burst| {
+        let Self { ports, watch, outs, .. } = self;
+        let (number, Some(port)) = (port, ports.get_mut(port)) else { return 0 };
+        outs[output].fill(|burst| {
+            let before = burst.len();
             let came = port.rx_burst(burst);
+            if watch.has_ports() {
+                watch.received(number, burst, before);
+            }
             seen(burst);
             came
         })
@@ -25,6 +30,11 @@ impl<P: PacketBuf> Frame<P> {
     /// Sends packets by a port, in order; how many it took. The others stay in the burst.
     #[inline(always)]
     pub fn transmit(&mut self, port: usize, burst: &mut Burst<P>) -> usize {
-        self.ports.get_mut(port).map_or(0, |port| port.tx_burst(burst))
+        let Self { ports, watch, .. } = self;
+        let (number, Some(port)) = (port, ports.get_mut(port)) else { return 0 };
+        if watch.has_ports() {
+            return watch.sending(number, burst, |burst| port.tx_burst(burst));
+        }
+        port.tx_burst(burst)
     }
 }

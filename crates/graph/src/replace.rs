@@ -27,6 +27,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         (self.desk.raised, self.desk.kept) = (raised, kept);
         swap(&mut self.frame.columns, &mut self.graph.columns);
         swap(&mut self.graph, &mut graph);
+        self.frame.watch.forget();
         self.fit();
         graph
     }
@@ -45,9 +46,10 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             }
             let node = &mut self.graph.nodes[at];
             let Some(part) = node.parts.first() else { continue };
-            let trace = &mut self.trace;
+            let (trace, watch) = (&mut self.trace, &self.frame.watch);
             node.element.drain(&mut |packet, _| {
                 part.cells.drop_run(run::REPLACED, 1);
+                watch.dropped(RUN_DROPS[run::REPLACED].name, packet.data());
                 trace.dropped(&part.name, &RUN_DROPS[run::REPLACED], &packet);
             });
         }

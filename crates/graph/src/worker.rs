@@ -10,6 +10,7 @@ use crate::passing::LAST_BIT;
 use crate::ports::Ports;
 use crate::slot::{Lanes, SLOTS};
 use crate::spec::run;
+use crate::tap::Taps;
 use crate::trace::Trace;
 use crate::upstream::Upstream;
 use crate::wheel::TIMERS_A_TURN;
@@ -108,6 +109,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self
     }
 
+    /// Shows captures of `taps` what passes here. Workers may share them.
+    pub fn set_taps(&mut self, taps: &Taps) {
+        self.frame.watch = taps.watch();
+    }
+
     /// Makes what is beside the graph as large as the graph needs.
     pub(crate) fn fit(&mut self) {
         let graph = &mut self.graph;
@@ -168,6 +174,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             self.mark.pass(self.desk.turn.number);
         }
         self.desk.turn.now = now;
+        self.frame.watch.renew(&self.graph.edges);
         self.desk.backs_left = BACKS_A_TURN;
         self.expire(now);
         self.begins.copy_from_slice(&self.graph.begins);

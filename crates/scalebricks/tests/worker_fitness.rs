@@ -7,13 +7,13 @@ mod worker;
 use proptest::prelude::*;
 use scalebricks::daemon::workers::{Control, guarded};
 use scalebricks::node::health::{Health, Look};
-use scalebricks_apps::gateway::{DropWatcher, NodePorts, NodeStats};
+use scalebricks_apps::gateway::{NodePorts, NodeStats};
 use scalebricks_control::membership::Unfitness;
 use scalebricks_elements::gateway::{DownLinks, DropReason, OutputPort, PortRole};
+use scalebricks_graph::tap::{Capture, DropSelection, Selection, Taps};
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort};
 use scalebricks_wire::MacAddr;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -123,23 +123,14 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
     }
 }
 
-/// Counts the frames refused by a port that are no packets of their own: messages of the node, and further fragments.
-#[derive(Debug)]
-struct Beside(Arc<AtomicU64>);
-
-impl DropWatcher for Beside {
-    fn dropped(&mut self, frame: &[u8], reason: DropReason) {
-        if !matches!(reason, DropReason::PortFull | DropReason::LinkDown) {
-            return;
-        }
-        let is_ipv4 = frame[12..14] == [8, 0];
-        let is_later_fragment = is_ipv4 && (frame[20] & 0x1f, frame[21]) != (0, 0);
-        let is_g_pdu = is_ipv4 && frame[23] == 17 && frame[43] == 255;
-        // What goes to the Internet is a packet of a user, from a port of its own.
-        let is_upstream = is_ipv4 && frame[23] == 17 && frame[34..36] == 4_000_u16.to_be_bytes();
-        let is_packet = (is_g_pdu && !is_later_fragment) || is_upstream;
-        self.0.fetch_add(u64::from(!is_packet), Ordering::Relaxed);
-    }
+/// Whether a frame is no packet of its own: a message of the node, or a further fragment.
+fn is_beside(frame: &[u8]) -> bool {
+    let is_ipv4 = frame[12..14] == [8, 0];
+    let is_later_fragment = is_ipv4 && (frame[20] & 0x1f, frame[21]) != (0, 0);
+    let is_g_pdu = is_ipv4 && frame[23] == 17 && frame[43] == 255;
+    // What goes to the Internet is a packet of a user, from a port of its own.
+    let is_upstream = is_ipv4 && frame[23] == 17 && frame[34..36] == 4_000_u16.to_be_bytes();
+    !((is_g_pdu && !is_later_fragment) || is_upstream)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +164,10 @@ fn step() -> impl Strategy<Value = Step> {
 struct Books {
     still: Still,
     down: Arc<DownLinks>,
-    beside: Arc<AtomicU64>,
+    /// What ports refused.
+    refused: Capture,
+    /// Of that, frames that are no packets of their own.
+    beside: u64,
     pool: Pool,
     now: Duration,
     for_node: u64,
@@ -183,14 +177,17 @@ impl Books {
     fn new() -> Self {
         // Flows 0 and 1 are here, 2 at the other node, 3 nowhere.
         let mut still = Still::new(&[flow(0, 0), flow(1, 0), flow(2, 1)], 2_048, 48);
-        let (down, beside) = (Arc::<DownLinks>::default(), Arc::<AtomicU64>::default());
+        let (down, taps) = (Arc::<DownLinks>::default(), Taps::default());
+        let drops = DropSelection::Of(vec![DropReason::PortFull.name(), DropReason::LinkDown.name()]);
+        let refused = taps.start(Selection { drops, ..Selection::default() }).unwrap();
         still.worker.node.keep_punts();
         still.worker.node.set_down_links(Arc::clone(&down));
-        still.worker.node.watch_drops(Box::new(Beside(Arc::clone(&beside))));
+        still.worker.node.set_taps(&taps);
         Self {
             still,
             down,
-            beside,
+            refused,
+            beside: 0,
             pool: Pool::new(8_192, 4_000).unwrap(),
             now: Duration::from_secs(1),
             for_node: 0,
@@ -215,6 +212,8 @@ impl Books {
         worker.node.take_punts(&mut punts);
         let due = self.now >= worker.slow_path.deadline();
         worker.slow_path.work(&mut worker.node, &mut punts, &mut *worker.buffers, due, self.now);
+        let refused = std::iter::from_fn(|| self.refused.take());
+        self.beside += refused.filter(|frame| is_beside(&frame.data)).count() as u64;
     }
 
     fn take(&mut self, answers: bool) {
@@ -276,7 +275,7 @@ impl Books {
         let stats: NodeStats = self.still.worker.node.stats();
         let came = stats.internet_in + stats.base_station_in + stats.fabric_in;
         let left = stats.internet_out + stats.base_station_out + stats.fabric_out;
-        let dropped = stats.dropped.total() - self.beside.load(Ordering::Relaxed);
+        let dropped = stats.dropped.total() - self.beside;
         assert_eq!(stats.dropped.get(DropReason::SlowPathFull), 0, "all that is for the node is taken");
         (came, left + dropped + self.for_node)
     }

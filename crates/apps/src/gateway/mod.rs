@@ -7,17 +7,17 @@
 //! | [`worker`] | nodes on threads |
 //! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |
 //! | [`counters`], [`drop_log`] | a node's counters, its drops packet by packet |
-//! | [`tap`], [`trace`] | captures from running nodes; where a packet would go |
+//! | [`filter`], [`trace`] | which frames a capture of a running node wants; where a packet would go |
 //! | [`cluster`] | a cluster in memory |
 
 pub mod architecture;
 pub mod cluster;
 pub mod counters;
 pub mod drop_log;
+pub mod filter;
 pub mod flow_tables;
 pub mod node;
 mod readings;
-pub mod tap;
 pub mod trace;
 pub mod wiring;
 pub mod worker;
@@ -25,7 +25,7 @@ pub mod worker;
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, OutsideLinks};
 pub use counters::NodeStats;
-pub use drop_log::{DropWatcher, Dropped};
+pub use drop_log::Dropped;
 pub use flow_tables::capacity::{Capacity, capacity, capacity_by_formula};
 pub use flow_tables::list::FlowList;
 pub use flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, TableSizes, Turns};

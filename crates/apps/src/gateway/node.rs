@@ -6,7 +6,7 @@
 
 use crate::gateway::architecture::Architecture;
 use crate::gateway::counters::NodeStats;
-use crate::gateway::drop_log::{DropLog, DropWatcher, Dropped};
+use crate::gateway::drop_log::{DropLog, Dropped};
 use crate::gateway::readings::Readings;
 use crate::gateway::wiring::{Form, name, wiring};
 use scalebricks_elements::gateway::fabric::health::FabricHealth;
@@ -22,6 +22,7 @@ use scalebricks_elements::gateway::settings::{
     set_adjacencies, set_down_links, set_fabric_health, set_lease,
 };
 use scalebricks_elements::gateway::{NodeConfig, SlowPath, ToPort};
+use scalebricks_graph::tap::Taps;
 use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{PacketBuf, PacketSource, Port};
 use scalebricks_tables::{Fib, GptReader};
@@ -171,9 +172,10 @@ impl<P: PacketBuf + 'static> Node<P> {
         self.worker.trace_mut().take()
     }
 
-    /// Shows every packet dropped from now on to `watcher`.
-    pub fn watch_drops(&mut self, watcher: Box<dyn DropWatcher>) {
-        self.worker.trace_mut().watch(watcher);
+    /// Shows captures of `taps` what the node receives, sends and drops. Its ports have the numbers of their
+    /// [roles](scalebricks_elements::gateway::PortRole). Workers of one node share the taps.
+    pub fn set_taps(&mut self, taps: &Taps) {
+        self.worker.set_taps(taps);
     }
 
     /// Takes other next hops from now on, and the own addresses that stand beside them.

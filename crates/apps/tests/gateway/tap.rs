@@ -3,16 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use crate::common::{PEER_MAC, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
+use scalebricks_apps::gateway::filter::Filter;
 use scalebricks_apps::gateway::flow_tables::{Layout, bulk};
-use scalebricks_apps::gateway::tap::{
-    Capture, Direction, DropSelection, Filter, MAX_CAPTURES, Place, QUEUE_FRAMES, Selection, Taps,
-    TooManyCaptures,
-};
 use scalebricks_apps::gateway::{Architecture, Node, NodePorts};
 use scalebricks_elements::gateway::{
     Adjacencies, DropReason, Identifications, NodeConfig, OutsideMacs, Policy, PortRole,
 };
-use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort, memory_port_pair};
+use scalebricks_graph::tap::{
+    Capture, Direction, DropSelection, Filter as _, MAX_CAPTURES, QUEUE_FRAMES, Seen, Selection, Taps,
+    TooManyCaptures,
+};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, NodeId, Teid};
 use scalebricks_wire::arp::{Arp, Operation};
@@ -45,8 +46,18 @@ fn taps() -> Taps {
     Taps::new(|| CLOCK)
 }
 
-fn drain(capture: &mut Capture) -> Vec<(Place, Vec<u8>)> {
-    std::iter::from_fn(|| capture.take()).map(|frame| (frame.place, frame.data.to_vec())).collect()
+/// Everything at ports, and every drop.
+fn all() -> Selection {
+    let ports = PortRole::ALL.map(|role| role as usize).to_vec();
+    Selection { ports, drops: DropSelection::All, ..Selection::default() }
+}
+
+fn at(role: PortRole, direction: Direction) -> Seen {
+    Seen::Port(role as usize, direction)
+}
+
+fn drain(capture: &mut Capture) -> Vec<(Seen, Vec<u8>)> {
+    std::iter::from_fn(|| capture.take()).map(|frame| (frame.seen, frame.data.to_vec())).collect()
 }
 
 /// One node with tapped ports, and their far ends: Internet, base stations.
@@ -72,9 +83,9 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
     let (base_station, far_base_station) = memory_port_pair(far_capacity);
     let (fabric, _) = memory_port_pair(64);
     let ports = NodePorts {
-        internet: Box::new(taps.port(PortRole::Internet, internet)),
-        base_station: Box::new(taps.port(PortRole::BaseStation, base_station)),
-        fabric: Box::new(taps.port(PortRole::Fabric, fabric)),
+        internet: Box::new(internet),
+        base_station: Box::new(base_station),
+        fabric: Box::new(fabric),
     };
     let config = NodeConfig {
         id: NodeId::new(0),
@@ -88,7 +99,7 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
     };
     let pool = Pool::new(512, 2_000).unwrap();
     let mut node = Node::new(config, tables[0].node_tables(0), ports, Box::new(pool.clone()));
-    node.watch_drops(Box::new(taps.drops()));
+    node.set_taps(taps);
     One { node, internet: far_internet, base_station: far_base_station, pool }
 }
 
@@ -108,15 +119,15 @@ impl One {
 fn a_packet_is_seen_before_and_after_with_its_time() {
     let taps = taps();
     let mut one = one(&taps, 64);
-    let mut capture = taps.start(Selection::all()).unwrap();
+    let mut capture = taps.start(all()).unwrap();
     one.downstream(downstream(0, b"hello"));
     one.node.turn(Duration::ZERO);
     let before = capture.take().unwrap();
-    assert_eq!(before.place, Place::Port(PortRole::Internet, Direction::Received));
+    assert_eq!(before.seen, at(PortRole::Internet, Direction::Received));
     assert_eq!((before.at, before.original_len), (CLOCK, before.data.len()));
     assert_eq!(before.data[42..], *b"hello");
     let after = capture.take().unwrap();
-    assert_eq!(after.place, Place::Port(PortRole::BaseStation, Direction::Sent));
+    assert_eq!(after.seen, at(PortRole::BaseStation, Direction::Sent));
     assert_eq!(*after.data, *one.base_station.receive().unwrap().data());
     assert_eq!((capture.take(), capture.lost()), (None, 0));
 }
@@ -125,10 +136,10 @@ fn a_packet_is_seen_before_and_after_with_its_time() {
 fn a_drop_is_seen_whole_with_its_reason() {
     let taps = taps();
     let mut one = one(&taps, 64);
-    let drops = Selection { received: false, sent: false, ..Selection::all() };
-    let mut all = taps.start(drops.clone()).unwrap();
-    let of = DropSelection::Of(vec![DropReason::MalformedInner]);
-    let mut some = taps.start(Selection { drops: of, ..drops }).unwrap();
+    let mut all = taps.start(Selection { drops: DropSelection::All, ..Selection::default() }).unwrap();
+    let malformed = Seen::Dropped(DropReason::MalformedInner.name());
+    let of = DropSelection::Of(vec![DropReason::MalformedInner.name()]);
+    let mut some = taps.start(Selection { drops: of, ..Selection::default() }).unwrap();
     one.downstream(downstream(5_000, b"nobody's"));
     let mut bad_inner = upstream(0, b"x");
     bad_inner[14 + 20 + 8 + 8] = 0x15; // no version of IP
@@ -137,31 +148,31 @@ fn a_drop_is_seen_whole_with_its_reason() {
     assert!(ethernet::set_destination(&mut bad_inner, MACS.base_station));
     let seen = drain(&mut all);
     assert_eq!(seen.len(), 2);
-    assert!(seen.contains(&(Place::Dropped(DropReason::MalformedInner), bad_inner.clone())));
-    assert!(seen.iter().any(|(place, _)| *place == Place::Dropped(DropReason::UnknownFlow)));
-    assert_eq!(drain(&mut some), [(Place::Dropped(DropReason::MalformedInner), bad_inner)]);
+    assert!(seen.contains(&(malformed.clone(), bad_inner.clone())));
+    assert!(seen.iter().any(|(seen, _)| *seen == Seen::Dropped(DropReason::UnknownFlow.name())));
+    assert_eq!(drain(&mut some), [(malformed, bad_inner)]);
 }
 
 #[test]
 fn what_a_port_refused_was_not_sent() {
     let taps = taps();
     let mut one = one(&taps, 3);
-    let mut capture = taps.start(Selection { received: false, ..Selection::all() }).unwrap();
+    let mut capture = taps.start(Selection { received: false, ..all() }).unwrap();
     for n in 0..5 {
         one.downstream(downstream(n, b""));
     }
     one.node.turn(Duration::ZERO);
-    let places: Vec<Place> = drain(&mut capture).into_iter().map(|(place, _)| place).collect();
-    let sent = Place::Port(PortRole::BaseStation, Direction::Sent);
-    let full = Place::Dropped(DropReason::PortFull);
-    assert_eq!(places, [sent, sent, sent, full, full]);
+    let places: Vec<Seen> = drain(&mut capture).into_iter().map(|(seen, _)| seen).collect();
+    let sent = || at(PortRole::BaseStation, Direction::Sent);
+    let full = || Seen::Dropped(DropReason::PortFull.name());
+    assert_eq!(places, [sent(), sent(), sent(), full(), full()]);
 }
 
 #[test]
 fn frames_are_cut_and_say_how_long_they_were() {
     let taps = taps();
     let mut one = one(&taps, 64);
-    let selection = Selection { snap_bytes: 60, sent: false, ..Selection::all() };
+    let selection = Selection { snap_bytes: 60, sent: false, ..all() };
     let mut capture = taps.start(selection).unwrap();
     one.downstream(downstream(0, &[7; 500]));
     one.node.turn(Duration::ZERO);
@@ -170,47 +181,58 @@ fn frames_are_cut_and_say_how_long_they_were() {
 }
 
 #[test]
+fn packets_are_seen_between_elements() {
+    let taps = taps();
+    let mut one = one(&taps, 64);
+    let edges = vec![("from_internet".to_owned(), 0), ("nobody".to_owned(), 0)];
+    let mut capture = taps.start(Selection { edges, ..Selection::default() }).unwrap();
+    one.downstream(downstream(0, b"hello"));
+    one.upstream(upstream(0, b"not here"));
+    one.node.turn(Duration::ZERO);
+    let seen = drain(&mut capture);
+    let [(Seen::Edge { from, output: 0 }, data)] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!((&**from, &data[42..]), ("from_internet", &b"hello"[..]));
+}
+
+#[test]
 fn a_capture_nobody_reads_loses_frames_and_no_packets() {
     let taps = taps();
-    let (near, mut far) = memory_port_pair::<Packet>(64);
-    let mut port = taps.port(PortRole::Fabric, near);
-    let mut capture = taps.start(Selection::all()).unwrap();
-    let mut pool = Pool::new(64, 100).unwrap();
+    let mut one = one(&taps, 64);
+    let sent = || Selection { received: false, ..all() };
+    let mut capture = taps.start(sent()).unwrap();
     let offered = QUEUE_FRAMES + 100;
     for _ in 0..offered {
-        let mut burst: Burst<Packet> = std::iter::once(pool.packet(&[1; 60]).unwrap()).collect();
-        assert_eq!(port.tx_burst(&mut burst), 1);
-        assert!(far.receive().is_some());
+        one.downstream(downstream(0, b""));
+        one.node.turn(Duration::ZERO);
+        assert!(one.base_station.receive().is_some());
     }
     assert_eq!(capture.lost(), 100);
     assert_eq!(drain(&mut capture).len(), QUEUE_FRAMES);
-    far.send(pool.packet(&[2; 60]).unwrap()).unwrap();
-    assert_eq!(port.rx_burst(&mut Burst::new()), 1);
+    one.downstream(downstream(0, b""));
+    one.node.turn(Duration::ZERO);
     assert_eq!(drain(&mut capture).len(), 1, "there is room again");
 }
 
 #[test]
-fn captures_come_and_go_while_a_port_is_used() {
+fn captures_come_and_go_while_a_node_runs() {
     let taps = taps();
-    let (near, mut far) = memory_port_pair::<Packet>(64);
-    let mut port = taps.port(PortRole::Internet, near);
-    let mut pool = Pool::new(64, 100).unwrap();
-    let mut send = |port: &mut scalebricks_apps::gateway::tap::Tapped<_>| {
-        let mut burst: Burst<Packet> = std::iter::once(pool.packet(&[1; 60]).unwrap()).collect();
-        port.tx_burst(&mut burst);
-        far.receive();
+    let mut one = one(&taps, 64);
+    let mut send = || {
+        one.downstream(downstream(0, b""));
+        one.node.turn(Duration::ZERO);
+        assert!(one.base_station.receive().is_some());
     };
-    send(&mut port);
-    let mut captures: Vec<Capture> =
-        (0..MAX_CAPTURES).map(|_| taps.start(Selection::all()).unwrap()).collect();
-    assert_eq!(taps.start(Selection::all()).unwrap_err(), TooManyCaptures);
-    send(&mut port);
+    send();
+    let received = || Selection { sent: false, ..all() };
+    let mut captures: Vec<Capture> = (0..MAX_CAPTURES).map(|_| taps.start(received()).unwrap()).collect();
+    assert_eq!(taps.start(received()).unwrap_err(), TooManyCaptures);
+    send();
     assert!(captures.iter_mut().all(|capture| drain(capture).len() == 1));
     captures.pop();
     assert_eq!(taps.running(), MAX_CAPTURES - 1);
-    assert!(taps.start(Selection::all()).is_ok());
+    assert!(taps.start(received()).is_ok());
     drop(captures);
-    send(&mut port);
+    send();
     assert_eq!(taps.running(), 0);
 }
 

@@ -79,3 +79,21 @@ pub use slow_path::SlowPath;
 pub use steer::{Directory, Steer};
 pub use to_port::ToPort;
 pub use valiant::Valiant;
+
+use scalebricks_graph::Spec;
+use scalebricks_io::PacketBuf;
+
+/// What the elements are, in the order in which a packet meets them.
+pub fn specs<P: PacketBuf + 'static>() -> [&'static Spec; 9] {
+    [
+        FromPort::SPEC,
+        Steer::<P>::SPEC,
+        Valiant::SPEC,
+        FabricSort::SPEC,
+        Handle::<P>::SPEC,
+        Probes::SPEC,
+        SlowPath::<P>::SPEC,
+        ToPort::SPEC,
+        FabricOut::<P>::SPEC,
+    ]
+}

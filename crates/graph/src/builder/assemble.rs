@@ -10,7 +10,6 @@ use crate::graph::{Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
 use crate::registry::Fusion;
 use crate::slot::Lanes;
 use crate::spec::{Hook, PortSpec, Spec};
-use crate::tap::Taps;
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +20,6 @@ pub(super) struct Plan<P> {
     /// `None` for parts of others.
     pub(super) made: Vec<Option<Box<dyn Element<P>>>>,
     pub(super) links: Vec<Link>,
-    pub(super) snap: usize,
 }
 
 /// How several elements run as one.
@@ -78,7 +76,6 @@ impl<P: PacketBuf + 'static> Plan<P> {
             ends: Vec::new(),
             betweens: Vec::new(),
             columns,
-            taps: Arc::new(Taps::new(self.links.len(), self.snap)),
             names: HashMap::new(),
             edges: Vec::new(),
             pressures: pressures.iter().flatten().count(),

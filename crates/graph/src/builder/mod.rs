@@ -27,9 +27,6 @@ pub const PORTS: usize = 1_024;
 /// Most elements in a pull chain.
 pub const PULL_DEPTH: usize = 64;
 
-/// Default for the bytes of a packet that a capture keeps.
-const SNAP: usize = 256;
-
 /// An element as far as its connections go.
 #[derive(Debug)]
 struct Shape {
@@ -66,7 +63,6 @@ pub struct Builder<P> {
     elements: Vec<(Arc<str>, What<P>)>,
     connections: Vec<(String, usize, String, usize)>,
     fuses: bool,
-    snap: usize,
 }
 
 impl<P> fmt::Debug for Builder<P> {
@@ -81,7 +77,7 @@ impl<P> fmt::Debug for Builder<P> {
 
 impl<P> Default for Builder<P> {
     fn default() -> Self {
-        Self { elements: Vec::new(), connections: Vec::new(), fuses: true, snap: SNAP }
+        Self { elements: Vec::new(), connections: Vec::new(), fuses: true }
     }
 }
 
@@ -135,12 +131,6 @@ impl<P: PacketBuf + 'static> Builder<P> {
         self
     }
 
-    /// How many bytes of a packet captures keep; 256 unless told otherwise.
-    pub const fn snap(&mut self, bytes: usize) -> &mut Self {
-        self.snap = bytes;
-        self
-    }
-
     /// Checks everything and makes the graph. Elements' counters are those of the `ledger`, by name and class. Cost:
     /// allocations, so not on a packet thread.
     ///
@@ -148,7 +138,7 @@ impl<P: PacketBuf + 'static> Builder<P> {
     /// [`BuildErrors`]: all faults of names, arguments and ports that were found; only without such, of columns, and only
     /// without those, of elements that refuse their place.
     pub fn build(self, registry: &Registry<P>, ledger: &mut Ledger) -> Result<Graph<P>, BuildErrors> {
-        let Self { elements, connections, fuses, snap } = self;
+        let Self { elements, connections, fuses } = self;
         if elements.len() > ELEMENTS {
             return Err(BuildErrors(vec![BuildError::TooMany(elements.len())]));
         }
@@ -187,7 +177,7 @@ impl<P: PacketBuf + 'static> Builder<P> {
         if !errors.is_empty() {
             return Err(BuildErrors(errors));
         }
-        let plan = assemble::Plan { shapes, made, links, snap };
+        let plan = assemble::Plan { shapes, made, links };
         plan.assemble(if fuses { &registry.fusions } else { &[] }, ledger)
     }
 }

@@ -5,6 +5,7 @@ use crate::rig::{packets, rig};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::graph::EdgeInfo;
 use scalebricks_graph::spec::DropSpec;
+use scalebricks_graph::tap::{Selection, Taps};
 use scalebricks_graph::{
     Builder, Bursts, Control, Element, Frame, HandlerId, Lanes, Ledger, Out, Spec, Trace, Worker, element,
 };
@@ -282,12 +283,14 @@ fn a_capture_sees_packets_by_value() {
         builder.add("more", Sort::default());
         builder.connect("sort", 0, "more", 0).connect("more", 0, "sink", 0);
     });
-    let taps = worker.graph().taps();
-    let edge = worker.graph().edges().iter().position(|edge| &*edge.from == "sort").unwrap();
-    assert!(taps.set_edge(edge, true));
+    let taps = Taps::default();
+    worker.set_taps(&taps);
+    let edges = vec![("sort".to_owned(), 0)];
+    let mut capture = taps.start(Selection { edges, ..Selection::default() }).unwrap();
+    worker.turn(Duration::ZERO);
     worker.inject("sort", 0, pool.packet(&packet(1, 0, 4)).unwrap(), false).unwrap();
-    assert_eq!(taps.next().unwrap().bytes, packet(1, 0, 4));
-    assert!(taps.next().is_none());
+    assert_eq!(*capture.take().unwrap().data, packet(1, 0, 4));
+    assert!(capture.take().is_none());
 }
 
 #[test]

@@ -5,9 +5,10 @@ use crate::rig::{Rig, rig};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::graph::EdgeInfo;
 use scalebricks_graph::spec::DropSpec;
-use scalebricks_graph::tap::Seen;
+use scalebricks_graph::tap::{Capture, DropSelection, Seen, Selection, Taps};
 use scalebricks_graph::{Builder, Frame, Lanes, Slot, Trace};
 use scalebricks_io::{Packet, PacketBuf};
+use std::time::Duration;
 
 /// Writes down what it sees.
 #[derive(Default)]
@@ -56,25 +57,29 @@ fn a_trace_sees_every_edge_and_every_drop() {
 #[test]
 fn captures_are_switched_while_packets_flow() {
     let mut rig = rig(100, branches);
-    let taps = rig.worker.graph().taps();
-    let edge = rig.worker.graph().edges().iter().position(|edge| &*edge.to == "toss").unwrap();
-    let seen = |rig: &mut Rig| {
+    let taps = Taps::new(|| Duration::from_secs(7));
+    rig.worker.set_taps(&taps);
+    let see = |rig: &mut Rig, capture: &mut Capture| {
         rig.feed([packet(1, 0, 1), packet(2, 0, 2), packet(3, 0, 3)]);
         rig.turn();
-        std::iter::from_fn(|| taps.next())
-            .map(|caught| (caught.seen, sequence(&caught.bytes)))
+        std::iter::from_fn(|| capture.take())
+            .map(|caught| {
+                assert_eq!((caught.at, caught.original_len), (Duration::from_secs(7), packet(1, 0, 1).len()));
+                (caught.seen, sequence(&caught.data))
+            })
             .collect::<Vec<_>>()
     };
-    assert_eq!(seen(&mut rig), []);
-    assert!(taps.set_edge(edge, true));
-    let on_edge = Seen::Edge(edge as u32);
-    assert_eq!(seen(&mut rig), [(on_edge, 1), (on_edge, 3)]);
-    taps.set_edge(edge, false);
-    taps.set_drops(true);
+    let edges = vec![("split".to_owned(), 1)];
+    let mut on_edge = taps.start(Selection { edges, ..Selection::default() }).unwrap();
+    let mut of_drops = taps.start(Selection { drops: DropSelection::All, ..Selection::default() }).unwrap();
+    let edge = || Seen::Edge { from: "split".into(), output: 1 };
+    assert_eq!(see(&mut rig, &mut on_edge), [(edge(), 1), (edge(), 3)]);
+    assert!(of_drops.take().is_none());
     rig.worker.graph_mut().write("toss", "every", "3").unwrap();
-    assert_eq!(seen(&mut rig), [(Seen::Dropped("tossed"), 3)]);
-    taps.set_drops(false);
-    assert_eq!(seen(&mut rig), []);
+    assert_eq!(see(&mut rig, &mut of_drops), [(Seen::Dropped("tossed"), 3)]);
+    assert_eq!(on_edge.take().map(|caught| sequence(&caught.data)), Some(1));
+    drop(of_drops);
+    assert_eq!(taps.running(), 1);
 }
 
 #[test]

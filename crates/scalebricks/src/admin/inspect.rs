@@ -1,7 +1,7 @@
 //! What the admin server asks of a running node.
 
 use super::model::{CaptureRequest, ReasonView, Stats, Status, Trace, TraceRequest};
-use scalebricks_apps::gateway::tap::Capture;
+use scalebricks_graph::tap::Capture;
 
 /// What a running node says about itself. Called from the server's one thread: an answer must not take long, and
 /// must never wait for a packet.

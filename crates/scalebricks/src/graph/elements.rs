@@ -4,6 +4,7 @@ use super::args::ElementsArgs;
 use super::{GraphError, registry};
 use scalebricks_apps::click::beside;
 use scalebricks_console::{Console, output, status};
+use scalebricks_elements::of_programs;
 use scalebricks_graph::Spec;
 use scalebricks_graph::describe::Section;
 use scalebricks_graph::spec::{Access, Flow, Many, PortSpec};
@@ -16,23 +17,32 @@ use serde_json::{Value, json};
 /// [`GraphError::NoElement`].
 pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError> {
     let registry = registry::<Packet>();
-    let mut specs: Vec<&'static Spec> = registry.specs().chain(beside::specs()).collect();
-    specs.sort_by_key(|spec| spec.class);
+    let mut classes: Vec<&'static Spec> = registry.specs().chain(beside::specs()).collect();
+    classes.sort_by_key(|spec| spec.class);
+    let mut of_programs = of_programs::<Packet>();
     if let Some(name) = &args.name {
-        specs.retain(|spec| spec.class == name);
-        if specs.is_empty() {
-            let all = registry.specs().chain(beside::specs()).map(|spec| spec.class);
+        if !classes.iter().chain(&of_programs).any(|spec| spec.class == name) {
+            let all = classes.iter().chain(&of_programs).map(|spec| spec.class);
             return Err(GraphError::NoElement { name: name.clone(), hint: hint(name, all) });
         }
+        classes.retain(|spec| spec.class == name);
+        of_programs.retain(|spec| spec.class == name);
     }
-    let text = match (&args.name, args.json) {
-        (_, true) => output::json(&specs.iter().map(|spec| view(spec)).collect::<Vec<_>>())?,
-        (Some(_), false) => specs.iter().map(|spec| Section(spec).to_string()).collect(),
-        (None, false) => specs.iter().map(|spec| line(spec)).collect(),
+    let text = if args.json {
+        let views = classes.iter().map(|spec| view(spec, true));
+        output::json(&views.chain(of_programs.iter().map(|spec| view(spec, false))).collect::<Vec<_>>())?
+    } else if args.name.is_some() {
+        let sections = of_programs.iter().map(|spec| format!("{}\n{OF_PROGRAMS}\n", Section(spec)));
+        classes.iter().map(|spec| Section(spec).to_string()).chain(sections).collect()
+    } else {
+        let list = |specs: &[&Spec]| specs.iter().map(|spec| line(spec)).collect::<String>();
+        format!("{}\n{OF_PROGRAMS}\n\n{}", list(&classes), list(&of_programs))
     };
     console.result(text.trim_end())?;
     Ok(status::SUCCESS)
 }
+
+const OF_PROGRAMS: &str = "Programs wire these; configurations cannot name them.";
 
 fn hint<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> String {
     match scalebricks_click::similar(name, all) {
@@ -48,7 +58,7 @@ fn line(spec: &Spec) -> String {
     format!("{:20} {sentence}\n", spec.class)
 }
 
-fn view(spec: &Spec) -> Value {
+fn view(spec: &Spec, is_for_configurations: bool) -> Value {
     let doc = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     let port = |port: &PortSpec| {
         let flow = match port.flow {
@@ -74,6 +84,7 @@ fn view(spec: &Spec) -> Value {
     });
     json!({
         "class": spec.class,
+        "configurable": is_for_configurations,
         "doc": doc(spec.doc),
         "inputs": spec.inputs.iter().map(port).collect::<Vec<_>>(),
         "outputs": spec.outputs.iter().map(port).collect::<Vec<_>>(),

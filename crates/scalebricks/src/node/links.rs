@@ -3,9 +3,7 @@
 use super::config::{Layout, NodeFile, Role};
 use crate::daemon::devices::{self, Devices, Half, Wanted};
 use scalebricks_apps::gateway::node::NodePorts;
-use scalebricks_apps::gateway::tap::Taps;
 use scalebricks_dpdk::{DpdkError, Eal, Mbuf, Pool, Port as Device};
-use scalebricks_elements::gateway::PortRole;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -36,7 +34,7 @@ pub struct Links {
 ///
 /// # Errors
 /// [`DpdkError`].
-pub fn open(config: &NodeFile, taps: &Taps) -> Result<Links, DpdkError> {
+pub fn open(config: &NodeFile) -> Result<Links, DpdkError> {
     let wanted =
         config.ports.each_ref().map(|port| Wanted { device: &port.device, vlan: port.vlan, mtu: port.mtu });
     let receives = |port: usize, worker| receives(config.workers.layout, config.ports[port].role, worker);
@@ -46,11 +44,10 @@ pub fn open(config: &NodeFile, taps: &Taps) -> Result<Links, DpdkError> {
     let links = config.ports.iter().zip(by_port).map(|(port, device)| Link { role: port.role, device });
     let workers = workers.into_iter().map(|halves| {
         let [internet, base_station, fabric] = <[Half; 3]>::try_from(halves).ok()?;
-        let tapped = |role, half| -> Box<dyn scalebricks_io::Port<Mbuf>> { Box::new(taps.port(role, half)) };
         Some(NodePorts {
-            internet: tapped(PortRole::Internet, internet),
-            base_station: tapped(PortRole::BaseStation, base_station),
-            fabric: tapped(PortRole::Fabric, fabric),
+            internet: Box::new(internet),
+            base_station: Box::new(base_station),
+            fabric: Box::new(fabric),
         })
     });
     let workers = workers.collect::<Option<_>>().unwrap_or_default(); // three roles, three halves

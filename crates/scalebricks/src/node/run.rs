@@ -26,12 +26,12 @@ use crate::admin::server::AdminServer;
 use crate::cluster::leasing::Leasing;
 use crate::daemon::service;
 use crate::daemon::workers::Workers;
-use scalebricks_apps::gateway::tap::Taps;
 use scalebricks_apps::gateway::{FlowList, Node, NodePorts};
 use scalebricks_console::{Console, status};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
 use scalebricks_elements::gateway::local::Local;
 use scalebricks_elements::gateway::{Identifications, Lease, NodeConfig, OutsideMacs, Policy};
+use scalebricks_graph::tap::Taps;
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -76,9 +76,8 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     };
     drop(flows);
 
-    let taps = Taps::default();
     let Links { eal, by_role: links, workers: ports, pool, other_vlan } =
-        links::open(file, &taps).map_err(|error| NodeError::Ports(error.to_string()))?;
+        links::open(file).map_err(|error| NodeError::Ports(error.to_string()))?;
     let macs = macs(&configuration, &links);
     let local = local_config(&configuration, macs);
     local.check().map_err(|error| NodeError::Local(error.to_string()))?;
@@ -95,7 +94,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         fabric,
         workers: told,
         hardware: Box::new(Devices { links, pool, other_vlan, configuration: configuration.clone() }),
-        taps,
+        taps: Taps::default(),
         started,
         tables,
         configuration,
@@ -204,7 +203,7 @@ fn start_workers(
     for (at, ports) in ports.into_iter().enumerate() {
         let (core, told) = running.workers[at].clone();
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
-        turned.watch_drops(Box::new(running.taps.drops()));
+        turned.set_taps(&running.taps);
         turned.set_lease(Arc::clone(running.slow_path.lease()));
         turned.set_down_links(Arc::clone(&running.down));
         if let Some(health) = &running.fabric {

@@ -12,10 +12,10 @@ use crate::admin::model::{
     PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
     WorkerStats, WorkerView,
 };
-use scalebricks_apps::gateway::tap::{MAX_CAPTURES, Taps};
 use scalebricks_apps::gateway::{Architecture, NodeStats};
 use scalebricks_elements::gateway::fabric::health::PeerView;
 use scalebricks_elements::gateway::{DownLinks, FabricHealth, NodeConfig, OutputPort, PortRole as Port};
+use scalebricks_graph::tap::{MAX_CAPTURES, Taps};
 use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -3,7 +3,7 @@
 use crate::running::Running;
 use scalebricks::admin::client::ClientError;
 use scalebricks::admin::model::{CaptureRequest, Direction, PortRole};
-use scalebricks_apps::gateway::tap::MAX_CAPTURES;
+use scalebricks_graph::tap::MAX_CAPTURES;
 use scalebricks_io::{CaptureReader, CapturedFrame};
 use std::io::Cursor;
 use std::process::Command;
@@ -26,6 +26,8 @@ fn capture(running: &Running, request: &CaptureRequest, traffic: impl FnOnce() +
             bytes
         });
         running.until("the capture", |window| window.captures() == 1);
+        let turns = running.window.turns();
+        running.until("a turn that sees it", |window| window.turns() > turns);
         traffic();
         capturing.join().unwrap()
     })
@@ -45,6 +47,21 @@ fn a_packet_is_captured_before_and_after() {
     let captured_at = SystemTime::UNIX_EPOCH + frames[0].timestamp;
     assert!(before <= captured_at && captured_at <= after, "{before:?} {captured_at:?} {after:?}");
     running.until("the end", |window| window.captures() == 0);
+}
+
+#[test]
+fn a_packet_is_captured_between_two_elements() {
+    let running = Running::start();
+    let edges = vec!["from_internet.0".to_owned()];
+    let request =
+        CaptureRequest { edges, direction: Direction::None, count: Some(1), ..CaptureRequest::default() };
+    let bytes = capture(&running, &request, || running.far.lock().unwrap().downstream(4, b"to be seen"));
+    assert_eq!(frames(bytes.clone())[0].data, crate::running::downstream(4, b"to be seen"));
+    let comment = b"edge: from_internet.0";
+    assert!(bytes.windows(comment.len()).any(|window| window == comment), "the edge is the comment");
+    let request = CaptureRequest { edges: vec!["steer".to_owned()], ..request };
+    let refused = running.client().capture(&request, |_| Ok(true)).unwrap_err().to_string();
+    assert!(refused.contains("'steer' is no edge: name an element and its output"), "{refused}");
 }
 
 #[test]

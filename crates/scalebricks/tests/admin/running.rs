@@ -10,19 +10,19 @@ use scalebricks::admin::model::{
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
 use scalebricks_apps::gateway::flow_tables::{FlowTables, Layout, bulk};
-use scalebricks_apps::gateway::tap::{MAX_CAPTURES, Taps};
 use scalebricks_apps::gateway::{Architecture, FlowSpec, Node, NodePorts, NodeStats};
 use scalebricks_elements::gateway::flow::BaseStationId;
 use scalebricks_elements::gateway::{
     Adjacencies, BaseStation, Identifications, NodeConfig, OutsideMacs, Policy,
 };
+use scalebricks_graph::tap::{MAX_CAPTURES, Taps};
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -68,6 +68,7 @@ pub struct Window {
     config: NodeConfig,
     tables: FlowTables,
     taps: Taps,
+    turns: AtomicU64,
     state: Mutex<NodeState>,
     reasons: Mutex<Vec<ReasonView>>,
     stats: Mutex<NodeStats>,
@@ -86,6 +87,11 @@ impl Window {
 
     pub fn captures(&self) -> usize {
         self.taps.running()
+    }
+
+    /// Turns that the node has ended.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
     }
 
     pub fn counted(&self) -> NodeStats {
@@ -270,19 +276,18 @@ impl Running {
         let (base_station, far_base_station) = memory_port_pair(1_024);
         let (fabric, _) = memory_port_pair(1_024);
         let ports = NodePorts {
-            internet: Box::new(taps.port(scalebricks_elements::gateway::PortRole::Internet, internet)),
-            base_station: Box::new(
-                taps.port(scalebricks_elements::gateway::PortRole::BaseStation, base_station),
-            ),
-            fabric: Box::new(taps.port(scalebricks_elements::gateway::PortRole::Fabric, fabric)),
+            internet: Box::new(internet),
+            base_station: Box::new(base_station),
+            fabric: Box::new(fabric),
         };
         let pool = Pool::new(8_192, 2_000).unwrap();
         let mut node = Node::new(config.clone(), tables.node_tables(0), ports, Box::new(pool.clone()));
-        node.watch_drops(Box::new(taps.drops()));
+        node.set_taps(&taps);
         let window = Arc::new(Window {
             config,
             tables,
             taps,
+            turns: AtomicU64::new(0),
             reasons: Mutex::default(),
             state: Mutex::new(NodeState::Ready),
             stats: Mutex::default(),
@@ -294,6 +299,7 @@ impl Running {
             while !its_stop.load(Ordering::Relaxed) {
                 let moved = node.turn(its_window.started.elapsed());
                 *its_window.stats.lock().unwrap() = node.stats();
+                its_window.turns.fetch_add(1, Ordering::Relaxed);
                 if moved == 0 {
                     std::thread::sleep(Duration::from_micros(200));
                 }

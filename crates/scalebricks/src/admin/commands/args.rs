@@ -232,7 +232,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "PORT", value_enum, value_delimiter = ',')]
     pub port: Vec<PortRole>,
 
-    /// Which way [default: both, or none with --drops alone]
+    /// Which way [default: both, or none with --drops or --edge alone]
     #[arg(long, value_name = "WAY", value_enum)]
     pub direction: Option<Direction>,
 
@@ -240,6 +240,10 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "REASON", num_args = 0..=1, require_equals = true, default_missing_value = "all",
         value_delimiter = ',')]
     pub drops: Option<Vec<String>>,
+
+    /// Packets on the edge that leaves this output of an element of the node's graph: steer.0 (repeatable)
+    #[arg(long, value_name = "ELEMENT.OUTPUT")]
+    pub edge: Vec<String>,
 
     /// From or to this address, outer or inner
     #[arg(long, value_name = "ADDRESS")]

@@ -12,11 +12,12 @@ use std::path::Path;
 
 /// The request that the arguments make.
 fn request(args: &CaptureArgs) -> CaptureRequest {
-    let drops_alone = args.drops.is_some() && args.port.is_empty();
+    let is_elsewhere = (args.drops.is_some() || !args.edge.is_empty()) && args.port.is_empty();
     let drop_reasons = args.drops.clone().unwrap_or_default();
     CaptureRequest {
         ports: args.port.clone(),
-        direction: args.direction.unwrap_or(if drops_alone { Direction::None } else { Direction::Both }),
+        direction: args.direction.unwrap_or(if is_elsewhere { Direction::None } else { Direction::Both }),
+        edges: args.edge.clone(),
         drops: args.drops.is_some(),
         drop_reasons: if drop_reasons.iter().any(|reason| reason == "all") {
             Vec::new()

@@ -2,8 +2,9 @@
 
 use super::PortRole;
 use crate::admin::inspect::CaptureError;
-use scalebricks_apps::gateway::tap::{DropSelection, Filter, Selection};
+use scalebricks_apps::gateway::filter::Filter;
 use scalebricks_elements::gateway::DropReason;
+use scalebricks_graph::tap::{DropSelection, Selection};
 use scalebricks_types::Teid;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use utoipa::ToSchema;
 /// Most bytes kept of a frame: all of the largest.
 pub const MAX_SNAP_BYTES: u32 = 65_597;
 
-/// What is to be captured: frames at ports, dropped packets, or both. Of the conditions on addresses and tunnels all
+/// What is to be captured: frames at ports, packets on their way through the graph, dropped packets, or all of them. Of the conditions on addresses and tunnels all
 /// that are given must hold, of any header of the frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -25,6 +26,8 @@ pub struct CaptureRequest {
     pub drops: bool,
     /// Of these only, by the names of their counters; none means all.
     pub drop_reasons: Vec<String>,
+    /// On the edges that leave these outputs of elements of the node's graph: `steer.0`.
+    pub edges: Vec<String>,
     /// From or to this address, in the outer packet, the inner packet or an ARP message.
     #[schema(value_type = Option<String>)]
     pub host: Option<IpAddr>,
@@ -54,7 +57,7 @@ pub enum Direction {
     /// Both
     #[default]
     Both,
-    /// Neither: drops only
+    /// Neither: drops or edges only
     None,
 }
 
@@ -68,12 +71,26 @@ impl CaptureRequest {
         let mut reasons = Vec::new();
         for name in &self.drop_reasons {
             match DropReason::ALL.iter().find(|reason| reason.name() == name) {
-                Some(&reason) => reasons.push(reason),
+                Some(reason) => reasons.push(reason.name()),
                 None => return bad(&format!("no drop reason is called '{name}'")),
             }
         }
-        if self.direction == Direction::None && !self.drops {
-            return bad("neither frames at ports nor drops: nothing would be captured");
+        if self.direction == Direction::None && !self.drops && self.edges.is_empty() {
+            return bad("neither frames at ports nor drops nor edges: nothing would be captured");
+        }
+        let mut edges = Vec::new();
+        for edge in &self.edges {
+            match edge
+                .rsplit_once('.')
+                .and_then(|(from, output)| Some((from.to_owned(), output.parse().ok()?)))
+            {
+                Some(edge) => edges.push(edge),
+                None => {
+                    return bad(&format!(
+                        "'{edge}' is no edge: name an element and its output, as in steer.0"
+                    ));
+                }
+            }
         }
         if self.count == Some(0) || self.seconds == Some(0) {
             return bad("a capture of 0 frames or 0 seconds");
@@ -84,15 +101,20 @@ impl CaptureRequest {
         }
         let ports = if self.ports.is_empty() { &PortRole::ALL[..] } else { &self.ports };
         Ok(Selection {
-            ports: ports.iter().map(|role| role.port()).collect(),
+            ports: ports.iter().map(|role| role.port() as usize).collect(),
             received: matches!(self.direction, Direction::Rx | Direction::Both),
             sent: matches!(self.direction, Direction::Tx | Direction::Both),
+            edges,
             drops: match (self.drops, reasons.is_empty()) {
                 (false, _) => DropSelection::None,
                 (true, true) => DropSelection::All,
                 (true, false) => DropSelection::Of(reasons),
             },
-            filter: Filter { host: self.host, teid: self.teid.map(Teid::new), udp_port: self.udp_port },
+            filter: Some(Box::new(Filter {
+                host: self.host,
+                teid: self.teid.map(Teid::new),
+                udp_port: self.udp_port,
+            })),
             snap_bytes: snap_bytes as usize,
         })
     }

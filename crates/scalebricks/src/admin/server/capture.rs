@@ -3,7 +3,7 @@
 use crate::admin::inspect::CaptureStream;
 use crate::admin::model::{CaptureRequest, MAX_SNAP_BYTES, PortRole};
 use hyper::body::{Body, Bytes, Frame};
-use scalebricks_apps::gateway::tap::{Direction, Place, TapFrame};
+use scalebricks_graph::tap::{Captured, Direction, Seen};
 use scalebricks_io::CaptureError;
 use scalebricks_io::capture::{PcapNgStream, StreamDirection, StreamFrame};
 use std::pin::Pin;
@@ -19,6 +19,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Where dropped packets are told of: behind two interfaces a port.
 const DROPS: u32 = 2 * PortRole::ALL.len() as u32;
+
+/// Where packets on edges are told of.
+const EDGES: u32 = DROPS + 1;
 
 /// A running capture.
 pub(super) struct CaptureBody {
@@ -44,6 +47,11 @@ impl CaptureBody {
             pcapng.interface(&tx, &format!("sent by the {role} port"), snap_bytes)?;
         }
         pcapng.interface("drops", "dropped by the node, the reason in the comment", snap_bytes)?;
+        pcapng.interface(
+            "edges",
+            "between elements of the node's graph, the edge in the comment",
+            snap_bytes,
+        )?;
         let mut poll = interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -77,20 +85,18 @@ impl CaptureBody {
 }
 
 /// Writes a frame; `lost` were lost before it.
-fn write(pcapng: &mut PcapNgStream, frame: &TapFrame, lost: u64) -> Result<(), CaptureError> {
-    let (interface, direction, reason) = match frame.place {
-        Place::Port(role, direction) => {
-            let pair = PortRole::from(role) as u32 * 2;
-            match direction {
-                Direction::Received => (pair, StreamDirection::Inbound, None),
-                Direction::Sent => (pair + 1, StreamDirection::Outbound, None),
-            }
+fn write(pcapng: &mut PcapNgStream, frame: &Captured, lost: u64) -> Result<(), CaptureError> {
+    let (interface, direction, place) = match &frame.seen {
+        // Ports have the numbers of their roles.
+        Seen::Port(port, Direction::Received) => (2 * *port as u32, StreamDirection::Inbound, None),
+        Seen::Port(port, Direction::Sent) => (2 * *port as u32 + 1, StreamDirection::Outbound, None),
+        Seen::Edge { from, output } => {
+            (EDGES, StreamDirection::Unknown, Some(format!("edge: {from}.{output}")))
         }
-        Place::Dropped(reason) => (DROPS, StreamDirection::Unknown, Some(reason)),
+        Seen::Dropped(reason) => (DROPS, StreamDirection::Unknown, Some(format!("dropped: {reason}"))),
     };
-    let reason = reason.map(|reason| format!("dropped: {reason}"));
     let lost = (lost > 0).then(|| format!("{lost} frames lost before this one: the reader is too slow"));
-    let comment = [reason, lost].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let comment = [place, lost].into_iter().flatten().collect::<Vec<_>>().join("; ");
     pcapng.frame(&StreamFrame {
         interface,
         timestamp: frame.at,

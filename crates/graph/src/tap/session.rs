@@ -1,16 +1,16 @@
 //! One running capture: what it selects, and the queue between workers and reader.
 
-use super::{Board, Place, QUEUE_BYTES, QUEUE_FRAMES, Selection, TapFrame};
+use super::{Board, Captured, QUEUE_BYTES, QUEUE_FRAMES, Seen, Selection};
 use crossbeam_queue::ArrayQueue;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 /// A capture, as workers see it.
 pub(super) struct Session {
-    selection: Selection,
-    queue: ArrayQueue<TapFrame>,
+    pub(super) selection: Selection,
+    queue: ArrayQueue<Captured>,
     waiting_bytes: AtomicUsize,
     lost: AtomicU64,
 }
@@ -25,22 +25,22 @@ impl Session {
         }
     }
 
-    /// A copy of the frame, if it is wanted and there is room for it.
-    pub(super) fn copy(&self, at: Duration, place: Place, frame: &[u8]) -> Option<TapFrame> {
-        if !self.selection.wants(place) || !self.selection.filter.matches(frame) {
+    /// A copy of a packet that is wanted here, if the filter lets it through and there is room for it.
+    pub(super) fn copy(&self, at: Duration, seen: impl FnOnce() -> Seen, packet: &[u8]) -> Option<Captured> {
+        if self.selection.filter.as_ref().is_some_and(|filter| !filter.matches(packet)) {
             return None;
         }
-        let kept = frame.get(..self.selection.snap_bytes).unwrap_or(frame);
+        let kept = packet.get(..self.selection.snap_bytes).unwrap_or(packet);
         let waiting = self.waiting_bytes.load(Ordering::Relaxed);
         if self.queue.is_full() || waiting.saturating_add(kept.len()) > QUEUE_BYTES {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(TapFrame { at, place, original_len: frame.len(), data: kept.into() })
+        Some(Captured { at, seen: seen(), original_len: packet.len(), data: kept.into() })
     }
 
     /// Puts a copy in line, or loses and counts it.
-    pub(super) fn push(&self, frame: TapFrame) {
+    pub(super) fn push(&self, frame: Captured) {
         let bytes = frame.data.len();
         // Counted first: the reader may take the frame, and its bytes off, at once.
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -48,56 +48,6 @@ impl Session {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-/// A worker's view of the running captures: a copy of the list, renewed when it has changed.
-pub(super) struct Watch {
-    board: Arc<Board>,
-    seen: u64,
-    running: Vec<Arc<Session>>,
-}
-
-impl Watch {
-    pub(super) fn new(board: Arc<Board>) -> Self {
-        // A version that never is: the first look renews the list.
-        Self { board, seen: u64::MAX, running: Vec::new() }
-    }
-
-    /// The captures that run. Cost while nothing changes: one relaxed load. Never waits: if the list is being
-    /// changed at this moment, the last one is good for a burst more.
-    #[inline]
-    pub(super) fn running(&mut self) -> &[Arc<Session>] {
-        if self.board.version.load(Ordering::Relaxed) != self.seen {
-            self.renew();
-        }
-        &self.running
-    }
-
-    /// The captures of the last [`Watch::running`].
-    pub(super) fn same(&self) -> &[Arc<Session>] {
-        &self.running
-    }
-
-    #[cold]
-    fn renew(&mut self) {
-        let running = match self.board.running.try_lock() {
-            Ok(running) => running,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        self.seen = self.board.version.load(Ordering::Relaxed);
-        self.running.clone_from(&running);
-    }
-
-    pub(super) fn now(&self) -> Duration {
-        (self.board.clock)()
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("running", &self.running.len()).finish_non_exhaustive()
     }
 }
 
@@ -113,7 +63,7 @@ impl Capture {
     }
 
     /// The oldest frame that waits. Never blocks.
-    pub fn take(&mut self) -> Option<TapFrame> {
+    pub fn take(&mut self) -> Option<Captured> {
         let frame = self.session.queue.pop()?;
         self.session.waiting_bytes.fetch_sub(frame.data.len(), Ordering::Relaxed);
         Some(frame)

@@ -27,9 +27,9 @@ struct Seen {
     inner: Option<IpSummary>,
 }
 
-impl Filter {
+impl scalebricks_graph::tap::Filter for Filter {
     /// Whether a frame matches. Cost: nothing without conditions; else the frame's headers are parsed.
-    pub fn matches(&self, frame: &[u8]) -> bool {
+    fn matches(&self, frame: &[u8]) -> bool {
         if *self == Self::default() {
             return true;
         }

@@ -1,0 +1,168 @@
+//! What a worker has to look at for the captures that run.
+
+use super::session::Session;
+use super::{Board, Captured, Direction, DropSelection, Seen};
+use crate::graph::EdgeInfo;
+use scalebricks_io::{Burst, PacketBuf};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, TryLockError};
+use std::time::Duration;
+
+/// A worker's copy of the running captures, and what they look at in its graph.
+pub(crate) struct Watch {
+    board: Arc<Board>,
+    version: u64,
+    running: Vec<Running>,
+    /// By edge: whether a capture looks at it. Empty while none looks at any.
+    edges: Vec<bool>,
+    has_ports: bool,
+    has_drops: bool,
+}
+
+struct Running {
+    session: Arc<Session>,
+    /// The edges it looks at.
+    edges: Vec<u32>,
+}
+
+impl Watch {
+    pub(super) fn new(board: Arc<Board>) -> Self {
+        // A version that never is: the first look renews the list.
+        let version = u64::MAX;
+        Self { board, version, running: Vec::new(), edges: Vec::new(), has_ports: false, has_drops: false }
+    }
+
+    /// Takes the captures that run now. Cost while nothing changes: one relaxed load. Never waits: if the list is being changed at this
+    /// moment, the last one is good for a turn more.
+    #[inline]
+    pub(crate) fn renew(&mut self, edges: &[EdgeInfo]) {
+        if self.board.version.load(Ordering::Relaxed) != self.version {
+            self.take(edges);
+        }
+    }
+
+    /// Another graph runs, with edges of its own.
+    pub(crate) fn forget(&mut self) {
+        self.version = u64::MAX;
+        self.edges.clear();
+    }
+
+    #[cold]
+    fn take(&mut self, edges: &[EdgeInfo]) {
+        let running = match self.board.running.try_lock() {
+            Ok(running) => running,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        self.version = self.board.version.load(Ordering::Relaxed);
+        let of = |session: &Arc<Session>| {
+            let wants = |edge: &EdgeInfo| {
+                session
+                    .selection
+                    .edges
+                    .iter()
+                    .any(|(from, output)| **from == *edge.from && *output == edge.output)
+            };
+            let edges = edges.iter().zip(0..).filter(|(edge, _)| wants(edge)).map(|(_, at)| at);
+            Running { session: Arc::clone(session), edges: edges.collect() }
+        };
+        self.running = running.iter().map(of).collect();
+        drop(running);
+        self.edges.clear();
+        if self.running.iter().any(|one| !one.edges.is_empty()) {
+            self.edges.resize(edges.len(), false);
+            self.running.iter().flat_map(|one| &one.edges).for_each(|&edge| self.edges[edge as usize] = true);
+        }
+        let mut selections = self.running.iter().map(|one| &one.session.selection);
+        self.has_ports = selections.clone().any(|one| !one.ports.is_empty());
+        self.has_drops = selections.any(|one| one.drops != DropSelection::None);
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_edge(&self, edge: u32) -> bool {
+        self.edges.get(edge as usize).is_some_and(|is_watched| *is_watched)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn has_ports(&self) -> bool {
+        self.has_ports
+    }
+
+    #[inline(always)]
+    pub(crate) const fn has_drops(&self) -> bool {
+        self.has_drops
+    }
+
+    fn now(&self) -> Duration {
+        (self.board.clock)()
+    }
+
+    fn sessions(&self, wants: impl Fn(&Running) -> bool) -> impl Iterator<Item = &Session> {
+        self.running.iter().filter(move |one| wants(one)).map(|one| &*one.session)
+    }
+
+    /// Copies packets on an edge.
+    #[cold]
+    pub(crate) fn passed<'a>(&self, edge: u32, info: &EdgeInfo, packets: impl Iterator<Item = &'a [u8]>) {
+        let at = self.now();
+        for packet in packets {
+            for session in self.sessions(|one| one.edges.contains(&edge)) {
+                let seen = || Seen::Edge { from: Arc::clone(&info.from), output: info.output };
+                if let Some(copy) = session.copy(at, seen, packet) {
+                    session.push(copy);
+                }
+            }
+        }
+    }
+
+    /// Copies a packet that is dropped.
+    #[cold]
+    pub(crate) fn dropped(&self, reason: &'static str, packet: &[u8]) {
+        let at = self.now();
+        for session in self.sessions(|one| one.session.selection.wants_drop(reason)) {
+            if let Some(copy) = session.copy(at, || Seen::Dropped(reason), packet) {
+                session.push(copy);
+            }
+        }
+    }
+
+    /// Copies what came in by a port: the burst but for its first packets, which had come before.
+    #[cold]
+    pub(crate) fn received<P: PacketBuf>(&self, port: usize, burst: &Burst<P>, before: usize) {
+        let (at, direction) = (self.now(), Direction::Received);
+        for session in self.sessions(|one| one.session.selection.wants_port(port, direction)) {
+            let packets = burst.iter().skip(before).map(PacketBuf::data);
+            let copies = packets.filter_map(|data| session.copy(at, || Seen::Port(port, direction), data));
+            copies.for_each(|copy| session.push(copy));
+        }
+    }
+
+    /// Copies what `send` sends by a port of a burst, from its front on.
+    ///
+    /// A packet that was sent is gone, so all are copied before, and the copies of those refused are thrown away.
+    #[cold]
+    pub(crate) fn sending<P: PacketBuf>(
+        &self,
+        port: usize,
+        burst: &mut Burst<P>,
+        send: impl FnOnce(&mut Burst<P>) -> usize,
+    ) -> usize {
+        let (at, direction) = (self.now(), Direction::Sent);
+        let mut copies: Vec<(usize, &Session, Captured)> = Vec::new();
+        for session in self.sessions(|one| one.session.selection.wants_port(port, direction)) {
+            let copy = |packet: &P| session.copy(at, || Seen::Port(port, direction), packet.data());
+            copies
+                .extend(burst.iter().enumerate().filter_map(|(n, packet)| Some((n, session, copy(packet)?))));
+        }
+        let sent = send(burst);
+        copies.into_iter().filter(|(n, ..)| *n < sent).for_each(|(_, session, copy)| session.push(copy));
+        sent
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("running", &self.running.len()).finish_non_exhaustive()
+    }
+}
