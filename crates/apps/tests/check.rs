@@ -1,9 +1,11 @@
 //! Everything that can be wrong with a configuration, at its place.
 
 use scalebricks_apps::click::Router;
-use scalebricks_graph::Ledger;
+use scalebricks_apps::click::outside::Outside;
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Column, Control, Element, Frame, Lanes, Out, Registry, Spec, element};
+use scalebricks_graph::{
+    Class, Clock, Column, Control, Element, Frame, Lanes, Ledger, Out, Registry, Spec, element,
+};
 use scalebricks_io::{Packet, PacketBuf};
 
 #[derive(Clone, Copy)]
@@ -139,6 +141,43 @@ fn what_only_the_graph_knows_has_its_place_too() {
         "a :: Null -> b :: Null -> a; Idle -> Queue -> c :: CheckPaint(0); c[0] -> c; c[1] -> Discard",
         &["r.click:1:"],
     );
+}
+
+#[test]
+fn checking_makes_and_empties_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let there = ["print", "ip_print", "script", "dump.pcap"];
+    there.iter().for_each(|name| std::fs::write(file(name), "kept").unwrap());
+    let text = |prefix: &str| {
+        let [print, ip_print, script, dump] =
+            there.map(|name| file(&format!("{prefix}{name}")).display().to_string());
+        format!(
+            "Idle -> Print(OUTFILE {print}) -> MarkIPHeader -> IPPrint(OUTFILE {ip_print}) -> ToDump({dump});
+             Script(stop, OUTFILE {script});"
+        )
+    };
+    for prefix in ["", "new_"] {
+        assert_eq!(wrong(&text(prefix)), "");
+    }
+    assert!(there.iter().all(|name| std::fs::read(file(name)).unwrap() == b"kept"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), there.len());
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_has_its_place() {
+    let registry = registry();
+    for element in
+        ["Print(OUTFILE /no/file)", "MarkIPHeader -> IPPrint(OUTFILE /no/file)", "ToDump(/no/file.pcap)"]
+    {
+        let text = format!("Idle\n -> {element} -> Discard;\nScript(OUTFILE /no/file)");
+        let router = Router::read("r.click", text.as_bytes(), &[], &registry).unwrap();
+        let mut graph = router.graph(&registry, &mut Ledger::new()).unwrap();
+        let opened = router.open(&mut graph, &mut Outside::new(Clock::Captures));
+        let told = opened.unwrap_err().to_string();
+        assert!(told.contains("r.click:2:") && told.contains(": /no/file"), "{told}");
+        assert!(told.contains("r.click:3:1: `Script@"), "{told}");
+    }
 }
 
 #[test]

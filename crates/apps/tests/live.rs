@@ -260,6 +260,31 @@ fn capture(path: &Path, count: u64) {
 }
 
 #[test]
+fn lines_go_on_in_the_file_where_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let text = |name: &str, waits: &str| {
+        format!(
+            "Idle -> Discard; s :: Script(print $(s.class) {name}, {waits}, OUTFILE {})",
+            file(name).display()
+        )
+    };
+    let (live, mut worker) = start("Idle -> Discard", Outside::new(Clock::Wall));
+    for (name, waits) in [("a", "wait 1"), ("a", "wait 2"), ("b", "wait 3")] {
+        let (live, text) = (Arc::clone(&live), text(name, waits));
+        let replaces = std::thread::spawn(move || live.replace("r", text.as_bytes()));
+        while !replaces.is_finished() {
+            worker.turn(Duration::ZERO);
+        }
+        replaces.join().unwrap().unwrap();
+        worker.turn(Duration::ZERO);
+    }
+    live.end();
+    let lines = |name: &str| std::fs::read_to_string(file(name)).unwrap().lines().count();
+    assert_eq!((lines("a"), lines("b")), (2, 1), "another script of the same file goes on in it");
+}
+
+#[test]
 fn captures_go_on_where_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

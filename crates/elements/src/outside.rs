@@ -3,6 +3,8 @@
 use scalebricks_graph::{Clock, Inlet, Outlet, Recording, World};
 use scalebricks_io::{CaptureReader, CaptureWriter, MemoryPort, Packet, memory_port_pair};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -65,6 +67,10 @@ impl World<Packet> for Outside {
         let recording = Recording::new(writer);
         self.written.push(recording.clone());
         Ok(recording)
+    }
+
+    fn print(&mut self, file: &Path) -> Result<Box<dyn Write + Send>, String> {
+        Ok(Box::new(File::create(file).map_err(|error| error.to_string())?))
     }
 }
 

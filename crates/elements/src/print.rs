@@ -3,7 +3,9 @@
 use crate::handler::boolean;
 use crate::printer::{Contents, Printer, line};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{
+    Class, Control, HandlerId, Meta, PerPacket, Spec, State, Tally, Verdict, World, element,
+};
 use scalebricks_io::PacketBuf;
 use std::fmt::Write;
 
@@ -27,7 +29,7 @@ element! {
         timestamp: bool = false,
         /// Whether anything is printed.
         active: bool = true,
-        /// A file to print to, which is made anew. Standard error otherwise.
+        /// A file to print to, which is made anew when the element begins to run. Standard error otherwise.
         outfile: Option<String> = None,
     }
     example { "OUTFILE /dev/null", }
@@ -41,7 +43,7 @@ impl Class for Print {
 
     fn make(params: PrintParams) -> Result<Self, String> {
         let PrintParams { label, maxlength, contents, timestamp, active, outfile } = params;
-        let printer = Printer::new(outfile.as_deref())?;
+        let printer = Printer::new(outfile);
         let most = usize::try_from(maxlength).unwrap_or(usize::MAX);
         Ok(Self { label, most, contents, has_time: timestamp, is_active: active, printer })
     }
@@ -60,6 +62,16 @@ impl Control for Print {
         self.is_active = boolean(value)?;
         Ok(())
     }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new(std::mem::take(&mut self.printer)))
+    }
+
+    /// Whether it prints is what the new configuration says.
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.printer.follow(*state.downcast()?);
+        Ok(())
+    }
 }
 
 impl<P: PacketBuf> PerPacket<P> for Print {
@@ -75,10 +87,15 @@ impl<P: PacketBuf> PerPacket<P> for Print {
         }
         Verdict::ON
     }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.printer.open(world)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::outside::Outside;
     use crate::rig::Rig;
 
     #[test]
@@ -96,6 +113,8 @@ mod tests {
             builder.declare("c", "Print", &["ACTIVE false", "CONTENTS none", &outfiles[2]]);
             builder.chain(&["in", "a", "b", "c", "out0"]);
         });
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "files are made when the graph is opened");
+        rig.open(&mut Outside::default()).unwrap();
         rig.send(["ABCDEFGH\u{1}", "a b"]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.read("c", "active")), (2, "false".into()));
@@ -110,9 +129,43 @@ mod tests {
 
     #[test]
     fn a_file_must_be_writable() {
-        let built = Rig::with_buffers(5, 1, |builder| {
+        let mut rig = Rig::new(1, |builder| {
             builder.declare("a", "Print", &["OUTFILE /nowhere/at/all"]).chain(&["in", "a", "out0"]);
         });
-        assert!(built.err().unwrap().to_string().contains("cannot create /nowhere/at/all"));
+        let failed = rig.open(&mut Outside::default()).unwrap_err();
+        assert_eq!((failed.len(), &*failed[0].0), (1, "a"));
+        rig.send(["x"]);
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.number("a", "not_printed")), (1, 1));
+    }
+
+    #[test]
+    fn a_new_graph_goes_on_in_the_same_file_and_begins_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+        let fill = |file: &str, most: &'static str| {
+            let outfile = format!("OUTFILE {}", path(file));
+            move |builder: &mut scalebricks_graph::Builder<_>| {
+                builder.declare("p", "Print", &[most, &outfile]).chain(&["in", "p", "out0"]);
+            }
+        };
+        let mut rig = Rig::new(1, fill("x", "MAXLENGTH 1"));
+        rig.open(&mut Outside::default()).unwrap();
+        let mut turn = |rig: &mut Rig| {
+            rig.send(["AB"]);
+            rig.turn();
+        };
+        turn(&mut rig);
+        rig.replace(fill("x", "MAXLENGTH 2"));
+        turn(&mut rig);
+        assert_eq!(read("x"), "   2 | 41\n   2 | 4142\n");
+        rig.replace(fill("y", "MAXLENGTH 2"));
+        turn(&mut rig);
+        assert_eq!(
+            (read("x").lines().count(), rig.number("p", "not_printed")),
+            (2, 1),
+            "it has not opened y"
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! What `Print` and `IPPrint` share: lines, and where they go. They are for finding faults: a line costs an allocation and a
 //! system call on the packet thread.
 
+use scalebricks_graph::World;
 use scalebricks_graph::args::Param;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -48,30 +48,46 @@ impl Contents {
     }
 }
 
-/// Where lines go.
-pub(crate) struct Printer(Box<dyn Write + Send>);
+/// Where lines go: nowhere until it is opened.
+#[derive(Default)]
+pub(crate) struct Printer {
+    /// Standard error without one.
+    outfile: Option<String>,
+    to: Option<Box<dyn Write + Send>>,
+}
 
 impl std::fmt::Debug for Printer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Printer").finish_non_exhaustive()
+        f.debug_struct("Printer").field("outfile", &self.outfile).finish_non_exhaustive()
     }
 }
 
 impl Printer {
-    /// To a new file, or to standard error.
-    pub(crate) fn new(path: Option<&str>) -> Result<Self, String> {
-        Ok(match path {
-            Some(path) => {
-                Self(Box::new(File::create(path).map_err(|error| format!("cannot create {path}: {error}"))?))
-            }
-            None => Self(Box::new(io::stderr())),
-        })
+    /// To a file, or to standard error.
+    pub(crate) const fn new(outfile: Option<String>) -> Self {
+        Self { outfile, to: None }
+    }
+
+    /// Makes the file anew.
+    pub(crate) fn open<P>(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.to = Some(match &self.outfile {
+            Some(file) => world.print(file.as_ref())?,
+            None => Box::new(io::stderr()),
+        });
+        Ok(())
+    }
+
+    /// Goes on in the file of the printer before, unless it has one of its own.
+    pub(crate) fn follow(&mut self, before: Self) {
+        if self.to.is_none() && self.outfile == before.outfile {
+            self.to = before.to;
+        }
     }
 
     /// Prints a line, at once. `false` if that failed.
     pub(crate) fn print(&mut self, mut line: String) -> bool {
         line.push('\n');
-        self.0.write_all(line.as_bytes()).is_ok()
+        self.to.as_mut().is_some_and(|to| to.write_all(line.as_bytes()).is_ok())
     }
 }
 

@@ -3,9 +3,7 @@
 use crate::printer::Printer;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Class, Control, Element, Frame, Graph, HandlerId, Lanes, Out, Spec, State, Supply, element,
-};
+use scalebricks_graph::{Class, Control, Element, Graph, HandlerId, Spec, State, Supply, World, element};
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
@@ -22,7 +20,7 @@ element! {
     params ScriptParams {
         /// Instructions, in their order.
         instructions: Vec<Instruction> = Vec::new(),
-        /// A file to print to, which is made anew. Standard error otherwise.
+        /// A file to print to, which is made anew when the element begins to run. Standard error otherwise.
         outfile: Option<String> = None,
     }
     example { "wait 1s", "write c.reset_counts", "print $(c.count)", "stop", "OUTFILE /dev/null", }
@@ -182,7 +180,7 @@ impl Class for Script {
     type Params = ScriptParams;
 
     fn make(params: ScriptParams) -> Result<Self, String> {
-        let printer = Printer::new(params.outfile.as_deref())?;
+        let printer = Printer::new(params.outfile);
         let instructions = params.instructions;
         Ok(Self { instructions, printer, at: 0, waits_until: None, failed: 0, stops: false })
     }
@@ -203,13 +201,15 @@ impl Control for Script {
 
     fn hand_over(&mut self) -> Option<State> {
         let instructions = std::mem::take(&mut self.instructions);
-        Some(Box::new((instructions, self.at, self.waits_until, self.failed)))
+        let printer = std::mem::take(&mut self.printer);
+        Some(Box::new((instructions, self.at, self.waits_until, self.failed, printer)))
     }
 
     /// The same script goes on; another one begins.
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (instructions, at, waits_until, failed) =
-            *state.downcast::<(Vec<Instruction>, usize, Option<Duration>, u64)>()?;
+        let (instructions, at, waits_until, failed, printer) =
+            *state.downcast::<(Vec<Instruction>, usize, Option<Duration>, u64, Printer)>()?;
+        self.printer.follow(printer);
         if instructions == self.instructions {
             (self.at, self.waits_until, self.failed) = (at, waits_until, failed);
         }
@@ -218,8 +218,8 @@ impl Control for Script {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Script {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-        out.all(0, batch);
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.printer.open(world)
     }
 
     fn between(&mut self, own: &str, graph: &mut Graph<P>, now: Duration) {
@@ -239,6 +239,7 @@ impl<P: PacketBuf + 'static> Element<P> for Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outside::Outside;
     use crate::rig::Rig;
     use scalebricks_graph::Builder;
     use scalebricks_io::Packet;
@@ -269,6 +270,8 @@ mod tests {
             &outfile,
         ];
         let mut rig = Rig::new(1, fill("x/s", &instructions));
+        assert!(!std::path::Path::new(&file).exists(), "it is made when the graph is opened");
+        rig.open(&mut Outside::default()).unwrap();
         let told = || std::fs::read_to_string(&file).unwrap();
         rig.turn();
         assert_eq!((told().as_str(), rig.number("x/s", "at")), ("c.count: 5\n", 1));

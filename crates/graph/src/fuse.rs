@@ -8,6 +8,7 @@ use crate::out::{Out, Turn};
 use crate::slot::Lanes;
 use crate::small::{Each, PerPacket, Verdict};
 use crate::spec::{Spec, run};
+use crate::world::World;
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::fmt;
@@ -37,6 +38,13 @@ pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
         turn: Turn,
         reached: &mut [u64; FUSED],
     ) -> (usize, Verdict);
+
+    /// Lets all elements open what they work with.
+    ///
+    /// # Errors
+    /// Why the first that fails cannot.
+    #[doc(hidden)]
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String>;
 
     /// An element of the chain.
     #[doc(hidden)]
@@ -88,6 +96,11 @@ macro_rules! chains {
                     }
                 )+
                 ($len - 1, Verdict::ON)
+            }
+
+            fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+                $(self.$at.open(world)?;)+
+                Ok(())
             }
 
             fn part(&mut self, at: usize) -> Option<&mut dyn Control> {
@@ -196,6 +209,10 @@ impl<P: PacketBuf + 'static, C: Chain<P>> Element<P> for Fuse<C> {
             part.cells.add_run(run::BATCHES, 1);
         }
         out.all(0, batch);
+    }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.chain.open(world)
     }
 
     fn parts(&self) -> usize {

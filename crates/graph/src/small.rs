@@ -9,6 +9,7 @@ use crate::out::{Out, Turn};
 use crate::slot::Lanes;
 use crate::spec::{CounterId, DropId, HandlerId, Spec};
 use crate::upstream::Upstream;
+use crate::world::World;
 use scalebricks_io::PacketBuf;
 
 /// What becomes of a packet.
@@ -59,6 +60,14 @@ impl Part {
 pub trait PerPacket<P: PacketBuf>: Control {
     /// Handles a packet.
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict;
+
+    /// Opens the files that it works with; see [`Element::open`].
+    ///
+    /// # Errors
+    /// Why it cannot, for the user.
+    fn open(&mut self, _world: &mut dyn World<P>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// A small element as an element, pushed or pulled through.
@@ -130,6 +139,10 @@ impl<P: PacketBuf + 'static, A: PerPacket<P>> Element<P> for Each<A> {
 
     fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
         Some(self)
+    }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.0.open(world)
     }
 }
 

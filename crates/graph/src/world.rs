@@ -5,6 +5,7 @@
 
 use scalebricks_io::{CaptureReader, CaptureWriter, RxPort, TxPort};
 use std::fmt;
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -103,6 +104,12 @@ pub trait World<P> {
     /// # Errors
     /// Why it cannot be.
     fn write(&mut self, file: &Path) -> Result<Recording, String>;
+
+    /// A file to print lines to, which is made anew.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    fn print(&mut self, file: &Path) -> Result<Box<dyn Write + Send>, String>;
 }
 
 /// What a source still has.

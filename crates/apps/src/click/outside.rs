@@ -166,7 +166,7 @@ impl<P: PacketBuf + 'static> Outside<P> {
             match want {
                 Want::Inlet(device) => drop(self.receiving.insert(device.clone())),
                 Want::Outlet(device) => drop(self.sending.insert(device.clone())),
-                Want::Read(_) | Want::Write(_) => {}
+                Want::Read(_) | Want::Write(_) | Want::Print(_) => {}
             }
         }
     }
@@ -331,5 +331,10 @@ impl<P: PacketBuf + 'static> World<P> for Outside<P> {
 
     fn write(&mut self, file: &Path) -> Result<Recording, String> {
         self.stage(file)
+    }
+
+    fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
+        let created = fs::File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(Box::new(created))
     }
 }

@@ -3,6 +3,7 @@
 use scalebricks_graph::{Clock, Graph, Inlet, Outlet, Recording, World};
 use scalebricks_io::{CaptureReader, PacketBuf};
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Something that an element opens.
@@ -16,6 +17,8 @@ pub(super) enum Want {
     Read(PathBuf),
     /// A capture file to write.
     Write(PathBuf),
+    /// A file to print lines to.
+    Print(PathBuf),
 }
 
 /// What the elements of a graph open, by name: their classes, and what they ask for.
@@ -49,6 +52,11 @@ impl<P> World<P> for Asked {
 
     fn write(&mut self, file: &Path) -> Result<Recording, String> {
         self.wants.push(Want::Write(file.to_owned()));
+        Err(String::new())
+    }
+
+    fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
+        self.wants.push(Want::Print(file.to_owned()));
         Err(String::new())
     }
 }

@@ -5,7 +5,9 @@ use crate::handler::boolean;
 use crate::header;
 use crate::printer::{Contents, Printer, line};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{
+    Class, Control, HandlerId, Meta, PerPacket, Spec, State, Tally, Verdict, World, element,
+};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
 use scalebricks_wire::transport::{Tcp, TcpFlags, Udp};
@@ -42,7 +44,7 @@ element! {
         paint: bool = false,
         /// Whether anything is printed.
         active: bool = true,
-        /// A file to print to, which is made anew. Standard error otherwise.
+        /// A file to print to, which is made anew when the element begins to run. Standard error otherwise.
         outfile: Option<String> = None,
     }
     example { "CONTENTS hex", "OUTFILE /dev/null", }
@@ -59,7 +61,7 @@ impl Class for IPPrint {
         if params.contents != Contents::None && params.payload != Contents::None {
             return Err("CONTENTS and PAYLOAD exclude each other".to_owned());
         }
-        let printer = Printer::new(params.outfile.as_deref())?;
+        let printer = Printer::new(params.outfile.clone());
         Ok(Self { params, printer })
     }
 }
@@ -75,6 +77,16 @@ impl Control for IPPrint {
 
     fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
         self.params.active = boolean(value)?;
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Option<State> {
+        Some(Box::new(std::mem::take(&mut self.printer)))
+    }
+
+    /// Whether it prints is what the new configuration says.
+    fn take_over(&mut self, state: State) -> Result<(), State> {
+        self.printer.follow(*state.downcast()?);
         Ok(())
     }
 }
@@ -153,10 +165,15 @@ impl<P: PacketBuf> PerPacket<P> for IPPrint {
         tally.count(Self::NOT_PRINTED, u64::from(!self.printer.print(line)));
         Verdict::ON
     }
+
+    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+        self.printer.open(world)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::outside::Outside;
     use crate::rig::{Rig, ipv4_of};
     use scalebricks_wire::transport::udp_header;
 
@@ -183,6 +200,8 @@ mod tests {
             ];
             builder.declare("b", "IPPrint", &all).chain(&["in", "m", "a", "b", "out0"]);
         });
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "files are made when the graph is opened");
+        rig.open(&mut Outside::default()).unwrap();
         let of = |protocol: u8, payload: &[u8]| ipv4_of(|header| header.protocol = protocol, payload);
         let udp = [&udp_header(53, 999, 11, 0)[..], b"abc"].concat();
         let tcp = [0, 80, 1, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 0x12, 1, 44, 0, 0, 0, 0, 1, 2];

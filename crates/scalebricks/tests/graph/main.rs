@@ -164,6 +164,11 @@ fn a_check_opens_nothing_and_says_what_is_wrong_where() {
     std::fs::write(folder.join("var.click"), "Idle -> Queue($N) -> Discard").unwrap();
     assert_eq!(refused(folder, &["graph", "check", "var.click"]).0, 1);
     said(folder, &["graph", "check", "var.click", "--set", "N=5"]);
+    std::fs::write(folder.join("kept"), "kept").unwrap();
+    let prints = "Idle -> Print(OUTFILE made) -> Discard; Script(stop, OUTFILE kept)";
+    std::fs::write(folder.join("prints.click"), prints).unwrap();
+    said(folder, &["graph", "check", "prints.click"]);
+    assert!(!folder.join("made").exists() && std::fs::read(folder.join("kept")).unwrap() == b"kept");
     let (status, error) = refused(folder, &["graph", "check", "missing.click"]);
     assert!(status == 1 && error.contains("missing.click"), "{error}");
 }
