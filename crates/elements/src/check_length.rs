@@ -16,7 +16,7 @@ element! {
         length: usize,
     }
     example { "100", }
-    drops { LONG = "too_long": "The packet is longer.", }
+    drops { LONG = "over_length": "The packet is longer.", }
     handlers { read LENGTH = "length": "Bytes that a packet has at most.", }
 }
 
@@ -63,7 +63,7 @@ mod tests {
         rig.send(["", "a", "ab", "abc", "abcd"]);
         rig.turn();
         assert_eq!(
-            (rig.got(0).len(), rig.got(1), rig.number("b", "too_long")),
+            (rig.got(0).len(), rig.got(1), rig.number("b", "over_length")),
             (2, vec![b"abcd".to_vec()], 2)
         );
         assert_eq!(rig.read("a", "length"), "3");

@@ -1,5 +1,6 @@
 //! `CheckPaint`.
 
+use crate::named::handlers;
 use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
 
@@ -14,7 +15,7 @@ element! {
         color: u8,
     }
     example { "1", }
-    handlers { read COLOR = "color": "The paint.", }
+    handlers { read COLOR = handlers::PAINT, }
 }
 
 impl Class for CheckPaint {

@@ -1,5 +1,6 @@
 //! `Counter`.
 
+use crate::named::handlers;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, State, Tally, Verdict, element};
@@ -14,7 +15,7 @@ element! {
     outputs { agnostic "out": "The same.", }
     counters { BYTES = "bytes": "Bytes of packets.", }
     handlers {
-        read COUNT = "count": "Packets since the last reset.",
+        read COUNT = handlers::COUNT,
         read BYTE_COUNT = "byte_count": "Bytes since the last reset.",
         write RESET = "reset_counts": "Sets both to 0.",
     }

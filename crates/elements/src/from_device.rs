@@ -2,6 +2,7 @@
 
 use crate::frames::{Frames, note_link};
 use crate::gate::{Gate, gated};
+use crate::named::{counters, drops};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Class, Control, Element, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Spec, State, Supply, Upstream, World,
@@ -40,8 +41,8 @@ gated! {
         /// Not used.
         method: String = String::new(),
     }
-    drops { TOO_LONG = "too_long": "The packet, of a capture, is longer than a buffer.", }
-    counters { NO_BUFFER = "no_buffer": "Turns in which no buffer was free.", }
+    drops { TOO_LONG = drops::LONG_FRAME, }
+    counters { NO_BUFFER = counters::NO_BUFFER, }
     handlers { reset "reset_counts", }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::frames::Frames;
 use crate::gate::{Gate, gated};
+use crate::named::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream, World,
@@ -29,15 +30,15 @@ gated! {
         /// Whether it brings packets in from the start.
         active: bool = true,
     }
-    drops { TOO_LONG = "too_long": "The packet is longer than a buffer.", }
+    drops { TOO_LONG = drops::LONG_FRAME, }
     counters {
         UNSUPPORTED = "unsupported": "Frames whose link type cannot be converted to Ethernet: a level.",
-        NO_BUFFER = "no_buffer": "Turns in which no buffer was free.",
+        NO_BUFFER = counters::NO_BUFFER,
     }
     handlers {
         reset "reset_counts",
         read BYTES = "byte_count": "Bytes of the packets since the last reset.",
-        read FILENAME = "filename": "The file.",
+        read FILENAME = handlers::FILENAME,
     }
 }
 

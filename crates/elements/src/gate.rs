@@ -77,7 +77,7 @@ macro_rules! gated {
         $(example $example:tt)?
         $(drops $drops:tt)?
         $(counters $counters:tt)?
-        handlers { reset $reset:literal, $($handlers:tt)* }
+        handlers { reset $reset:tt, $($handlers:tt)* }
     ) => {
         scalebricks_graph::element! {
             $(#[$($attribute)*])*
@@ -89,9 +89,9 @@ macro_rules! gated {
             $(drops $drops)?
             $(counters $counters)?
             handlers {
-                read COUNT = "count": "Packets since the last reset.",
-                read ACTIVE = "active": "Whether packets go on.",
-                write SET_ACTIVE = "active": "Starts it or stops it.",
+                read COUNT = crate::named::handlers::COUNT,
+                read ACTIVE = crate::named::handlers::ACTIVE,
+                write SET_ACTIVE = crate::named::handlers::SET_ACTIVE,
                 write RESET = $reset: "Sets `count` to 0, and so begins a limit anew.",
                 $($handlers)*
             }

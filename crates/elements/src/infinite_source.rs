@@ -1,6 +1,7 @@
 //! `InfiniteSource`.
 
 use crate::gate::{Gate, gated};
+use crate::named::counters;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
@@ -47,8 +48,8 @@ gated! {
     }
     example { "LIMIT 9", }
     counters {
-        MADE = "made" [Made]: "Packets made.",
-        NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
+        MADE = counters::MADE [Made],
+        NO_BUFFER = counters::NO_BUFFER_FOR_DATA,
     }
     handlers { reset "reset", }
 }

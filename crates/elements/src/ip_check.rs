@@ -182,12 +182,12 @@ macro_rules! check_ip_header {
             }
             writes { DstIp on "out", IpHeader on "out", }
             drops {
-                SHORT = "too_short": "The packet has no whole IPv4 header.",
-                VERSION = "bad_version": "The header is not of version 4.",
-                HEADER_LENGTH = "bad_header_length": "The header's length is below 20 bytes.",
-                LENGTH = "bad_length": "The packet is shorter than its header says, or longer than IPv4 allows.",
-                CHECKSUM = "bad_checksum": "The header's checksum is wrong.",
-                SOURCE = "bad_source": "No valid packet has this source.",
+                SHORT = crate::named::drops::TOO_SHORT,
+                VERSION = crate::named::drops::BAD_VERSION,
+                HEADER_LENGTH = crate::named::drops::BAD_HEADER_LENGTH,
+                LENGTH = crate::named::drops::BAD_LENGTH,
+                CHECKSUM = crate::named::drops::BAD_CHECKSUM,
+                SOURCE = crate::named::drops::BAD_SOURCE,
             }
             counters { DROPS = "drops": "Packets that are not valid.", }
             handlers { read DETAILS = "drop_details": "Faults and how often each was found, one a line.", }

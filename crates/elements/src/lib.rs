@@ -11,6 +11,7 @@
 //! | [`gateway`] | the gateway of a mobile network: its elements, and what they are made of |
 //! | [`flat`] | the switch for flat names: its elements, and the table that they ask |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
+//! | `named` | names and texts of drop reasons, counters and handlers that several elements have |
 //! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
 //! | `neighbours`, `arp_messages`, `printer`, `handler` | ARP's table and messages, lines to print, texts of handlers |
@@ -31,6 +32,7 @@ mod header;
 #[cfg(test)]
 mod hostile;
 mod ip_check;
+mod named;
 mod neighbours;
 #[cfg(test)]
 mod outside;
@@ -164,9 +166,9 @@ pub fn of_programs<P: scalebricks_io::PacketBuf + 'static>() -> Vec<&'static sca
 mod tests {
     use scalebricks_graph::Spec;
     use scalebricks_graph::describe::Page;
-    use scalebricks_graph::spec::ParamSpec;
+    use scalebricks_graph::spec::{ParamSpec, RUN_DROPS};
     use scalebricks_io::Packet;
-    use std::collections::HashSet;
+    use std::collections::{BTreeMap, HashSet};
 
     /// All classes that configurations name, by name.
     fn classes() -> Vec<&'static Spec> {
@@ -187,6 +189,18 @@ mod tests {
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
         assert!(written == page, "docs/elements.md is not up to date: run this test with UPDATE_DOCS=1");
+    }
+
+    #[test]
+    fn a_drop_reason_means_the_same_in_every_element() {
+        let mut meanings = BTreeMap::new();
+        let runner = RUN_DROPS.iter().map(|drop| ("the runner", drop));
+        let specs = classes().into_iter().chain(crate::of_programs::<Packet>());
+        let all = specs.flat_map(|spec| spec.drops.iter().map(|drop| (spec.class, drop)));
+        for (class, drop) in all.chain(runner) {
+            let (first, doc) = meanings.entry(drop.name).or_insert((class, drop.doc));
+            assert_eq!(*doc, drop.doc, "{} means one thing in {first} and another in {class}", drop.name);
+        }
     }
 
     #[test]

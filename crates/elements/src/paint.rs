@@ -1,5 +1,6 @@
 //! `Paint`.
 
+use crate::named::handlers;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
@@ -15,7 +16,7 @@ element! {
         color: u8,
     }
     example { "1", }
-    handlers { read COLOR = "color": "The paint.", write SET = "color": "Sets the paint.", }
+    handlers { read COLOR = handlers::PAINT, write SET = "color": "Sets the paint.", }
 }
 
 impl Class for Paint {

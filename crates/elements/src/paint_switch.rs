@@ -1,5 +1,6 @@
 //! `PaintSwitch`.
 
+use crate::named::counters;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
@@ -14,7 +15,7 @@ element! {
     inputs { push "in": "Painted packets.", }
     outputs { push "out" [OneOrMore]: "Packets painted with the number of the output.", }
     drops { NO_OUTPUT = "no_output_for_paint": "The switch has no output of this number.", }
-    counters { NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free.", }
+    counters { NOT_COPIED = counters::NOT_COPIED, }
 }
 
 impl Class for PaintSwitch {

@@ -1,5 +1,6 @@
 //! `PaintTee`.
 
+use crate::named::{counters, handlers};
 use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 
@@ -15,10 +16,10 @@ element! {
     }
     example { "1", }
     counters {
-        COPIES = "copies" [Made]: "Copies made.",
-        NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
+        COPIES = counters::COPIES [Made],
+        NOT_COPIED = counters::NOT_COPIED,
     }
-    handlers { read COLOR = "color": "The paint.", }
+    handlers { read COLOR = handlers::PAINT, }
 }
 
 impl Class for PaintTee {

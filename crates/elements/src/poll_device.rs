@@ -1,6 +1,7 @@
 //! `PollDevice`.
 
 use crate::from_device::{FromDevice, FromDeviceParams};
+use crate::named::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Class, Control, Element, Frame, HandlerId, Meta, Out, Spec, State, Supply, Upstream, World, element,
@@ -24,12 +25,12 @@ element! {
         /// Not used.
         headroom: usize = 0,
     }
-    drops { TOO_LONG = "too_long": "The packet, of a capture, is longer than a buffer.", }
-    counters { NO_BUFFER = "no_buffer": "Turns in which no buffer was free.", }
+    drops { TOO_LONG = drops::LONG_FRAME, }
+    counters { NO_BUFFER = counters::NO_BUFFER, }
     handlers {
-        read COUNT = "count": "Packets brought in since the last reset.",
-        read ACTIVE = "active": "Whether it brings packets in.",
-        write SET_ACTIVE = "active": "Starts it or stops it.",
+        read COUNT = handlers::COUNT,
+        read ACTIVE = handlers::ACTIVE,
+        write SET_ACTIVE = handlers::SET_ACTIVE,
         write RESET = "reset_counts": "Sets `count` to 0.",
     }
     hooks { Begin, }

@@ -1,6 +1,7 @@
 //! `Print`.
 
 use crate::handler::boolean;
+use crate::named::{counters, handlers};
 use crate::printer::{Contents, Printer, line};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
@@ -33,8 +34,8 @@ element! {
         outfile: Option<String> = None,
     }
     example { "OUTFILE /dev/null", }
-    counters { NOT_PRINTED = "not_printed": "Lines that could not be written.", }
-    handlers { read ACTIVE = "active": "Whether anything is printed.", write SET_ACTIVE = "active": "Whether anything is printed.", }
+    counters { NOT_PRINTED = counters::NOT_PRINTED, }
+    handlers { read ACTIVE = handlers::PRINTS, write SET_ACTIVE = handlers::PRINTS, }
 }
 
 impl Class for Print {
@@ -152,7 +153,7 @@ mod tests {
         };
         let mut rig = Rig::new(1, fill("x", "MAXLENGTH 1"));
         rig.open(&mut Outside::default()).unwrap();
-        let mut turn = |rig: &mut Rig| {
+        let turn = |rig: &mut Rig| {
             rig.send(["AB"]);
             rig.turn();
         };

@@ -1,5 +1,6 @@
 //! `Queue`.
 
+use crate::named::drops;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Pull, SLOTS, Spec, State, Upstream, element,
@@ -23,7 +24,7 @@ element! {
         blocking: bool = false,
     }
     example { "9", }
-    drops { FULL = "queue_full": "The queue held as many packets as it may.", }
+    drops { FULL = drops::QUEUE_FULL, }
     counters { LENGTH_COUNTER = "length_now": "Packets it keeps: a level.", }
     handlers {
         read LENGTH = "length": "Packets it keeps.",

@@ -2,6 +2,7 @@
 
 use crate::gate::{Gate, gated};
 use crate::infinite_source::{DATA, make};
+use crate::named::counters;
 use crate::pace::Pace;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
@@ -34,8 +35,8 @@ gated! {
         stop: bool = false,
     }
     counters {
-        MADE = "made" [Made]: "Packets made.",
-        NO_BUFFER = "no_buffer": "Turns in which no buffer was free, or the data does not fit one.",
+        MADE = counters::MADE [Made],
+        NO_BUFFER = counters::NO_BUFFER_FOR_DATA,
     }
     handlers {
         reset "reset",

@@ -1,5 +1,6 @@
 //! `Tee`.
 
+use crate::named::counters;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
@@ -15,8 +16,8 @@ element! {
         n: Option<usize> = None,
     }
     counters {
-        COPIES = "copies" [Made]: "Copies made.",
-        NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
+        COPIES = counters::COPIES [Made],
+        NOT_COPIED = counters::NOT_COPIED,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ToDump`.
 
+use crate::named::handlers;
 use crate::recorder::Recorder;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
@@ -32,7 +33,7 @@ element! {
     }
     handlers {
         read COUNT = "count": "Packets written.",
-        read FILENAME = "filename": "The file.",
+        read FILENAME = handlers::FILENAME,
     }
     hooks { Pulls, }
 }

@@ -4,8 +4,14 @@
 /// reasons, counters and handlers become constants of the struct. All sections but the struct may be left out; their
 /// order is fixed.
 ///
+/// Name and text of a drop reason, a counter or a handler that several elements have stand once, in a [`Named`](crate::spec::Named): each
+/// element gives its path in place of the two. A path to anything else will do that has a `const fn named(self) -> Named`.
+///
 /// ```
+/// use scalebricks_graph::spec::Named;
 /// use scalebricks_graph::{Column, element};
+///
+/// const SHORT: Named = Named { name: "too_short", doc: "The packet ends too early." };
 ///
 /// #[derive(Debug, Clone, Copy)]
 /// struct Answer(u32);
@@ -29,7 +35,7 @@
 ///     }
 ///     example { "TRIES 2", }
 ///     writes { Answer on "found", }
-///     drops { BROKEN = "table_broken": "The table gave no sense.", }
+///     drops { BROKEN = "table_broken": "The table gave no sense.", TOO_SHORT = SHORT, }
 ///     counters { ASKED = "asked": "Questions asked.", }
 ///     handlers { read TRIES = "tries": "How often it asks.", }
 /// }
@@ -38,7 +44,8 @@
 /// assert_eq!(Ask::SPEC.params[0].default, Some("1"));
 /// assert_eq!(Ask::SPEC.example, ["TRIES 2"]);
 /// assert_eq!(Ask::SPEC.drops[0].name, "table_broken");
-/// # let _ = (Ask { tries: 1 }.tries, Ask::BROKEN, Ask::ASKED, Ask::TRIES);
+/// assert_eq!(Ask::SPEC.drops[1].name, SHORT.name);
+/// # let _ = (Ask { tries: 1 }.tries, Ask::BROKEN, Ask::TOO_SHORT, Ask::ASKED, Ask::TRIES);
 /// ```
 #[macro_export]
 macro_rules! element {
@@ -55,9 +62,15 @@ macro_rules! element {
         $(example { $($example:literal,)* })?
         $(reads { $($reads:ident $(on $reads_on:literal)?,)* })?
         $(writes { $($writes:ident $(on $writes_on:literal)?,)* })?
-        $(drops { $($drop:ident = $drop_name:literal: $drop_doc:literal,)* })?
-        $(counters { $($counter:ident = $counter_name:literal $([$counts:ident])?: $counter_doc:literal,)* })?
-        $(handlers { $($access:ident $handler:ident = $handler_name:literal: $handler_doc:literal,)* })?
+        $(drops { $($drop:ident = $($drop_name:literal: $drop_doc:literal)? $($drop_of:path)?,)* })?
+        $(counters { $(
+            $counter:ident =
+                $($counter_name:literal $([$counts:ident])?: $counter_doc:literal)?
+                $($counter_of:path $([$counts_of:ident])?)?,
+        )* })?
+        $(handlers { $(
+            $access:ident $handler:ident = $($handler_name:literal: $handler_doc:literal)? $($handler_of:path)?,
+        )* })?
         $(hooks { $($hook:ident,)* })?
     ) => {
         $(#[doc = $doc])+
@@ -85,21 +98,27 @@ macro_rules! element {
                 example: &[$($($example),*)?],
                 reads: &[$($($crate::column::ColumnSpec::of::<$reads>($crate::element!(@on $($reads_on)?))),*)?],
                 writes: &[$($($crate::column::ColumnSpec::of::<$writes>($crate::element!(@on $($writes_on)?))),*)?],
-                drops: &[$($($crate::spec::DropSpec { name: $drop_name, doc: $drop_doc }),*)?],
-                counters: &[$($($crate::spec::CounterSpec {
-                    name: $counter_name, counts: $crate::element!(@counts $($counts)?), doc: $counter_doc,
-                }),*)?],
-                handlers: &[$($($crate::spec::HandlerSpec {
-                    name: $handler_name, access: $crate::element!(@access $access), doc: $handler_doc,
-                }),*)?],
+                drops: &[$($($crate::element!(@named $($drop_name, $drop_doc)? $($drop_of)?).drop()),*)?],
+                counters: &[$($(
+                    $crate::element!(@named $($counter_name, $counter_doc)? $($counter_of)?)
+                        .counter($crate::element!(@counts $($($counts)?)? $($($counts_of)?)?))
+                ),*)?],
+                handlers: &[$($(
+                    $crate::element!(@named $($handler_name, $handler_doc)? $($handler_of)?)
+                        .handler($crate::element!(@access $access))
+                ),*)?],
                 hooks: &[$($($crate::spec::Hook::$hook),*)?],
             };
-            $($(#[doc = $drop_doc] pub const $drop: $crate::DropId =
-                $crate::spec::drop_id(Self::SPEC.drops, $drop_name);)*)?
-            $($(#[doc = $counter_doc] pub const $counter: $crate::CounterId =
-                $crate::spec::counter_id(Self::SPEC.counters, $counter_name);)*)?
-            $($(#[doc = $handler_doc] pub const $handler: $crate::HandlerId = $crate::spec::handler_id(
-                Self::SPEC.handlers, $handler_name, $crate::element!(@access $access));)*)?
+            $($($(#[doc = $drop_doc])? $(#[doc = concat!("`", stringify!($drop_of), "`.")])?
+            pub const $drop: $crate::DropId = $crate::spec::drop_id(
+                Self::SPEC.drops, $crate::element!(@named $($drop_name, $drop_doc)? $($drop_of)?).name);)*)?
+            $($($(#[doc = $counter_doc])? $(#[doc = concat!("`", stringify!($counter_of), "`.")])?
+            pub const $counter: $crate::CounterId = $crate::spec::counter_id(
+                Self::SPEC.counters, $crate::element!(@named $($counter_name, $counter_doc)? $($counter_of)?).name);)*)?
+            $($($(#[doc = $handler_doc])? $(#[doc = concat!("`", stringify!($handler_of), "`.")])?
+            pub const $handler: $crate::HandlerId = $crate::spec::handler_id(
+                Self::SPEC.handlers, $crate::element!(@named $($handler_name, $handler_doc)? $($handler_of)?).name,
+                $crate::element!(@access $access));)*)?
         }
 
         $(
@@ -121,6 +140,8 @@ macro_rules! element {
             }
         )?
     };
+    (@named $name:literal, $doc:literal) => { $crate::spec::Named { name: $name, doc: $doc } };
+    (@named $of:path) => { $of.named() };
     (@by_value burst) => { true };
     (@by_value $flow:ident) => { false };
     (@flow burst) => { $crate::spec::Flow::Push };

@@ -55,6 +55,38 @@ pub struct ParamSpec {
     pub doc: &'static [&'static str],
 }
 
+/// Name and text of a drop reason, a counter or a handler, declared once for several elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    /// The name.
+    pub name: &'static str,
+    /// What it means, counts, tells or sets.
+    pub doc: &'static str,
+}
+
+impl Named {
+    /// Itself, as [`element!`](crate::element) asks for it.
+    #[must_use]
+    pub const fn named(self) -> Self {
+        self
+    }
+
+    /// As a drop reason.
+    pub const fn drop(self) -> DropSpec {
+        DropSpec { name: self.name, doc: self.doc }
+    }
+
+    /// As a counter.
+    pub const fn counter(self, counts: Counts) -> CounterSpec {
+        CounterSpec { name: self.name, counts, doc: self.doc }
+    }
+
+    /// As a handler.
+    pub const fn handler(self, access: Access) -> HandlerSpec {
+        HandlerSpec { name: self.name, access, doc: self.doc }
+    }
+}
+
 /// Why an element drops packets.
 #[derive(Debug, Clone, Copy)]
 pub struct DropSpec {

@@ -1,6 +1,7 @@
 //! `ARPQuerier`.
 
 use super::ether_encap::encapsulate;
+use crate::named::drops;
 
 use crate::arp_messages::{answer, group, question};
 use crate::columns::DstIp;
@@ -67,10 +68,10 @@ element! {
     drops {
         NO_DESTINATION = "no_destination": "The packet is to go to 0.0.0.0.",
         NO_ANSWER = "no_answer": "The host did not answer.",
-        QUEUE_FULL = "queue_full": "As many packets waited, for this host or for all, as may.",
+        QUEUE_FULL = drops::QUEUE_FULL,
         TABLE_FULL = "table_full": "As many hosts are known as may be.",
         EVICTED = "evicted": "The host it waited for made room for another.",
-        NO_ROOM = "no_headroom": "The packet's buffer has no room for an Ethernet header in front.",
+        NO_ROOM = drops::NO_HEADROOM,
         BAD_REPLY = "no_reply": "What came by input 1 is no ARP reply over Ethernet, or names no single host.",
     }
     counters {

@@ -1,5 +1,6 @@
 //! `ARPResponder`.
 
+use crate::named::counters;
 use crate::side::Side;
 use crate::values::{Mac, value};
 use scalebricks_click::values::Prefix;
@@ -29,7 +30,7 @@ element! {
         NOT_KNOWN = "unknown_address": "The request is for an address that the element does not know.",
         NO_REQUEST = "no_request": "The packet is no ARP request over Ethernet, or comes from no single host.",
     }
-    counters { REPLIES = "replies": "Replies made.", }
+    counters { REPLIES = counters::REPLIES, }
     handlers {
         read TABLE = "table": "Networks and their MAC addresses, one a line.",
         write ADD = "add": "Adds networks and their MAC address, in the place of such as are known: `IP/MASK… ETH`.",

@@ -1,5 +1,6 @@
 //! `Classifier`.
 
+use crate::named::drops;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
@@ -26,7 +27,7 @@ element! {
         patterns: Vec<Pattern> = Vec::new(),
     }
     example { "12/0806 20/0001", "!3/??0?%0070 30/010203040506070809", }
-    drops { NO_MATCH = "no_match": "The packet matches no pattern.", }
+    drops { NO_MATCH = drops::NO_MATCH, }
     handlers { read PATTERNS = "patterns": "The patterns, one a line.", }
 }
 

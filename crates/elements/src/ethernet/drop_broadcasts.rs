@@ -1,6 +1,7 @@
 //! `DropBroadcasts`.
 
 use crate::facts::LinkType;
+use crate::named::drops;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
@@ -12,7 +13,7 @@ element! {
     pub struct DropBroadcasts as "DropBroadcasts" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Those that were sent to one host.", }
-    drops { BROADCAST = "link_broadcast": "The packet came as broadcast or multicast of its link.", }
+    drops { BROADCAST = drops::LINK_BROADCAST, }
     counters { DROPS = "drops": "Packets dropped.", }
 }
 

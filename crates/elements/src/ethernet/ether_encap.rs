@@ -1,5 +1,6 @@
 //! `EtherEncap`.
 
+use crate::named::{drops, handlers};
 use crate::values::Mac;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
@@ -22,13 +23,13 @@ element! {
         dst: Mac,
     }
     example { "0x800", "2:0:0:0:0:1", "2:0:0:0:0:2", }
-    drops { NO_ROOM = "no_headroom": "The packet's buffer has no room for a header in front.", }
+    drops { NO_ROOM = drops::NO_HEADROOM, }
     handlers {
-        read SRC = "src": "The source.",
-        read DST = "dst": "The destination.",
+        read SRC = handlers::SRC,
+        read DST = handlers::DST,
         read ETHERTYPE = "ethertype": "The type.",
-        write SET_SRC = "src": "Sets the source.",
-        write SET_DST = "dst": "Sets the destination.",
+        write SET_SRC = handlers::SET_SRC,
+        write SET_DST = handlers::SET_DST,
         write SET_ETHERTYPE = "ethertype": "Sets the type.",
     }
 }

@@ -1,6 +1,7 @@
 //! `HostEtherFilter`.
 
 use crate::facts::LinkType;
+use crate::named::drops;
 use crate::side::Side;
 use crate::values::Mac;
 use scalebricks_graph::element::BindError;
@@ -29,7 +30,7 @@ element! {
     }
     example { "2:0:0:0:0:1", "true", }
     drops {
-        SHORT = "too_short": "The packet has no whole Ethernet header.",
+        SHORT = drops::TOO_SHORT,
         OWN = "own_frame": "The frame came from this address.",
         OTHER = "other_host": "The frame was sent to another host.",
     }

@@ -1,5 +1,6 @@
 //! `Strip`.
 
+use crate::named::drops;
 use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
 
@@ -15,7 +16,7 @@ element! {
         length: u16,
     }
     example { "14", }
-    drops { SHORT = "too_short": "The packet has fewer bytes.", }
+    drops { SHORT = drops::TOO_SHORT, }
 }
 
 impl Strip {

@@ -1,5 +1,6 @@
 //! `Unstrip`.
 
+use crate::named::drops;
 use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
 
@@ -15,7 +16,7 @@ element! {
         length: u16,
     }
     example { "14", }
-    drops { NO_ROOM = "no_headroom": "The packet's buffer has not so much room in front.", }
+    drops { NO_ROOM = drops::NO_HEADROOM, }
 }
 
 impl Class for Unstrip {

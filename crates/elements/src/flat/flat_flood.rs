@@ -2,6 +2,7 @@
 
 use super::action::PortNo;
 use super::storm::StormGuard;
+use crate::named::drops;
 use scalebricks_graph::{Control, Element, Frame, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ element! {
     inputs { push "in": "Frames of one port.", }
     outputs { push "out": "Frames for all ports but those of the group they came by.", }
     drops {
-        SPLIT_HORIZON = "split_horizon": "The switch has no port outside the group that it came by.",
+        SPLIT_HORIZON = drops::SPLIT_HORIZON,
         STORM = "storm": "More frames to be flooded than the storm guard lets through.",
     }
     counters { FLOODED = "flooded": "Frames that came and were flooded.", }

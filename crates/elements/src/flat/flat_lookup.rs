@@ -5,6 +5,7 @@ use super::fib::{Answer, FibReader, Unknown};
 use super::key::{Seen, parse};
 use super::name::NameKind;
 use super::route::route;
+use crate::named::drops;
 use arrayvec::ArrayVec;
 use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element};
 use scalebricks_io::PacketBuf;
@@ -41,14 +42,14 @@ element! {
     drops {
         TRUNCATED = "truncated": "The frame ends before its name, or before the headers that lead to it.",
         NO_NAME = "no_name": "No frame of the kind that names are taken from: another ethertype or IP version.",
-        MALFORMED = "malformed": "Headers that contradict themselves.",
+        MALFORMED = drops::MALFORMED,
         BAD_NAME = "bad_name": "A name of no bytes, or of more than 255.",
-        LATER_FRAGMENT = "later_fragment": "A fragment without ports, where ports are part of the name.",
+        LATER_FRAGMENT = drops::LATER_FRAGMENT,
         BAD_IPV4_CHECKSUM = "bad_ipv4_checksum": "The IPv4 header checksum of a packet to be routed is wrong (an option ignores it).",
         LINK_LOCAL = "link_local": "For a MAC address that bridges keep to themselves (IEEE 802.1Q §8.6.3).",
         UNKNOWN_NAME = "unknown_name": "The name is none of the table's.",
         BY_ACTION = "by_action": "The name's action is to drop it.",
-        SPLIT_HORIZON = "split_horizon": "It would leave by the port it came by, or by one of the same group.",
+        SPLIT_HORIZON = drops::SPLIT_HORIZON,
         EXPIRED = "expired": "It has no hop left to live.",
         NOT_ROUTABLE = "not_routable": "Its action is to route it, and it is no IP packet.",
         NO_SUCH_PORT = "no_such_port": "Its action names a port that the switch does not have.",

@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::header;
+use crate::named::drops;
 use crate::side::Side;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::BindError;
@@ -24,7 +25,7 @@ element! {
     reads { IpHeader, }
     drops {
         EXPIRED = "ttl_expired": "The packet came with a time to live of 0 or 1.",
-        NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.",
+        NO_HEADER = drops::NO_HEADER,
     }
     counters { DROPS = "drops": "Packets whose time was over.", }
 }

@@ -1,6 +1,7 @@
 //! `FixIPSrc`.
 
 use crate::columns::IpHeader;
+use crate::named::drops;
 use crate::values::Ip;
 use crate::{facts, header};
 use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
@@ -20,7 +21,7 @@ element! {
     }
     example { "10.0.0.1", }
     reads { IpHeader, }
-    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
+    drops { NO_HEADER = drops::NO_HEADER, }
     counters { FIXED = "fixed": "Packets that got the source.", }
 }
 

@@ -1,6 +1,7 @@
 //! `GetIPAddress`.
 
 use crate::columns::DstIp;
+use crate::named::drops;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
 use scalebricks_graph::{Binder, Class, Control, Frame, Handle, Lanes, Out, Spec, element};
@@ -20,7 +21,7 @@ element! {
     }
     example { "16", }
     writes { DstIp, }
-    drops { SHORT = "too_short": "The packet ends before the address does.", }
+    drops { SHORT = drops::TOO_SHORT, }
 }
 
 /// The address at an offset of a packet.

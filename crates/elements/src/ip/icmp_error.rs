@@ -3,6 +3,7 @@
 use crate::columns::{DstIp, IpHeader};
 use crate::facts::{self, LinkType};
 use crate::header;
+use crate::named::drops;
 use crate::values::{Ip, Ips};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::BindError;
@@ -57,12 +58,12 @@ element! {
     writes { IpHeader, DstIp, }
     drops {
         ABOUT_ERROR = "about_icmp_error": "The packet is an ICMP error, or ICMP of no known type.",
-        LATER_FRAGMENT = "later_fragment": "The packet is a fragment other than the first.",
-        NOT_UNICAST = "not_unicast": "The packet came from or went to no single host, or came as broadcast or multicast of its link.",
+        LATER_FRAGMENT = drops::LATER_FRAGMENT,
+        NOT_UNICAST = drops::NOT_UNICAST,
         BAD_ADDRESS = "bad_address": "The packet came from or went to a bad address.",
-        MALFORMED = "malformed": "The packet's header is malformed.",
+        MALFORMED = drops::MALFORMED,
         RATE_LIMITED = "rate_limited": "There were as many errors as there may be.",
-        NO_ROOM = "no_room": "The error does not fit the packet's buffer.",
+        NO_ROOM = drops::NO_ROOM,
     }
     counters { ERRORS = "errors": "Errors made.", }
 }

@@ -3,6 +3,7 @@
 use crate::columns::{DstIp, IpHeader};
 use crate::facts::LinkType;
 use crate::header;
+use crate::named::{counters, drops};
 use crate::side::Side;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::BindError;
@@ -28,10 +29,10 @@ element! {
     drops {
         OTHER = "no_echo_request": "The packet is no whole echo request.",
         CHECKSUM = "bad_icmp_checksum": "The request's ICMP checksum is wrong.",
-        NOT_UNICAST = "not_unicast": "The request came from or went to no single host, or came as broadcast or multicast of its link.",
-        NO_ROOM = "no_room": "The reply does not fit the packet's buffer.",
+        NOT_UNICAST = drops::NOT_UNICAST,
+        NO_ROOM = drops::NO_ROOM,
     }
-    counters { REPLIES = "replies": "Replies made.", }
+    counters { REPLIES = counters::REPLIES, }
 }
 
 impl Class for ICMPPingResponder {

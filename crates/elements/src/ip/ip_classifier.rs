@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::filter::{Expression, FilterText, Program};
+use crate::named::{drops, handlers};
 use crate::split::Way;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
@@ -20,9 +21,9 @@ element! {
     }
     example { "tcp", "-", }
     reads { IpHeader, }
-    drops { NO_MATCH = "no_match": "No pattern is true of the packet.", }
+    drops { NO_MATCH = drops::NO_MATCH, }
     handlers {
-        read PROGRAM = "program": "The comparisons made, one a line, and where each leads.",
+        read PROGRAM = handlers::PROGRAM,
         read PATTERNS = "patterns": "How many patterns there are.",
     }
 }

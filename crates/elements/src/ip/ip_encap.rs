@@ -2,6 +2,7 @@
 
 use crate::columns::{DstIp, IpHeader};
 use crate::header;
+use crate::named::{drops, handlers};
 use crate::values::Ip;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
@@ -44,14 +45,14 @@ element! {
     example { "ipip", "10.0.0.1", "10.0.0.2", }
     writes { IpHeader, DstIp, }
     drops {
-        NO_ROOM = "no_headroom": "The packet's buffer has no room for a header in front.",
-        LONG = "too_long": "The packet would be longer than 65,535 bytes.",
+        NO_ROOM = drops::NO_HEADROOM,
+        LONG = "too_large": "Larger than an IP packet can be once encapsulated.",
     }
     handlers {
-        read SRC = "src": "The source.",
-        read DST = "dst": "The destination.",
-        write SET_SRC = "src": "Sets the source.",
-        write SET_DST = "dst": "Sets the destination.",
+        read SRC = handlers::SRC,
+        read DST = handlers::DST,
+        write SET_SRC = handlers::SET_SRC,
+        write SET_DST = handlers::SET_DST,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::filter::{Expression, FilterText, Program};
+use crate::named::{drops, handlers};
 use crate::split::Way;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
@@ -22,10 +23,10 @@ element! {
     reads { IpHeader, }
     drops {
         DENIED = "denied": "A filter that drops is true of the packet.",
-        NO_MATCH = "no_match": "No filter is true of the packet.",
+        NO_MATCH = drops::NO_MATCH,
     }
     handlers {
-        read PROGRAM = "program": "The comparisons made, one a line, and where each leads.",
+        read PROGRAM = handlers::PROGRAM,
         read FILTERS = "filters": "How many filters there are.",
     }
 }

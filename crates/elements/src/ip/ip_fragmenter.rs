@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::header;
+use crate::named::drops;
 use crate::side::Side;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
@@ -38,8 +39,8 @@ element! {
     reads { IpHeader, }
     drops {
         DONT_FRAGMENT = "dont_fragment": "The packet is too long, and must not be fragmented.",
-        MALFORMED = "malformed": "The packet is too long, and its header or its options are malformed.",
-        NO_BUFFER = "no_buffer": "There were no slots or no buffers for all fragments, or a fragment does not fit its buffer.",
+        MALFORMED = drops::MALFORMED,
+        NO_BUFFER = "not_fragmented": "There were no slots or no buffers for all fragments, or a fragment does not fit its buffer.",
     }
     counters {
         FRAGMENTS = "fragments" [Made]: "Fragments made.",
@@ -248,7 +249,7 @@ mod tests {
         rig.send([ipv4(9, &[1; 480]), ipv4(9, &[2; 432])]);
         rig.turn();
         assert_eq!(
-            (rig.got(0).len(), rig.number("f", "no_buffer"), rig.number("f", "fragmented")),
+            (rig.got(0).len(), rig.number("f", "not_fragmented"), rig.number("f", "fragmented")),
             (0, 2, 0)
         );
         rig.send([ipv4(9, &[2; 432])]);
@@ -258,7 +259,7 @@ mod tests {
         let mut rig = Rig::with_buffers(2_000, 1, fill(&[], vec!["68".into()])).unwrap();
         rig.send((0..100).map(|n| ipv4(n, &[1; 480])));
         rig.turn();
-        let (whole, lost) = (rig.number("f", "fragmented"), rig.number("f", "no_buffer"));
+        let (whole, lost) = (rig.number("f", "fragmented"), rig.number("f", "not_fragmented"));
         assert_eq!((whole + lost, rig.got(0).len() as u64), (100, whole * 10));
         assert!(whole > 10);
         rig.send([[&[0x46, 0][..], &[0; 14], &[9; 100]].concat()]);

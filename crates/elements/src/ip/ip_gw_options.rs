@@ -1,6 +1,7 @@
 //! `IPGWOptions`.
 
 use crate::columns::IpHeader;
+use crate::named::drops;
 use crate::side::Side;
 use crate::values::{Ip, Ips};
 use crate::{facts, header};
@@ -33,7 +34,7 @@ element! {
     reads { IpHeader, }
     drops {
         MALFORMED = "bad_option": "An option is malformed, or has no room for what is to be recorded.",
-        NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.",
+        NO_HEADER = drops::NO_HEADER,
     }
     counters {
         DROPS = "drops": "Packets with malformed options.",

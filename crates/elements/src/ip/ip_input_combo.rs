@@ -4,6 +4,7 @@ use super::get_ip_address::address;
 use crate::columns::{DstIp, IpHeader};
 use crate::ethernet::Strip;
 use crate::ip_check::{Fault, Rules};
+use crate::named::drops;
 use crate::values::{Ips, Prefixes};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
@@ -37,12 +38,12 @@ element! {
     example { "1", }
     writes { DstIp, IpHeader, }
     drops {
-        SHORT = "too_short": "The frame has no whole IPv4 header.",
-        VERSION = "bad_version": "The header is not of version 4.",
-        HEADER_LENGTH = "bad_header_length": "The header's length is below 20 bytes.",
-        LENGTH = "bad_length": "The packet is shorter than its header says, or longer than IPv4 allows.",
-        CHECKSUM = "bad_checksum": "The header's checksum is wrong.",
-        SOURCE = "bad_source": "No valid packet has this source.",
+        SHORT = drops::TOO_SHORT,
+        VERSION = drops::BAD_VERSION,
+        HEADER_LENGTH = drops::BAD_HEADER_LENGTH,
+        LENGTH = drops::BAD_LENGTH,
+        CHECKSUM = drops::BAD_CHECKSUM,
+        SOURCE = drops::BAD_SOURCE,
     }
     counters { DROPS = "drops": "Frames that are not valid.", }
 }

@@ -5,6 +5,7 @@ use super::fix_ip_src::FixIPSrc;
 use super::ip_gw_options::{Fault, Router};
 use crate::columns::IpHeader;
 use crate::facts::LinkType;
+use crate::named::{counters, drops};
 use crate::values::Ip;
 use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
@@ -34,12 +35,12 @@ element! {
     example { "1", "10.0.0.1", "300", }
     reads { IpHeader, }
     drops {
-        BROADCAST = "link_broadcast": "The packet came as broadcast or multicast of its link.",
-        NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.",
+        BROADCAST = drops::LINK_BROADCAST,
+        NO_HEADER = drops::NO_HEADER,
     }
     counters {
-        COPIES = "copies" [Made]: "Copies made.",
-        NOT_COPIED = "not_copied": "Copies that were not made: no slot or no buffer was free, or the packet is too long.",
+        COPIES = counters::COPIES [Made],
+        NOT_COPIED = counters::NOT_COPIED,
     }
 }
 

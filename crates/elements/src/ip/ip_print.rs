@@ -3,6 +3,7 @@
 use crate::columns::IpHeader;
 use crate::handler::boolean;
 use crate::header;
+use crate::named::{counters, handlers};
 use crate::printer::{Contents, Printer, line};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
@@ -49,8 +50,8 @@ element! {
     }
     example { "CONTENTS hex", "OUTFILE /dev/null", }
     reads { IpHeader, }
-    counters { NOT_PRINTED = "not_printed": "Lines that could not be written.", }
-    handlers { read ACTIVE = "active": "Whether anything is printed.", write SET_ACTIVE = "active": "Whether anything is printed.", }
+    counters { NOT_PRINTED = counters::NOT_PRINTED, }
+    handlers { read ACTIVE = handlers::PRINTS, write SET_ACTIVE = handlers::PRINTS, }
 }
 
 impl Class for IPPrint {

@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::header;
+use crate::named::drops;
 use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
@@ -18,7 +19,7 @@ element! {
         offset: u16 = 0,
     }
     writes { IpHeader, }
-    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header.", }
+    drops { NO_HEADER = drops::NO_HEADER, }
 }
 
 impl Class for MarkIPHeader {

@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::header;
+use crate::named::drops;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
 use scalebricks_io::PacketBuf;
@@ -13,7 +14,7 @@ element! {
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same with the right checksum.", }
     reads { IpHeader, }
-    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
+    drops { NO_HEADER = drops::NO_HEADER, }
 }
 
 impl Class for SetIPChecksum {

@@ -2,6 +2,7 @@
 
 use crate::columns::IpHeader;
 use crate::header;
+use crate::named::drops;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
@@ -19,7 +20,7 @@ element! {
     }
     example { "9", }
     reads { IpHeader, }
-    drops { NO_HEADER = "no_ip_header": "There is no whole IPv4 header any more.", }
+    drops { NO_HEADER = drops::NO_HEADER, }
     handlers { read DSCP = "dscp": "The code point.", write SET = "dscp": "Sets the code point.", }
 }
 
