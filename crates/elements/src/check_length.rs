@@ -1,5 +1,6 @@
 //! `CheckLength`.
 
+use crate::named::drops;
 use crate::side::Side;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
@@ -16,7 +17,7 @@ element! {
         length: usize,
     }
     example { "100", }
-    drops { LONG = "over_length": "The packet is longer.", }
+    drops { LONG = drops::OVER_LENGTH, }
     handlers { read LENGTH = "length": "Bytes that a packet has at most.", }
 }
 

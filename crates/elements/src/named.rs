@@ -17,6 +17,7 @@ macro_rules! named {
 named! {
     drops: "Drop reasons." {
         TOO_SHORT = "too_short": "The packet is shorter than what the element asks of it.",
+        OVER_LENGTH = "over_length": "The packet is longer, or would become longer, than it may be.",
         LONG_FRAME = "too_long": "The frame, of a capture, is longer than a buffer.",
         NO_HEADER = "no_ip_header": "There is no whole IPv4 header, or none any more.",
         BAD_VERSION = "bad_version": "The header is not of version 4.",

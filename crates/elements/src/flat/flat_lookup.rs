@@ -5,6 +5,7 @@ use super::fib::{Answer, FibReader, Unknown};
 use super::key::{Seen, parse};
 use super::name::NameKind;
 use super::route::route;
+use crate::gateway::DropReason;
 use crate::named::drops;
 use arrayvec::ArrayVec;
 use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element};
@@ -45,7 +46,7 @@ element! {
         MALFORMED = drops::MALFORMED,
         BAD_NAME = "bad_name": "A name of no bytes, or of more than 255.",
         LATER_FRAGMENT = drops::LATER_FRAGMENT,
-        BAD_IPV4_CHECKSUM = "bad_ipv4_checksum": "The IPv4 header checksum of a packet to be routed is wrong (an option ignores it).",
+        BAD_IPV4_CHECKSUM = DropReason::BadIpv4Checksum,
         LINK_LOCAL = "link_local": "For a MAC address that bridges keep to themselves (IEEE 802.1Q §8.6.3).",
         UNKNOWN_NAME = "unknown_name": "The name is none of the table's.",
         BY_ACTION = "by_action": "The name's action is to drop it.",

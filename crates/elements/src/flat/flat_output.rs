@@ -1,5 +1,6 @@
 //! `FlatOutput`.
 
+use crate::gateway::DropReason;
 use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Meta, Out, PortId, Spec, element};
 use scalebricks_io::{Burst, PacketBuf, TxPort};
 
@@ -31,8 +32,8 @@ element! {
     }
     outputs { push "on" [Optional]: "Frames that further ports get.", }
     drops {
-        NO_BUFFER = "no_buffer": "No buffer was left for a copy.",
-        PORT_FULL = "port_full": "The port took no more frames.",
+        NO_BUFFER = DropReason::NoBuffer,
+        PORT_FULL = DropReason::PortFull,
     }
     counters {
         FRAMES = "tx_frames": "Frames that left.",

@@ -4,6 +4,7 @@ use super::permit::Permit;
 use super::ways::Ways;
 use crate::gateway::fabric::mac::FabricMac;
 use crate::gateway::outside::down_links::DownLinks;
+use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
 use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Meta, Out, Spec, element};
 use scalebricks_io::{Burst, PacketBuf};
@@ -28,9 +29,9 @@ element! {
         burst "probes" [Optional]: "Probes and echoes. They go ahead of what waits; what the port refuses is not sent later: it would be old.",
     }
     drops {
-        FULL = "fabric_full": "The fabric was congested beyond the node's queue.",
-        LINK_DOWN = "link_down": "The outgoing port's link is down.",
-        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+        FULL = DropReason::FabricFull,
+        LINK_DOWN = DropReason::LinkDown,
+        NO_LEASE = DropReason::NoLease,
     }
     counters {
         SENT = "sent": "Frames sent.",

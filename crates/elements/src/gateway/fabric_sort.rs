@@ -22,10 +22,10 @@ element! {
         burst "probes" [Optional]: "Probes and their echoes.",
     }
     drops {
-        BAD_MAC = "bad_fabric_mac": "A frame on the fabric whose address is none of ours.",
-        OTHER_MAC = "other_mac": "The frame is for another station's MAC address.",
-        TRUNCATED = "truncated": "The frame ends before its headers, or its IP packet before its stated length.",
-        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+        BAD_MAC = DropReason::BadFabricMac,
+        OTHER_MAC = DropReason::OtherMac,
+        TRUNCATED = DropReason::Truncated,
+        NO_LEASE = DropReason::NoLease,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::gateway::fabric::health::FabricHealth;
 use crate::gateway::fabric::health::probe::{FRAME_BYTES, Kind, Probe};
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
+use crate::gateway::reason::DropReason;
 use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
@@ -24,7 +25,7 @@ element! {
     pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, budget: Budget, }
     inputs { burst "in" [Optional]: "Frames for this node's probe address.", }
     outputs { burst "out": "Probes and echoes.", }
-    drops { BAD_PROBE = "bad_probe": "A probe of the fabric that no node of this cluster made for this one, or at a node that takes no part in probing.", }
+    drops { BAD_PROBE = DropReason::BadProbe, }
     counters {
         RECEIVED = "probes_received": "Probes and echoes received from the fabric.",
         UNSENT = "probes_unsent": "Probes and echoes that were not sent: no buffer, or a node that asks for too many.",

@@ -1,4 +1,6 @@
-//! Why a packet was dropped. Declared once; every reason is a counter with this name.
+//! Why a packet was dropped. Declared once: elements take name and meaning from here, and every reason is a counter with this name.
+
+use scalebricks_graph::spec::Named;
 
 /// Declares reasons, their names and meanings, and their counters.
 macro_rules! reasons {
@@ -25,6 +27,12 @@ macro_rules! reasons {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
                 }
+            }
+
+            /// Name and meaning, for an element that drops for this reason.
+            #[must_use]
+            pub const fn named(self) -> Named {
+                Named { name: self.name(), doc: self.meaning() }
             }
 
             /// The counter's name.
@@ -140,7 +148,7 @@ reasons! {
     FragmentationNeeded = "fragmentation_needed",
     /// Larger than an IP packet can be once encapsulated.
     TooLarge = "too_large",
-    /// No buffer was left to make a fragment or an answer in.
+    /// No buffer was left to make a copy, a fragment or an answer in.
     NoBuffer = "no_buffer",
     /// No route leads to its destination.
     NoRoute = "no_route",

@@ -15,21 +15,21 @@ element! {
     inputs { push "in": "Packets for the node itself, of unknown flows, or whose next hop's address is not known.", }
     reads { Punted, }
     drops {
-        NON_IP = "non_ip": "Neither IPv4 nor IPv6: ARP, other ethertypes, 802.3 frames.",
-        FOR_THIS_NODE = "for_this_node": "For an address of the node itself, and nothing it answers.",
-        LINK_LOCAL = "link_local": "From or to a link-local unicast address, which routers do not forward (RFC 4291 §2.5.6, RFC 3927 §7).",
-        MULTICAST = "multicast": "Multicast or broadcast, by MAC or IP address.",
-        NOT_FOR_GATEWAY = "not_for_gateway": "Upstream, but not addressed to the gateway.",
-        NOT_GTPU = "not_gtpu": "Upstream to the gateway, but not GTP-U.",
-        GTPU_SIGNALLING = "gtpu_signalling": "A GTP-U message other than G-PDU.",
-        EXTENSION = "unsupported_extension": "A G-PDU with an extension header that its receiver must comprehend, and that is not known here.",
-        UNKNOWN = "unknown_flow": "The handling node's FIB does not hold the key.",
-        UNRESOLVED = "unresolved": "Its next hop's address on the link is not known: it was held for it in vain, or dropped at once.",
-        NO_ROUTE = "no_route": "No route leads to its destination.",
-        NO_BUFFER = "no_buffer": "No buffer was left to make a fragment or an answer in.",
-        LINK_DOWN = "link_down": "The outgoing port's link is down.",
-        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
-        SLOW_PATH_FULL = "slow_path_full": "More packets for the node itself than it deals with in a turn.",
+        NON_IP = DropReason::NonIp,
+        FOR_THIS_NODE = DropReason::ForThisNode,
+        LINK_LOCAL = DropReason::LinkLocal,
+        MULTICAST = DropReason::Multicast,
+        NOT_FOR_GATEWAY = DropReason::NotForGateway,
+        NOT_GTPU = DropReason::NotGtpu,
+        GTPU_SIGNALLING = DropReason::GtpuSignalling,
+        EXTENSION = DropReason::UnsupportedExtension,
+        UNKNOWN = DropReason::UnknownFlow,
+        UNRESOLVED = DropReason::Unresolved,
+        NO_ROUTE = DropReason::NoRoute,
+        NO_BUFFER = DropReason::NoBuffer,
+        LINK_DOWN = DropReason::LinkDown,
+        NO_LEASE = DropReason::NoLease,
+        SLOW_PATH_FULL = DropReason::SlowPathFull,
     }
 }
 

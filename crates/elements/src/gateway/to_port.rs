@@ -1,6 +1,7 @@
 //! `ToPort`.
 
 use crate::gateway::outside::down_links::DownLinks;
+use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
 use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
 use scalebricks_io::PacketBuf;
@@ -14,9 +15,9 @@ element! {
         burst "in": "Finished frames. One that is marked stands for no packet that came in: a further fragment of one, or an answer of the node itself.",
     }
     drops {
-        PORT_FULL = "port_full": "The outgoing port took no more packets.",
-        LINK_DOWN = "link_down": "The outgoing port's link is down.",
-        NO_LEASE = "no_lease": "The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.",
+        PORT_FULL = DropReason::PortFull,
+        LINK_DOWN = DropReason::LinkDown,
+        NO_LEASE = DropReason::NoLease,
     }
     counters { SENT = "sent": "Packets sent, a fragmented one counted once, and answers of the node itself apart.", }
 }

@@ -46,7 +46,7 @@ element! {
     writes { IpHeader, DstIp, }
     drops {
         NO_ROOM = drops::NO_HEADROOM,
-        LONG = "too_large": "Larger than an IP packet can be once encapsulated.",
+        LONG = drops::OVER_LENGTH,
     }
     handlers {
         read SRC = handlers::SRC,

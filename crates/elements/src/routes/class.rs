@@ -170,7 +170,7 @@ macro_rules! lookup_class {
             example { "0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1", }
             reads { DstIp, }
             writes { DstIp, }
-            drops { NO_ROUTE = "no_route": "No route covers the address.", }
+            drops { NO_ROUTE = crate::gateway::DropReason::NoRoute, }
             handlers {
                 read TABLE = "table": "All routes, one a line: network, gateway or `-`, output.",
                 read ROUTES = "routes": "How many routes there are.",
