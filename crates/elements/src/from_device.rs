@@ -80,16 +80,16 @@ impl<P: PacketBuf + 'static> Control for FromDevice<P> {
 
     fn hand_over(&mut self) -> Option<State> {
         let open = std::mem::replace(&mut self.open, Open::Closed);
-        Some(Box::new((self.name.clone(), self.gate.count(), open)))
+        Some(Box::new((self.name.clone(), self.gate, open)))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        let state = state.downcast::<(String, u64, Open<P>)>()?;
+        let state = state.downcast::<(String, Gate, Open<P>)>()?;
         if state.0 != self.name || !matches!(self.open, Open::Closed) {
             return Err(state);
         }
-        let (_, count, open) = *state;
-        self.gate.take_over(count);
+        let (_, gate, open) = *state;
+        self.gate.take_over(gate);
         self.open = open;
         Ok(())
     }

@@ -73,12 +73,12 @@ impl Control for FromDump {
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.file.clone(), self.gate.count(), self.bytes, self.frames.take())))
+        Some(Box::new((self.file.clone(), self.gate, self.bytes, self.frames.take())))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (file, count, bytes, frames) = *state.downcast::<(String, u64, u64, Option<Frames>)>()?;
-        self.gate.take_over(count);
+        let (file, gate, bytes, frames) = *state.downcast::<(String, Gate, u64, Option<Frames>)>()?;
+        self.gate.take_over(gate);
         self.bytes = bytes;
         if self.frames.is_none() && file == self.file {
             self.frames = frames;

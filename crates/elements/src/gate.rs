@@ -9,6 +9,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gate {
     is_active: bool,
+    /// What the configuration says.
+    begins_active: bool,
     limit: Option<u64>,
     count: u64,
 }
@@ -16,7 +18,7 @@ pub(crate) struct Gate {
 impl Gate {
     /// Open for `limit` packets, for any number if that is below 0.
     pub(crate) fn new(is_active: bool, limit: i64) -> Self {
-        Self { is_active, limit: u64::try_from(limit).ok(), count: 0 }
+        Self { is_active, begins_active: is_active, limit: u64::try_from(limit).ok(), count: 0 }
     }
 
     /// Whether it was started and not stopped.
@@ -48,9 +50,13 @@ impl Gate {
         self.count += packets;
     }
 
-    /// Goes on counting where another has stopped.
-    pub(crate) const fn take_over(&mut self, count: u64) {
-        self.count = count;
+    /// Goes on where another has stopped: with its count, and started or stopped as it was by then, unless the new configuration
+    /// says something else than the one before.
+    pub(crate) const fn take_over(&mut self, before: Self) {
+        self.count = before.count;
+        if self.begins_active == before.begins_active {
+            self.is_active = before.is_active;
+        }
     }
 
     /// Begins the count and the limit anew.

@@ -78,7 +78,7 @@ impl Control for InfiniteSource {
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.gate.count()))
+        Some(Box::new(self.gate))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {

@@ -1,7 +1,8 @@
 //! `Null`.
 
+use crate::sift::sifting;
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
+use scalebricks_graph::{Class, Control, Frame, Lanes, Out, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -27,29 +28,11 @@ impl Control for Null {
     }
 }
 
-impl<P: PacketBuf + 'static> Element<P> for Null {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-        out.all(0, batch);
-    }
-
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
+impl Null {
+    fn sift<P: PacketBuf>(&mut self, _: &mut Lanes, _: usize, _: &mut Frame<P>, _: &mut Out<'_>) {}
 }
 
-impl<P: PacketBuf + 'static> Pull<P> for Null {
-    fn pull(
-        &mut self,
-        _: usize,
-        want: usize,
-        into: &mut Lanes,
-        upstream: &mut Upstream<'_, P>,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        upstream.pull(0, want, into, frame, out);
-    }
-}
+sifting!(Null);
 
 #[cfg(test)]
 mod tests {

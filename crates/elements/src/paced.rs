@@ -103,10 +103,6 @@ macro_rules! shaper {
         }
 
         impl<P: PacketBuf + 'static> Element<P> for $name {
-            fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-                out.all(0, batch);
-            }
-
             fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
                 Some(self)
             }
@@ -189,22 +185,18 @@ macro_rules! rated_unqueue {
             }
 
             fn hand_over(&mut self) -> Option<State> {
-                Some(Box::new((self.gate.count(), self.pace)))
+                Some(Box::new((self.gate, self.pace)))
             }
 
             fn take_over(&mut self, state: State) -> Result<(), State> {
-                let (count, pace) = *state.downcast::<(u64, Pace)>()?;
-                self.gate.take_over(count);
+                let (gate, pace) = *state.downcast::<(Gate, Pace)>()?;
+                self.gate.take_over(gate);
                 self.pace = pace.at_rate_of(&self.pace);
                 Ok(())
             }
         }
 
         impl<P: PacketBuf + 'static> Element<P> for $name {
-            fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-                out.all(0, batch);
-            }
-
             fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
                 if out.is_blocked() {
                     return;

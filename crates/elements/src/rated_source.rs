@@ -74,12 +74,12 @@ impl Control for RatedSource {
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.gate.count(), self.pace, self.has_begun)))
+        Some(Box::new((self.gate, self.pace, self.has_begun)))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (count, pace, has_begun) = *state.downcast::<(u64, Pace, bool)>()?;
-        self.gate.take_over(count);
+        let (gate, pace, has_begun) = *state.downcast::<(Gate, Pace, bool)>()?;
+        self.gate.take_over(gate);
         self.has_begun = has_begun;
         self.pace = pace.at_rate_of(&self.pace);
         Ok(())

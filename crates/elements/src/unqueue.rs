@@ -47,7 +47,7 @@ impl Control for Unqueue {
     }
 
     fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.gate.count()))
+        Some(Box::new(self.gate))
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
@@ -57,10 +57,6 @@ impl Control for Unqueue {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Unqueue {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-        out.all(0, batch);
-    }
-
     fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if out.is_blocked() {
             return;
@@ -101,6 +97,32 @@ mod tests {
         assert_eq!(turn(&mut rig), [5, 6]);
         assert!(rig.write("u", "active", "perhaps").is_err());
         assert_eq!(rig.read("u", "active"), "true");
+    }
+
+    #[test]
+    fn a_new_graph_goes_on_as_it_was_unless_its_configuration_says_otherwise() {
+        let fill = |active: &'static str| {
+            move |builder: &mut scalebricks_graph::Builder<_>| {
+                builder.declare("q", "Queue", &[]).declare("u", "Unqueue", &["LIMIT 7", "BURST 2", active]);
+                builder.chain(&["in", "q", "u", "out0"]);
+            }
+        };
+        let mut rig = Rig::new(1, fill("ACTIVE true"));
+        rig.send((0..9).map(|n| [n]));
+        let turns = |rig: &mut Rig| {
+            (0..2).for_each(|_| {
+                rig.turn();
+            });
+            (rig.heads(0), rig.number("u", "count"))
+        };
+        assert_eq!(turns(&mut rig), (vec![0, 1, 2, 3], 4));
+        rig.write("u", "active", "false").unwrap();
+        rig.replace(fill("ACTIVE true"));
+        assert_eq!((turns(&mut rig), rig.read("u", "active")), ((vec![], 4), "false".into()));
+        rig.replace(fill("ACTIVE false"));
+        assert_eq!(turns(&mut rig), (vec![], 4));
+        rig.replace(fill("ACTIVE true"));
+        assert_eq!(turns(&mut rig), (vec![4, 5, 6], 7));
     }
 
     #[test]

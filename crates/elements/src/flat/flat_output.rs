@@ -1,7 +1,7 @@
 //! `FlatOutput`.
 
 use crate::gateway::DropReason;
-use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Meta, Out, PortId, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, PortId, Spec, element};
 use scalebricks_io::{Burst, PacketBuf, TxPort};
 
 /// What a port gets of the frames that are flooded from another.
@@ -59,14 +59,6 @@ fn bytes<P: PacketBuf>(burst: &Burst<P>) -> u64 {
     burst.iter().map(|packet| packet.data().len() as u64).sum()
 }
 
-/// Drops a packet that has left the frame.
-fn drop_packet<P: PacketBuf>(packet: P, reason: DropId, frame: &mut Frame<P>, out: &mut Out<'_>) {
-    match frame.put(packet) {
-        Ok(slot) => out.drop(slot, reason),
-        Err(_) => out.count_drops(reason, 1),
-    }
-}
-
 impl<P: PacketBuf> FlatOutput<P> {
     /// Sends the burst, and drops what the port refuses.
     fn flush(port: &mut Box<dyn TxPort<P>>, burst: &mut Burst<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
@@ -77,7 +69,7 @@ impl<P: PacketBuf> FlatOutput<P> {
         let sent = port.tx_burst(burst);
         out.count(Self::FRAMES, sent as u64);
         out.count(Self::BYTES, all - bytes(burst));
-        burst.drain(..).for_each(|packet| drop_packet(packet, Self::PORT_FULL, frame, out));
+        burst.drain(..).for_each(|packet| out.drop_packet(packet, Self::PORT_FULL, frame));
     }
 
     /// Keeps what this port gets of flooded frames, and leaves those in the batch that further ports get.

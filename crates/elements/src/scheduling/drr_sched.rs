@@ -74,10 +74,6 @@ impl<P: PacketBuf + 'static> Control for DRRSched<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for DRRSched<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-        out.all(0, batch);
-    }
-
     fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
         Some(self)
     }

@@ -28,10 +28,6 @@ impl Control for RoundRobinSched {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for RoundRobinSched {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
-        out.all(0, batch);
-    }
-
     fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
         Some(self)
     }
