@@ -88,7 +88,7 @@ fn is_list(param: &ParamSpec) -> bool {
     param.kind.ends_with('…')
 }
 
-/// The parameters of a class. [`element!`](crate::element) implements it.
+/// The parameters of a class. [`element!`](crate::element!) implements it.
 pub trait Params: Sized {
     /// Takes them from arguments.
     ///

@@ -2,9 +2,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`slot`], [`meta`], [`column`], [`frame`] | a worker's packets, lists of them, and what is known of each |
+//! | [`slot`], [`meta`], [`mod@column`], [`frame`] | a worker's packets, lists of them, and what is known of each |
 //! | [`spec`], [`args`] | what an element class is, declared once by [`element!`]; its parameters |
-//! | [`element`], [`out`], [`upstream`] | what an element does, and what it may do while it runs |
+//! | [`mod@element`], [`out`], [`upstream`] | what an element does, and what it may do while it runs |
 //! | [`bursts`], [`ports`] | packets by value between two elements; a worker's ports |
 //! | [`small`], [`fuse`] | elements that look at one packet at a time, and several of them as one |
 //! | [`registry`], [`builder`] | classes by name; from declarations to a checked graph |

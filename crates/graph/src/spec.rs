@@ -1,4 +1,4 @@
-//! What an element is, declared once by [`element!`](crate::element) and read by everything that lists elements: the
+//! What an element is, declared once by [`element!`](crate::element!) and read by everything that lists elements: the
 //! builder, metrics, the command line, documentation.
 
 use crate::column::ColumnSpec;
@@ -65,7 +65,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Itself, as [`element!`](crate::element) asks for it.
+    /// Itself, as [`element!`](crate::element!) asks for it.
     #[must_use]
     pub const fn named(self) -> Self {
         self

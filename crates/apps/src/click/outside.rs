@@ -114,8 +114,8 @@ impl<P> From<Sends<P>> for Sink<P> {
 /// Devices by name, and the captures that a run writes. Captures have their names once they are complete: one that is
 /// dropped leaves none.
 ///
-/// It serves one graph after the other: [`begin`](Self::begin) before a graph is opened, then
-/// [`settle`](Self::settle) if it runs, or [`give_up`](Self::give_up).
+/// It serves one graph after the other: `begin` before a graph is opened, then
+/// `settle` if it runs, or `give_up`.
 pub struct Outside<P> {
     clock: Clock,
     receives: BTreeMap<String, Source<P>>,

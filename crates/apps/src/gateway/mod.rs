@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`architecture`], [`wiring`] | the four ways to spread the FIB, as wirings of the same [elements](scalebricks_elements::gateway) |
+//! | [`architecture`], [`mod@wiring`] | the four ways to spread the FIB, as wirings of the same [elements](scalebricks_elements::gateway) |
 //! | [`node`] | one node: a worker with such a graph, and what it may be asked between turns |
 //! | [`worker`] | nodes on threads |
 //! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |

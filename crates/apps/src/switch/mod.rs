@@ -8,9 +8,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`wiring`] | ports, and the graph between them |
+//! | [`mod@wiring`] | ports, and the graph between them |
 //! | [`counts`] | what each port has counted |
-//! | [`text`], [`file`] | names and actions as text; the file of names |
+//! | [`text`], [`mod@file`] | names and actions as text; the file of names |
 
 pub mod counts;
 pub mod file;

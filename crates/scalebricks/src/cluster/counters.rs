@@ -1,5 +1,5 @@
 //! Counts of flows that left this node, carried to where the flows are: what drives
-//! [`Courier`](scalebricks_control::courier::Courier).
+//! [`Courier`].
 //!
 //! ```text
 //!  workers ─▶ FlowTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ FlowTables of the next node

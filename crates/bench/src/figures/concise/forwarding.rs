@@ -1,6 +1,6 @@
 //! Figure 9: packets a second from port to port on one core: the 64-bit name of each is read and looked up, its next hop
 //! written, and the packet sent out where its action says. Then the same by the switch itself, by MAC addresses, with all
-//! that it looks at and counts. Figures 10 and 11, over real ports, are in [`links`].
+//! that it looks at and counts. Figures 10 and 11, over real ports, are in `links`, with the feature `dpdk`.
 //!
 //! Packets lie in memory and go round: the port that takes one makes it the next one of another name and puts it behind all
 //! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.

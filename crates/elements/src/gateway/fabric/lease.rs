@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The deadlines of a node's lease, in the time of [`Node::turn`](scalebricks_apps::gateway::Node::turn). Whoever renews the lease moves them; workers
+/// The deadlines of a node's lease, in the time of [`Worker::turn`](scalebricks_graph::Worker::turn). Whoever renews the lease moves them; workers
 /// compare them with the time themselves. So a lease expires also while whoever renews it is stuck, and for a process that was
 /// stopped and goes on.
 ///

@@ -1,6 +1,6 @@
 //! Whom a node hears and reaches over the fabric, and the ways round what is broken.
 //!
-//! Workers send a [probe](probe) to each other node at a fixed interval, between packets and by the same ports. Whichever worker receives
+//! Workers send a [probe] to each other node at a fixed interval, between packets and by the same ports. Whichever worker receives
 //! one echoes it. A probe also reports what its sender hears and reaches, and whom it grants the lease. So a node learns over the fabric
 //! what heartbeats say over the control network, and over which third node it can send where the direct way is broken.
 //!
@@ -58,7 +58,7 @@ pub struct PeerView {
 
 /// What a node knows about its fabric. Shared by its workers, which send and receive probes, and by whoever asks.
 ///
-/// All times are since the process's start, as they are passed to [`Node::turn`](scalebricks_apps::gateway::Node::turn).
+/// All times are since the process's start, as they are passed to [`Worker::turn`](scalebricks_graph::Worker::turn).
 #[derive(Debug)]
 pub struct FabricHealth {
     me: NodeId,

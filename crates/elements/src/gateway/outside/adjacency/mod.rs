@@ -1,12 +1,11 @@
 //! Where frames go on the outside links: what the fast path reads, in one piece that is never changed.
 //!
 //! Whoever learns more makes a new one ([`Local`]); a node looks at the newest once a turn
-//! ([`Node::set_adjacencies`]). Networks and next hops come from the configuration and are shared by all pieces;
+//! ([`set_adjacencies`](crate::gateway::settings::set_adjacencies)). Networks and next hops come from the configuration and are shared by all pieces;
 //! only what is known of the link changes, and which addresses are the node's own there: it may stand in for another node
 //! ([`Claims`](crate::gateway::local::Claims)).
 //!
 //! [`Local`]: crate::gateway::local::Local
-//! [`Node::set_adjacencies`]: scalebricks_apps::gateway::Node::set_adjacencies
 
 mod scope;
 mod table;
