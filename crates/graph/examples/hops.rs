@@ -7,6 +7,9 @@
 //! ```text
 //! cargo run --release -p scalebricks-graph --example hops [RUNS]
 //! ```
+//!
+//! `scripts/instructions hops` counts instructions in place of time: `hops --count KIND ROW BATCH TURNS` runs one of these and times
+//! nothing.
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
@@ -132,28 +135,44 @@ fn worker(
     Ok(Worker::new(builder.build(&registry, &mut Ledger::new())?, Box::new(pool), ()))
 }
 
+#[inline(never)] // instructions are counted by its name
+fn counted(worker: &mut Worker<Packet>, turns: u32) {
+    for _ in 0..turns {
+        worker.turn(Duration::ZERO);
+    }
+}
+
 /// Least nanoseconds a turn.
 fn turn_ns(worker: &mut Worker<Packet>, runs: usize) -> f64 {
     const TURNS: u32 = 500;
     let run = || {
         let start = Instant::now();
-        for _ in 0..TURNS {
-            worker.turn(Duration::ZERO);
-        }
+        counted(worker, TURNS);
         start.elapsed().as_secs_f64() * 1e9 / f64::from(TURNS)
     };
     std::iter::repeat_with(run).take(runs).fold(f64::INFINITY, f64::min)
 }
 
+/// By kind: the class, and whether it is fused.
+const KINDS: [(&str, &str, bool); 3] =
+    [("whole", "Whole", false), ("each", "Touch", false), ("fused", "Touch", true)];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runs = std::env::args().nth(1).map_or(Ok(200), |runs| runs.parse())?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [count, kind, row, batch, turns] = &arguments[..]
+        && count == "--count"
+    {
+        let known = KINDS.iter().find(|(name, ..)| name == kind);
+        let (_, class, fuses) = known.copied().unwrap_or(("none", "Whole", false));
+        counted(&mut worker(class, row.parse()?, batch.parse()?, fuses)?, turns.parse()?);
+        return Ok(());
+    }
+    let runs = arguments.first().map_or(Ok(200), |runs| runs.parse())?;
     println!("{:>6} {:>4} {:>6} {:>10} {:>16}", "kind", "row", "batch", "ns a turn", "ns packet hop");
     for batch in [1, 8, 64] {
         let empty = turn_ns(&mut worker("Whole", 0, batch, false)?, runs);
         println!("{:>6} {:>4} {batch:>6} {empty:>10.1}", "none", 0);
-        for (kind, class, fuses) in
-            [("whole", "Whole", false), ("each", "Touch", false), ("fused", "Touch", true)]
-        {
+        for (kind, class, fuses) in KINDS {
             for row in [1, 2, 4, 8, 16, 32] {
                 if fuses && row < 8 {
                     continue;

@@ -5,8 +5,12 @@
 //! the full table of 2015-11-01 (27,693 prefixes). Every answer is compared with the trie's before anything is timed.
 //!
 //! One line a measurement, `RESULT key=value …`: the least and the median of several runs.
+//!
+//! `scripts/instructions lpm` counts instructions in place of time: `lpm --count ipv4|ipv6 ROOT_BITS PREFIXES BATCH ISA` looks every
+//! destination up once, in a table of made prefixes, and times nothing.
 
 use prefix_trie::PrefixMap;
+use scalebricks_tables::isa::Isa;
 use scalebricks_tables::lpm::{Address, Lpm, LpmReader, NextHop, Params, Prefix};
 use std::error::Error;
 use std::io::Write;
@@ -143,11 +147,11 @@ impl Family for Ipv6Addr {
     }
 }
 
-fn made<A: Family>(random: &mut Random) -> Result<Vec<Prefix<A>>, Box<dyn Error>> {
+fn made<A: Family>(random: &mut Random, wanted: usize) -> Result<Vec<Prefix<A>>, Box<dyn Error>> {
     let total: u32 = A::LENGTHS.iter().map(|(_, share)| share).sum();
-    let mut prefixes = Vec::with_capacity(A::PREFIXES * 2);
-    while prefixes.len() < A::PREFIXES {
-        for _ in prefixes.len()..A::PREFIXES {
+    let mut prefixes = Vec::with_capacity(wanted * 2);
+    while prefixes.len() < wanted {
+        for _ in prefixes.len()..wanted {
             let mut at = random.below(total as usize) as u32;
             let chosen = A::LENGTHS.iter().find(|(_, share)| {
                 let is_here = at < *share;
@@ -180,23 +184,58 @@ fn cpu() -> String {
     name.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn Error>> {
-    let mut out = std::io::stdout();
-    let (mut random, name) = (Random(1), A::NAME);
-    let prefixes = path.map_or_else(|| made::<A>(&mut random), |path| read(&path))?;
-    let hop = |at: usize| NextHop::new(at as u32 % NEXT_HOPS).ok_or("an index out of range");
+fn hop(at: usize) -> Result<NextHop, &'static str> {
+    NextHop::new(at as u32 % NEXT_HOPS).ok_or("an index out of range")
+}
+
+fn table<A: Family>(prefixes: &[Prefix<A>], root_bits: u8) -> Result<Arc<Lpm<A>>, Box<dyn Error>> {
     let lpm = Arc::new(Lpm::<A>::new(Params::new(root_bits, 256 << 20)?));
-    let start = Instant::now();
     for (at, &prefix) in prefixes.iter().enumerate() {
         lpm.insert(prefix, hop(at)?)?;
     }
+    Ok(lpm)
+}
+
+fn destinations<A: Family>(prefixes: &[Prefix<A>], random: &mut Random) -> Vec<A> {
+    (0..DESTINATIONS).map(|_| A::within(prefixes[random.below(prefixes.len())], random)).collect()
+}
+
+#[inline(never)] // instructions are counted by its name
+fn counted<A: Family>(
+    reader: &mut LpmReader<A>,
+    addresses: &[A],
+    hops: &mut [Option<NextHop>],
+    batch: usize,
+) {
+    for (addresses, hops) in addresses.chunks(batch).zip(hops.chunks_mut(batch)) {
+        reader.lookup_batch(addresses, hops);
+    }
+}
+
+/// Looks every destination up once.
+fn count<A: Family>(root_bits: u8, prefixes: usize, batch: usize, isa: &str) -> Result<(), Box<dyn Error>> {
+    let mut random = Random(1);
+    let prefixes = made::<A>(&mut random, prefixes)?;
+    let isa = Isa::from_name(isa).ok_or("no such instructions")?;
+    let reader = LpmReader::with_isa(table(&prefixes, root_bits)?, isa);
+    let mut reader = reader.ok_or("this processor has no such instructions")?;
+    let addresses = destinations(&prefixes, &mut random);
+    counted(&mut reader, &addresses, &mut vec![None; DESTINATIONS], batch);
+    Ok(())
+}
+
+fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::stdout();
+    let (mut random, name) = (Random(1), A::NAME);
+    let prefixes = path.map_or_else(|| made::<A>(&mut random, A::PREFIXES), |path| read(&path))?;
+    let start = Instant::now();
+    let lpm = table(&prefixes, root_bits)?;
     let loaded_s = start.elapsed().as_secs_f64();
     let mut trie = PrefixMap::<A::Key, NextHop>::new();
     for (at, &prefix) in prefixes.iter().enumerate() {
         trie.insert(prefix.address().key(prefix.length()), hop(at)?);
     }
-    let mut address = || A::within(prefixes[random.below(prefixes.len())], &mut random);
-    let addresses: Vec<A> = (0..DESTINATIONS).map(|_| address()).collect();
+    let addresses = destinations(&prefixes, &mut random);
     let (mut reader, mut hops) = (LpmReader::new(Arc::clone(&lpm)), vec![None; DESTINATIONS]);
     reader.lookup_batch(&addresses, &mut hops);
     for (address, &hop) in addresses.iter().zip(&hops) {
@@ -216,9 +255,7 @@ fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn
         for _ in 0..RUNS {
             let start = Instant::now();
             for _ in 0..LOOKUPS / DESTINATIONS {
-                for (addresses, hops) in addresses.chunks(batch).zip(hops.chunks_mut(batch)) {
-                    reader.lookup_batch(addresses, hops);
-                }
+                counted(&mut reader, &addresses, &mut hops, batch);
                 std::hint::black_box(&hops);
             }
             runs.push(start.elapsed().as_secs_f64() * 1e9 / LOOKUPS as f64);
@@ -257,12 +294,19 @@ fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, family, root_bits, prefixes, batch, isa] = &arguments[..]
+        && option == "--count"
+    {
+        let count = if family == Ipv4Addr::NAME { count::<Ipv4Addr> } else { count::<Ipv6Addr> };
+        return count(root_bits.parse()?, prefixes.parse()?, batch.parse()?, isa);
+    }
     writeln!(
         std::io::stdout(),
         "RESULT cpu=\"{}\" destinations={DESTINATIONS} next_hops={NEXT_HOPS} runs={RUNS}",
         cpu()
     )?;
-    let (v4, v6) = (std::env::args().nth(1), std::env::args().nth(2));
+    let (v4, v6) = (arguments.first().cloned(), arguments.get(1).cloned());
     for root_bits in [24, 16] {
         measure::<Ipv4Addr>(v4.clone(), root_bits)?;
         measure::<Ipv6Addr>(v6.clone(), root_bits)?;
