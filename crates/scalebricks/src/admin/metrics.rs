@@ -7,7 +7,7 @@ mod control;
 mod graph;
 mod switch;
 
-use super::model::{FlowSums, NodeCounters, NodeState, PortCounters, Stats, Status};
+use super::model::{DEVICE_COUNTERS, DeviceMetric, FlowSums, NodeCounters, NodeState, Stats, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -210,39 +210,23 @@ impl Snapshot {
     }
 
     fn ports(&mut self, status: &Status, stats: &Stats) {
-        type Pick = fn(&PortCounters) -> u64;
-        let both = |rx: Pick, tx: Pick| {
-            let directions = [("in", rx), ("out", tx)];
-            let series = stats.ports.iter().flat_map(move |port| {
-                directions.map(|(direction, pick)| {
-                    let labels =
-                        vec![("port", port.role.name().to_owned()), ("direction", direction.to_owned())];
-                    (labels, Value::Whole(pick(port)))
+        let mut metrics: Vec<&DeviceMetric> = Vec::new();
+        for counter in DEVICE_COUNTERS {
+            if !metrics.contains(&counter.metric) {
+                metrics.push(counter.metric);
+            }
+        }
+        for metric in metrics {
+            let series = stats.ports.iter().flat_map(|port| {
+                let of = DEVICE_COUNTERS.iter().filter(|counter| counter.metric == metric);
+                of.map(|counter| {
+                    let own = counter.label.map(|(name, value)| (name, value.to_owned()));
+                    let labels = label("port", port.role.name()).into_iter().chain(own).collect();
+                    (labels, Value::Whole((counter.value)(port)))
                 })
             });
-            series.collect::<Vec<_>>()
-        };
-        let one_way = |pick: Pick| {
-            let series = stats.ports.iter();
-            series.map(move |port| (label("port", port.role.name()), pick(port).into())).collect::<Vec<_>>()
-        };
-        self.counter("port_packets", "Packets a device counted.", both(|p| p.rx_packets, |p| p.tx_packets));
-        self.counter("port_bytes", "Bytes a device counted.", both(|p| p.rx_bytes, |p| p.tx_bytes));
-        let help = "Packets a device could not take or send.";
-        self.counter("port_error_packets", help, both(|p| p.rx_errors, |p| p.tx_errors));
-        let help = "Packets that came while no descriptor was free.";
-        self.counter("port_missed_packets", help, one_way(|p| p.rx_missed));
-        let help = "Receptions that found no free buffer.";
-        self.counter("port_no_buffer", help, one_way(|p| p.rx_no_buffer));
-        let refused: [(_, Pick); 2] = [("shared", |p| p.rx_shared), ("unusable", |p| p.rx_unusable)];
-        let series = stats.ports.iter().flat_map(|port| {
-            refused.map(|(reason, pick)| {
-                let labels = vec![("port", port.role.name().to_owned()), ("reason", reason.to_owned())];
-                (labels, Value::Whole(pick(port)))
-            })
-        });
-        let help = "Received packets given back at once: shared with others, or too large for one buffer.";
-        self.counter("port_refused_packets", help, series);
+            self.counter(metric.name, metric.help, series);
+        }
         let ports = status.ports.iter();
         let up = ports.clone().map(|p| (label("port", p.role.name()), u64::from(p.is_link_up).into()));
         self.gauge("port_link_up", "Whether packets can pass the port.", up);

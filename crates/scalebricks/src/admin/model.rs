@@ -6,6 +6,7 @@
 mod capture;
 mod cluster;
 mod counters;
+mod device;
 mod flow;
 mod graph;
 mod stats;
@@ -15,6 +16,7 @@ mod trace;
 pub use capture::{CaptureRequest, Direction, MAX_SNAP_BYTES};
 pub use cluster::{ClusterView, DrainRequest, Drained, MemberView, NodeVerdict, StandbyView};
 pub use counters::NodeCounters;
+pub use device::{DEVICE_COUNTERS, DeviceCounter, DeviceMetric, PortCounters};
 pub use flow::{
     Carried, Cell, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS,
     PinnedFlow,
@@ -24,8 +26,8 @@ pub use graph::{
     LinkView, ReplacedView,
 };
 pub use stats::{
-    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, PeerView, PoolView, PortCounters,
-    Stats, WorkerStats, suspended_for,
+    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, PeerView, PoolView, Stats,
+    WorkerStats, suspended_for,
 };
 pub use status::{
     FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView,

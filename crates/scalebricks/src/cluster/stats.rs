@@ -1,79 +1,102 @@
-//! What a node's control plane counts.
+//! What a node's control plane counts, declared once: whoever shows counters goes through this list.
 
 use super::plane::{ControlPlane, Shared};
 use scalebricks_control::agent::AgentStats;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
+use utoipa::ToSchema;
 
-/// What a node's control plane has counted since the process started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PlaneStats {
-    /// Entries of logs that were applied, in partitions that were this node's then.
-    pub entries: u64,
-    /// Changes in them, or entries as a whole, that did nothing.
-    pub voids: u64,
-    /// Messages of other nodes that were not understood.
-    pub malformed: u64,
-    /// Messages of owners that something was missing before.
-    pub gaps: u64,
-    /// Messages of owners that the tables refused.
-    pub refused: u64,
-    /// Partitions in which this node gave a dead or drained node's keys to others.
-    pub repins: u64,
-    /// Partitions whose bits in the GPT were found to be wrong, and replaced.
-    pub astray: u64,
-    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
-    pub fib_astray: u64,
-    /// Times that the GPT began anew, as the cluster's had another shape.
-    pub begun_anew: u64,
-    /// Partitions that were loaded again, as their log had lost entries that this node had applied.
-    pub reloads: u64,
-    /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
-    pub rewound: u64,
-    /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
-    pub shedding: u64,
-    /// Keys that its FIB had no room for when they came.
-    pub shed: u64,
-    /// Calls that this node, as the owner of their partitions, did not log.
-    pub calls_refused: u64,
-    /// Times that a call had to wait, as a node that was removed might still forward one of its keys for another flow.
-    pub calls_delayed: u64,
+/// Whether a count only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It does.
+    Counter,
+    /// It is as much as there is now.
+    Gauge,
 }
 
-impl ControlPlane {
-    /// What was counted here.
-    pub fn stats(&self) -> PlaneStats {
-        let Shared { applied, voids, malformed, reloads, agent, .. } = &*self.shared;
-        let AgentStats {
-            gaps,
-            refused,
-            repins,
-            astray,
-            fib_astray,
-            begun_anew,
-            rewound,
-            shedding,
-            shed,
-            calls_refused,
-            calls_delayed,
-        } = **agent.load();
-        let [entries, voids, malformed, reloads] =
-            [applied, voids, malformed, reloads].map(|counter| counter.load(Ordering::Relaxed));
-        PlaneStats {
-            entries,
-            voids,
-            malformed,
-            gaps,
-            refused,
-            repins,
-            astray,
-            fib_astray,
-            begun_anew,
-            reloads,
-            rewound,
-            shedding,
-            shed,
-            calls_refused,
-            calls_delayed,
+/// Something that a node's control plane counts.
+#[derive(Debug)]
+pub struct PlaneCounter {
+    /// The metric's name, without prefix and suffix.
+    pub metric: &'static str,
+    /// What it counts.
+    pub doc: &'static str,
+    /// Whether it only grows.
+    pub kind: Kind,
+    /// Its value.
+    pub value: fn(&PlaneStats) -> u64,
+}
+
+macro_rules! counters {
+    (
+        shared { $($(#[doc = $doc:literal])+ $name:ident = $source:ident: $kind:ident $metric:literal,)+ }
+        agent { $($(#[doc = $of_doc:literal])+ $of_name:ident: $of_kind:ident $of_metric:literal,)+ }
+    ) => {
+        /// What a node's control plane has counted since the process started.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+        #[serde(default)]
+        pub struct PlaneStats {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+            $($(#[doc = $of_doc])+ pub $of_name: u64,)+
         }
+
+        /// All of them.
+        pub const COUNTERS: &[PlaneCounter] = &[
+            $(PlaneCounter {
+                metric: $metric, doc: concat!($($doc),+).trim_ascii(), kind: Kind::$kind, value: |stats| stats.$name,
+            },)+
+            $(PlaneCounter {
+                metric: $of_metric, doc: concat!($($of_doc),+).trim_ascii(), kind: Kind::$of_kind,
+                value: |stats| stats.$of_name,
+            },)+
+        ];
+
+        impl ControlPlane {
+            /// What was counted here.
+            pub fn stats(&self) -> PlaneStats {
+                let Shared { $($source,)+ agent, .. } = &*self.shared;
+                // All of the agent's: one that is missing here does not compile.
+                let AgentStats { $($of_name,)+ } = **agent.load();
+                PlaneStats { $($name: $source.load(Ordering::Relaxed),)+ $($of_name,)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    shared {
+        /// Entries of logs that were applied, in partitions that were this node's then.
+        entries = applied: Counter "control_entries",
+        /// Changes in them, or entries as a whole, that did nothing.
+        voids = voids: Counter "control_void_changes",
+        /// Messages of other nodes that were not understood.
+        malformed = malformed: Counter "control_malformed_messages",
+        /// Partitions that were loaded again, as their log had lost entries that this node had applied.
+        reloads = reloads: Counter "control_log_reloads",
+    }
+    agent {
+        /// Messages of partitions' owners that something was missing before.
+        gaps: Counter "control_gaps",
+        /// Messages of partitions' owners that the tables refused.
+        refused: Counter "control_refused_messages",
+        /// Partitions in which this node gave a dead or drained node's keys to others.
+        repins: Counter "control_repinned_partitions",
+        /// Partitions whose bits in the GPT were found to be wrong, and replaced.
+        astray: Counter "control_wrong_partitions",
+        /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
+        fib_astray: Counter "control_wrong_fib_partitions",
+        /// Times that the GPT began anew, as the cluster's had another shape.
+        begun_anew: Counter "control_gpt_restarts",
+        /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
+        rewound: Counter "control_rewound_partitions",
+        /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
+        shedding: Gauge "control_shed_keys",
+        /// Keys that its FIB had no room for when they came.
+        shed: Counter "control_keys_shed",
+        /// Calls that this node, as the owner of their partitions, did not log.
+        calls_refused: Counter "control_refused_calls",
+        /// Times that a call had to wait at this node, as the owner of its partition: a node that was removed might still forward one of its keys for another flow.
+        calls_delayed: Counter "control_delayed_calls",
     }
 }

@@ -1,7 +1,7 @@
 //! Counters in words: since the node started, or a second between two looks.
 
 use super::{list, right, status, table, trimmed};
-use crate::admin::model::{MovedCountersView, NodeCounters, PortCounters, Stats};
+use crate::admin::model::{DEVICE_COUNTERS, MovedCountersView, NodeCounters, PortCounters, Stats};
 use comfy_table::Cell;
 use scalebricks_apps::gateway::counters::COUNTERS;
 use scalebricks_console::quantity::{count, short_count};
@@ -108,32 +108,18 @@ fn drops(looks: &Looks<'_, NodeCounters>) -> String {
 }
 
 fn ports(looks: &Looks<'_, Stats>) -> String {
-    let mut table = table(&[
-        "device",
-        "in",
-        "bytes in",
-        "missed",
-        "errors in",
-        "no buffer",
-        "refused",
-        "out",
-        "bytes out",
-        "errors out",
-    ]);
-    let columns: [Pick<PortCounters>; 9] = [
-        |p| p.rx_packets,
-        |p| p.rx_bytes,
-        |p| p.rx_missed,
-        |p| p.rx_errors,
-        |p| p.rx_no_buffer,
-        |p| p.rx_shared + p.rx_unusable,
-        |p| p.tx_packets,
-        |p| p.tx_bytes,
-        |p| p.tx_errors,
-    ];
+    let mut columns: Vec<&str> = DEVICE_COUNTERS.iter().map(|counter| counter.column).collect();
+    columns.dedup();
+    let head: Vec<&str> = std::iter::once("device").chain(columns.iter().copied()).collect();
+    let mut table = table(&head);
+    let of = |port: &PortCounters, column: &str| {
+        let added = DEVICE_COUNTERS.iter().filter(|counter| counter.column == column);
+        added.map(|counter| (counter.value)(port)).sum()
+    };
     for port in &looks.now.ports {
-        let cells = columns.iter().map(|pick| {
-            looks.cell(|stats| stats.ports.iter().find(|other| other.role == port.role).map_or(0, pick))
+        let cells = columns.iter().map(|column| {
+            let other = |stats: &Stats| stats.ports.iter().find(|other| other.role == port.role).copied();
+            looks.cell(|stats| other(stats).map_or(0, |port| of(&port, column)))
         });
         table.add_row(std::iter::once(Cell::new(port.role)).chain(cells).collect::<Vec<_>>());
     }

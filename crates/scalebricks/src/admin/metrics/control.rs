@@ -2,47 +2,23 @@
 
 use super::{Labels, Snapshot, Value, label, one};
 use crate::admin::model::{ControlStats, PeerView};
+use crate::cluster::stats::{COUNTERS, Kind};
 
 /// Names of a peer's counters that count octets.
 const BYTES: [(&str, &str); 2] = [("in", "bytes_received"), ("out", "bytes_sent")];
 
 impl Snapshot {
     pub(super) fn control(&mut self, stats: &ControlStats) {
-        let help = "Entries of the log applied, of the partitions that were the node's.";
-        self.counter("control_entries", help, one(stats.entries));
-        let help = "Changes in them, or whole entries, that did nothing.";
-        self.counter("control_void_changes", help, one(stats.voids));
-        let help = "Messages of other nodes that were not understood.";
-        self.counter("control_malformed_messages", help, one(stats.malformed));
-        let help = "Messages of owners that something was missing before.";
-        self.counter("control_gaps", help, one(stats.gaps));
-        let help = "Messages of owners that the tables refused.";
-        self.counter("control_refused_messages", help, one(stats.refused));
-        let help = "Partitions in which the node gave a dead or drained node's flows to others.";
-        self.counter("control_repinned_partitions", help, one(stats.repins));
-        let help = "Partitions whose bits in the GPT were found to be wrong, and replaced.";
-        self.counter("control_wrong_partitions", help, one(stats.astray));
-        let help = "Partitions whose entries in the FIB were found to be wrong, and loaded anew.";
-        self.counter("control_wrong_fib_partitions", help, one(stats.fib_astray));
-        let help = "Times that the GPT began anew, as the cluster's had another shape.";
-        self.counter("control_gpt_restarts", help, one(stats.begun_anew));
-        let help = "Keys of the node that its FIB has no room for: packets to them are dropped.";
-        self.gauge("control_shed_keys", help, one(stats.shedding));
-        let help = "Keys that the node's FIB had no room for when they came.";
-        self.counter("control_keys_shed", help, one(stats.shed));
-        let help = "Calls that the node, as the owner of their partitions, did not log.";
-        self.counter("control_refused_calls", help, one(stats.calls_refused));
-        let help =
-            "Times that a call waited at the owner, as a removed node might still forward one of its keys.";
-        self.counter("control_delayed_calls", help, one(stats.calls_delayed));
+        for counter in COUNTERS {
+            let value = one((counter.value)(&stats.counters));
+            match counter.kind {
+                Kind::Counter => self.counter(counter.metric, counter.doc, value),
+                Kind::Gauge => self.gauge(counter.metric, counter.doc, value),
+            }
+        }
         let lease = stats.lease.iter().map(|lease| (Labels::new(), (lease.forwards_ms / 1_000).into()));
         let help = "Seconds for which the node forwards if nothing renews its lease.";
         self.gauge("control_lease_seconds", help, lease);
-        let help = "Partitions loaded again, as their log had lost entries that the node had applied.";
-        self.counter("control_log_reloads", help, one(stats.reloads));
-        let help =
-            "Partitions whose tables were filled again, as their log had lost entries that were in them.";
-        self.counter("control_rewound_partitions", help, one(stats.rewound));
         self.members(stats);
         self.mesh(stats);
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::admin::model::PortCounters;
 use crate::admin::model::{
     ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView,
     PortRole, PortView, ReasonView, TableRole, TableView, WorkerStats, WorkerView,

@@ -1,6 +1,6 @@
 //! What a node counts.
 
-use super::{NodeCounters, PortRole, WorkerView};
+use super::{NodeCounters, PortCounters, WorkerView};
 use crate::cluster::counters::MovedCounters;
 use crate::cluster::mesh::{MeshStats, PeerStats};
 use crate::cluster::stats::PlaneStats;
@@ -98,46 +98,9 @@ impl From<MovedCounters> for MovedCountersView {
 /// What a node's control plane counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ControlStats {
-    /// Entries of logs that were applied, in partitions that were this node's then.
-    pub entries: u64,
-    /// Changes in them, or entries as a whole, that did nothing.
-    pub voids: u64,
-    /// Messages of other nodes that were not understood.
-    pub malformed: u64,
-    /// Messages of partitions' owners that something was missing before.
-    pub gaps: u64,
-    /// Messages of partitions' owners that the tables refused.
-    pub refused: u64,
-    /// Partitions in which this node gave a dead or drained node's flows to others.
-    pub repins: u64,
-    /// Partitions whose bits in the GPT were found to be wrong, and replaced.
-    #[serde(default)]
-    pub astray: u64,
-    /// Partitions whose entries in the FIB were found to be wrong, and loaded anew.
-    #[serde(default)]
-    pub fib_astray: u64,
-    /// Times that the GPT began anew, as the cluster's had another shape.
-    #[serde(default)]
-    pub begun_anew: u64,
-    /// Partitions that were loaded again, as their log had lost entries that this node had applied.
-    #[serde(default)]
-    pub reloads: u64,
-    /// Partitions whose tables here were filled again, as their log had lost entries that were in them.
-    #[serde(default)]
-    pub rewound: u64,
-    /// Keys that are this node's, and that its FIB has no room for now: packets to them are dropped.
-    #[serde(default)]
-    pub shedding: u64,
-    /// Keys that its FIB had no room for when they came.
-    #[serde(default)]
-    pub shed: u64,
-    /// Calls that this node, as the owner of their partitions, did not log.
-    #[serde(default)]
-    pub calls_refused: u64,
-    /// Times that a call had to wait at this node, as the owner of its partition: a node that was removed might still forward one of
-    /// its keys for another flow.
-    #[serde(default)]
-    pub calls_delayed: u64,
+    /// Beside its members and peers.
+    #[serde(flatten)]
+    pub counters: PlaneStats,
     /// The node's lease.
     #[serde(default)]
     pub lease: Option<LeaseView>,
@@ -197,43 +160,8 @@ pub struct PeerView {
 }
 
 impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
-    fn from((plane, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
-        // Named field by field, so that a new counter cannot be forgotten here.
-        let PlaneStats {
-            entries,
-            voids,
-            malformed,
-            gaps,
-            refused,
-            repins,
-            astray,
-            fib_astray,
-            begun_anew,
-            reloads,
-            rewound,
-            shedding,
-            shed,
-            calls_refused,
-            calls_delayed,
-        } = plane;
-        let mut stats = Self {
-            entries,
-            voids,
-            malformed,
-            gaps,
-            refused,
-            repins,
-            astray,
-            fib_astray,
-            begun_anew,
-            reloads,
-            rewound,
-            shedding,
-            shed,
-            calls_refused,
-            calls_delayed,
-            ..Self::default()
-        };
+    fn from((counters, mesh): (PlaneStats, Option<MeshStats>)) -> Self {
+        let mut stats = Self { counters, ..Self::default() };
         if let Some(MeshStats { peers, strangers }) = mesh {
             stats.peers = peers
                 .into_iter()
@@ -257,35 +185,6 @@ pub struct WorkerStats {
     pub worker: WorkerView,
     /// What it counted.
     pub counters: NodeCounters,
-}
-
-/// A port's counters: its device's, and what was given back when it was received.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PortCounters {
-    /// The port.
-    pub role: PortRole,
-    /// Packets received.
-    pub rx_packets: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Packets that came while no descriptor was free.
-    pub rx_missed: u64,
-    /// Packets received with errors.
-    pub rx_errors: u64,
-    /// Receptions that found no free buffer.
-    pub rx_no_buffer: u64,
-    /// Received packets refused because somebody else may read or write their bytes.
-    #[serde(default)]
-    pub rx_shared: u64,
-    /// Received packets dropped because they did not fit into one buffer.
-    #[serde(default)]
-    pub rx_unusable: u64,
-    /// Packets sent.
-    pub tx_packets: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// Packets that could not be sent.
-    pub tx_errors: u64,
 }
 
 /// Packet buffers.
