@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod admin;
+#[cfg(feature = "dpdk")]
+mod devices;
 
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use serde_json::Value;
