@@ -113,10 +113,11 @@ fn run_with<P: PacketBuf + 'static>(
     for place in live.control_sockets() {
         console.note(&format!("control socket at {place}"));
     }
-    let served = Arc::new(Served::new(live, &args.file));
-    let admin = args.admin.as_ref().map(|socket| serve(socket, &served)).transpose()?;
+    // Before anybody is answered: who reads that it runs may send the signal, which would end a process that does not wait for it.
     let mut signals = Signals::new([SIGHUP]).map_err(GraphError::Signals)?;
     let asked = signals.handle();
+    let served = Arc::new(Served::new(live, &args.file));
+    let admin = args.admin.as_ref().map(|socket| serve(socket, &served)).transpose()?;
     let start = Instant::now();
     let end = std::thread::scope(|scope| {
         scope.spawn(|| signals.forever().for_each(|_| reload(&*served, console)));
