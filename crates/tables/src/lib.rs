@@ -38,6 +38,7 @@ mod order;
 pub mod othello;
 mod prefetch;
 mod publish;
+mod published;
 pub mod setsep;
 mod stream;
 mod summed;

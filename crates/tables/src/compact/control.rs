@@ -2,7 +2,8 @@
 
 use super::params::{Params, Structure};
 use super::{Op, Table};
-use crate::othello::{self, Othello, OthelloBuilder, OthelloControl};
+use crate::othello::{self, Othello, OthelloBuilder, OthelloControl, OthelloStructure};
+use crate::published::Units as _;
 use crate::setsep::{self, SetSepBuilder, SetSepControl};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Write};
@@ -311,7 +312,7 @@ impl Control {
     /// # Errors
     /// [`SnapshotError`].
     pub fn read_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        Ok(if bytes.starts_with(&othello::CONTROL_MAGIC) {
+        Ok(if bytes.starts_with(&OthelloStructure::CONTROL_MAGIC) {
             Self::Othello(Box::new(OthelloControl::read_snapshot(bytes)?))
         } else {
             Self::SetSep(Box::new(SetSepControl::read_snapshot(bytes)?))

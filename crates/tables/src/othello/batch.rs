@@ -6,10 +6,9 @@
 //! 3. If all could be done, the notes become deltas; else all is undone.
 
 use super::graph::{Link, Refused, Work};
-use super::ops::{Op, UpdateError};
 use super::payload::PayloadWriter;
-use super::query::Own;
 use super::store::{Ranges, Step, Store, with};
+use super::structure::{Op, Own, UpdateError};
 use crate::huge::Zeroable;
 use crate::order::{Entry, sort};
 use crate::prefetch::prefetch_read;

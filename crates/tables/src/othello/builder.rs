@@ -2,12 +2,11 @@
 
 use super::colour::Colouring;
 use super::control::OthelloControl;
-use super::face::Face;
 use super::image::Layout;
 use super::ops::Full;
 use super::params::Params;
-use super::query::Othello;
 use super::store::{Span, Store};
+use super::structure::{Generation, Othello};
 use crate::deal::{Dealt, Packing, Regions, room};
 use crate::publish::line::Line;
 use crate::threads::{NoThread, on_threads};
@@ -187,7 +186,7 @@ impl OthelloBuilder {
             let stretches = Stretches::of(params);
             let (each, span) = (params.ranges_per_partition() as usize, 1 << stretches.shift);
             let slot_lines = Layout::of(params).words / 8;
-            let mut memory = Face::memory(params);
+            let mut memory = Generation::memory(params);
             let mut seeds = vec![0; params.ranges() as usize];
             let lines = memory[..params.ranges() as usize * slot_lines].chunks_mut(each * slot_lines);
             let outputs = lines
@@ -207,7 +206,7 @@ impl OthelloBuilder {
                 seeds.iter_mut().zip(store.heads()).for_each(|(seed, head)| *seed = head.seed);
                 Ok(())
             })?;
-            Ok(Othello::with_memory(*params, vec![Position(1); self.mine.len()], memory, &seeds))
+            Ok(Othello::with_memory(*params, vec![Position(1); self.mine.len()], memory, (0..).zip(seeds)))
         })
     }
 

@@ -1,14 +1,14 @@
 //! Reading what an Othello delta carries, from anywhere: all of it is checked before anything is changed.
 
 use super::image::Layout;
-use super::params::{PARAMS_BYTES, Params};
 use super::payload::{range_width, slot_width};
 use crate::bits::BitReader;
+use crate::published::payload::{malformed, take};
 use scalebricks_types::ApplyError;
 
 /// Everything that changes in a partition. A few times the size of what was read, and kept to be used again.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     ranges: Vec<RangeAt>,
     slots: Vec<(u32, u32)>,
     /// Of ranges that change whole: as many words each as it takes.
@@ -36,10 +36,6 @@ pub(super) struct RangeChange<'a> {
 }
 
 type Parsed<T> = Result<T, ApplyError>;
-
-const fn malformed<T>(what: &'static str) -> Parsed<T> {
-    Err(ApplyError::Malformed(what))
-}
 
 impl Changes {
     /// Ranges that change.
@@ -74,77 +70,53 @@ impl Changes {
     }
 }
 
-/// Reads a payload from anywhere.
-#[derive(Debug, Clone)]
-pub(super) struct PayloadReader<'a> {
-    /// Of the shape that the partition is in afterwards.
-    pub(super) fingerprint: u32,
-    /// That shape, if the payload is a whole partition.
-    pub(super) whole: Option<Params>,
-    bits: BitReader<'a>,
+/// Reads a section from anywhere.
+struct Section<'b, 'a> {
+    layout: &'b Layout,
+    bits: &'b mut BitReader<'a>,
 }
 
-impl<'a> PayloadReader<'a> {
-    /// The payload in these bytes, read up to its changes.
-    pub(super) fn new(bytes: &'a [u8]) -> Parsed<Self> {
-        let mut bits = BitReader::new(bytes);
-        let (Some(fingerprint), Some(whole)) = (bits.take(32), bits.take(1)) else {
-            return malformed("shorter than its fingerprint");
-        };
-        let mut reader = Self { fingerprint: fingerprint as u32, whole: None, bits };
-        if whole == 1 {
-            let mut encoded = [0; PARAMS_BYTES];
-            for byte in &mut encoded {
-                *byte = reader.take(8)? as u8;
-            }
-            let Some(Ok(params)) = Params::decode(&encoded) else {
-                return malformed("impossible parameters");
-            };
-            if params.fingerprint() != reader.fingerprint {
-                return malformed("parameters of another fingerprint");
-            }
-            reader.whole = Some(params);
+/// The section of a payload, ranges of this shape, into `changes`: all ranges of a partition if it is whole.
+pub(super) fn section(
+    bits: &mut BitReader<'_>,
+    is_whole: bool,
+    layout: &Layout,
+    changes: &mut Changes,
+) -> Parsed<()> {
+    let mut section = Section { layout, bits };
+    changes.clear();
+    let all = layout.params.ranges_per_partition();
+    if is_whole {
+        if (section.bits.left() as u64) < (layout.params.range_bits() + 8) * u64::from(all) {
+            return malformed("truncated");
         }
-        Ok(reader)
+        return (0..all).try_for_each(|range| section.image(range, changes));
     }
-
-    /// The changes, of ranges of this shape, into `changes`: all that is left of the payload.
-    pub(super) fn read(&mut self, layout: &Layout, changes: &mut Changes) -> Parsed<()> {
-        changes.clear();
-        let all = layout.params.ranges_per_partition();
-        if self.whole.is_some() {
-            if (self.bits.left() as u64) < (layout.params.range_bits() + 8) * u64::from(all) {
-                return malformed("truncated");
-            }
-            for range in 0..all {
-                self.image(range, layout, changes)?;
-            }
+    let (width, mut next) = (range_width(&layout.params), 0);
+    let ranges = section.take(width)? as u32;
+    if ranges > all {
+        return malformed("more ranges than the partition has");
+    }
+    for _ in 0..ranges {
+        let range = section.take(width)? as u32;
+        if range < next || range >= all {
+            return malformed("range out of order or out of the partition");
+        }
+        next = range + 1;
+        if section.take(1)? == 1 {
+            section.image(range, changes)?;
         } else {
-            let (width, mut next) = (range_width(&layout.params), 0);
-            let ranges = self.take(width)? as u32;
-            if ranges > all {
-                return malformed("more ranges than the partition has");
-            }
-            for _ in 0..ranges {
-                let range = self.take(width)? as u32;
-                if range < next || range >= all {
-                    return malformed("range out of order or out of the partition");
-                }
-                next = range + 1;
-                if self.take(1)? == 1 {
-                    self.image(range, layout, changes)?;
-                } else {
-                    self.slots(layout, changes)?;
-                    changes.end_range(range, None);
-                }
-            }
+            section.slots(changes)?;
+            changes.end_range(range, None);
         }
-        if self.bits.is_at_end() { Ok(()) } else { malformed("bits behind the end") }
     }
+    Ok(())
+}
 
-    fn image(&mut self, range: u32, layout: &Layout, changes: &mut Changes) -> Parsed<()> {
+impl Section<'_, '_> {
+    fn image(&mut self, range: u32, changes: &mut Changes) -> Parsed<()> {
         let seed = self.take(8)? as u8;
-        let mut left = layout.params.range_bits();
+        let mut left = self.layout.params.range_bits();
         if (self.bits.left() as u64) < left {
             return malformed("truncated"); // before memory is taken for it
         }
@@ -157,22 +129,22 @@ impl<'a> PayloadReader<'a> {
         Ok(())
     }
 
-    fn slots(&mut self, layout: &Layout, changes: &mut Changes) -> Parsed<()> {
-        let (width, mut next) = (slot_width(&layout.params), 0);
+    fn slots(&mut self, changes: &mut Changes) -> Parsed<()> {
+        let (width, mut next) = (slot_width(&self.layout.params), 0);
         let count = self.take(width)?;
         for _ in 0..count {
             let slot = self.take(width)? as u32;
-            if slot < next || slot >= layout.params.slots_per_range() {
+            if slot < next || slot >= self.layout.params.slots_per_range() {
                 return malformed("slot out of order or out of the range");
             }
             next = slot + 1;
-            changes.slots.push((slot, self.take(layout.width)? as u32));
+            changes.slots.push((slot, self.take(self.layout.width)? as u32));
         }
         Ok(())
     }
 
     #[inline]
     fn take(&mut self, bits: u32) -> Parsed<u64> {
-        self.bits.take(bits).ok_or(ApplyError::Malformed("truncated"))
+        take(self.bits, bits)
     }
 }

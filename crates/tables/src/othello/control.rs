@@ -1,12 +1,13 @@
 //! The control structure: the names of the partitions a node is responsible for, and how updates become deltas.
 
 use super::batch::Batch;
-use super::face::Face;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::query::{Othello, bits_per_key};
 use super::store::Store;
+use super::structure::{Generation, Othello, OthelloStructure};
 use crate::publish::line::Line;
+use crate::published::bits_per_key;
+use crate::published::snapshot::Digest;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 
 /// Sizes of a table as its control structure knows them.
@@ -178,7 +179,7 @@ impl OthelloControl {
         words: impl Fn(PartitionId, &'a Store) -> &'a [u64],
         positions: &[Position],
     ) -> Othello {
-        let mut memory = Face::memory(&self.params);
+        let mut memory = Generation::memory(&self.params);
         let each = self.params.ranges_per_partition() as usize;
         let mut seeds = vec![0; self.params.ranges() as usize];
         let lines = super::image::Layout::of(&self.params).words / 8 * each;
@@ -193,7 +194,7 @@ impl OthelloControl {
         }
         let positions = self.parts.iter().zip(positions);
         let positions = positions.map(|(part, &at)| if part.is_some() { at } else { Position(0) }).collect();
-        Othello::with_memory(self.params, positions, memory, &seeds)
+        Othello::with_memory(self.params, positions, memory, (0..).zip(seeds))
     }
 
     /// The query structure of a table in two shapes.
@@ -207,6 +208,17 @@ impl OthelloControl {
             }
         }
         table
+    }
+
+    /// The digest of a partition's bits, equal to that of every [`Othello`] that is where this is. `None` if the partition
+    /// is not held here. Cost: reads its bits.
+    pub fn digest(&self, partition: PartitionId) -> Option<u32> {
+        let store = self.part(partition)?;
+        let mut digest = Digest::<OthelloStructure>::of(&store.layout().params);
+        for (range, head) in (0..).zip(store.heads()) {
+            digest.unit(store.words(range), &head.seed);
+        }
+        Some(digest.finish())
     }
 
     /// Names held.

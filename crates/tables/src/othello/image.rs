@@ -2,10 +2,11 @@
 
 use super::params::Params;
 use super::place::Places;
+use crate::published::TableParams;
 
 /// How a range lies in memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub(super) params: Params,
     pub(super) places: Places,
     pub(super) fingerprint: u32,
@@ -24,7 +25,7 @@ impl Layout {
             places: Places::of(params),
             fingerprint: params.fingerprint(),
             width: params.width(),
-            words: (params.range_bits().div_ceil(512) * 8) as usize, // a partition fits a delta
+            words: params.unit_words(),
             capacity: params.capacity(),
         }
     }

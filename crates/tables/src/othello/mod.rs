@@ -58,14 +58,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod arena;
 mod batch;
 mod builder;
 mod changes;
 mod colour;
 mod control;
-mod digest;
-mod face;
 mod graph;
 mod image;
 mod kernels;
@@ -76,14 +73,12 @@ mod params;
 mod payload;
 mod place;
 mod plane;
-mod query;
-mod reader;
 mod reshape;
-mod shapes;
 mod shared;
 mod single;
 mod snapshot;
 mod store;
+mod structure;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
@@ -91,11 +86,10 @@ mod updates;
 
 pub use builder::{BuildError, OthelloBuilder};
 pub use control::{OthelloControl, Stats};
-pub use ops::{Full, Op, UpdateError};
+pub use ops::Full;
 pub use params::{MAX_RANGES, PARAMS_BYTES, Params, ParamsError, Sizing};
-pub use query::{Othello, TableStats};
-pub use reader::{OthelloPin, OthelloReader};
 pub use reshape::ReshapeError;
 pub use shared::{SharedControl, SharedError};
-pub(crate) use snapshot::CONTROL_MAGIC;
-pub use snapshot::SnapshotError;
+pub use structure::{
+    Op, Othello, OthelloPin, OthelloReader, OthelloStructure, SnapshotError, TableStats, UpdateError,
+};

@@ -1,23 +1,23 @@
-//! What an Othello delta carries, bit-packed: the fingerprint of the shape that the partition is in afterwards (32 bits),
-//! whether it is the whole partition (1 bit), and
+//! What an Othello delta carries after [what every payload begins with](crate::published::payload), bit-packed:
 //!
 //! | field | bits |
 //! |---|---|
-//! | *if the whole partition:* its shape's parameters | 256 |
-//! | for each range: seed, all slots | 8 + slots x w |
+//! | *if parameters came first:* for each range of the partition: seed, all slots | 8 + slots x w |
 //! | *else:* number of changed ranges | ⌈log2(ranges + 1)⌉ |
 //! | for each: number in the partition; all of it? | ⌈log2(ranges + 1)⌉ + 1 |
 //! | *if all of it:* seed, all slots | 8 + slots x w |
 //! | *else:* number of changed slots | ⌈log2(slots + 1)⌉ |
 //! | for each: number, content | ⌈log2(slots + 1)⌉ + w |
 //!
-//! Slots have w bits, those of the second array are numbered on from the first. Ranges and slots ascend strictly. The rest
-//! of the last byte is 0. A changed value costs, in the default sizing, some 75 bits and 12 for each slot of the
-//! tree on one side of its name: about four of them.
+//! The shape is the one that the partition is in afterwards. Slots have w bits, those of the second array are numbered on
+//! from the first. Ranges and slots ascend strictly. The rest of the last byte is 0. A changed value costs, in the default
+//! sizing, some 75 bits and 12 for each slot of the tree on one side of its name: about four of them.
 
 use super::image::Layout;
 use super::params::Params;
+use super::structure::{OthelloStructure, Reshaping};
 use crate::bits::BitWriter;
+use crate::published::payload::put_header;
 
 /// Bits of a range's number in its partition, and of a number of ranges.
 pub(super) const fn range_width(params: &Params) -> u32 {
@@ -42,17 +42,15 @@ impl PayloadWriter {
         let mut bits = BitWriter::new(scratch);
         let each = layout.params.range_bits() as usize + 8;
         bits.reserve(each * layout.params.ranges_per_partition() as usize);
-        bits.put(layout.fingerprint.into(), 32);
-        bits.put(1, 1);
-        layout.params.encode().into_iter().for_each(|byte| bits.put(byte.into(), 8));
+        let all = Reshaping { to: layout.params, done: layout.params.ranges_per_partition() };
+        put_header::<OthelloStructure>(&mut bits, layout.fingerprint, Some(all));
         Self { layout: *layout, bits }
     }
 
     /// The payload of so many changed ranges, which will follow in ascending order.
     pub(super) fn of_changes(layout: &Layout, ranges: u32, scratch: Vec<u64>) -> Self {
         let mut bits = BitWriter::new(scratch);
-        bits.put(layout.fingerprint.into(), 32);
-        bits.put(0, 1);
+        put_header::<OthelloStructure>(&mut bits, layout.fingerprint, None);
         bits.put(ranges.into(), range_width(&layout.params));
         Self { layout: *layout, bits }
     }

@@ -2,16 +2,17 @@
 //!
 //! A partition is converted at once: its names are dealt to the ranges of the new shape, each of which takes the lowest
 //! seed that suits it, and the delta that says so carries all their bits. Until it is converted, and for the others, a
-//! partition is changed and answers in the old shape; a replica does likewise (`super::shapes`). When all partitions
-//! are through, the old shape is dropped.
+//! partition is changed and answers in the old shape; a replica does likewise
+//! ([`generation`](crate::published::generation)). When all partitions are through, the old shape is dropped.
 //!
 //! What a step does is a function of the names and the parameters: owners that reshape the same history by the same
 //! steps send the same bits.
 
 use super::control::{OthelloControl, whole};
-use super::ops::{Full, UpdateError};
+use super::ops::Full;
 use super::params::Params;
 use super::store::Store;
+use super::structure::UpdateError;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 
 /// Why a table cannot be given another shape.

@@ -27,11 +27,10 @@
 
 use super::control::{OthelloControl, Stats, state, step};
 use super::image::Layout;
-use super::ops::{Op, UpdateError};
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::plane::{Follower, Plane};
-use super::query::Othello;
+use super::structure::{Op, Othello, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId};
 
 /// Why something was not done; nothing is changed then.

@@ -2,10 +2,9 @@
 
 use super::batch::named;
 use super::control::OthelloControl;
-use super::ops::{Op, UpdateError};
 use super::payload::PayloadWriter;
-use super::query::Othello;
 use super::store::{Step, with};
+use super::structure::{Op, Othello, UpdateError};
 use scalebricks_types::{Delta, KeyHash, Position};
 
 impl OthelloControl {
@@ -64,7 +63,7 @@ impl OthelloControl {
             return Err(UpdateError::Value { op: 0, value, bits: layout.params.value_bits() });
         }
         let mut own = table.map(Othello::own);
-        if own.as_ref().is_some_and(|own| !own.is_at(partition, self.positions[at], &layout.params)) {
+        if own.as_ref().is_some_and(|own| !own.is_in(partition, self.positions[at], &layout.params)) {
             return Err(UpdateError::OutOfStep { partition });
         }
         let work = &mut self.batch.work;

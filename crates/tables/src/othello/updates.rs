@@ -1,8 +1,7 @@
 //! Updates of a control structure: a batch goes to the ranges of its names, and comes out as deltas.
 
 use super::control::OthelloControl;
-use super::ops::{Op, UpdateError};
-use super::query::{Othello, Own};
+use super::structure::{Op, Othello, Own, UpdateError};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 impl OthelloControl {
@@ -94,7 +93,7 @@ impl OthelloControl {
         let own = own?;
         let is_at = |&partition: &PartitionId| {
             let at = self.positions[usize::from(partition.0)];
-            self.part(partition).is_some_and(|store| own.is_at(partition, at, &store.layout().params))
+            self.part(partition).is_some_and(|store| own.is_in(partition, at, &store.layout().params))
         };
         let found = self.batch.partitions().find(|partition| !is_at(partition));
         found.map(|partition| UpdateError::OutOfStep { partition })

@@ -9,13 +9,13 @@
 
 use super::balance::Move;
 use super::block::{self, Block, Moves, Refused};
-use super::face::lines_for;
+use super::fallback::lines_for;
 use super::held::Held;
 use super::image::choice;
-use super::ops::{Full, Op, UpdateError};
+use super::ops::Full;
 use super::payload::PayloadWriter;
-use super::query::Own;
 use super::solver::{self, Solver};
+use super::structure::{Op, Own, UpdateError};
 use crate::order::{Entry, sort};
 use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;

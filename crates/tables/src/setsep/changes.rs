@@ -2,16 +2,16 @@
 
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
 use super::image::{Layout, Packed};
-use super::params::{PARAMS_BYTES, Params};
-use super::payload::{Reshaping, block_width};
+use super::payload::block_width;
 use super::solver;
 use crate::bits::BitReader;
+use crate::published::payload::{malformed, take};
 use scalebricks_types::{ApplyError, PartitionId};
 
 /// Everything that changes in the blocks of a section. A few times the size of what was read, and kept to be used
 /// again.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     group_words: usize,
     blocks: Vec<BlockAt>,
     choices: Vec<(u8, u8)>,
@@ -93,65 +93,40 @@ impl Changes {
     }
 }
 
-/// Reads a payload from anywhere, checking everything that can be checked without the table.
-#[derive(Debug, Clone)]
-pub(super) struct PayloadReader<'a> {
-    layout: Layout,
-    partition: PartitionId,
-    bits: BitReader<'a>,
+/// Reads a section from anywhere, checking everything that can be checked without the table.
+struct Section<'b, 'a> {
+    layout: &'b Layout,
+    bits: &'b mut BitReader<'a>,
 }
 
 type Parsed<T> = Result<T, ApplyError>;
 
-const fn malformed<T>(what: &'static str) -> Parsed<T> {
-    Err(ApplyError::Malformed(what))
+/// The next section, blocks of this shape, into `changes`.
+pub(super) fn section(
+    bits: &mut BitReader<'_>,
+    partition: PartitionId,
+    layout: &Layout,
+    changes: &mut Changes,
+) -> Parsed<()> {
+    let params = &layout.params;
+    let mut section = Section { layout, bits };
+    changes.clear(layout);
+    let (blocks, mut next) = (section.take(block_width(params))? as u32, 0); // at most 25 bits wide
+    if blocks > params.blocks_per_partition() {
+        return malformed("more blocks than the partition has");
+    }
+    for _ in 0..blocks {
+        let block = section.take(block_width(params))? as u32;
+        if block < next || block >= params.blocks_per_partition() {
+            return malformed("block out of order or out of the partition");
+        }
+        next = block + 1;
+        section.block(u32::from(partition.0) * params.blocks_per_partition() + block, changes)?;
+    }
+    Ok(())
 }
 
-impl<'a> PayloadReader<'a> {
-    /// The payload in these bytes and the fingerprint of the shape it starts from.
-    pub(super) fn new(partition: PartitionId, layout: &Layout, bytes: &'a [u8]) -> Parsed<(u32, Self)> {
-        let Some((fingerprint, bytes)) = bytes.split_first_chunk::<4>() else {
-            return malformed("shorter than its fingerprint");
-        };
-        let reader = Self { layout: *layout, partition, bits: BitReader::new(bytes) };
-        Ok((u32::from_le_bytes(*fingerprint), reader))
-    }
-
-    /// Where the partition is going, if it is being reshaped. Comes first.
-    pub(super) fn reshaping(&mut self) -> Parsed<Option<Reshaping>> {
-        if self.take(1)? == 0 {
-            return Ok(None);
-        }
-        let mut encoded = [0; PARAMS_BYTES];
-        for byte in &mut encoded {
-            *byte = self.take(8)? as u8;
-        }
-        let Some(Ok(to)) = Params::decode(&encoded) else {
-            return malformed("reshaping to impossible parameters");
-        };
-        Ok(Some(Reshaping { to, done: self.take(32)? as u32 }))
-    }
-
-    /// The next section, blocks of this shape, into `changes`.
-    pub(super) fn section(&mut self, layout: &Layout, changes: &mut Changes) -> Parsed<()> {
-        let params = &layout.params;
-        self.layout = *layout;
-        changes.clear(layout);
-        let (blocks, mut next) = (self.take(block_width(params))? as u32, 0); // at most 25 bits wide
-        if blocks > params.blocks_per_partition() {
-            return malformed("more blocks than the partition has");
-        }
-        for _ in 0..blocks {
-            let block = self.take(block_width(params))? as u32;
-            if block < next || block >= params.blocks_per_partition() {
-                return malformed("block out of order or out of the partition");
-            }
-            next = block + 1;
-            self.block(u32::from(self.partition.0) * params.blocks_per_partition() + block, changes)?;
-        }
-        Ok(())
-    }
-
+impl Section<'_, '_> {
     fn block(&mut self, block: u32, changes: &mut Changes) -> Parsed<()> {
         let whole = self.take(1)? == 1;
         self.choices(whole, changes)?;
@@ -226,13 +201,8 @@ impl<'a> PayloadReader<'a> {
         Ok(())
     }
 
-    /// After the last section: nothing follows but the rest of a byte, zero.
-    pub(super) fn end(&mut self) -> Parsed<()> {
-        if self.bits.is_at_end() { Ok(()) } else { malformed("bits behind the end") }
-    }
-
     #[inline]
     fn take(&mut self, bits: u32) -> Parsed<u64> {
-        self.bits.take(bits).ok_or(ApplyError::Malformed("truncated"))
+        take(self.bits, bits)
     }
 }

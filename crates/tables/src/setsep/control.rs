@@ -1,18 +1,18 @@
 //! The control structure: the keys of the partitions a node is responsible for, and how updates become deltas.
 
-use super::arena::Line;
 use super::block::{self, Moves};
-use super::face::Face;
 use super::geometry::GROUPS;
 use super::held::Held;
-use super::ops::{Op, UpdateError};
 use super::params::Params;
-use super::payload::{PayloadWriter, Reshaping};
-use super::query::{SetSep, bits_per_key};
+use super::payload::PayloadWriter;
 use super::reshape::Next;
 use super::store::Head;
+use super::structure::{Generation, Op, Reshaping, SetSep, SetSepStructure, UpdateError};
 use super::updates::Shape;
 use crate::isa::Isa;
+use crate::publish::line::Line;
+use crate::published::bits_per_key;
+use crate::published::snapshot::Digest;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
 
 /// Sizes of a table as its control structure knows them.
@@ -228,7 +228,7 @@ impl SetSepControl {
         }
         let held = &self.now.held;
         let zeros = vec![0; held.params.slot_words()];
-        let mut memory = Face::memory(&held.params);
+        let mut memory = Generation::memory(&held.params);
         let mut lines = memory.chunks_exact_mut(zeros.len() / 8);
         let mut lists = Vec::new();
         for first in &held.first {
@@ -264,6 +264,25 @@ impl SetSepControl {
 
     fn heads(&self) -> impl Iterator<Item = &Head> {
         self.blocks().map(|(held, slot)| held.store.view(slot).head)
+    }
+
+    /// The digest of a partition's bits, equal to that of every [`SetSep`] that is where this is. `None` if the partition is
+    /// not held here, or is in two shapes. Cost: reads its bits.
+    pub fn digest(&self, partition: PartitionId) -> Option<u32> {
+        let at = usize::from(partition.0);
+        let each = self.now.params().blocks_per_partition();
+        let held: &Held = match self.next.as_ref().map(|next| next.all()[at]) {
+            None | Some(0) => &self.now.held,
+            Some(done) if done == each => &self.next.as_ref()?.shape.held,
+            Some(_) => return None,
+        };
+        let first = held.first.get(at).copied().flatten()?;
+        let mut digest = Digest::<SetSepStructure>::of(&held.params);
+        for slot in first..first + held.params.blocks_per_partition() {
+            let view = held.store.view(slot as usize);
+            digest.unit(view.words, &held.fallback(&view));
+        }
+        Some(digest.finish())
     }
 
     /// Keys held.

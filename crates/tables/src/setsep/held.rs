@@ -1,7 +1,7 @@
 //! The blocks a control structure is responsible for, in one shape (one set of parameters).
 
 use super::block::{self, Block, group_in};
-use super::face::lines_for;
+use super::fallback::lines_for;
 use super::geometry::{GROUPS, bucket_of};
 use super::image::Layout;
 use super::kernels::Finder;

@@ -3,6 +3,7 @@
 
 use super::format::Format;
 use super::geometry::{BUCKETS, CANDIDATES, GROUPS, bucket_of};
+use super::linear::Rows;
 use super::params::Params;
 use super::solver::{Fields, is_marked};
 use std::ops::RangeInclusive;
@@ -12,7 +13,7 @@ pub(super) const CHOICE_WORDS: usize = BUCKETS * 2 / 64;
 
 /// Where things lie in a block's words.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub(super) params: Params,
     pub(super) words: usize,
     /// Bits of a field.
@@ -24,6 +25,8 @@ pub(super) struct Layout {
     pub(super) group_words: usize,
     /// [`Params::fingerprint`].
     pub(super) fingerprint: u32,
+    /// The row hash of the linear formats.
+    pub(super) rows: Rows,
 }
 
 /// The fields of a group without gaps between them, in the first [`Layout::group_words`] words; the rest is 0.
@@ -42,6 +45,7 @@ impl Layout {
             group_bits,
             group_words,
             fingerprint: params.fingerprint(),
+            rows: Rows::of(params),
         }
     }
 

@@ -48,7 +48,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod arena;
 mod balance;
 mod batch;
 mod block;
@@ -56,8 +55,7 @@ mod brute;
 mod builder;
 mod changes;
 mod control;
-mod digest;
-mod face;
+mod fallback;
 mod format;
 mod geometry;
 mod held;
@@ -70,13 +68,11 @@ mod ops;
 mod paper;
 mod params;
 mod payload;
-mod query;
-mod reader;
 mod reshape;
-mod shapes;
 mod snapshot;
 mod solver;
 mod store;
+mod structure;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
@@ -88,9 +84,9 @@ pub use control::{SetSepControl, Stats};
 pub use format::Format;
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
 pub use kernels::search::Bits;
-pub use ops::{Full, Op, UpdateError};
+pub use ops::Full;
 pub use params::{MAX_BLOCKS, PARAMS_BYTES, Params, ParamsError};
-pub use query::{SetSep, TableStats};
-pub use reader::{SetSepPin, SetSepReader};
 pub use reshape::ReshapeError;
-pub use snapshot::SnapshotError;
+pub use structure::{
+    Op, SetSep, SetSepPin, SetSepReader, SetSepStructure, SnapshotError, TableStats, UpdateError,
+};

@@ -1,5 +1,4 @@
-//! What a SetSep delta carries: the parameters' fingerprint (32 bits), whether the partition is being reshaped (1 bit; if
-//! so the new parameters, 28 bytes, and how many of its old blocks have been, 32 bits), and one section, or two:
+//! What a SetSep delta carries after [what every payload begins with](crate::published::payload): one section, or two, the
 //! changes to blocks of the old shape, then of the new.
 //!
 //! A section is the number of changed blocks, and for each its number in the partition and what changed, bit-packed:
@@ -19,16 +18,9 @@
 
 use super::image::Layout;
 use super::params::Params;
+use super::structure::{Reshaping, SetSepStructure};
 use crate::bits::BitWriter;
-
-/// A partition on its way to another shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reshaping {
-    /// The new shape.
-    pub(super) to: Params,
-    /// Blocks of the old shape that answer in the new one: the partition's first so many.
-    pub(super) done: u32,
-}
+use crate::published::payload::put_header;
 
 /// What a changed block costs beside its groups, about.
 const BLOCK_BITS: usize = 48;
@@ -48,14 +40,9 @@ pub(super) struct PayloadWriter {
 impl PayloadWriter {
     /// The payload of a partition in this shape, or on its way from it. `scratch` is memory to write in.
     pub(super) fn new(layout: &Layout, reshaping: Option<Reshaping>, scratch: Vec<u64>) -> Self {
-        let mut writer = Self { layout: *layout, bits: BitWriter::new(scratch) };
-        writer.put(layout.fingerprint.into(), 32);
-        writer.put(reshaping.is_some().into(), 1);
-        if let Some(Reshaping { to, done }) = reshaping {
-            to.encode().into_iter().for_each(|byte| writer.put(byte.into(), 8));
-            writer.put(done.into(), 32);
-        }
-        writer
+        let mut bits = BitWriter::new(scratch);
+        put_header::<SetSepStructure>(&mut bits, layout.fingerprint, reshaping);
+        Self { layout: *layout, bits }
     }
 
     /// Adds the low bits of a word, of which the others are 0.

@@ -4,7 +4,7 @@
 //! if there are to be `k` times as many, and no key changes its partition. The control structure converts a partition's blocks
 //! in ascending order, a few at a time, each time by a delta that carries the new blocks whole and how far it has
 //! come; in between, updates go to whichever shape a key's block is in. A replica answers likewise
-//! (`super::shapes`). When all partitions are through, the old shape is dropped.
+//! ([`generation`](crate::published::generation)). When all partitions are through, the old shape is dropped.
 //!
 //! What a step does is a function of the keys and the parameters: owners that reshape the same history by the same
 //! steps send the same bits.
@@ -13,14 +13,15 @@ use super::balance::{self, group_under};
 use super::batch::groups;
 use super::block::{self, Block};
 use super::control::SetSepControl;
-use super::face::lines_for;
+use super::fallback::lines_for;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
 use super::held::Held;
 use super::image::set_choice;
-use super::ops::{Full, UpdateError};
+use super::ops::Full;
 use super::params::Params;
-use super::payload::{PayloadWriter, Reshaping};
+use super::payload::PayloadWriter;
 use super::solver;
+use super::structure::{Reshaping, UpdateError};
 use super::updates::Shape;
 use scalebricks_types::{Delta, PartitionId, Position};
 

@@ -4,11 +4,11 @@ use super::batch::Batch;
 use super::control::SetSepControl;
 use super::held::Held;
 use super::kernels::Finder;
-use super::ops::{Full, Op, UpdateError};
+use super::ops::Full;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::query::{Own, SetSep};
 use super::solver::Solver;
+use super::structure::{Op, Own, SetSep, UpdateError};
 use crate::isa::Isa;
 use scalebricks_types::{Delta, PartitionId, Position};
 
@@ -166,9 +166,10 @@ impl SetSepControl {
         let needs =
             self.now.batch.needs.iter().chain(next.into_iter().flat_map(|next| &next.shape.batch.needs));
         let mut partitions = needs.map(|need| need.0);
-        let at = |partition: PartitionId| self.positions[usize::from(partition.0)];
         let shapes = (*self.params(), next.map(|next| *next.shape.params()));
-        let found = partitions.find(|&partition| !own.is_at(partition, at(partition), shapes));
+        let is_at =
+            |at: PartitionId| own.is_at(at, self.positions[usize::from(at.0)]) && own.shapes() == shapes;
+        let found = partitions.find(|&partition| !is_at(partition));
         found.map(|partition| UpdateError::OutOfStep { partition })
     }
 

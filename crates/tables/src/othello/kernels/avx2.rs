@@ -4,8 +4,8 @@
 
 use super::sites::{CHUNK, Sites, Vectors};
 use super::view::View;
-use crate::othello::arena::SLOT_BITS;
 use crate::othello::place::{FACTOR, FINAL, STEP};
+use crate::othello::structure::SLOT_BITS;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256, _mm256_castsi256_si128,

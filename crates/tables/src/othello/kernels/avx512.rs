@@ -4,8 +4,8 @@
 
 use super::sites::{CHUNK, Sites, Vectors};
 use super::view::View;
-use crate::othello::arena::SLOT_BITS;
 use crate::othello::place::{FACTOR, FINAL, STEP};
+use crate::othello::structure::SLOT_BITS;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256,

@@ -16,11 +16,12 @@ mod sites;
 mod tests;
 mod view;
 
-use super::face::Face;
-use super::reader::FacePin;
+use super::structure::{Generation, OthelloReader, OthelloStructure, Pinned};
 use crate::isa::Isa;
+use crate::published;
+use crate::published::reader::FEW_KEYS;
 use crate::touched::Lines;
-use scalebricks_types::KeyHash;
+use scalebricks_types::{KeyHash, NodeHint};
 
 pub(super) use portable::one;
 
@@ -30,19 +31,14 @@ use {avx2::Avx2, avx512::Avx512};
 use view::{Reach, View};
 
 /// A kernel: something of each of some names, which must be as many as there is room for.
-type Batch<T> = unsafe fn(FacePin<'_>, &[KeyHash], &mut [T]);
+type Batch<T> = unsafe fn(Pinned<'_>, &[KeyHash], &mut [T]);
 
 /// The lookup kernels for the tables of one reach, at a level of instructions that this processor has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lookup {
+pub(crate) struct Lookup {
     reach: Reach,
     values: Batch<u16>,
     differences: Batch<u32>,
-}
-
-/// Tells the lines that a lookup reads.
-pub(super) fn touched(pin: FacePin<'_>, hash: KeyHash, lines: &mut Lines<'_>) {
-    View::of(pin).touched(hash.get(), lines);
 }
 
 /// What a kernel makes of the difference of two slots.
@@ -80,10 +76,9 @@ impl Found for u32 {
     }
 }
 
-impl Lookup {
-    /// The kernels of these instructions, or the best below them.
-    pub(super) fn new(face: &Face, isa: Isa) -> Self {
-        let reach = Reach::of(face);
+impl published::Lookup<OthelloStructure> for Lookup {
+    fn new(generation: &Generation, isa: Isa) -> Self {
+        let reach = Reach::of(generation);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if reach != Reach::Beyond && isa.is_available() {
             let far = reach == Reach::Far;
@@ -99,41 +94,58 @@ impl Lookup {
         Self { reach, values: portable::batch, differences: portable::batch }
     }
 
+    #[inline(always)]
+    fn is_for(self, generation: &Generation) -> bool {
+        Reach::of(generation) == self.reach
+    }
+
+    #[inline(always)]
+    fn batch(self, pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u16]) {
+        self.run(self.values, pin, hashes, values);
+    }
+
+    #[inline(always)]
+    fn one(pin: Pinned<'_>, hash: KeyHash) -> u16 {
+        let mask = (1u32 << pin.generation().layout.params.value_bits()) - 1;
+        (one(pin, hash) & mask) as u16 // at most 16 bits
+    }
+
+    fn touched(pin: Pinned<'_>, hash: KeyHash, lines: &mut Lines<'_>) {
+        View::of(pin).touched(hash.get(), lines);
+    }
+
+    fn checked_hints(reader: &mut OthelloReader, hashes: &[KeyHash], hints: &mut [NodeHint]) -> bool {
+        if reader.params().check_bits() == 0 {
+            return false;
+        }
+        for (hashes, hints) in hashes.chunks(FEW_KEYS).zip(hints.chunks_mut(FEW_KEYS)) {
+            reader.checked(hashes, |at, value| hints[at] = value.map_or(NodeHint::NONE, NodeHint::new));
+        }
+        true
+    }
+}
+
+impl Lookup {
     /// The kernels of these vectors.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn staged<V: sites::Vectors, const FAR: bool>(reach: Reach) -> Self {
         Self { reach, values: sites::batch::<V, _, FAR>, differences: sites::batch::<V, _, FAR> }
     }
 
-    /// Whether it is the kernel of tables like this one.
-    #[inline(always)]
-    pub(super) fn is_for(self, face: &Face) -> bool {
-        Reach::of(face) == self.reach
-    }
-
-    /// The value of each name.
-    ///
-    /// # Panics
-    /// If there is room for fewer values than there are hashes, or the table is not like the one the kernel was made for.
-    #[inline(always)]
-    pub(super) fn values(self, pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u16]) {
-        self.run(self.values, pin, hashes, values);
-    }
-
     /// What the slots of each name differ in: its value, and its checksum above.
     ///
     /// # Panics
-    /// As [`values`](Self::values).
+    /// As [`batch`](published::Lookup::batch).
     #[inline(always)]
-    pub(super) fn differences(self, pin: FacePin<'_>, hashes: &[KeyHash], found: &mut [u32]) {
+    pub(super) fn differences(self, pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [u32]) {
         self.run(self.differences, pin, hashes, found);
     }
 
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
-    fn run<T>(self, batch: Batch<T>, pin: FacePin<'_>, hashes: &[KeyHash], found: &mut [T]) {
+    fn run<T>(self, batch: Batch<T>, pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
         let found = &mut found[..hashes.len()];
-        assert!(self.is_for(pin.face()), "another table's kernel");
+        assert!(published::Lookup::is_for(self, pin.generation()), "another table's kernel");
         // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.
         unsafe { batch(pin, hashes, found) }
     }

@@ -3,8 +3,7 @@
 
 use super::Found;
 use super::view::View;
-use crate::othello::arena::SLOT_BITS;
-use crate::othello::reader::FacePin;
+use crate::othello::structure::{Pinned, SLOT_BITS};
 use scalebricks_types::KeyHash;
 
 /// Names in flight at once.
@@ -31,7 +30,7 @@ unsafe fn difference(view: &View<'_>, base: usize, [a, b]: [u32; 2]) -> u32 {
 
 /// What the slots of one name differ in.
 #[inline(always)]
-pub(in crate::othello) fn one(pin: FacePin<'_>, hash: KeyHash) -> u32 {
+pub(in crate::othello) fn one(pin: Pinned<'_>, hash: KeyHash) -> u32 {
     let view = View::of(pin);
     let (base, slots) = find(&view, hash.get());
     // SAFETY: just found.
@@ -40,7 +39,7 @@ pub(in crate::othello) fn one(pin: FacePin<'_>, hash: KeyHash) -> u32 {
 }
 
 /// Up to [`WIDTH`] names at a time: where they are, and then what is there.
-pub(super) fn batch<T: Found>(pin: FacePin<'_>, hashes: &[KeyHash], found: &mut [T]) {
+pub(super) fn batch<T: Found>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
     let view = View::of(pin);
     let mask = T::mask(view.places.value_bits, view.places.check_bits);
     for (hashes, found) in hashes.chunks(WIDTH).zip(found.chunks_mut(WIDTH)) {

@@ -8,7 +8,7 @@
 
 use super::Found;
 use super::view::View;
-use crate::othello::reader::FacePin;
+use crate::othello::structure::Pinned;
 use scalebricks_types::KeyHash;
 
 /// Names a round: their arrays take less than 4 KiB.
@@ -49,7 +49,7 @@ pub(super) struct Sites {
 /// # Safety
 /// The processor must have what the vectors are compiled for, and BMI2; the table must be [near](super::Reach::Near) or far.
 pub(super) unsafe fn batch<V: Vectors, T: Found, const FAR: bool>(
-    pin: FacePin<'_>,
+    pin: Pinned<'_>,
     hashes: &[KeyHash],
     found: &mut [T],
 ) {

@@ -4,10 +4,8 @@ use crate::huge::HugeSlice;
 use crate::huge::walls::{Flush, between};
 use crate::isa;
 use crate::mix::mix64;
-use crate::othello::face::Face;
 use crate::othello::params::Params;
-use crate::othello::query::Othello;
-use crate::othello::reader::OthelloReader;
+use crate::othello::structure::{Generation, Othello, OthelloReader};
 use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeSet;
@@ -19,19 +17,19 @@ const LONGEST: usize = if cfg!(miri) { 20 } else { 200 };
 
 /// A table of arbitrary contents under arbitrary seeds.
 fn table(params: Params) -> Othello {
-    let mut memory = Face::memory(&params);
+    let mut memory = Generation::memory(&params);
     for (number, cell) in (0..).zip(memory.iter_mut().flat_map(|line| &mut line.0)) {
         *cell = crate::publish::sync::AtomicU64::new(mix64(number));
     }
-    let seeds: Vec<u8> = (0..params.ranges()).map(|range| mix64(range.into()) as u8).collect();
-    Othello::with_memory(params, vec![Position(0)], memory, &seeds)
+    let seeds = (0..params.ranges()).map(|range| (range, mix64(range.into()) as u8));
+    Othello::with_memory(params, vec![Position(0)], memory, seeds)
 }
 
 /// What the definition says the slots of a name differ in.
 fn expected(table: &Othello, hash: KeyHash) -> u32 {
-    let shapes = table.shapes.load();
-    let (layout, mut words) = (shapes.now.layout, Vec::new());
-    let seed = shapes.now.state(layout.places.range(hash.get()), &mut words);
+    let generations = table.generations.load();
+    let layout = generations.now.layout;
+    let (words, seed) = generations.now.state(layout.places.range(hash.get()));
     let [a, b] = layout.places.pair(hash.get(), seed);
     layout.get(&words, a) ^ layout.get(&words, b)
 }
@@ -57,12 +55,11 @@ fn cases() -> impl Iterator<Item = Params> {
 
 /// Lets a table's last range lie where its memory ends.
 fn move_to_the_end(table: &Othello) {
-    let shapes = table.shapes.load_full();
-    let (mut words, last) = (Vec::new(), shapes.now.layout.params.ranges() - 1);
-    let seed = shapes.now.state(last, &mut words);
-    let (_, lines, slot_lines) = shapes.now.arena.parts();
+    let generations = table.generations.load_full();
+    let last = generations.now.params.ranges() - 1;
+    let (words, seed) = generations.now.state(last);
     let mut own = table.own();
-    while shapes.now.arena.find(last).0 as usize != lines.len() / slot_lines - 1 {
+    while generations.now.slot(last) as usize != generations.now.arena.slots() - 1 {
         own.publish(PartitionId(0), last, &words, seed);
     }
 }
@@ -102,7 +99,7 @@ fn every_form_between_walls(flush: Flush) {
             assert_eq!(found, values, "{isa} {params:?}");
             let mut found = vec![None; hashes.len()];
             reader.check_batch(&hashes, &mut found);
-            let places = table.shapes.load().now.layout.places;
+            let places = table.generations.load().now.layout.places;
             for ((&hash, &found), &difference) in hashes.iter().zip(&found).zip(&wanted) {
                 assert_eq!(found, places.value(hash, difference), "{isa} {params:?}");
                 let pin = reader.pin();

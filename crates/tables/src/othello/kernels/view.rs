@@ -4,19 +4,17 @@
 //! Directory words are written while they are read, and are read by atomic loads (acquire). The bytes they lead to were
 //! all written before the word was (release), and are not written again before the reader unpins: [`View`] borrows the
 //! pin. So no write runs beside a read of them: there is no race, and loads of any size and alignment, gathers among
-//! them, may read them. Both facts are told in [`arena`](crate::othello::arena) and
+//! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
 //! [`epoch`](crate::publish::epoch), and tested there under a model checker. What lies behind a range may be being
 //! written: so no load leaves its range, see [`View::byte_of`].
 //!
 //! # Why places are in bounds
 //! A scaled hash is below the number of ranges. Directory words hold numbers of slots of the arena (`Arena::new` and
-//! `Arena::publish` store no others), and scaled positions are below the numbers of slots in the arrays.
+//! `Generation::replace` store no others), and scaled positions are below the numbers of slots in the arrays.
 #![allow(unsafe_code)]
 
-use crate::othello::arena::SLOT_BITS;
-use crate::othello::face::Face;
 use crate::othello::place::Places;
-use crate::othello::reader::FacePin;
+use crate::othello::structure::{Generation, Pinned, SLOT_BITS};
 use crate::publish::line::Line;
 use crate::publish::sync::{AtomicU32, Ordering};
 use crate::touched::Lines;
@@ -47,13 +45,13 @@ thread_local! {
 
 impl Reach {
     #[inline(always)]
-    pub(super) fn of(face: &Face) -> Self {
+    pub(super) fn of(generation: &Generation) -> Self {
         #[cfg(not(loom))]
         #[cfg(test)]
         if ALL_FAR.get() {
             return Self::Far;
         }
-        match face.arena.parts().1.len() {
+        match generation.arena.parts().1.len() {
             ..FAR_LINES => Self::Near,
             FAR_LINES..=MAX_LINES => Self::Far,
             _ => Self::Beyond,
@@ -79,12 +77,12 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     /// What is read under this pin.
     #[inline(always)]
-    pub(super) fn of(pin: FacePin<'a>) -> Self {
-        let face = pin.face();
-        let (directory, lines, slot_lines) = face.arena.parts();
-        let (stride, width) = (slot_lines * size_of::<Line>(), face.layout.width);
+    pub(super) fn of(pin: Pinned<'a>) -> Self {
+        let generation = pin.generation();
+        let (directory, lines, slot_lines) = generation.arena.parts();
+        let (stride, width) = (slot_lines * size_of::<Line>(), generation.layout.width);
         let keep = if 32 % width == 0 { !3 } else { !0 };
-        Self { directory, lines, stride, width, places: face.layout.places, keep }
+        Self { directory, lines, stride, width, places: generation.layout.places, keep }
     }
 
     /// The directory word of a range.

@@ -1,6 +1,7 @@
 //! All small graphs, and every operation on each: every state that readers could see in between answers right.
 
 use super::*;
+use crate::published::Units as _;
 
 /// Names of one range of 2 + 2 slots, one for each pair of slots under seed 0 and one that shares its pair.
 fn universe(params: &Params) -> Vec<KeyHash> {
@@ -60,13 +61,14 @@ fn every_operation_on_every_small_graph_leaves_other_names_alone() {
                     operations += 1;
                     reseeded += control.stats().reseeded - before;
                     // A reader that began before stays with what it saw.
-                    let old = table.shapes.load().now.arena.find(0);
+                    let now = Arc::clone(&table.generations.load().now);
+                    let old = (now.slot(0), OthelloStructure::extra(&now, 0));
                     for &(hash, value) in &held {
                         assert_eq!(reader.pin().get(hash), value);
                     }
                     let _ = table.apply(&delta).unwrap();
                     let mut words = vec![0; 8];
-                    table.shapes.load().now.arena.copy(old.0, &mut words);
+                    now.arena.copy(old.0, &mut words);
                     let layout = image::Layout::of(&params);
                     for &(hash, value) in &held {
                         let [a, b] = layout.places.pair(hash.get(), old.1);

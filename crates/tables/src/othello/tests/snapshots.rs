@@ -61,7 +61,10 @@ fn foreign_files_are_named() {
     assert!(matches!(OthelloControl::read_snapshot(&bits[..]), Err(SnapshotError::Magic)));
     let mut newer = bits.clone();
     newer[8] = 3;
-    assert!(matches!(Othello::read_snapshot(&newer[..]), Err(SnapshotError::Version(3))));
+    assert!(matches!(
+        Othello::read_snapshot(&newer[..]),
+        Err(SnapshotError::Version { found: 3, expected: 1 })
+    ));
     let mut wide = bits;
     wide[12] = 17;
     assert!(matches!(

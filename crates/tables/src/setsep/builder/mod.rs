@@ -3,18 +3,18 @@
 mod assemble;
 mod passes;
 
-use super::arena::Line;
 use super::block::Moves;
 use super::control::SetSepControl;
-use super::face::{Face, lines_for};
+use super::fallback::lines_for;
 use super::held::Held;
 use super::kernels::search::Bits;
 use super::ops::Full;
 use super::params::Params;
-use super::query::SetSep;
 use super::store::Store;
+use super::structure::{Generation, SetSep};
 use crate::deal::Regions;
 use crate::isa::Isa;
+use crate::publish::line::Line;
 use crate::threads::NoThread;
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
@@ -237,7 +237,7 @@ impl<'a> SetSepBuilder<'a> {
         }
         let held = Held::new(self.params, &self.mine, false);
         let slot_lines = self.params.slot_words() / 8;
-        let mut memory = Face::memory(&self.params);
+        let mut memory = Generation::memory(&self.params);
         let lines = &mut memory[..self.params.blocks() as usize * slot_lines];
         let lists = Mutex::new(Vec::new());
         let jobs = lines.chunks_mut(STRETCH * slot_lines).collect();

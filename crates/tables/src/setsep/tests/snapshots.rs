@@ -67,7 +67,10 @@ fn foreign_files_are_named() {
     assert!(matches!(SetSepControl::read_snapshot(&bits[..]), Err(SnapshotError::Magic)));
     let mut newer = bits.clone();
     newer[8] = 3;
-    assert!(matches!(SetSep::read_snapshot(&newer[..]), Err(SnapshotError::Version(3))));
+    assert!(matches!(
+        SetSep::read_snapshot(&newer[..]),
+        Err(SnapshotError::Version { found: 3, expected: 2 })
+    ));
     let mut wide = bits;
     wide[13] = 9;
     assert!(matches!(

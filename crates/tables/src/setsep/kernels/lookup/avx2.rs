@@ -11,7 +11,7 @@ use super::{Batch, Blocks, PARITIES, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
-use crate::setsep::reader::FacePin;
+use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
 
@@ -43,13 +43,13 @@ pub(super) fn batch(format: Format, bits: u8) -> Option<Batch> {
 
 /// The portable form, with an instruction to count bits.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn dense<const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+fn dense<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     stages::<Linear<64, L>>(pin, hashes, values);
 }
 
 /// Any number of keys: four vectors, two, one, and the tail.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn run<const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
     let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
     for (keys, out) in fours.iter().zip(out_fours) {
@@ -76,12 +76,8 @@ fn run<const L: usize>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) 
 
 /// All three steps for `V` vectors.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn vectors<const L: usize, const V: usize>(
-    pin: FacePin<'_>,
-    keys: &[Keys; V],
-    values: &mut [[u8; LANES]; V],
-) {
-    let (blocks, count) = (Blocks::of(pin), pin.face().params.blocks());
+fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], values: &mut [[u8; LANES]; V]) {
+    let (blocks, count) = (Blocks::of(pin), pin.generation().params.blocks());
     let (mut bucket, mut base) = ([_mm256_setzero_si256(); V], [_mm256_setzero_si256(); V]);
     for v in 0..V {
         bucket[v] = buckets(&keys[v], count);
@@ -257,7 +253,7 @@ fn parity(x: __m256i) -> __m256i {
 /// Looks the keys of marked groups, a bit each, up again.
 #[cold]
 #[inline(never)]
-fn correct(pin: FacePin<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u8) {
+fn correct(pin: Pinned<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u8) {
     for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
         if marked >> i & 1 == 1 {
             *value = one(pin, hash.get());

@@ -27,7 +27,7 @@ use super::{Batch, Blocks, PARITIES, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
-use crate::setsep::reader::FacePin;
+use crate::setsep::structure::Pinned;
 use ahead::{CHOICES_BEHIND, FIELDS_BEHIND, RING, ask, find};
 use lanes::{high_halves, lanes, load, low_halves, splat, splat64, vector, vector64};
 use scalebricks_types::KeyHash;
@@ -146,7 +146,7 @@ fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
 /// Looks the keys of marked groups, a bit each, up again.
 #[cold]
 #[inline(never)]
-fn correct(pin: FacePin<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u16) {
+fn correct(pin: Pinned<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u16) {
     for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
         if marked >> i & 1 == 1 {
             *value = one(pin, hash.get());
@@ -187,7 +187,7 @@ macro_rules! kernel {
             /// Any number of keys: whole vectors and the tail.
             #[target_feature(enable = $features)]
             fn run<const FAR: bool, const DENSE: bool, const L: usize>(
-                pin: FacePin<'_>,
+                pin: Pinned<'_>,
                 hashes: &[KeyHash],
                 values: &mut [u8],
             ) {
@@ -213,7 +213,7 @@ macro_rules! kernel {
             #[inline]
             #[target_feature(enable = $features)]
             fn in_turn<const DENSE: bool, const L: usize>(
-                pin: FacePin<'_>,
+                pin: Pinned<'_>,
                 keys: &[Keys],
                 out: &mut [[u8; LANES]],
             ) {
@@ -233,11 +233,11 @@ macro_rules! kernel {
             /// All three steps for `V` vectors.
             #[target_feature(enable = $features)]
             fn vectors<const DENSE: bool, const L: usize, const V: usize>(
-                pin: FacePin<'_>,
+                pin: Pinned<'_>,
                 keys: &[Keys; V],
                 values: &mut [[u8; LANES]; V],
             ) {
-                let (blocks, count) = (Blocks::of(pin), pin.face().params.blocks());
+                let (blocks, count) = (Blocks::of(pin), pin.generation().params.blocks());
                 let words = 8 + if DENSE { 64 } else { 32 } * L as u32;
                 let (mut bucket, mut base) = ([_mm512_setzero_si512(); V], [_mm512_setzero_si512(); V]);
                 for v in 0..V {
@@ -257,11 +257,11 @@ macro_rules! kernel {
             /// Each step of a vector while the lines that others wait for are on their way.
             #[target_feature(enable = $features)]
             fn pipelined<const DENSE: bool, const L: usize>(
-                pin: FacePin<'_>,
+                pin: Pinned<'_>,
                 keys: &[Keys],
                 values: &mut [[u8; LANES]],
             ) {
-                let (blocks, count) = (Blocks::of(pin), pin.face().params.blocks());
+                let (blocks, count) = (Blocks::of(pin), pin.generation().params.blocks());
                 let mut found = [[_mm512_setzero_si512(); 2]; RING];
                 let mut at = [[0; LANES]; RING];
                 for i in 0..keys.len() + FIELDS_BEHIND {
@@ -285,7 +285,7 @@ macro_rules! kernel {
             #[inline]
             #[target_feature(enable = $features)]
             fn answer<const DENSE: bool, const L: usize>(
-                pin: FacePin<'_>,
+                pin: Pinned<'_>,
                 blocks: &Blocks<'_>,
                 keys: &Keys,
                 at: &Places,

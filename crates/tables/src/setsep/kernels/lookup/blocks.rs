@@ -4,21 +4,21 @@
 //! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
 //! all written before the index word was (release), and are not written again before the reader unpins: [`Blocks`]
 //! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
-//! them, may read them. Both facts are told in [`arena`](crate::setsep::arena) and
+//! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
 //! [`epoch`](crate::publish::epoch), and tested there under a model checker.
 //!
 //! # Why places are in bounds
-//! Index words hold numbers of slots (`Arena::new` and `Arena::publish` store no others), a slot has
+//! Index words hold numbers of slots (`Arena::new` and `Generation::replace` store no others), a slot has
 //! [`slot_words`](crate::setsep::Params) words, and kernels read 8 words of choices and 64 groups, which are these.
 #![allow(unsafe_code)]
 
 use crate::prefetch::prefetch_read;
+use crate::publish::line::Line;
 use crate::publish::sync::{AtomicU32, Ordering};
-use crate::setsep::arena::Line;
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-use crate::setsep::face::Face;
 use crate::setsep::linear::Rows;
-use crate::setsep::reader::FacePin;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use crate::setsep::structure::Generation;
+use crate::setsep::structure::Pinned;
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 /// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.
@@ -48,14 +48,14 @@ pub(super) struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     /// Whether a table is small enough for 32-bit places.
-    pub(super) fn reach(table: &Face) -> bool {
+    pub(super) fn reach(table: &Generation) -> bool {
         table.arena.parts().1.len() <= MAX_LINES
     }
 
     /// Whether a table is too large to stay in a private cache.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
-    pub(super) fn far(table: &Face) -> bool {
+    pub(super) fn far(table: &Generation) -> bool {
         #[cfg(test)]
         if ALL_FAR.get() {
             return true;
@@ -65,9 +65,9 @@ impl<'a> Blocks<'a> {
 
     /// The blocks under this pin.
     #[inline(always)]
-    pub(super) fn of(pin: FacePin<'a>) -> Self {
-        let (index, lines) = pin.face().arena.parts();
-        Self { index, lines, rows: pin.face().rows }
+    pub(super) fn of(pin: Pinned<'a>) -> Self {
+        let (index, lines, _) = pin.generation().arena.parts();
+        Self { index, lines, rows: pin.generation().layout.rows }
     }
 
     /// The slot of a block.

@@ -15,17 +15,18 @@ mod portable;
 mod tests;
 
 use crate::isa::Isa;
-use crate::setsep::face::Face;
+use crate::published;
 use crate::setsep::format::Format;
-use crate::setsep::reader::FacePin;
+use crate::setsep::structure::{Generation, Pinned, SetSepStructure};
+use crate::touched::Lines;
 use scalebricks_types::KeyHash;
 
-pub(in crate::setsep) use portable::one;
+use portable::one;
 
 use blocks::Blocks;
 
 /// A kernel: the values of some keys, which must be as many as there are values.
-type Batch = unsafe fn(FacePin<'_>, &[KeyHash], &mut [u8]);
+type Batch = unsafe fn(Pinned<'_>, &[KeyHash], &mut [u8]);
 
 /// The parity of each 4-bit number, a bit each.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -33,7 +34,7 @@ const PARITIES: u32 = 0x6996;
 
 /// The lookup kernel for the tables of one format and value size, at a level of instructions that this processor has.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::setsep) struct Lookup {
+pub(crate) struct Lookup {
     format: Format,
     bits: u8,
     reach: Reach,
@@ -58,8 +59,8 @@ enum Reach {
 impl Reach {
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    fn of(face: &Face) -> Self {
-        match (Blocks::reach(face), Blocks::far(face)) {
+    fn of(generation: &Generation) -> Self {
+        match (Blocks::reach(generation), Blocks::far(generation)) {
             (false, _) => Self::Beyond,
             (true, true) => Self::Far,
             (true, false) => Self::Near,
@@ -68,17 +69,17 @@ impl Reach {
 
     #[inline(always)]
     #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-    const fn of(_: &Face) -> Self {
+    const fn of(_: &Generation) -> Self {
         Self::Near
     }
 }
 
-impl Lookup {
+impl published::Lookup<SetSepStructure> for Lookup {
     /// The kernel of these instructions, or the best below them. Formats and sizes that they do nothing for use lesser
     /// ones.
-    pub(in crate::setsep) fn new(face: &Face, isa: Isa) -> Self {
-        let (format, bits) = (face.params.format(), face.params.value_bits());
-        let reach = Reach::of(face);
+    fn new(generation: &Generation, isa: Isa) -> Self {
+        let (format, bits) = (generation.params.format(), generation.params.value_bits());
+        let reach = Reach::of(generation);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if reach != Reach::Beyond && isa.is_available() {
             let batch = match (isa, reach == Reach::Far) {
@@ -99,17 +100,12 @@ impl Lookup {
         Self { format, bits, reach, batch: portable::batch(format, bits), has_vectors: false }
     }
 
-    /// Whether it takes several keys to a register.
-    pub(in crate::setsep) const fn has_vectors(self) -> bool {
-        self.has_vectors
-    }
-
     /// Whether it is the kernel of tables like this one.
     #[inline(always)]
-    pub(in crate::setsep) fn is_for(self, face: &Face) -> bool {
-        face.params.format() == self.format
-            && face.params.value_bits() == self.bits
-            && Reach::of(face) == self.reach
+    fn is_for(self, generation: &Generation) -> bool {
+        generation.params.format() == self.format
+            && generation.params.value_bits() == self.bits
+            && Reach::of(generation) == self.reach
     }
 
     /// The value of each key.
@@ -118,18 +114,34 @@ impl Lookup {
     /// If there are fewer values than hashes, or the table is not like the one the kernel was made for.
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
-    pub(in crate::setsep) fn batch(self, pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+    fn batch(self, pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
         let values = &mut values[..hashes.len()];
-        assert!(self.is_for(pin.face()), "another table's kernel");
+        assert!(self.is_for(pin.generation()), "another table's kernel");
         // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.
         unsafe { (self.batch)(pin, hashes, values) }
+    }
+
+    #[inline(always)]
+    fn one(pin: Pinned<'_>, hash: KeyHash) -> u8 {
+        one(pin, hash.get())
+    }
+
+    fn touched(pin: Pinned<'_>, hash: KeyHash, lines: &mut Lines<'_>) {
+        pin.generation().touched(hash.get(), lines);
+    }
+}
+
+impl Lookup {
+    /// Whether it takes several keys to a register.
+    pub(in crate::setsep) const fn has_vectors(self) -> bool {
+        self.has_vectors
     }
 }
 
 /// The value of a key of a marked group: 0 if it is not in the list, as for any key that was never inserted.
 #[cold]
 #[inline(never)]
-fn in_fallback(pin: FacePin<'_>, slot: u32, hash: u64) -> u8 {
-    let found = pin.face().arena.fallback(slot).find(|&(held, _)| held >= hash);
+fn in_fallback(pin: Pinned<'_>, slot: u32, hash: u64) -> u8 {
+    let found = pin.generation().side.pairs(slot).find(|&(held, _)| held >= hash);
     found.filter(|&(held, _)| held == hash).map_or(0, |(_, value)| value)
 }

@@ -13,7 +13,7 @@ use crate::setsep::geometry::{Family, GROUPS, OFFSETS, bucket_of};
 use crate::setsep::image::CHOICE_WORDS;
 use crate::setsep::linear::Shape;
 use crate::setsep::params::Params;
-use crate::setsep::reader::FacePin;
+use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
 
 /// Keys in flight at once.
@@ -69,8 +69,8 @@ pub(super) fn batch(format: Format, bits: u8) -> Batch {
 
 /// One key, straight through: no arrays, no prefetches.
 #[inline(always)]
-pub(in crate::setsep) fn one(pin: FacePin<'_>, hash: u64) -> u8 {
-    match (pin.face().params.format(), pin.face().params.value_bits()) {
+pub(super) fn one(pin: Pinned<'_>, hash: u64) -> u8 {
+    match (pin.generation().params.format(), pin.generation().params.value_bits()) {
         (Format::Linear, 1) => through::<Linear<32, 1>>(pin, hash),
         (Format::Linear, 2) => through::<Linear<32, 2>>(pin, hash),
         (Format::Dense, 1) => through::<Linear<64, 1>>(pin, hash),
@@ -81,7 +81,7 @@ pub(in crate::setsep) fn one(pin: FacePin<'_>, hash: u64) -> u8 {
 
 /// One key of the other formats.
 #[inline(never)]
-fn any(pin: FacePin<'_>, format: Format, hash: u64) -> u8 {
+fn any(pin: Pinned<'_>, format: Format, hash: u64) -> u8 {
     match format {
         Format::Linear => through::<Linear<32, 0>>(pin, hash),
         Format::Dense => through::<Linear<64, 0>>(pin, hash),
@@ -93,8 +93,8 @@ fn any(pin: FacePin<'_>, format: Format, hash: u64) -> u8 {
 }
 
 #[inline(always)]
-fn through<G: Groups>(pin: FacePin<'_>, hash: u64) -> u8 {
-    let (blocks, params) = (Blocks::of(pin), &pin.face().params);
+fn through<G: Groups>(pin: Pinned<'_>, hash: u64) -> u8 {
+    let (blocks, params) = (Blocks::of(pin), &pin.generation().params);
     let (block, bucket) = bucket_of(hash, params.blocks());
     // SAFETY: a scaled hash is the number of a block; its slot is a block.
     let (slot, found) = unsafe {
@@ -120,8 +120,8 @@ unsafe fn group(blocks: &Blocks<'_>, base: usize, bucket: usize) -> usize {
 
 /// Up to [`WIDTH`] keys at a time in three stages, each asking for what the next will read.
 #[inline(always)]
-pub(super) fn stages<G: Groups>(pin: FacePin<'_>, hashes: &[KeyHash], values: &mut [u8]) {
-    let (blocks, params) = (Blocks::of(pin), &pin.face().params);
+pub(super) fn stages<G: Groups>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
+    let (blocks, params) = (Blocks::of(pin), &pin.generation().params);
     let (bits, words) = (G::bits(params), CHOICE_WORDS + G::bits(params));
     for (hashes, values) in hashes.chunks(WIDTH).zip(values.chunks_mut(WIDTH)) {
         let (mut slots, mut groups) = ([0; WIDTH], [0; WIDTH]);

@@ -3,16 +3,14 @@
 use crate::huge::HugeSlice;
 use crate::huge::walls::{Flush, between};
 use crate::isa;
-use crate::setsep::arena::Line;
-use crate::setsep::face::Face;
+use crate::publish::line::Line;
 use crate::setsep::format::Format;
 use crate::setsep::geometry::{BUCKETS, GROUPS, bucket_of, mix64};
 use crate::setsep::image::{Layout, group_of, set_choice};
 use crate::setsep::linear::Shape;
 use crate::setsep::params::Params;
-use crate::setsep::query::SetSep;
-use crate::setsep::reader::SetSepReader;
 use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
+use crate::setsep::structure::{Generation, SetSep, SetSepReader};
 use crate::touched::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::hint::black_box;
@@ -42,7 +40,7 @@ fn fields(params: &Params, random: u64) -> Fields {
 /// A table of arbitrary blocks, most of which have a fallback list of half of the `hashes` that belong in it.
 fn table(params: Params, hashes: &[KeyHash]) -> SetSep {
     let layout = Layout::of(&params);
-    let (mut memory, mut lists) = (Face::memory(&params), Vec::new());
+    let (mut memory, mut lists) = (Generation::memory(&params), Vec::new());
     let blocks = memory.chunks_exact_mut(layout.words / 8);
     for (block, lines) in (0..BLOCKS).zip(blocks) {
         let mut words = vec![0; layout.words];
@@ -74,9 +72,9 @@ fn table(params: Params, hashes: &[KeyHash]) -> SetSep {
 
 /// What the definition says.
 fn expected(table: &SetSep, hash: KeyHash) -> u8 {
-    let shapes = table.shapes.load();
-    let table = &shapes.now;
-    let (words, listed) = table.block_state(bucket_of(hash.get(), BLOCKS).0);
+    let generations = table.generations.load();
+    let table = &generations.now;
+    let (words, listed) = table.state(bucket_of(hash.get(), BLOCKS).0);
     let fields = table.layout.group(&words, group_of(&words, hash.get(), BLOCKS));
     if is_marked(&fields, &table.params) {
         listed.iter().find(|pair| pair.0 == hash.get()).map_or(0, |pair| pair.1)
@@ -119,11 +117,11 @@ fn every_form_of_far_tables_does_so_too() {
 
 /// Lets a table's last block lie where its memory ends.
 fn move_to_the_end(table: &SetSep) {
-    let (last, shapes) = (BLOCKS - 1, table.shapes.load_full());
-    let (words, _) = shapes.now.block_state(last);
-    let slots = shapes.now.arena.parts().1.len() * 8 / words.len();
+    let (last, generations) = (BLOCKS - 1, table.generations.load_full());
+    let (words, _) = generations.now.state(last);
+    let slots = generations.now.arena.slots();
     let mut own = table.own();
-    while shapes.now.arena.slot(last) as usize != slots - 1 {
+    while generations.now.slot(last) as usize != slots - 1 {
         own.publish(false, PartitionId(0), last, &words, None);
     }
 }
@@ -201,8 +199,9 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
             assert!((3..=5).contains(&told.len()), "{case:?}: {told:?}");
             assert!(read.iter().all(|line| told.contains(line)), "{case:?}: {read:?}, {told:?}");
             // A search ends at the first function of a marked group.
-            let (words, _) = table.shapes.load().now.block_state(bucket_of(hash.get(), BLOCKS).0);
-            let group = table.shapes.load().now.layout.group(&words, group_of(&words, hash.get(), BLOCKS));
+            let (words, _) = table.generations.load().now.state(bucket_of(hash.get(), BLOCKS).0);
+            let group =
+                table.generations.load().now.layout.group(&words, group_of(&words, hash.get(), BLOCKS));
             assert!(read.len() == told.len() || is_marked(&group, &params), "{case:?}: {read:?}, {told:?}");
         }
     }

@@ -1,0 +1,291 @@
+//! Ranges as the units of a published table: how deltas change them, and how they lie in snapshots.
+
+use super::changes::{Changes, section};
+use super::image::Layout;
+use super::kernels::{Lookup, one};
+use super::ops::Full;
+use super::params::{PARAMS_BYTES, Params, ParamsError};
+use super::reshape;
+use crate::bits::BitReader;
+use crate::gpt::Gpt;
+use crate::published::arena::Spares;
+use crate::published::reader::FEW_KEYS;
+use crate::published::snapshot::corrupt;
+use crate::published::{self, Structure, TableParams, Units, bits_per_key};
+use crate::summed::Source;
+use scalebricks_types::{ApplyError, KeyHash, PartitionCount, PartitionId, Position, TableKind};
+use std::io::{self, Read};
+
+/// The structure of Othello tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OthelloStructure {}
+
+/// The query structure of an Othello table: two arrays of slots for each range, 2.33 slots a name, and no names.
+///
+/// It answers for every name that its control structure holds, and gives an arbitrary value for any other; with
+/// checksums it tells nearly all of those.
+pub type Othello = published::Table<OthelloStructure>;
+/// One thread's reader of an [`Othello`].
+pub type OthelloReader = published::Reader<OthelloStructure>;
+/// An [`OthelloReader`] at work.
+pub type OthelloPin<'a> = published::Pin<'a, OthelloStructure>;
+/// Why a stream is no snapshot.
+pub type SnapshotError = published::SnapshotError<ParamsError>;
+/// One change to the set of names. In Concise's words: add, alter and delete.
+pub type Op = published::Op<u16>;
+/// A refused batch. The control structure is as it was.
+pub type UpdateError = published::UpdateError<u16, Full>;
+
+pub(super) type Generation = published::Generation<OthelloStructure>;
+pub(super) type GenerationWriter = published::GenerationWriter<OthelloStructure>;
+pub(super) type Pinned<'a> = published::Pinned<'a, OthelloStructure>;
+pub(super) type Own<'a> = published::Own<'a, OthelloStructure>;
+pub(super) type Reshaping = published::Reshaping<Params>;
+
+/// Bits of a slot's number in an index word; the range's seed is above.
+pub(super) const SLOT_BITS: u32 = 24;
+
+/// Ranges asked for ahead of the one to be replaced.
+const RANGES_AHEAD: usize = 4;
+
+/// Words read at a time.
+const WORDS_AT_ONCE: usize = 4096;
+
+/// Sizes of an [`Othello`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableStats {
+    /// Bytes of memory held, index and spare slots included.
+    pub table_bytes: usize,
+    /// Bytes of them in the ranges, each rounded up to whole cache lines.
+    pub range_bytes: usize,
+}
+
+impl TableStats {
+    /// Bits of memory for each of `keys` names.
+    pub fn bits_per_key(&self, keys: u64) -> f64 {
+        bits_per_key(self.table_bytes, keys)
+    }
+}
+
+impl TableParams for Params {
+    type Error = ParamsError;
+    type Bytes = [u8; PARAMS_BYTES];
+
+    fn partitions(&self) -> PartitionCount {
+        self.partitions()
+    }
+
+    fn units_per_partition(&self) -> u32 {
+        self.ranges_per_partition()
+    }
+
+    fn unit_words(&self) -> usize {
+        (self.range_bits().div_ceil(512) * 8) as usize // a partition fits a delta
+    }
+
+    fn encode(&self) -> Self::Bytes {
+        self.encode()
+    }
+
+    fn decode(bytes: &Self::Bytes) -> Option<Result<Self, ParamsError>> {
+        Self::decode(bytes)
+    }
+}
+
+impl Structure for OthelloStructure {
+    type Params = Params;
+    type ParamsError = ParamsError;
+    type Value = u16;
+}
+
+impl Units for OthelloStructure {
+    const KIND: TableKind = TableKind::Othello;
+    const TABLE_MAGIC: [u8; 8] = *b"SBOthelo";
+    const CONTROL_MAGIC: [u8; 8] = *b"SBOthCtl";
+    const SNAPSHOT_VERSION: u32 = 1;
+    const SLOT_BITS: u32 = SLOT_BITS;
+    const LINES_AHEAD: usize = 8;
+    const WHOLE_PARTITIONS: bool = true;
+
+    type Layout = Layout;
+    /// The seed.
+    type Extra = u8;
+    type Side = ();
+    type SideWriter = ();
+    type Changes = Changes;
+    type Effect = ();
+    type Lookup = Lookup;
+
+    fn layout(params: &Params) -> Layout {
+        Layout::of(params)
+    }
+
+    fn can_become(from: &Params, to: &Params) -> bool {
+        reshape::check(from, to).is_ok()
+    }
+
+    fn side(_: &Params, _: usize) -> ((), ()) {
+        ((), ())
+    }
+
+    fn side_bytes((): &(), _: &Params) -> usize {
+        0
+    }
+
+    fn place(generation: &Generation, _: &mut GenerationWriter, range: u32, seed: u8) {
+        let slot = generation.slot(range);
+        generation.arena.set_word(range, slot | u32::from(seed) << SLOT_BITS);
+    }
+
+    fn extra(generation: &Generation, range: u32) -> u8 {
+        (generation.arena.word(range) >> SLOT_BITS) as u8
+    }
+
+    fn section(
+        bits: &mut BitReader<'_>,
+        _: PartitionId,
+        has_params: bool,
+        layout: &Layout,
+        changes: &mut Changes,
+    ) -> Result<(), ApplyError> {
+        section(bits, has_params, layout, changes)
+    }
+
+    /// A section that could be read fits every table of its shape.
+    fn check(_: &Generation, _: &mut GenerationWriter, _: PartitionId) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn publish(generation: &Generation, writer: &mut GenerationWriter, partition: PartitionId, (): ()) {
+        let GenerationWriter { spares, words, changes, .. } = writer;
+        let (arena, layout) = (&generation.arena, &generation.layout);
+        let first = u32::from(partition.0) * generation.params.ranges_per_partition();
+        for at in 0..changes.len() {
+            if let Some(ahead) = changes.number(at + RANGES_AHEAD) {
+                generation.prefetch(first + ahead);
+            }
+            let change = changes.get(at);
+            let range = first + change.range;
+            if let Some((seed, whole)) = change.whole {
+                generation.replace(spares, range, whole, seed);
+                continue;
+            }
+            arena.copy(generation.slot(range), words);
+            for &(slot, value) in change.slots {
+                let difference = layout.get(words, slot) ^ value;
+                layout.flip(words, slot, difference);
+            }
+            generation.replace(spares, range, words, Self::extra(generation, range));
+        }
+    }
+
+    /// The seed, and the words.
+    fn put_unit(words: &[u64], seed: &u8, out: &mut Vec<u8>) {
+        out.push(*seed);
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+
+    fn take_unit<R: Read>(
+        source: &mut Source<R>,
+        layout: &Layout,
+        _: u32,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(Vec<u64>, u8), SnapshotError> {
+        let [seed] = source.take()?;
+        let words = take_words(source, layout, buffer)?;
+        if layout.is_clean(&words) { Ok((words, seed)) } else { corrupt("bits behind the last slot") }
+    }
+
+    fn has_room(_: &Params, _: &[(u32, u8)]) -> bool {
+        true
+    }
+}
+
+/// The words of a range.
+pub(super) fn take_words<R: Read>(
+    source: &mut Source<R>,
+    layout: &Layout,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Vec<u64>> {
+    let mut words = Vec::new();
+    while words.len() < layout.words {
+        words.extend(source.words((layout.words - words.len()).min(WORDS_AT_ONCE), buffer)?);
+    }
+    Ok(words)
+}
+
+impl Generation {
+    /// Replaces a range and its seed.
+    pub(super) fn replace(&self, spares: &mut Spares, range: u32, words: &[u64], seed: u8) {
+        let old = self.slot(range);
+        let slot = self.arena.fill(spares, words);
+        self.arena.lead(spares, range, slot | u32::from(seed) << SLOT_BITS, old);
+    }
+}
+
+impl Own<'_> {
+    /// Whether a partition is at this position, and in this shape.
+    pub(super) fn is_in(&self, partition: PartitionId, at: Position, shape: &Params) -> bool {
+        let generation = self.generations.of_partition(partition);
+        self.is_at(partition, at) && generation.is_some_and(|generation| generation.params == *shape)
+    }
+
+    /// Publishes a range of a partition as its control structure has it.
+    pub(super) fn publish(&mut self, partition: PartitionId, range: u32, words: &[u64], seed: u8) {
+        let is_new = self.generations.done(partition) > 0;
+        let (generation, writer) = self.generation(is_new);
+        generation.replace(&mut writer.spares, range, words, seed);
+    }
+}
+
+impl Othello {
+    /// Sizes; reads no range.
+    pub fn stats(&self) -> TableStats {
+        let generations = self.generations.load();
+        let ranges =
+            |generation: &Generation| generation.layout.words * 8 * generation.params.ranges() as usize;
+        let next = generations.next.as_ref().map_or(0, |next| ranges(&next.generation));
+        TableStats { table_bytes: self.table_bytes(), range_bytes: ranges(&generations.now) + next }
+    }
+}
+
+impl OthelloReader {
+    /// The value of each name of the table; `None` for all but one in 2^r of other names in a table with checksums of r
+    /// bits, which are all told in a table without.
+    ///
+    /// Cost: as of [`lookup_batch`](Self::lookup_batch), and a multiplication more.
+    ///
+    /// # Panics
+    /// If `found` is shorter than `hashes`.
+    pub fn check_batch(&mut self, hashes: &[KeyHash], found: &mut [Option<u16>]) {
+        let found = &mut found[..hashes.len()];
+        for (hashes, found) in hashes.chunks(FEW_KEYS).zip(found.chunks_mut(FEW_KEYS)) {
+            self.checked(hashes, |at, value| found[at] = value);
+        }
+    }
+
+    /// Tells the value of each of at most [`FEW_KEYS`] names.
+    #[inline]
+    pub(super) fn checked(&mut self, hashes: &[KeyHash], mut tell: impl FnMut(usize, Option<u16>)) {
+        self.pinned(|pin, one| {
+            let Some((lookup, pinned)) = one else {
+                hashes.iter().enumerate().for_each(|(at, &hash)| tell(at, pin.check(hash)));
+                return;
+            };
+            let mut differences = [0; FEW_KEYS];
+            lookup.differences(pinned, hashes, &mut differences[..hashes.len()]);
+            for (at, (&hash, &difference)) in hashes.iter().zip(&differences).enumerate() {
+                tell(at, pinned.generation().layout.places.value(hash, difference));
+            }
+        });
+    }
+}
+
+impl OthelloPin<'_> {
+    /// The value of one name, or `None` if it is not in the table and its checksum tells.
+    #[inline]
+    pub fn check(&self, hash: KeyHash) -> Option<u16> {
+        let pinned = self.of(hash);
+        pinned.generation().layout.places.value(hash, one(pinned, hash))
+    }
+}

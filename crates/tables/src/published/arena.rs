@@ -1,0 +1,193 @@
+//! Where readers find units, and how a unit is replaced under them.
+//!
+//! Units lie in fixed slots of whole cache lines. One *index word* of 32 bits a unit names its slot. What else changes
+//! together with a unit is in the bits above, or in memory that belongs to the slot. What an index word leads to is never
+//! written while it can be reached: the writer fills a free slot, then stores the word (release). A reader loads it
+//! (acquire) and sees the whole new unit, or the whole old one. Old slots wait in a queue until
+//! [`crate::publish::epoch`] says that no reader can still be in them.
+//!
+//! So what a pinned reader reaches through an index word it loaded is, until it unpins, memory that no one writes:
+//! all writes to it happen before the store that the load saw, or after the unpinning. Kernels rely on that.
+
+use crate::prefetch::{prefetch_read, prefetch_write};
+use crate::publish::epoch::Epochs;
+use crate::publish::line::{Line, spare_slots};
+use crate::publish::queue::Retired;
+use crate::publish::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
+
+/// Bytes of spare slots that are worth having beside one.
+const SPARE_BYTES: usize = 1 << 20;
+
+/// What readers see.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    /// The slots: no load leaves one.
+    lines: Memory<Line>,
+    index: Memory<AtomicU32>,
+    slot_lines: usize,
+    pub(crate) epochs: Arc<Epochs>,
+}
+
+/// What only the writer knows: which slots are free, and which will be.
+#[derive(Debug)]
+pub(crate) struct Spares {
+    slots: Vec<u32>,
+    retired: Retired<u32>,
+}
+
+/// Free slots beside so many units of so many lines: as of any table, unless units are so large that one is enough.
+fn spare_units(units: usize, slot_lines: usize) -> usize {
+    let bytes = slot_lines * size_of::<Line>();
+    let large = SPARE_BYTES.max(units.saturating_mul(bytes) / 128);
+    spare_slots(units).min(large / bytes).max(1)
+}
+
+impl Arena {
+    /// Zeroed lines for this many units of `slot_lines` each, which the caller may fill, and behind them the spare slots.
+    pub(crate) fn memory(units: usize, slot_lines: usize) -> Memory<Line> {
+        Memory::zeroed((units + spare_units(units, slot_lines)) * slot_lines)
+    }
+
+    /// The arena of so many units in a [`memory`](Self::memory), and the writer's view of it.
+    pub(crate) fn new(
+        lines: Memory<Line>,
+        units: usize,
+        slot_lines: usize,
+        epochs: Arc<Epochs>,
+    ) -> (Self, Spares) {
+        let slots = lines.len() / slot_lines;
+        let mut index = Memory::zeroed(units);
+        for (cell, slot) in index.iter_mut().zip(0..) {
+            *cell = AtomicU32::new(slot);
+        }
+        let free = (units as u32..slots as u32).rev().collect(); // at most 2^24 units and 1/128 more
+        (Self { lines, index, slot_lines, epochs }, Spares { slots: free, retired: Retired::new() })
+    }
+
+    /// The index word of a unit. While the caller is pinned (or holds the writer's lock), what it leads to stays.
+    #[inline(always)]
+    pub(crate) fn word(&self, unit: u32) -> u32 {
+        self.index[unit as usize].load(Ordering::Acquire)
+    }
+
+    /// The lines of a slot.
+    #[inline(always)]
+    pub(crate) fn lines(&self, slot: u32) -> &[Line] {
+        let start = slot as usize * self.slot_lines;
+        &self.lines[start..start + self.slot_lines]
+    }
+
+    /// Index words, lines of all slots, and lines of each: for kernels.
+    #[inline(always)]
+    pub(crate) fn parts(&self) -> (&[AtomicU32], &[Line], usize) {
+        (&self.index, &self.lines, self.slot_lines)
+    }
+
+    /// Slots, free ones among them.
+    pub(crate) fn slots(&self) -> usize {
+        self.lines.len() / self.slot_lines
+    }
+
+    /// Asks for the first lines of a slot, to be copied soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32, lines: usize) {
+        self.lines(slot).iter().take(lines).for_each(prefetch_read);
+    }
+
+    /// Asks for the first lines that the next unit to be published will be written to.
+    #[inline]
+    pub(crate) fn prefetch_spare(&self, spares: &Spares, lines: usize) {
+        if let Some(&slot) = spares.slots.last() {
+            self.lines(slot).iter().take(lines).for_each(prefetch_write);
+        }
+    }
+
+    /// Copies the words in a slot.
+    pub(crate) fn copy(&self, slot: u32, words: &mut [u64]) {
+        for (words, line) in words.as_chunks_mut::<8>().0.iter_mut().zip(self.lines(slot)) {
+            for (word, cell) in words.iter_mut().zip(&line.0) {
+                *word = cell.load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sets the index word of a unit that no reader can reach yet.
+    pub(crate) fn set_word(&self, unit: u32, word: u32) {
+        self.index[unit as usize].store(word, Ordering::Relaxed);
+    }
+
+    /// Writes words to a free slot, whose number it gives. Waits for readers only when no slot is free.
+    #[inline]
+    pub(crate) fn fill(&self, spares: &mut Spares, words: &[u64]) -> u32 {
+        let slot = self.free_slot(spares);
+        for (line, words) in self.lines(slot).iter().zip(words.as_chunks::<8>().0) {
+            line.write(words);
+        }
+        slot
+    }
+
+    /// Leads readers of a unit from an old slot to where this index word says; the tag under which the old slot was
+    /// retired.
+    #[inline]
+    pub(crate) fn lead(&self, spares: &mut Spares, unit: u32, word: u32, old: u32) -> u64 {
+        self.index[unit as usize].store(word, Ordering::Release);
+        let tag = self.epochs.retire();
+        spares.retired.push(tag, old);
+        tag
+    }
+
+    fn free_slot(&self, spares: &mut Spares) -> u32 {
+        loop {
+            if let Some(slot) = spares.slots.pop() {
+                return slot;
+            }
+            let Spares { slots, retired } = spares;
+            if !retired.reclaim(&self.epochs, |slot| slots.push(slot)) {
+                yield_now();
+            }
+        }
+    }
+
+    /// Bytes held: slots, spare ones among them, and index.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.len() * size_of::<Line>() + self.index.len() * size_of::<AtomicU32>() + size_of::<Self>()
+    }
+}
+
+#[cfg(loom)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One unit, two publications, more than there are spare slots: a reader sees both ends of a unit and the bits in its
+    /// index word agree, however the threads interleave.
+    #[test]
+    fn loom_a_reader_sees_one_version_of_a_unit() {
+        const SLOT_BITS: u32 = 24;
+        loom::model(|| {
+            let epochs = Arc::new(Epochs::new());
+            let (arena, mut spares) = Arena::new(Memory::zeroed(2), 1, 1, epochs);
+            let arena = Arc::new(arena);
+            let reader = {
+                let arena = Arc::clone(&arena);
+                loom::thread::spawn(move || {
+                    let cell = arena.epochs.register();
+                    for _ in 0..2 {
+                        arena.epochs.pin(&cell);
+                        let word = arena.word(0);
+                        let words = &arena.lines(word & ((1 << SLOT_BITS) - 1))[0].0;
+                        assert_eq!(words[0].load(Ordering::Relaxed), u64::from(word >> SLOT_BITS));
+                        assert_eq!(words[7].load(Ordering::Relaxed), u64::from(word >> SLOT_BITS));
+                        cell.unpin();
+                    }
+                })
+            };
+            for version in 1..=2 {
+                let old = arena.word(0) & ((1 << SLOT_BITS) - 1);
+                let slot = arena.fill(&mut spares, &[version; 8]);
+                arena.lead(&mut spares, 0, slot | (version as u32) << SLOT_BITS, old);
+            }
+            reader.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,194 @@
+//! A table in one shape, and in two while it is being reshaped.
+//!
+//! In between, the first so many units of each partition answer in the new shape, the others in the old. A unit's new
+//! form is there before the count that leads to it (release, acquire), and its old form stays as it was until the
+//! last reader that may be in it has gone. So for each key a reader finds the value before or after any update: it
+//! takes the generations anew with every pin, and an old unit that has been left behind holds the values of the moment
+//! when it was left.
+
+use super::arena::{Arena, Spares};
+use super::{TableParams, Units};
+use crate::publish::epoch::Epochs;
+use crate::publish::line::Line;
+use crate::publish::sync::{Arc as Shared, AtomicU32, Memory, Ordering};
+use scalebricks_types::{KeyHash, PartitionId};
+use std::sync::Arc;
+
+/// What readers see of a table in one shape.
+#[derive(Debug)]
+pub(crate) struct Generation<S: Units> {
+    pub(crate) params: S::Params,
+    pub(crate) fingerprint: u32,
+    pub(crate) layout: S::Layout,
+    pub(crate) arena: Arena,
+    pub(crate) side: S::Side,
+}
+
+/// What only whoever changes a [`Generation`] needs.
+#[derive(Debug)]
+pub(crate) struct GenerationWriter<S: Units> {
+    pub(crate) spares: Spares,
+    pub(crate) side: S::SideWriter,
+    /// What the section read last changes.
+    pub(crate) changes: S::Changes,
+    /// The unit that is being changed.
+    pub(crate) words: Vec<u64>,
+}
+
+impl<S: Units> Generation<S> {
+    /// A generation without keys.
+    pub(crate) fn empty(params: S::Params, epochs: Shared<Epochs>) -> (Self, GenerationWriter<S>) {
+        Self::with_memory(params, Self::memory(&params), [], epochs)
+    }
+
+    /// Zeroed lines for a generation of these parameters: those of all its units, in their order, which the caller may
+    /// fill before it gives the memory to [`with_memory`](Self::with_memory), and more behind.
+    pub(crate) fn memory(params: &S::Params) -> Memory<Line> {
+        Arena::memory(params.units() as usize, params.unit_words() / 8)
+    }
+
+    /// A generation of the units in a [`memory`](Self::memory) made for the same parameters, and what belongs to some of
+    /// them.
+    pub(crate) fn with_memory(
+        params: S::Params,
+        memory: Memory<Line>,
+        extras: impl IntoIterator<Item = (u32, S::Extra)>,
+        epochs: Shared<Epochs>,
+    ) -> (Self, GenerationWriter<S>) {
+        let (arena, spares) = Arena::new(memory, params.units() as usize, params.unit_words() / 8, epochs);
+        let (side, side_writer) = S::side(&params, arena.slots());
+        let (fingerprint, layout) = (params.fingerprint(), S::layout(&params));
+        let generation = Self { params, fingerprint, layout, arena, side };
+        let words = vec![0; params.unit_words()];
+        let mut writer =
+            GenerationWriter { spares, side: side_writer, changes: S::Changes::default(), words };
+        for (unit, extra) in extras {
+            S::place(&generation, &mut writer, unit, extra);
+        }
+        (generation, writer)
+    }
+
+    /// The slot of a unit. While the caller is pinned (or holds the writer's lock), what it leads to stays.
+    #[inline(always)]
+    pub(crate) fn slot(&self, unit: u32) -> u32 {
+        self.arena.word(unit) & (u32::MAX >> (u32::BITS - S::SLOT_BITS))
+    }
+
+    /// Asks for the lines of a unit, to be copied soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, unit: u32) {
+        self.arena.prefetch(self.slot(unit), S::LINES_AHEAD);
+    }
+
+    /// Asks for what the next change will write.
+    #[inline]
+    pub(crate) fn prefetch_spare(&self, writer: &GenerationWriter<S>) {
+        self.arena.prefetch_spare(&writer.spares, S::LINES_AHEAD);
+    }
+
+    /// Copies one unit out. The caller holds the writer's lock, so that it stays.
+    pub(crate) fn state(&self, unit: u32) -> (Vec<u64>, S::Extra) {
+        let mut words = vec![0; self.params.unit_words()];
+        self.arena.copy(self.slot(unit), &mut words);
+        (words, S::extra(self, unit))
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.bytes() + S::side_bytes(&self.side, &self.params)
+    }
+}
+
+/// A generation of a table whose reader is pinned.
+#[derive(Debug)]
+pub(crate) struct Pinned<'a, S: Units>(&'a Generation<S>);
+
+impl<S: Units> Clone for Pinned<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Units> Copy for Pinned<'_, S> {}
+
+impl<'a, S: Units> Pinned<'a, S> {
+    /// For [`super::reader`], which pins.
+    #[inline(always)]
+    pub(super) const fn new(generation: &'a Generation<S>) -> Self {
+        Self(generation)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn generation(self) -> &'a Generation<S> {
+        self.0
+    }
+}
+
+/// A table's generations at one time.
+#[derive(Debug)]
+pub(crate) struct Generations<S: Units> {
+    pub(crate) now: Arc<Generation<S>>,
+    pub(crate) next: Option<Next<S>>,
+}
+
+/// The generation that a table is on its way to.
+#[derive(Debug)]
+pub(crate) struct Next<S: Units> {
+    pub(crate) generation: Arc<Generation<S>>,
+    /// For each partition, how many of its units of the old shape answer in the new one.
+    done: Box<[AtomicU32]>,
+}
+
+impl<S: Units> Generations<S> {
+    pub(crate) const fn one(now: Arc<Generation<S>>) -> Self {
+        Self { now, next: None }
+    }
+
+    /// Two generations, of which so many units of each partition answer in the second.
+    pub(crate) fn two(now: Arc<Generation<S>>, next: Generation<S>, done: Vec<u32>) -> Self {
+        let done = done.into_iter().map(AtomicU32::new).collect();
+        Self { now, next: Some(Next { generation: Arc::new(next), done }) }
+    }
+
+    /// The generation that answers for a hash.
+    #[inline]
+    pub(crate) fn of(&self, hash: KeyHash) -> &Generation<S> {
+        let Some(next) = &self.next else { return &self.now };
+        let (units, each) = (self.now.params.units(), self.now.params.units_per_partition());
+        let unit = ((u128::from(hash.get()) * u128::from(units)) >> 64) as u32; // below `units`
+        let done = next.done[(unit / each) as usize].load(Ordering::Acquire);
+        if unit % each < done { &next.generation } else { &self.now }
+    }
+
+    /// How many units of a partition answer in the next shape.
+    pub(crate) fn done(&self, partition: PartitionId) -> u32 {
+        let done = |next: &Next<S>| next.done[usize::from(partition.0)].load(Ordering::Acquire);
+        self.next.as_ref().map_or(0, done)
+    }
+
+    /// The generation that a partition is in; `None` if it is in two.
+    pub(crate) fn of_partition(&self, partition: PartitionId) -> Option<&Generation<S>> {
+        match (&self.next, self.done(partition)) {
+            (None, _) | (_, 0) => Some(&self.now),
+            (Some(next), done) if done == self.now.params.units_per_partition() => Some(&next.generation),
+            _ => None,
+        }
+    }
+}
+
+impl<S: Units> Next<S> {
+    /// For each partition, how many of its units of the old shape answer in this one.
+    pub(crate) fn all(&self) -> Vec<u32> {
+        self.done.iter().map(|done| done.load(Ordering::Acquire)).collect()
+    }
+
+    /// Lets more units of a partition answer in this shape; they must be there.
+    pub(crate) fn set_done(&self, partition: PartitionId, done: u32) {
+        self.done[usize::from(partition.0)].store(done, Ordering::Release);
+    }
+
+    /// Whether no unit of the old shape answers any more.
+    pub(crate) fn is_all_done(&self, old: &S::Params) -> bool {
+        self.done.iter().all(|done| done.load(Ordering::Acquire) == old.units_per_partition())
+    }
+}

@@ -1,0 +1,126 @@
+//! How the payload of every delta begins, and which generations it changes.
+//!
+//! | field | bits |
+//! |---|---|
+//! | [fingerprint](super::TableParams::fingerprint) of the shape that it starts from | 32 |
+//! | does it reshape the partition, or hold all of it? | 1 |
+//! | *if so:* the new parameters | 8 x their bytes |
+//! | *and, unless partitions are reshaped whole:* units of the old shape that are then in the new | 32 |
+//!
+//! If all of a partition is in one shape, that is the shape of both the fingerprint and the parameters. Sections follow:
+//! the changes to units of the old shape, then those to units of the new. Each structure has its own; numbers ascend
+//! strictly, and the rest of the last byte is 0.
+
+use super::generation::Generations;
+use super::{TableParams, Units};
+use crate::bits::{BitReader, BitWriter};
+use scalebricks_types::{ApplyError, PartitionId};
+
+/// A partition on its way to another shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reshaping<P> {
+    /// The new shape.
+    pub(crate) to: P,
+    /// Units of the old shape that answer in the new one: the partition's first so many.
+    pub(crate) done: u32,
+}
+
+/// What a payload is about.
+#[derive(Debug)]
+pub(super) struct Plan<P> {
+    /// The shape that has to be begun first.
+    pub(super) begin: Option<P>,
+    /// Whether it has a section for the old shape, and one for the new.
+    pub(super) old: bool,
+    pub(super) new: bool,
+    /// Units of the old shape that answer in the new one afterwards.
+    pub(super) done: u32,
+}
+
+pub(crate) const fn malformed<T>(what: &'static str) -> Result<T, ApplyError> {
+    Err(ApplyError::Malformed(what))
+}
+
+/// The next so many bits of a payload.
+#[inline]
+pub(crate) fn take(bits: &mut BitReader<'_>, count: u32) -> Result<u64, ApplyError> {
+    bits.take(count).ok_or(ApplyError::Malformed("truncated"))
+}
+
+/// Writes what a payload begins with.
+pub(crate) fn put_header<S: Units>(
+    bits: &mut BitWriter,
+    fingerprint: u32,
+    reshaping: Option<Reshaping<S::Params>>,
+) {
+    bits.put(fingerprint.into(), 32);
+    bits.put(reshaping.is_some().into(), 1);
+    let Some(Reshaping { to, done }) = reshaping else { return };
+    to.encode().as_ref().iter().for_each(|&byte| bits.put(byte.into(), 8));
+    if !S::WHOLE_PARTITIONS {
+        bits.put(done.into(), 32);
+    }
+}
+
+/// Reads what a payload begins with: the fingerprint, and where the partition is going.
+pub(super) fn take_header<S: Units>(
+    bits: &mut BitReader<'_>,
+) -> Result<(u32, Option<Reshaping<S::Params>>), ApplyError> {
+    let fingerprint = take(bits, 32)? as u32;
+    if take(bits, 1)? == 0 {
+        return Ok((fingerprint, None));
+    }
+    let mut encoded = <S::Params as TableParams>::Bytes::default();
+    for byte in encoded.as_mut() {
+        *byte = take(bits, 8)? as u8;
+    }
+    let Some(Ok(to)) = S::Params::decode(&encoded) else {
+        return malformed("impossible parameters");
+    };
+    let done = if !S::WHOLE_PARTITIONS {
+        take(bits, 32)? as u32
+    } else if to.fingerprint() == fingerprint {
+        to.units_per_partition()
+    } else {
+        return malformed("parameters of another fingerprint");
+    };
+    Ok((fingerprint, Some(Reshaping { to, done })))
+}
+
+impl<S: Units> Generations<S> {
+    /// Which generations a payload is about that begins like this.
+    pub(super) fn plan(
+        &self,
+        fingerprint: u32,
+        reshaping: Option<Reshaping<S::Params>>,
+        partition: PartitionId,
+    ) -> Result<Plan<S::Params>, ApplyError> {
+        let (now, done) = (&self.now.params, self.done(partition));
+        let each = now.units_per_partition();
+        let plan = |begin, old, new, done| Ok(Plan { begin, old, new, done });
+        // All of it in one shape, which an export names.
+        let one = reshaping.is_none_or(|reshaping| reshaping.to.fingerprint() == fingerprint);
+        if one && fingerprint == self.now.fingerprint {
+            return if done == 0 { plan(None, true, false, 0) } else { malformed("back to the old shape") };
+        }
+        if self.next.as_ref().is_some_and(|next| one && fingerprint == next.generation.fingerprint) {
+            let known = done == each || reshaping.is_some();
+            return if known { plan(None, false, true, each) } else { malformed("ahead of its reshaping") };
+        }
+        let Some(Reshaping { to, done: upto }) = reshaping else {
+            return malformed("made with other parameters");
+        };
+        let upto = if one { each } else { upto };
+        if !one && fingerprint != self.now.fingerprint || !S::can_become(now, &to) {
+            return malformed("made with other parameters");
+        }
+        if upto < done || upto > each {
+            return malformed("reshaped backwards, or beyond its end");
+        }
+        match &self.next {
+            Some(next) if next.generation.params != to => malformed("the last reshaping is not finished"),
+            Some(_) => plan(None, !one, true, upto),
+            None => plan(Some(to), !one, true, upto),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Readers: one a thread, pinned while they read; they look keys up by the kernels of their structure.
+
+use super::generation::{Generations, Pinned};
+use super::table::Table;
+use super::{Lookup, Units};
+use crate::gpt::{GptReader, KeyBatch};
+use crate::isa::Isa;
+use crate::publish::epoch;
+use crate::publish::sync::{ArcSwap, Cache};
+use crate::touched::Lines;
+use scalebricks_types::{KeyHash, NodeHint};
+use std::sync::Arc;
+
+/// Keys looked up under one pin: what a writer may have to wait for, a few microseconds. So many keep the pipeline of a
+/// large table full.
+const PIN_KEYS: usize = 1024;
+/// Keys for whose values a call clears room that costs nothing beside their lookups.
+pub(crate) const FEW_KEYS: usize = 64;
+
+/// One thread's reader of a table.
+///
+/// Each key of a batch gets its value before or after any update running beside it, never a third; two keys of one
+/// batch may see different updates.
+#[derive(Debug)]
+pub struct Reader<S: Units> {
+    table: Arc<Table<S>>,
+    generations: Cache<Arc<ArcSwap<Generations<S>>>, Arc<Generations<S>>>,
+    cell: epoch::Reader,
+    isa: Isa,
+    pub(crate) lookup: S::Lookup,
+}
+
+/// A reader at work: what it can see is not written over until it is dropped. Hold it for microseconds: a writer
+/// out of spare slots waits for it.
+#[derive(Debug)]
+pub struct Pin<'a, S: Units> {
+    generations: &'a Generations<S>,
+    cell: &'a epoch::Reader,
+}
+
+impl<S: Units> Reader<S> {
+    /// A reader for one thread, of the fastest kernel this processor has.
+    pub fn new(table: Arc<Table<S>>) -> Self {
+        Self::of(table, Isa::best())
+    }
+
+    /// A reader for one thread whose kernel uses these instructions, or `None` if this processor lacks them.
+    pub fn with_isa(table: Arc<Table<S>>, isa: Isa) -> Option<Self> {
+        isa.is_available().then(|| Self::of(table, isa))
+    }
+
+    fn of(table: Arc<Table<S>>, isa: Isa) -> Self {
+        let cell = table.epochs.register();
+        let lookup = S::Lookup::new(&table.generations.load().now, isa);
+        let generations = Cache::new(Arc::clone(&table.generations));
+        Self { table, generations, cell, isa, lookup }
+    }
+
+    /// One that pins nothing, whose races ThreadSanitizer has to find.
+    #[cfg(all(test, tsan))]
+    pub(crate) fn blind(self) -> Self {
+        let cell = epoch::Epochs::new().register();
+        Self { cell, ..self }
+    }
+
+    /// The instructions its kernel uses.
+    pub const fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The table it reads.
+    pub const fn table(&self) -> &Arc<Table<S>> {
+        &self.table
+    }
+
+    /// The shape the table has now.
+    pub(crate) fn params(&mut self) -> S::Params {
+        self.generations.load().now.params
+    }
+
+    /// Begins reading. Cost: one fence, paid once for all keys looked up under the pin.
+    #[inline]
+    pub fn pin(&mut self) -> Pin<'_, S> {
+        self.table.epochs.pin(&self.cell);
+        Pin { generations: self.generations.load(), cell: &self.cell }
+    }
+
+    /// The value of each key: right for keys of the table, arbitrary for others, whether or not the table has
+    /// checksums.
+    ///
+    /// Cost: three places in memory a key, of which the index word (4 bytes a block or range) is small enough to stay
+    /// cached. The others are choices and group of SetSep (three lines for some groups whose size does not divide a line;
+    /// a key in the fallback costs its lookup again, and one line for each six keys before it), or the two slots of
+    /// Othello, in the default sizing and at values of two bits in two lines that lie side by side. One pin for each 1024
+    /// keys: batches of 32 and more pay it without notice, those of 8 do not. Tables of many megabytes want batches of
+    /// 256 and more. While the table is being reshaped, keys are looked up one by one.
+    ///
+    /// # Panics
+    /// If `values` is shorter than `hashes`.
+    pub fn lookup_batch(&mut self, hashes: &[KeyHash], values: &mut [S::Value]) {
+        let values = &mut values[..hashes.len()];
+        for (hashes, values) in hashes.chunks(PIN_KEYS).zip(values.chunks_mut(PIN_KEYS)) {
+            self.batch(hashes, values);
+        }
+    }
+
+    #[inline]
+    fn batch(&mut self, hashes: &[KeyHash], values: &mut [S::Value]) {
+        self.pinned(|pin, one| match one {
+            Some((lookup, pinned)) => lookup.batch(pinned, hashes, values),
+            None => values.iter_mut().zip(hashes).for_each(|(value, &hash)| *value = pin.get(hash)),
+        });
+    }
+
+    /// Reads under one pin: by these kernels, if the table is in one shape.
+    #[inline(always)]
+    pub(crate) fn pinned(&mut self, read: impl FnOnce(&Pin<'_, S>, Option<(S::Lookup, Pinned<'_, S>)>)) {
+        let (isa, mut lookup) = (self.isa, self.lookup);
+        let pin = self.pin();
+        if pin.generations.next.is_some() {
+            read(&pin, None);
+            return;
+        }
+        let generation = &*pin.generations.now;
+        if !lookup.is_for(generation) {
+            lookup = S::Lookup::new(generation, isa);
+        }
+        read(&pin, Some((lookup, Pinned::new(generation))));
+        drop(pin);
+        self.lookup = lookup;
+    }
+
+    /// The hint of each key, `KEYS` after `KEYS`.
+    #[inline]
+    fn hints<const KEYS: usize>(&mut self, hashes: &[KeyHash], hints: &mut [NodeHint]) {
+        let mut values = [S::Value::default(); KEYS];
+        for (hashes, hints) in hashes.chunks(KEYS).zip(hints.chunks_mut(KEYS)) {
+            self.batch(hashes, &mut values[..hashes.len()]);
+            for (hint, &value) in hints.iter_mut().zip(&values) {
+                *hint = NodeHint::new(value.into());
+            }
+        }
+    }
+}
+
+impl<'a, S: Units> Pin<'a, S> {
+    /// What answers for a key.
+    #[inline(always)]
+    pub(crate) fn of(&self, hash: KeyHash) -> Pinned<'a, S> {
+        Pinned::new(self.generations.of(hash))
+    }
+
+    /// The value of one key, arbitrary if it is not in the table.
+    ///
+    /// Cost: the same three accesses as in a batch, one after the other.
+    #[inline]
+    pub fn get(&self, hash: KeyHash) -> S::Value {
+        S::Lookup::one(self.of(hash), hash)
+    }
+
+    /// Tells the cache lines that a lookup of this key reads, in its order, each once: the index word, and the lines of
+    /// choices and group or of the two slots. Of a key of the fallback its list is left out. For benchmarks that replay
+    /// lookups.
+    pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
+        S::Lookup::touched(self.of(hash), hash, &mut Lines::new(tell));
+    }
+}
+
+impl<S: Units> Drop for Pin<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.cell.unpin();
+    }
+}
+
+impl<S: Units> GptReader for Reader<S> {
+    /// [`NodeHint::NONE`] where a checksum tells that a key is not in the table.
+    fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
+        let hints = &mut hints[..keys.len()];
+        if S::Lookup::checked_hints(self, keys.hashes(), hints) {
+            return;
+        }
+        if keys.len() <= FEW_KEYS {
+            self.hints::<FEW_KEYS>(keys.hashes(), hints);
+        } else {
+            self.hints::<PIN_KEYS>(keys.hashes(), hints);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Tables as streams of bytes, and digests of their bits.
+//!
+//! A snapshot is a magic number that also says which structure it is, a version, the parameters, whether the table is being
+//! reshaped (a byte; if so the new parameters and for each partition how many of its old units have been: 32 bits, or a
+//! byte that is 1 for all of them where partitions are reshaped whole), the position of every partition, the units, and
+//! a CRC-32 of all that. Everything is little-endian. Units come in ascending order: those of the old shape that are left,
+//! then those of the new that are there; partition after partition where these are reshaped whole. What is written of a
+//! unit is [`Units::put_unit`]'s for tables; control structures write their keys as well. The bytes depend on the
+//! table's contents alone, not on where a unit lies in memory: equal tables, equal bytes.
+//!
+//! Whoever reads trusts nothing: memory grows only as data arrives, and every structural rule is checked.
+//!
+//! A *digest* stands for the bits of a partition: two nodes at one position that have different ones have silently
+//! diverged. It is a CRC-32 over the shape and the partition's units as they are in snapshots: it finds damage, not malice.
+
+use super::generation::Generation;
+use super::table::Table;
+use super::{SnapshotErrorOf, TableParams, Units};
+use crate::publish::epoch::Epochs;
+use crate::publish::line::Line;
+use crate::publish::sync::{Arc as Shared, Memory};
+use crate::summed::{Sink, Source};
+use scalebricks_types::{PartitionId, Position};
+use std::io::{self, Read, Write};
+use std::ops::Range;
+
+/// Why a stream is no snapshot of a table whose parameters can be wrong in the way of `P`.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError<P: std::error::Error + 'static> {
+    /// Reading failed; at a premature end with [`io::ErrorKind::UnexpectedEof`].
+    #[error("cannot read the snapshot: {0}")]
+    Io(#[from] io::Error),
+    /// Not a snapshot of this structure.
+    #[error("not a snapshot of this structure")]
+    Magic,
+    /// Made by another version of the software.
+    #[error("snapshot version {found} is not {expected}")]
+    Version {
+        /// What the stream says.
+        found: u32,
+        /// What this software reads.
+        expected: u32,
+    },
+    /// Parameters that make no table.
+    #[error("snapshot with impossible parameters: {0}")]
+    Params(#[source] P),
+    /// A rule of the format is broken; says which.
+    #[error("corrupt snapshot: {0}")]
+    Corrupt(&'static str),
+    /// The checksum does not match.
+    #[error("corrupt snapshot: checksum {found:08x}, expected {expected:08x}")]
+    Checksum {
+        /// Of what was read.
+        found: u32,
+        /// What the stream says.
+        expected: u32,
+    },
+}
+
+pub(crate) const fn corrupt<T, P: std::error::Error>(what: &'static str) -> Result<T, SnapshotError<P>> {
+    Err(SnapshotError::Corrupt(what))
+}
+
+/// What stands before the units.
+#[derive(Debug)]
+pub(crate) struct Header<S: Units> {
+    pub(crate) params: S::Params,
+    /// The shape the table is on its way to, and how many units of each partition answer in it.
+    pub(crate) next: Option<(S::Params, Vec<u32>)>,
+    pub(crate) positions: Vec<Position>,
+}
+
+impl<S: Units> Header<S> {
+    /// Begins a snapshot.
+    pub(crate) fn put<W: Write>(&self, to: W, magic: [u8; 8]) -> io::Result<Sink<W>> {
+        let mut sink = Sink::new(to);
+        sink.put(&magic)?;
+        sink.put(&S::SNAPSHOT_VERSION.to_le_bytes())?;
+        sink.put(self.params.encode().as_ref())?;
+        sink.put(&[self.next.is_some().into()])?;
+        if let Some((to, done)) = &self.next {
+            sink.put(to.encode().as_ref())?;
+            for done in done {
+                let (is_done, done) = ([(*done > 0).into()], done.to_le_bytes());
+                sink.put(if S::WHOLE_PARTITIONS { &is_done } else { &done })?;
+            }
+        }
+        self.positions.iter().try_for_each(|position| sink.put(&position.0.to_le_bytes()))?;
+        Ok(sink)
+    }
+
+    /// Reads how a snapshot begins.
+    pub(crate) fn take<R: Read>(from: R, magic: [u8; 8]) -> Result<(Self, Source<R>), SnapshotErrorOf<S>> {
+        let mut source = Source::new(from);
+        if source.take::<8>()? != magic {
+            return Err(SnapshotError::Magic);
+        }
+        let (found, expected) = (u32::from_le_bytes(source.take()?), S::SNAPSHOT_VERSION);
+        if found != expected {
+            return Err(SnapshotError::Version { found, expected });
+        }
+        let params = take_params::<S, R>(&mut source)?;
+        let (partitions, each) = (params.partitions().get(), params.units_per_partition());
+        let mut next = None;
+        if take_flag(&mut source)? {
+            let to = take_params::<S, R>(&mut source)?;
+            if !S::can_become(&params, &to) {
+                return corrupt("a table cannot be reshaped like that");
+            }
+            let mut done = Vec::new();
+            for _ in 0..partitions {
+                done.push(if S::WHOLE_PARTITIONS {
+                    u32::from(take_flag(&mut source)?) * each
+                } else {
+                    u32::from_le_bytes(source.take()?)
+                });
+            }
+            if done.iter().any(|&done| done > each) {
+                return corrupt("more units reshaped than there are");
+            }
+            next = Some((to, done));
+        }
+        let position = |_| Ok(Position(u64::from_le_bytes(source.take()?)));
+        let positions = (0..partitions).map(position).collect::<io::Result<_>>()?;
+        Ok((Self { params, next, positions }, source))
+    }
+
+    /// The shape that some units are in.
+    pub(crate) fn shape(&self, is_new: bool) -> &S::Params {
+        self.next.as_ref().filter(|_| is_new).map_or(&self.params, |next| &next.0)
+    }
+
+    /// Units in the order of the snapshot: of each run its partition, whether they are in the new shape, and their
+    /// numbers in the partition.
+    pub(crate) fn runs(&self) -> Vec<(PartitionId, bool, Range<u32>)> {
+        let (mut runs, each) = (Vec::new(), self.params.units_per_partition());
+        for at in 0..self.positions.len() {
+            let partition = PartitionId(at as u16); // at most 2^16 partitions
+            let done = self.next.as_ref().map_or(0, |(_, done)| done[at]);
+            runs.push((partition, false, done..each));
+            if let Some((to, _)) = &self.next {
+                let new = u64::from(done) * u64::from(to.units_per_partition()) / u64::from(each);
+                runs.push((partition, true, 0..new as u32)); // at most all of the new
+            }
+        }
+        if !S::WHOLE_PARTITIONS {
+            runs.sort_by_key(|run| run.1);
+        }
+        runs
+    }
+}
+
+/// The parameters that come next.
+fn take_params<S: Units, R: Read>(source: &mut Source<R>) -> Result<S::Params, SnapshotErrorOf<S>> {
+    let mut encoded = <S::Params as TableParams>::Bytes::default();
+    source.fill(encoded.as_mut())?;
+    let params = S::Params::decode(&encoded);
+    let params = params.ok_or(SnapshotError::Corrupt("reserved bytes or partitions of the parameters"))?;
+    params.map_err(SnapshotError::Params)
+}
+
+/// A byte that says yes or no.
+pub(crate) fn take_flag<R: Read, P: std::error::Error>(
+    source: &mut Source<R>,
+) -> Result<bool, SnapshotError<P>> {
+    match source.take()? {
+        [0] => Ok(false),
+        [1] => Ok(true),
+        _ => corrupt("neither yes nor no"),
+    }
+}
+
+/// The checksum that comes last is right.
+pub(crate) fn end<R: Read, P: std::error::Error>(source: Source<R>) -> Result<(), SnapshotError<P>> {
+    let (found, expected) = source.finish()?;
+    if found == expected { Ok(()) } else { Err(SnapshotError::Checksum { found, expected }) }
+}
+
+impl<S: Units> Table<S> {
+    /// Writes the table to a stream. Waits for a running [`apply`](Self::apply) and holds back others meanwhile;
+    /// readers go on. Writes one block or range at a time: give it a buffered stream.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
+        let writer = self.writer();
+        let generations = self.generations.load_full();
+        let (now, next) = (&generations.now, generations.next.as_ref());
+        let header = Header::<S> {
+            params: now.params,
+            next: next.map(|next| (next.generation.params, next.all())),
+            positions: writer.positions.clone(),
+        };
+        let mut sink = header.put(to, S::TABLE_MAGIC)?;
+        let mut bytes = Vec::new();
+        for (partition, is_new, units) in header.runs() {
+            let generation = next.filter(|_| is_new).map_or(now, |next| &next.generation);
+            let first = u32::from(partition.0) * generation.params.units_per_partition();
+            for unit in units {
+                let (words, extra) = generation.state(first + unit);
+                bytes.clear();
+                S::put_unit(&words, &extra, &mut bytes);
+                sink.put(&bytes)?;
+            }
+        }
+        sink.finish()
+    }
+
+    /// The table in a stream, which is read up to its checksum and no further.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]. Memory in use never exceeds about twice what was read; of a table that is being reshaped, that
+    /// and the empty blocks or ranges of both shapes.
+    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
+        let (header, mut source) = Header::<S>::take(from, S::TABLE_MAGIC)?;
+        let layouts = [false, true].map(|is_new| S::layout(header.shape(is_new)));
+        let (mut lines, mut extras, mut buffer) = (Vec::new(), [Vec::new(), Vec::new()], Vec::new());
+        for (partition, is_new, units) in header.runs() {
+            let of = usize::from(is_new);
+            let first = u32::from(partition.0) * header.shape(is_new).units_per_partition();
+            let mut read = Vec::new();
+            for unit in units.clone() {
+                let (words, extra) = S::take_unit(&mut source, &layouts[of], first + unit, &mut buffer)?;
+                read.extend(words.as_chunks().0.iter().map(|&words| Line::new(words)));
+                if extra != S::Extra::default() {
+                    extras[of].push((first + unit, extra));
+                }
+            }
+            lines.push((is_new, first + units.start, read));
+        }
+        end(source)?;
+        let has_room = |is_new| S::has_room(header.shape(is_new), &extras[usize::from(is_new)]);
+        if !has_room(false) || !has_room(true) {
+            return corrupt("more fallback lines than the parameters grant");
+        }
+        let mut memories = [Generation::<S>::memory(&header.params), Memory::zeroed(0)];
+        if let Some((to, _)) = &header.next {
+            memories[1] = Generation::<S>::memory(to);
+        }
+        for (is_new, first, lines) in lines {
+            let at = first as usize * (header.shape(is_new).unit_words() / 8);
+            memories[usize::from(is_new)][at..].iter_mut().zip(lines).for_each(|(to, line)| *to = line);
+        }
+        let (epochs, [old, new], [memory, new_memory]) = (Shared::new(Epochs::new()), extras, memories);
+        let now = Generation::with_memory(header.params, memory, old, Shared::clone(&epochs));
+        let next = header
+            .next
+            .map(|(to, done)| (Generation::with_memory(to, new_memory, new, Shared::clone(&epochs)), done));
+        Ok(Self::with_generations(now, next, epochs, header.positions))
+    }
+
+    /// The position and the digest of a partition's bits. `None` if there is no such partition, or it is in two shapes. Holds
+    /// back updates meanwhile, not readers. Cost: reads its bits.
+    pub fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
+        let writer = self.writer();
+        let position = *writer.positions.get(usize::from(partition.0))?;
+        let generations = self.generations.load_full();
+        let generation = generations.of_partition(partition)?;
+        let each = generation.params.units_per_partition();
+        let first = u32::from(partition.0) * each;
+        let mut digest = Digest::<S>::of(&generation.params);
+        for unit in first..first + each {
+            let (words, extra) = generation.state(unit);
+            digest.unit(&words, &extra);
+        }
+        Some((position, digest.finish()))
+    }
+}
+
+/// Takes in a partition unit by unit.
+pub(crate) struct Digest<S> {
+    crc: crc32fast::Hasher,
+    bytes: Vec<u8>,
+    of: std::marker::PhantomData<S>,
+}
+
+impl<S: Units> Digest<S> {
+    pub(crate) fn of(params: &S::Params) -> Self {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(params.encode().as_ref());
+        Self { crc, bytes: Vec::new(), of: std::marker::PhantomData }
+    }
+
+    pub(crate) fn unit(&mut self, words: &[u64], extra: &S::Extra) {
+        self.bytes.clear();
+        S::put_unit(words, extra, &mut self.bytes);
+        self.crc.update(&self.bytes);
+    }
+
+    pub(crate) fn finish(self) -> u32 {
+        self.crc.finalize()
+    }
+}

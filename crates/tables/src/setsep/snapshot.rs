@@ -1,0 +1,142 @@
+//! Snapshots of control structures: after [what every snapshot begins with](crate::published::snapshot), for each partition
+//! whether it is held (a byte), how often buckets had to move (three words), and of every block held its keys, its values
+//! and its words.
+
+use super::block::{self, Block, Moves};
+use super::control::SetSepControl;
+use super::fallback::lines_for;
+use super::geometry::{GROUPS, bucket_of};
+use super::held::Held;
+use super::image::{Layout, group_of};
+use super::params::Params;
+use super::solver::{evaluate, is_marked};
+use super::structure::{SetSepStructure, SnapshotError, clean_groups};
+use crate::published::Units;
+use crate::published::snapshot::{Header, corrupt, end, take_flag};
+use crate::summed::Source;
+use std::io::{self, Read, Write};
+
+impl SetSepControl {
+    /// Writes keys, values and bits to a stream, one block at a time: give it a buffered one.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
+        let now = &self.now.held;
+        let header = Header::<SetSepStructure> {
+            params: now.params,
+            next: self.next.as_ref().map(|next| (*next.shape.params(), next.all().to_vec())),
+            positions: self.positions.clone(),
+        };
+        let mut sink = header.put(to, SetSepStructure::CONTROL_MAGIC)?;
+        let mine: Vec<u8> = now.mine().into_iter().map(u8::from).collect();
+        sink.put(&mine)?;
+        let mut buffer = Vec::new();
+        sink.put_words([self.moves.single, self.moves.double, self.moves.rebalanced], &mut buffer)?;
+        for (partition, is_new, blocks) in header.runs() {
+            let held = self.next.as_ref().filter(|_| is_new).map_or(now, |next| &next.shape.held);
+            let Some(first) = held.first[usize::from(partition.0)] else { continue };
+            for block in blocks {
+                let view = held.store.view((first + block) as usize);
+                let keys = block::sorted_keys(&view, held.store.slots());
+                sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
+                sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
+                sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
+                sink.put_words(view.words.iter().copied(), &mut buffer)?;
+            }
+        }
+        sink.finish()
+    }
+
+    /// The control structure in a stream, which is read up to its checksum and no further. Every key is checked to be in
+    /// order, in its block, and answered by the bits.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]. Memory in use never exceeds a few times what was read and 2 MiB.
+    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
+        let (header, mut source) = Header::<SetSepStructure>::take(from, SetSepStructure::CONTROL_MAGIC)?;
+        let mut mine = Vec::new();
+        for _ in &header.positions {
+            mine.push(take_flag(&mut source)?);
+        }
+        let mut buffer = Vec::new();
+        let moves = source.words(3, &mut buffer)?;
+        let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
+        let mut now = Held::new(header.params, &mine, false);
+        let mut next = header.next.as_ref().map(|(to, _)| Held::new(*to, &mine, false));
+        for (partition, is_new, blocks) in header.runs() {
+            let held = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
+            let at = usize::from(partition.0);
+            let Some(first) = held.first[at] else { continue };
+            for block in blocks {
+                let slot = (first + block) as usize;
+                let read = read_block(&mut source, &held.params, held.number_of_slot(slot), &mut buffer)?;
+                held.store.make(slot);
+                fill(&mut held.block(slot), &read);
+                held.lines_used[at] += lines_for(block::fallback_keys(held.store.view(slot).head));
+                if held.lines_used[at] > held.params.fallback_lines() {
+                    return corrupt("more fallback lines than the parameters grant");
+                }
+            }
+        }
+        end(source)?;
+        let next = next.zip(header.next).map(|(held, (_, done))| (held, done));
+        Ok(Self::from_parts(now, next, header.positions, moves))
+    }
+}
+
+/// A block as it was read, and found consistent.
+struct ReadBlock {
+    keys: Vec<u64>,
+    values: Vec<u8>,
+    words: Vec<u64>,
+}
+
+/// Puts keys and bits into an empty block.
+fn fill(block: &mut Block<'_>, read: &ReadBlock) {
+    block.view.words.copy_from_slice(&read.words);
+    for (&hash, &value) in read.keys.iter().zip(&read.values) {
+        let (_, bucket) = bucket_of(hash, block.params.blocks());
+        block.append(block::group_in(&read.words, bucket), hash, value);
+        block.view.head.counts[bucket] += 1;
+    }
+    block.view.head.keys = read.keys.len() as u32; // at most a block's capacity
+    block.view.head.marks = Layout::of(block.params).marks(&read.words);
+}
+
+fn read_block<R: Read>(
+    source: &mut Source<R>,
+    params: &Params,
+    number: u32,
+    buffer: &mut Vec<u8>,
+) -> Result<ReadBlock, SnapshotError> {
+    let count = usize::from(u16::from_le_bytes(source.take()?));
+    if count > params.format().block_capacity() {
+        return corrupt("more keys than a block can hold");
+    }
+    let keys = source.words(count, buffer)?;
+    let mut values = vec![0; count];
+    source.fill(&mut values)?;
+    let layout = Layout::of(params);
+    let words = source.words(layout.words, buffer)?;
+    let in_place = |&key: &u64| bucket_of(key, params.blocks()).0 == number;
+    if !keys.is_sorted_by(|a, b| a < b) || !keys.iter().all(in_place) {
+        return corrupt("keys out of order or out of their block");
+    }
+    if !clean_groups(&words, &layout) {
+        return corrupt("a group that no one stores");
+    }
+    let mut used = 0u64;
+    for (&key, &value) in keys.iter().zip(&values) {
+        let group = group_of(&words, key, params.blocks());
+        used |= 1 << group;
+        let fields = layout.group(&words, group);
+        if !params.is_value(value) || !is_marked(&fields, params) && evaluate(&fields, key, params) != value {
+            return corrupt("a key that its bits do not answer");
+        }
+    }
+    if (0..GROUPS).any(|group| used >> group & 1 == 0 && layout.group(&words, group) != [0; 8]) {
+        return corrupt("bits in a group without keys");
+    }
+    Ok(ReadBlock { keys, values, words })
+}
