@@ -85,6 +85,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Whether nothing is left but the rest of a byte, zero.
+    #[inline]
     pub(crate) fn is_at_end(&mut self) -> bool {
         match self.left() {
             0 => true,

@@ -48,13 +48,13 @@ pub(crate) fn take(bits: &mut BitReader<'_>, count: u32) -> Result<u64, ApplyErr
 }
 
 /// Writes what a payload begins with.
+#[inline]
 pub(crate) fn put_header<S: Units>(
     bits: &mut BitWriter,
     fingerprint: u32,
     reshaping: Option<Reshaping<S::Params>>,
 ) {
-    bits.put(fingerprint.into(), 32);
-    bits.put(reshaping.is_some().into(), 1);
+    bits.put(u64::from(fingerprint) | u64::from(reshaping.is_some()) << 32, 33);
     let Some(Reshaping { to, done }) = reshaping else { return };
     to.encode().as_ref().iter().for_each(|&byte| bits.put(byte.into(), 8));
     if !S::WHOLE_PARTITIONS {
@@ -63,11 +63,13 @@ pub(crate) fn put_header<S: Units>(
 }
 
 /// Reads what a payload begins with: the fingerprint, and where the partition is going.
+#[inline]
 pub(super) fn take_header<S: Units>(
     bits: &mut BitReader<'_>,
 ) -> Result<(u32, Option<Reshaping<S::Params>>), ApplyError> {
-    let fingerprint = take(bits, 32)? as u32;
-    if take(bits, 1)? == 0 {
+    let first = take(bits, 33)?;
+    let fingerprint = first as u32;
+    if first >> 32 == 0 {
         return Ok((fingerprint, None));
     }
     let mut encoded = <S::Params as TableParams>::Bytes::default();
