@@ -125,42 +125,27 @@ impl Control {
 
     /// The shape it has.
     pub fn params(&self) -> Params {
-        match self {
-            Self::SetSep(control) => (*control.params()).into(),
-            Self::Othello(control) => (*control.params()).into(),
-        }
+        either!(self, control => (*control.params()).into())
     }
 
     /// Whether this structure is responsible for a partition.
     pub fn holds(&self, partition: PartitionId) -> bool {
-        match self {
-            Self::SetSep(control) => control.holds(partition),
-            Self::Othello(control) => control.holds(partition),
-        }
+        either!(self, control => control.holds(partition))
     }
 
     /// Where a partition's stream stands, if it is held here.
     pub fn position(&self, partition: PartitionId) -> Option<Position> {
-        match self {
-            Self::SetSep(control) => control.position(partition),
-            Self::Othello(control) => control.position(partition),
-        }
+        either!(self, control => control.position(partition))
     }
 
     /// The node of a key: exact. `None` if it is not held here.
     pub fn get(&self, hash: KeyHash) -> Option<u8> {
-        match self {
-            Self::SetSep(control) => control.get(hash),
-            Self::Othello(control) => control.get(hash).map(node),
-        }
+        either!(self, control => control.get(hash).map(node))
     }
 
     /// Keys held.
     pub fn len(&self) -> u64 {
-        match self {
-            Self::SetSep(control) => control.len(),
-            Self::Othello(control) => control.len(),
-        }
+        either!(self, control => control.len())
     }
 
     /// Whether there are none.
@@ -176,10 +161,7 @@ impl Control {
     pub fn batch_to(&mut self, position: Position, ops: &[Op]) -> Result<Option<Delta>, UpdateError> {
         Ok(match self {
             Self::SetSep(control) => control.batch_to(position, ops)?,
-            Self::Othello(control) => {
-                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
-                control.batch_to(position, &ops)?
-            }
+            Self::Othello(control) => control.batch_to(position, &of_names(ops))?,
         })
     }
 
@@ -191,10 +173,7 @@ impl Control {
     pub fn step_to(&mut self, position: Position, ops: &[Op]) -> Result<(), UpdateError> {
         match self {
             Self::SetSep(control) => control.step_to(position, ops)?,
-            Self::Othello(control) => {
-                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
-                control.step_to(position, &ops)?;
-            }
+            Self::Othello(control) => control.step_to(position, &of_names(ops))?,
         }
         Ok(())
     }
@@ -206,10 +185,7 @@ impl Control {
     pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
         Ok(match self {
             Self::SetSep(control) => control.batch(ops)?,
-            Self::Othello(control) => {
-                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
-                control.batch(&ops)?
-            }
+            Self::Othello(control) => control.batch(&of_names(ops))?,
         })
     }
 
@@ -221,10 +197,7 @@ impl Control {
     pub fn batch_with(&mut self, table: &Table, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
         match (self, table) {
             (Self::SetSep(control), Table::SetSep(table)) => Ok(control.batch_with(table, ops)?),
-            (Self::Othello(control), Table::Othello(table)) => {
-                let ops: Vec<othello::Op> = ops.iter().map(of_names).collect();
-                Ok(control.batch_with(table, &ops)?)
-            }
+            (Self::Othello(control), Table::Othello(table)) => Ok(control.batch_with(table, &of_names(ops))?),
             (control, table) => Err(UpdateError::Structure {
                 control: control.params().structure(),
                 table: table.params().structure(),
@@ -238,18 +211,12 @@ impl Control {
     /// # Errors
     /// [`UpdateError`] when the table cannot grow.
     pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
-        Ok(match self {
-            Self::SetSep(control) => control.maintain()?,
-            Self::Othello(control) => control.maintain()?,
-        })
+        Ok(either!(self, control => control.maintain()?))
     }
 
     /// Bytes of memory held.
     pub fn control_bytes(&self) -> usize {
-        match self {
-            Self::SetSep(control) => control.control_bytes(),
-            Self::Othello(control) => control.control_bytes(),
-        }
+        either!(self, control => control.control_bytes())
     }
 
     /// Gives the one partition held another shape at once, by a delta that leads to this position.
@@ -274,10 +241,7 @@ impl Control {
 
     /// The absolute state of a partition as a delta from position 0. `None` if it is not held here, or at position 0 itself.
     pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
-        match self {
-            Self::SetSep(control) => control.export_partition(partition),
-            Self::Othello(control) => control.export_partition(partition),
-        }
+        either!(self, control => control.export_partition(partition))
     }
 
     /// The table of what is held here.
@@ -290,10 +254,7 @@ impl Control {
 
     /// The digest of a partition's bits, if it is held here.
     pub fn digest(&self, partition: PartitionId) -> Option<u32> {
-        match self {
-            Self::SetSep(control) => control.digest(partition),
-            Self::Othello(control) => control.digest(partition),
-        }
+        either!(self, control => control.digest(partition))
     }
 
     /// Writes all of it. The snapshot says which structure it is of.
@@ -301,10 +262,7 @@ impl Control {
     /// # Errors
     /// Those of `to`.
     pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
-        match self {
-            Self::SetSep(control) => control.write_snapshot(to),
-            Self::Othello(control) => control.write_snapshot(to),
-        }
+        either!(self, control => control.write_snapshot(to))
     }
 
     /// What was written.
@@ -320,16 +278,12 @@ impl Control {
     }
 }
 
-/// The same operation on names.
-fn of_names(op: &Op) -> othello::Op {
-    match *op {
-        Op::Insert(hash, node) => othello::Op::Insert(hash, node.into()),
-        Op::Update(hash, node) => othello::Op::Update(hash, node.into()),
-        Op::Remove(hash) => othello::Op::Remove(hash),
-    }
+/// The same operations on names.
+fn of_names(ops: &[Op]) -> Vec<othello::Op> {
+    ops.iter().map(|op| op.map(u16::from)).collect()
 }
 
 /// A value that was a node's number when it came in.
-pub(super) const fn node(value: u16) -> u8 {
-    value as u8 // what is held was a `u8`; what is not is arbitrary
+pub(super) fn node(value: impl Into<u16>) -> u8 {
+    value.into() as u8 // what is held was a `u8`; what is not is arbitrary
 }

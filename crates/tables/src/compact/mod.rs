@@ -28,6 +28,16 @@
 //! [`setsep`]: crate::setsep
 //! [`othello`]: crate::othello
 
+/// The same with either table, or what belongs to it.
+macro_rules! either {
+    ($of:expr, $it:ident => $act:expr) => {
+        match $of {
+            Self::SetSep($it) => $act,
+            Self::Othello($it) => $act,
+        }
+    };
+}
+
 mod control;
 mod params;
 mod reader;

@@ -111,18 +111,12 @@ impl Params {
 
     /// How the key hash is cut into update streams.
     pub const fn partitions(&self) -> PartitionCount {
-        match self {
-            Self::SetSep(params) => params.partitions(),
-            Self::Othello(params) => params.partitions(),
-        }
+        either!(self, params => params.partitions())
     }
 
     /// Bits of a value.
     pub const fn value_bits(&self) -> u8 {
-        match self {
-            Self::SetSep(params) => params.value_bits(),
-            Self::Othello(params) => params.value_bits(),
-        }
+        either!(self, params => params.value_bits())
     }
 
     /// The same with other values.
@@ -130,10 +124,7 @@ impl Params {
     /// # Errors
     /// [`ParamsError`].
     pub fn with_value_bits(self, value_bits: u8) -> Result<Self, ParamsError> {
-        Ok(match self {
-            Self::SetSep(params) => params.with_value_bits(value_bits)?.into(),
-            Self::Othello(params) => params.with_value_bits(value_bits)?.into(),
-        })
+        Ok(either!(self, params => params.with_value_bits(value_bits)?.into()))
     }
 
     /// The same with another seed.

@@ -30,10 +30,7 @@ impl Reader {
 
     /// The node of one key. Cost: a fence, and a lookup.
     pub fn get(&mut self, hash: KeyHash) -> u8 {
-        match self {
-            Self::SetSep(reader) => reader.pin().get(hash),
-            Self::Othello(reader) => node(reader.pin().get(hash)),
-        }
+        either!(self, reader => node(reader.pin().get(hash)))
     }
 
     /// The node of each key.

@@ -41,10 +41,7 @@ impl Table {
 
     /// The shape it has; the old one while it is being reshaped.
     pub fn params(&self) -> Params {
-        match self {
-            Self::SetSep(table) => table.params().into(),
-            Self::Othello(table) => table.params().into(),
-        }
+        either!(self, table => table.params().into())
     }
 
     /// Applies one update.
@@ -52,26 +49,17 @@ impl Table {
     /// # Errors
     /// [`ApplyError`]; the table is then unchanged.
     pub fn apply(&self, delta: &Delta) -> Result<Applied, ApplyError> {
-        match self {
-            Self::SetSep(table) => table.apply(delta),
-            Self::Othello(table) => table.apply(delta),
-        }
+        either!(self, table => table.apply(delta))
     }
 
     /// The position and the digest of a partition's bits.
     pub fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
-        match self {
-            Self::SetSep(table) => table.digest(partition),
-            Self::Othello(table) => table.digest(partition),
-        }
+        either!(self, table => table.digest(partition))
     }
 
     /// Forgets where a partition is: what comes next has to be all of its bits.
     pub fn forget(&self, partition: PartitionId) {
-        match self {
-            Self::SetSep(table) => table.forget(partition),
-            Self::Othello(table) => table.forget(partition),
-        }
+        either!(self, table => table.forget(partition))
     }
 
     /// Begins anew, without keys, in this shape: every partition at position 0. Whether it did: a table stays in the structure
@@ -90,10 +78,7 @@ impl Table {
 
     /// Bytes of memory held.
     pub fn table_bytes(&self) -> usize {
-        match self {
-            Self::SetSep(table) => table.table_bytes(),
-            Self::Othello(table) => table.table_bytes(),
-        }
+        either!(self, table => table.table_bytes())
     }
 
     /// Writes its bits and positions.
@@ -101,9 +86,6 @@ impl Table {
     /// # Errors
     /// Those of `to`.
     pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
-        match self {
-            Self::SetSep(table) => table.write_snapshot(to),
-            Self::Othello(table) => table.write_snapshot(to),
-        }
+        either!(self, table => table.write_snapshot(to))
     }
 }

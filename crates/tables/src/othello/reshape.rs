@@ -54,15 +54,15 @@ impl OthelloControl {
     /// # Errors
     /// [`ReshapeError`]; nothing is then changed.
     pub fn reshape(&mut self, to: Params) -> Result<(), ReshapeError> {
-        if self.next.is_some() {
+        if self.keys.next.is_some() {
             return Err(ReshapeError::Busy);
         }
         check(self.params(), &to)?;
-        for store in self.parts.iter().flatten() {
+        for store in self.keys.parts.iter().flatten() {
             fits(store, &to)?;
         }
         if to != *self.params() {
-            self.next = Some(to);
+            self.keys.next = Some(to);
             self.finish_if_through();
         }
         Ok(())
@@ -70,15 +70,15 @@ impl OthelloControl {
 
     /// The shape it is on its way to, if it is being reshaped.
     pub const fn reshaping(&self) -> Option<&Params> {
-        self.next.as_ref()
+        self.keys.next.as_ref()
     }
 
     /// Which partitions are in the new shape.
     pub(super) fn done(&self) -> Vec<bool> {
         let is_done = |part: &Option<Store>| {
-            part.as_ref().is_some_and(|store| Some(store.layout().params) == self.next)
+            part.as_ref().is_some_and(|store| Some(store.layout().params) == self.keys.next)
         };
-        self.parts.iter().map(is_done).collect()
+        self.keys.parts.iter().map(is_done).collect()
     }
 
     /// Converts a partition: the delta that says so, which carries it whole. `None` if it is in the new shape already, or
@@ -137,7 +137,7 @@ impl OthelloControl {
             Ok(None) => unreachable!("the partition is held, and was in another shape"),
             Err(error) => {
                 // Nothing is in the new shape yet.
-                self.next = None;
+                self.keys.next = None;
                 Err(error.into())
             }
         }
@@ -151,29 +151,29 @@ impl OthelloControl {
         let Some(old) = self.part(partition) else {
             return Err(UpdateError::NotMine { op: 0, partition });
         };
-        let Some(to) = self.next.filter(|to| *to != old.layout().params) else { return Ok(None) };
+        let Some(to) = self.keys.next.filter(|to| *to != old.layout().params) else { return Ok(None) };
         fits(old, &to)?;
         let mut new = Store::new(&to);
         let first = u32::from(partition.0) * to.ranges_per_partition();
         for range in 0..old.heads().len() as u32 {
             old.names(range).try_for_each(|(hash, value)| new.add(first, KeyHash::new(hash), value))?;
         }
-        new.settle(first, &mut self.batch.work.colouring)?;
+        new.settle(first, &mut self.keys.batch.work.colouring)?;
         let writer = whole(&new, new.all_words(), std::mem::take(&mut self.scratch));
-        self.parts[usize::from(partition.0)] = Some(new);
-        self.number();
-        let delta = self.advance(partition, writer, counted);
+        self.keys.parts[usize::from(partition.0)] = Some(new);
+        self.keys.number();
+        let delta = self.advance(partition, writer.finish(), counted, None);
         self.finish_if_through();
         Ok(Some(delta))
     }
 
     /// Ends the reshaping if every partition held is in the new shape.
     fn finish_if_through(&mut self) {
-        if let Some(to) = self.next
-            && self.parts.iter().flatten().all(|store| store.layout().params == to)
+        if let Some(to) = self.keys.next
+            && self.keys.parts.iter().flatten().all(|store| store.layout().params == to)
         {
-            self.set_params(to);
-            self.next = None;
+            self.keys.params = to;
+            self.keys.next = None;
         }
     }
 
@@ -186,9 +186,9 @@ impl OthelloControl {
     /// As [`reshape_step`](Self::reshape_step).
     pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
         let params = *self.params();
-        if self.next.is_none() {
+        if self.keys.next.is_none() {
             let made_for = u64::from(params.ranges()) * params.names_per_range();
-            if self.keys <= made_for && self.stats().room >= params.capacity() / 64 {
+            if self.count <= made_for && self.stats().room >= params.capacity() / 64 {
                 return Ok(None);
             }
             let ranges = params.ranges_per_partition();
@@ -197,7 +197,8 @@ impl OthelloControl {
                 return Ok(None);
             }
         }
-        let behind = self.done().iter().zip(&self.parts).position(|(&done, part)| !done && part.is_some());
+        let behind =
+            self.done().iter().zip(&self.keys.parts).position(|(&done, part)| !done && part.is_some());
         behind.map_or(Ok(None), |partition| self.reshape_step(PartitionId(partition as u16)))
     }
 }

@@ -25,12 +25,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::control::{OthelloControl, Stats, state, step};
+use super::control::{OthelloControl, Stats, whole};
 use super::image::Layout;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::plane::{Follower, Plane};
-use super::structure::{Op, Othello, UpdateError};
+use super::structure::{Op, Othello, OthelloStructure, UpdateError};
+use crate::published::control::{state, step};
 use scalebricks_types::{Delta, KeyHash, PartitionId};
 
 /// Why something was not done; nothing is changed then.
@@ -85,7 +86,7 @@ impl SharedControl {
     /// # Errors
     /// [`SharedError::Reshaping`] while the control structure is in two shapes.
     pub fn new(control: OthelloControl) -> Result<Self, SharedError> {
-        if control.next.is_some() {
+        if control.keys.next.is_some() {
             return Err(SharedError::Reshaping);
         }
         Ok(Self { control, planes: Vec::new(), changed: Vec::new(), side: Vec::new() })
@@ -99,11 +100,11 @@ impl SharedControl {
     /// # Errors
     /// [`UpdateError::Value`] if an action does not fit the value bits.
     pub fn add_switch(&mut self, mut action: impl FnMut(KeyHash) -> u16) -> Result<usize, SharedError> {
-        let mut plane = Plane::empty(&self.control.parts);
+        let mut plane = Plane::empty(&self.control.keys.parts);
         let (params, mut wide) = (*self.control.params(), None);
         let Self { control, changed, side, .. } = self;
         for (at, store) in
-            control.parts.iter().enumerate().filter_map(|(at, part)| Some((at, part.as_ref()?)))
+            control.keys.parts.iter().enumerate().filter_map(|(at, part)| Some((at, part.as_ref()?)))
         {
             for range in 0..params.ranges_per_partition() {
                 let at = (PartitionId(at as u16), range); // at most 2^16
@@ -203,9 +204,9 @@ impl SharedControl {
                 writer.slots(range, changed, plane.range(partition, &layout, range));
             }
             let at = &mut plane.positions[usize::from(partition.0)];
-            let delta;
-            (delta, scratch) = step(partition, at, writer, None);
-            deltas.push(delta);
+            let payload;
+            (payload, scratch) = writer.finish();
+            deltas.push(step::<OthelloStructure>(partition, at, payload, None));
         }
         control.scratch = scratch;
         Ok(deltas)
@@ -239,7 +240,7 @@ impl SharedControl {
         let mut deltas = Vec::with_capacity(planes.len() + 1);
         deltas.push(first);
         let (partition, range) = at;
-        let Some(store) = control.parts[usize::from(partition.0)].as_ref() else { return deltas };
+        let Some(store) = control.keys.parts[usize::from(partition.0)].as_ref() else { return deltas };
         for (switch, plane) in planes.iter_mut().enumerate() {
             follow(switch, &mut plane.follower(at, store, changed, side));
             let mut writer = PayloadWriter::of_changes(&layout, 1, std::mem::take(&mut control.scratch));
@@ -251,9 +252,9 @@ impl SharedControl {
                 writer.slots(range, changed, words);
             }
             let at = &mut plane.positions[usize::from(partition.0)];
-            let (delta, scratch) = step(partition, at, writer, None);
+            let (payload, scratch) = writer.finish();
             control.scratch = scratch;
-            deltas.push(delta);
+            deltas.push(step::<OthelloStructure>(partition, at, payload, None));
         }
         deltas
     }
@@ -298,7 +299,8 @@ impl SharedControl {
             return Ok(None);
         };
         let position = plane.positions[usize::from(partition.0)];
-        Ok(state(partition, position, store, plane.words(partition)))
+        let payload = || whole(store, plane.words(partition), Vec::new()).finish().0;
+        Ok(state::<OthelloStructure>(partition, position, payload))
     }
 
     const fn check(&self, switch: usize) -> Result<(), SharedError> {
@@ -314,7 +316,7 @@ impl SharedControl {
     }
 
     /// What the graph was made with.
-    pub const fn params(&self) -> &Params {
+    pub fn params(&self) -> &Params {
         self.control.params()
     }
 

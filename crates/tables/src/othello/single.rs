@@ -52,7 +52,7 @@ impl OthelloControl {
         let hash = op.hash();
         let partition = self.params().partitions().of(hash);
         let at = usize::from(partition.0);
-        let Some(store) = &mut self.parts[at] else {
+        let Some(store) = &mut self.keys.parts[at] else {
             return Err(UpdateError::NotMine { op: 0, partition });
         };
         let layout = *store.layout();
@@ -66,7 +66,7 @@ impl OthelloControl {
         if own.as_ref().is_some_and(|own| !own.is_in(partition, self.positions[at], &layout.params)) {
             return Err(UpdateError::OutOfStep { partition });
         }
-        let work = &mut self.batch.work;
+        let work = &mut self.keys.batch.work;
         work.changed.clear();
         let done = with!(store, ranges => {
             let mut graph = ranges.graph(range);
@@ -77,8 +77,8 @@ impl OthelloControl {
             }
         });
         let (added, is_reseeded) = done.map_err(|refused| named(refused, store, (first, range), 0))?;
-        self.keys = self.keys.wrapping_add(added);
-        self.reseeded += u64::from(is_reseeded);
+        self.count = self.count.wrapping_add(added);
+        self.keys.reseeded += u64::from(is_reseeded);
         let (words, seed) = (store.words(range), store.head(range).seed);
         let mut writer = PayloadWriter::of_changes(&layout, 1, std::mem::take(&mut self.scratch));
         if is_reseeded {
@@ -92,10 +92,6 @@ impl OthelloControl {
         {
             own.publish(partition, first + range, words, seed);
         }
-        let delta = self.advance(partition, writer, counted);
-        if let Some(own) = &mut own {
-            own.advance(partition, delta.position);
-        }
-        Ok(delta)
+        Ok(self.advance(partition, writer.finish(), counted, own.as_mut()))
     }
 }

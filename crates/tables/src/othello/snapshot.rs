@@ -21,12 +21,12 @@ impl OthelloControl {
     /// Those of the stream.
     pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
         let all = |done: bool| u32::from(done) * self.params().ranges_per_partition();
-        let next = self.next.map(|to| (to, self.done().into_iter().map(all).collect()));
+        let next = self.keys.next.map(|to| (to, self.done().into_iter().map(all).collect()));
         let positions = self.positions.clone();
         let header = Header::<OthelloStructure> { params: *self.params(), next, positions };
         let mut sink = header.put(to, OthelloStructure::CONTROL_MAGIC)?;
         let mut buffer = Vec::new();
-        for part in &self.parts {
+        for part in &self.keys.parts {
             sink.put(&[part.is_some().into()])?;
             let Some(store) = part else { continue };
             for (range, head) in (0..).zip(store.heads()) {

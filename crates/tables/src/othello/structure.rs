@@ -96,6 +96,7 @@ impl Structure for OthelloStructure {
     type Params = Params;
     type ParamsError = ParamsError;
     type Value = u16;
+    type Full = Full;
 }
 
 impl Units for OthelloStructure {

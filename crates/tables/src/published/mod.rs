@@ -26,6 +26,7 @@
 //! | [`own`] | a table that its own control structure changes |
 //! | [`reader`] | [`Reader`] and [`Pin`] |
 //! | [`snapshot`] | tables as streams of bytes, and digests |
+//! | [`control`] | [`Control`]: what all control structures share |
 //! | [`ops`] | operations on a control structure, and why they are refused |
 //!
 //! [`setsep`]: crate::setsep
@@ -33,6 +34,7 @@
 #![allow(private_bounds, private_interfaces, reason = "`Units` is sealed: there are two")]
 
 pub(crate) mod arena;
+pub(crate) mod control;
 pub(crate) mod generation;
 pub(crate) mod ops;
 pub(crate) mod own;
@@ -43,11 +45,13 @@ pub(crate) mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use control::Control;
 pub use ops::{Op, UpdateError};
 pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
 
+pub(crate) use control::Keys;
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
 pub(crate) use own::Own;
 pub(crate) use payload::Reshaping;
@@ -57,7 +61,7 @@ use crate::isa::Isa;
 use crate::summed::Source;
 use crate::touched::Lines;
 use scalebricks_types::{ApplyError, KeyHash, NodeHint, PartitionCount, PartitionId, TableKind};
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::io::Read;
 
 /// Parameters of a table: everything two nodes must agree on to send each other bits.
@@ -93,7 +97,9 @@ pub trait Structure: Debug + Sized + Send + Sync + 'static {
     /// Why parameters make no table.
     type ParamsError: std::error::Error + 'static;
     /// What a table tells of a key.
-    type Value: Debug + Copy + Default + Into<u16>;
+    type Value: Debug + Display + Copy + Default + Into<u16>;
+    /// Why a control structure has no room for a key.
+    type Full: std::error::Error + 'static;
 }
 
 /// What is special about the units of a kind of table.

@@ -11,9 +11,9 @@ use super::structure::{Generation, Op, Reshaping, SetSep, SetSepStructure, Updat
 use super::updates::Shape;
 use crate::isa::Isa;
 use crate::publish::line::Line;
-use crate::published::bits_per_key;
 use crate::published::snapshot::Digest;
-use scalebricks_types::{Delta, KeyHash, PartitionId, Position, TableKind};
+use crate::published::{Control, Keys, bits_per_key};
+use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 
 /// Sizes of a table as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,42 +36,65 @@ pub struct Stats {
     pub moves: Moves,
 }
 
-/// The control structure of a SetSep table: keys (as hashes) with their values, and the bits they lead to. About
-/// 14 bytes a key in the default format at its design load.
-///
-/// Bits are a function of parameters, keys and bucket choices; choices follow from the counts of keys in each
-/// bucket, message by message. So equal histories give equal bits, however they were batched.
+/// The control structure of a SetSep table.
+pub type SetSepControl = Control<SetSepStructure>;
+
+/// The keys of some partitions, in blocks.
 #[derive(Debug)]
-pub struct SetSepControl {
+pub(crate) struct BlockKeys {
     pub(super) now: Shape,
     /// The shape it is on its way to, if it is.
     pub(super) next: Option<Next>,
-    pub(super) positions: Vec<Position>,
     pub(super) moves: Moves,
-    pub(super) keys: u64,
-    /// Memory to write payloads in.
-    pub(super) scratch: Vec<u64>,
+}
+
+impl Keys for SetSepStructure {
+    type Keys = BlockKeys;
+
+    fn empty(params: Params, mine: &[bool]) -> BlockKeys {
+        let now = Shape::new(Held::new(params, mine, true), Isa::best());
+        BlockKeys { now, next: None, moves: Moves::default() }
+    }
+
+    fn params(keys: &BlockKeys) -> &Params {
+        keys.now.params()
+    }
+
+    fn holds(keys: &BlockKeys, partition: PartitionId) -> bool {
+        keys.now.held.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
+    }
+
+    fn change(
+        control: &mut SetSepControl,
+        table: Option<&SetSep>,
+        ops: &[Op],
+        counted: Option<Position>,
+    ) -> Result<Vec<Delta>, UpdateError> {
+        control.change(table, ops, counted)
+    }
+
+    fn payload(control: &SetSepControl, partition: PartitionId) -> Vec<u8> {
+        let BlockKeys { now, next, .. } = &control.keys;
+        let now = &now.held;
+        let Some(first) = now.first[usize::from(partition.0)] else { return Vec::new() };
+        let whole = Reshaping { to: now.params, done: 0 };
+        let reshaping = next.as_ref().map_or(whole, |next| next.reshaping(partition));
+        let mut writer = PayloadWriter::new(&now.layout, Some(reshaping), Vec::new());
+        let each = now.params.blocks_per_partition();
+        writer.section(&now.layout, each - reshaping.done, (each - reshaping.done) as usize * GROUPS);
+        (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));
+        if let Some(next) = next {
+            let ratio = next.shape.params().blocks() / now.params.blocks();
+            let blocks = reshaping.done * ratio;
+            writer.section(&next.shape.held.layout, blocks, blocks as usize * GROUPS);
+            let new = first * ratio..(first + reshaping.done) * ratio;
+            new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot as usize));
+        }
+        writer.finish().0
+    }
 }
 
 impl SetSepControl {
-    /// An empty control structure for all partitions, each at position 0.
-    pub fn new(params: Params) -> Self {
-        Self::for_partitions(params, (0..params.partitions().get()).map(|p| PartitionId(p as u16)))
-    }
-
-    /// An empty control structure for these partitions, each at position 0. Numbers that name no partition are
-    /// ignored.
-    pub fn for_partitions(params: Params, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        let mut mine = vec![false; params.partitions().get() as usize];
-        for partition in partitions {
-            if let Some(mine) = mine.get_mut(usize::from(partition.0)) {
-                *mine = true;
-            }
-        }
-        let positions = vec![Position(0); mine.len()];
-        Self::with_held(Held::new(params, &mine, true), positions, Moves::default())
-    }
-
     pub(super) fn with_held(held: Held, positions: Vec<Position>, moves: Moves) -> Self {
         Self::from_parts(held, None, positions, moves)
     }
@@ -84,35 +107,20 @@ impl SetSepControl {
         moves: Moves,
     ) -> Self {
         let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
-        let mut control =
-            Self { now: Shape::new(now, Isa::best()), next, positions, moves, keys: 0, scratch: Vec::new() };
-        control.keys = control.heads().map(|head| u64::from(head.keys)).sum();
+        let keys = BlockKeys { now: Shape::new(now, Isa::best()), next, moves };
+        let mut control = Self::of(keys, 0, positions);
+        control.count = control.heads().map(|head| u64::from(head.keys)).sum();
         control
-    }
-
-    /// What the table was made with; while it is being reshaped, the old shape.
-    pub const fn params(&self) -> &Params {
-        self.now.params()
     }
 
     /// The same with kernels of these instructions, or the best below them that this processor has. The bits it makes
     /// do not depend on them.
     pub fn with_isa(mut self, isa: Isa) -> Self {
-        self.now.use_isa(isa);
-        if let Some(next) = &mut self.next {
+        self.keys.now.use_isa(isa);
+        if let Some(next) = &mut self.keys.next {
             next.shape.use_isa(isa);
         }
         self
-    }
-
-    /// Whether this structure is responsible for a partition.
-    pub fn holds(&self, partition: PartitionId) -> bool {
-        self.now.held.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
-    }
-
-    /// Where a partition's stream stands, if it is held here.
-    pub fn position(&self, partition: PartitionId) -> Option<Position> {
-        self.holds(partition).then(|| self.positions[usize::from(partition.0)])
     }
 
     /// The value of a key: exact. `None` if it is not held here.
@@ -123,18 +131,18 @@ impl SetSepControl {
 
     /// The shape and place of a hash's block, if it is held here.
     fn locate(&self, hash: u64) -> Option<(&Held, usize)> {
-        let slot = self.now.held.slot_of(hash).ok()?;
-        match self.next.as_ref().filter(|next| next.is_done(&self.now.held, slot)) {
+        let slot = self.keys.now.held.slot_of(hash).ok()?;
+        match self.keys.next.as_ref().filter(|next| next.is_done(&self.keys.now.held, slot)) {
             Some(next) => Some((&next.shape.held, next.shape.held.slot_of(hash).ok()?)),
-            None => Some((&self.now.held, slot)),
+            None => Some((&self.keys.now.held, slot)),
         }
     }
 
     /// The blocks held, ascending by the hashes in them: shape and place.
     fn blocks(&self) -> impl Iterator<Item = (&Held, usize)> {
-        let now = &self.now.held;
+        let now = &self.keys.now.held;
         (0..now.store.len()).flat_map(move |slot| {
-            let next = self.next.as_ref().filter(|next| next.is_done(now, slot));
+            let next = self.keys.next.as_ref().filter(|next| next.is_done(now, slot));
             let (held, ratio) = next.map_or((now, 1), |next| {
                 (&next.shape.held, (next.shape.params().blocks() / now.params.blocks()) as usize)
             });
@@ -180,53 +188,12 @@ impl SetSepControl {
         Ok(delta)
     }
 
-    /// The next delta of a partition's stream; it leads to the next position, or to the one that somebody else counted.
-    pub(super) fn advance(
-        &mut self,
-        partition: PartitionId,
-        writer: PayloadWriter,
-        counted: Option<Position>,
-    ) -> Delta {
-        let at = &mut self.positions[usize::from(partition.0)];
-        let previous = *at;
-        *at = counted.unwrap_or(Position(previous.0 + 1));
-        let (payload, scratch) = writer.finish();
-        self.scratch = scratch;
-        Delta { kind: TableKind::SetSep, partition, position: *at, previous, payload }
-    }
-
-    /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or
-    /// is at position 0 itself, where an empty table already equals it.
-    pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
-        let now = &self.now.held;
-        let first = (*now.first.get(usize::from(partition.0))?)?;
-        let position = self.positions[usize::from(partition.0)];
-        if position == Position(0) {
-            return None;
-        }
-        let whole = Reshaping { to: now.params, done: 0 };
-        let reshaping = self.next.as_ref().map_or(whole, |next| next.reshaping(partition));
-        let mut writer = PayloadWriter::new(&now.layout, Some(reshaping), Vec::new());
-        let each = now.params.blocks_per_partition();
-        writer.section(&now.layout, each - reshaping.done, (each - reshaping.done) as usize * GROUPS);
-        (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));
-        if let Some(next) = &self.next {
-            let ratio = next.shape.params().blocks() / now.params.blocks();
-            let blocks = reshaping.done * ratio;
-            writer.section(&next.shape.held.layout, blocks, blocks as usize * GROUPS);
-            let new = first * ratio..(first + reshaping.done) * ratio;
-            new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot as usize));
-        }
-        let (payload, _) = writer.finish();
-        Some(Delta { kind: TableKind::SetSep, partition, position, previous: Position(0), payload })
-    }
-
     /// The query structure of what is held here; partitions held elsewhere are empty in it, at position 0.
     pub fn export(&self) -> SetSep {
-        if self.next.is_some() {
+        if self.keys.next.is_some() {
             return self.export_by_deltas();
         }
-        let held = &self.now.held;
+        let held = &self.keys.now.held;
         let zeros = vec![0; held.params.slot_words()];
         let mut memory = Generation::memory(&held.params);
         let mut lines = memory.chunks_exact_mut(zeros.len() / 8);
@@ -249,19 +216,6 @@ impl SetSepControl {
         SetSep::with_memory(held.params, positions, memory, lists)
     }
 
-    /// The query structure of a table in two shapes.
-    fn export_by_deltas(&self) -> SetSep {
-        let table = SetSep::new(*self.params());
-        for &partition in &self.now.held.partitions {
-            if let Some(delta) = self.export_partition(partition)
-                && table.apply(&delta).is_err()
-            {
-                unreachable!("a control structure's own export applies to an empty table of its shape");
-            }
-        }
-        table
-    }
-
     fn heads(&self) -> impl Iterator<Item = &Head> {
         self.blocks().map(|(held, slot)| held.store.view(slot).head)
     }
@@ -270,10 +224,10 @@ impl SetSepControl {
     /// not held here, or is in two shapes. Cost: reads its bits.
     pub fn digest(&self, partition: PartitionId) -> Option<u32> {
         let at = usize::from(partition.0);
-        let each = self.now.params().blocks_per_partition();
-        let held: &Held = match self.next.as_ref().map(|next| next.all()[at]) {
-            None | Some(0) => &self.now.held,
-            Some(done) if done == each => &self.next.as_ref()?.shape.held,
+        let each = self.keys.now.params().blocks_per_partition();
+        let held: &Held = match self.keys.next.as_ref().map(|next| next.all()[at]) {
+            None | Some(0) => &self.keys.now.held,
+            Some(done) if done == each => &self.keys.next.as_ref()?.shape.held,
             Some(_) => return None,
         };
         let first = held.first.get(at).copied().flatten()?;
@@ -285,19 +239,10 @@ impl SetSepControl {
         Some(digest.finish())
     }
 
-    /// Keys held.
-    pub const fn len(&self) -> u64 {
-        self.keys
-    }
-
-    /// Whether none are held.
-    pub const fn is_empty(&self) -> bool {
-        self.keys == 0
-    }
-
     /// Bytes of memory held for keys, values and bits.
     pub fn control_bytes(&self) -> usize {
-        self.now.held.store.bytes() + self.next.as_ref().map_or(0, |next| next.shape.held.store.bytes())
+        self.keys.now.held.store.bytes()
+            + self.keys.next.as_ref().map_or(0, |next| next.shape.held.store.bytes())
     }
 
     /// Sizes and counters. Cost: a pass over the blocks.
@@ -305,8 +250,8 @@ impl SetSepControl {
         let keys = self.len();
         let lines = |held: &Held| held.lines_used.iter().sum::<u32>() as usize * 64;
         let blocks: usize = self.blocks().map(|(held, _)| held.params.slot_words() * 8 + 8).sum();
-        let next = self.next.as_ref().map_or(0, |next| lines(&next.shape.held));
-        let table_bytes = blocks + lines(&self.now.held) + next;
+        let next = self.keys.next.as_ref().map_or(0, |next| lines(&next.shape.held));
+        let table_bytes = blocks + lines(&self.keys.now.held) + next;
         Stats {
             keys,
             fallback_keys: self.heads().map(|head| block::fallback_keys(head) as u64).sum(),
@@ -315,7 +260,7 @@ impl SetSepControl {
             max_block_keys: self.heads().map(|head| head.keys as usize).max().unwrap_or(0),
             table_bytes,
             bits_per_key: bits_per_key(table_bytes, keys),
-            moves: self.moves,
+            moves: self.keys.moves,
         }
     }
 }

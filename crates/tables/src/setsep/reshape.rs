@@ -116,18 +116,18 @@ impl SetSepControl {
     /// # Errors
     /// [`ReshapeError`].
     pub fn reshape(&mut self, to: Params) -> Result<(), ReshapeError> {
-        if self.next.is_some() {
+        if self.keys.next.is_some() {
             return Err(ReshapeError::Busy);
         }
         check(self.params(), &to)?;
-        let shape = Shape::new(Held::new(to, &self.now.held.mine(), false), self.now.solver.isa());
-        self.next = Some(Next { shape, done: vec![0; self.positions.len()] });
+        let shape = Shape::new(Held::new(to, &self.keys.now.held.mine(), false), self.keys.now.solver.isa());
+        self.keys.next = Some(Next { shape, done: vec![0; self.positions.len()] });
         Ok(())
     }
 
     /// The shape the table is on its way to, if it is being reshaped.
     pub fn reshaping(&self) -> Option<&Params> {
-        self.next.as_ref().map(|next| next.shape.params())
+        self.keys.next.as_ref().map(|next| next.shape.params())
     }
 
     /// Bits that a value may have now.
@@ -175,7 +175,7 @@ impl SetSepControl {
             Ok(None) => unreachable!("a partition has a block at least, and none is converted yet"),
             Err(error) => {
                 // No block is in the new shape yet.
-                self.next = None;
+                self.keys.next = None;
                 Err(error.into())
             }
         }
@@ -187,11 +187,11 @@ impl SetSepControl {
         blocks: u32,
         counted: Option<Position>,
     ) -> Result<Option<Delta>, UpdateError> {
-        let held = &self.now.held;
+        let held = &self.keys.now.held;
         let first = held.first.get(usize::from(partition.0)).copied().flatten();
         let Some(first) = first else { return Err(UpdateError::NotMine { op: 0, partition }) };
         let each = held.params.blocks_per_partition();
-        let Some(next) = &mut self.next else { return Ok(None) };
+        let Some(next) = &mut self.keys.next else { return Ok(None) };
         let from = next.done[usize::from(partition.0)];
         let to = from.saturating_add(blocks).min(each);
         if from == to {
@@ -220,27 +220,27 @@ impl SetSepControl {
         let new = (first + from) as usize * ratio..(first + to) as usize * ratio;
         writer.section(&next.shape.held.layout, new.len() as u32, new.len() * GROUPS); // at most 2^24
         new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot));
-        self.now.held.lines_used[usize::from(partition.0)] -= freed;
-        let delta = self.advance(partition, writer, counted);
+        self.keys.now.held.lines_used[usize::from(partition.0)] -= freed;
+        let delta = self.advance(partition, writer.finish(), counted, None);
         self.drop_old();
         Ok(Some(delta))
     }
 
     /// Frees what has been converted; ends the reshaping if that is all.
     fn drop_old(&mut self) {
-        let Some(next) = self.next.take() else { return };
-        let old = &mut self.now.held;
+        let Some(next) = self.keys.next.take() else { return };
+        let old = &mut self.keys.now.held;
         let converted = (0..old.store.len()).step_by(old.params.blocks_per_partition() as usize);
         let each = old.params.blocks_per_partition() as usize;
         let done = |first: usize| next.done[usize::from(old.partition_of_slot(first).0)] as usize;
         let below = converted.clone().map(done).take_while(|&done| done == each).count() * each;
         if below == old.store.len() {
-            self.now = next.shape;
+            self.keys.now = next.shape;
             return;
         }
         let below = below + done(below);
         old.store.free_below(below);
-        self.next = Some(next);
+        self.keys.next = Some(next);
     }
 
     /// Keeps the table in shape for the keys it holds: begins to double its blocks when they are fuller than they
@@ -252,9 +252,9 @@ impl SetSepControl {
     /// As [`reshape_step`](Self::reshape_step); and [`UpdateError::Full`] when the table cannot have more blocks.
     pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
         let params = *self.params();
-        let blocks = self.now.held.store.len() as u64;
-        if self.next.is_none() {
-            if self.keys <= blocks * params.format().keys_per_block() {
+        let blocks = self.keys.now.held.store.len() as u64;
+        if self.keys.next.is_none() {
+            if self.count <= blocks * params.format().keys_per_block() {
                 return Ok(None);
             }
             let Ok(doubled) = params.with_blocks(params.blocks() * 2) else { return Ok(None) };
@@ -262,10 +262,10 @@ impl SetSepControl {
                 return Ok(None);
             }
         }
-        let Some(next) = &self.next else { return Ok(None) };
+        let Some(next) = &self.keys.next else { return Ok(None) };
         let each = params.blocks_per_partition();
         let behind =
-            self.now.held.partitions.iter().find(|partition| next.done[usize::from(partition.0)] < each);
+            self.keys.now.held.partitions.iter().find(|partition| next.done[usize::from(partition.0)] < each);
         behind.copied().map_or(Ok(None), |partition| self.reshape_step(partition, 1))
     }
 }

@@ -22,19 +22,22 @@ impl SetSepControl {
     /// # Errors
     /// Those of the stream.
     pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
-        let now = &self.now.held;
+        let now = &self.keys.now.held;
         let header = Header::<SetSepStructure> {
             params: now.params,
-            next: self.next.as_ref().map(|next| (*next.shape.params(), next.all().to_vec())),
+            next: self.keys.next.as_ref().map(|next| (*next.shape.params(), next.all().to_vec())),
             positions: self.positions.clone(),
         };
         let mut sink = header.put(to, SetSepStructure::CONTROL_MAGIC)?;
         let mine: Vec<u8> = now.mine().into_iter().map(u8::from).collect();
         sink.put(&mine)?;
         let mut buffer = Vec::new();
-        sink.put_words([self.moves.single, self.moves.double, self.moves.rebalanced], &mut buffer)?;
+        sink.put_words(
+            [self.keys.moves.single, self.keys.moves.double, self.keys.moves.rebalanced],
+            &mut buffer,
+        )?;
         for (partition, is_new, blocks) in header.runs() {
-            let held = self.next.as_ref().filter(|_| is_new).map_or(now, |next| &next.shape.held);
+            let held = self.keys.next.as_ref().filter(|_| is_new).map_or(now, |next| &next.shape.held);
             let Some(first) = held.first[usize::from(partition.0)] else { continue };
             for block in blocks {
                 let view = held.store.view((first + block) as usize);

@@ -101,6 +101,7 @@ impl Structure for SetSepStructure {
     type Params = Params;
     type ParamsError = ParamsError;
     type Value = u8;
+    type Full = Full;
 }
 
 impl Units for SetSepStructure {

@@ -60,71 +60,8 @@ impl Shape {
 }
 
 impl SetSepControl {
-    /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
-    /// each partition touched, ascending; each of them advances by one position. The limit on fallback lines
-    /// is that of the state after the batch; all other checks are made operation by operation.
-    ///
-    /// Cost: each group that the batch touches is solved once. Large batches (a few operations a block) cost least.
-    ///
-    /// # Errors
-    /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
-    pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch_on(None, ops, None)
-    }
-
-    /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
-    /// the same shape: what the owner of a partition does to its own copy. Blocks are copied to it, not decoded from
-    /// the deltas; those are for the other nodes.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
-    /// nothing is then changed, and the table needs the deltas it missed.
-    pub fn batch_with(&mut self, table: &SetSep, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        self.batch_on(Some(table), ops, None)
-    }
-
-    /// As [`batch`](Self::batch) for operations on one partition, whose delta leads to this position: that of a log,
-    /// which counts entries that change nothing here, too.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch); [`UpdateError::Position`] if the partition is at the position already, or beyond.
-    pub fn batch_to(&mut self, position: Position, ops: &[Op]) -> Result<Option<Delta>, UpdateError> {
-        self.batch_at(position, ops, false)
-    }
-
-    /// One of several batches that lead to the same position: as [`batch_to`](Self::batch_to), but the partition may be at
-    /// the position already. Each batch is all or none by itself. Replicas cannot follow batches of one position, so there is
-    /// no delta: after the last batch, [`export_partition`](Self::export_partition) has the state.
-    ///
-    /// # Errors
-    /// As [`batch_to`](Self::batch_to); [`UpdateError::Position`] if the partition is beyond the position.
-    pub fn step_to(&mut self, position: Position, ops: &[Op]) -> Result<(), UpdateError> {
-        self.batch_at(position, ops, true).map(drop)
-    }
-
-    fn batch_at(
-        &mut self,
-        position: Position,
-        ops: &[Op],
-        again: bool,
-    ) -> Result<Option<Delta>, UpdateError> {
-        let Some(first) = ops.first() else { return Ok(None) };
-        let partition = self.params().partitions().of(first.hash());
-        let elsewhere = |op: &Op| self.params().partitions().of(op.hash()) != partition;
-        if let Some(op) = ops.iter().position(elsewhere) {
-            return Err(UpdateError::NotMine {
-                op,
-                partition: self.params().partitions().of(ops[op].hash()),
-            });
-        }
-        let is_beyond = |at: Position| if again { at > position } else { at >= position };
-        if self.position(partition).is_some_and(is_beyond) {
-            return Err(UpdateError::Position { partition });
-        }
-        Ok(self.batch_on(None, ops, Some(position))?.pop())
-    }
-
-    fn batch_on(
+    /// Applies a batch on the shapes that its keys' blocks are in.
+    pub(super) fn change(
         &mut self,
         table: Option<&SetSep>,
         ops: &[Op],
@@ -133,25 +70,25 @@ impl SetSepControl {
         let mut own = table.map(SetSep::own);
         let (added, refused) = self.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
-        let mut failed = self.now.perform(ops, limit);
-        if let Some(next) = &mut self.next {
+        let mut failed = self.keys.now.perform(ops, limit);
+        if let Some(next) = &mut self.keys.next {
             let limit = failed.as_ref().map_or(limit, |failed| failed.0);
             failed = next.shape.perform(ops, limit).or(failed);
         }
         let failed = failed.or(refused).map(|(_, error)| error);
         let failed = failed.or_else(|| self.settle().err());
         if let Some(error) = failed.or_else(|| self.out_of_step(own.as_ref())) {
-            self.now.undo();
-            if let Some(next) = &mut self.next {
+            self.keys.now.undo();
+            if let Some(next) = &mut self.keys.next {
                 next.shape.undo();
             }
             return Err(error);
         }
-        self.moves.add(self.now.batch.moves);
-        self.keys = self.keys.wrapping_add(added); // all distributed operations were performed
-        let mut touched: Vec<PartitionId> = self.now.batch.needs.iter().map(|need| need.0).collect();
-        if let Some(next) = &self.next {
-            self.moves.add(next.shape.batch.moves);
+        self.keys.moves.add(self.keys.now.batch.moves);
+        self.count = self.count.wrapping_add(added); // all distributed operations were performed
+        let mut touched: Vec<PartitionId> = self.keys.now.batch.needs.iter().map(|need| need.0).collect();
+        if let Some(next) = &self.keys.next {
+            self.keys.moves.add(next.shape.batch.moves);
             touched.extend(next.shape.batch.needs.iter().map(|need| need.0));
             touched.sort_unstable();
             touched.dedup();
@@ -162,9 +99,9 @@ impl SetSepControl {
     /// An error if a table is not where this structure is.
     fn out_of_step(&self, own: Option<&Own<'_>>) -> Option<UpdateError> {
         let own = own?;
-        let next = self.next.as_ref();
+        let next = self.keys.next.as_ref();
         let needs =
-            self.now.batch.needs.iter().chain(next.into_iter().flat_map(|next| &next.shape.batch.needs));
+            self.keys.now.batch.needs.iter().chain(next.into_iter().flat_map(|next| &next.shape.batch.needs));
         let mut partitions = needs.map(|need| need.0);
         let shapes = (*self.params(), next.map(|next| *next.shape.params()));
         let is_at =
@@ -176,27 +113,28 @@ impl SetSepControl {
     /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere. Returns
     /// how many keys they add (modulo 2^64).
     fn distribute(&mut self, ops: &[Op]) -> (u64, Option<(usize, UpdateError)>) {
-        self.now.batch.clear();
-        if let Some(next) = &mut self.next {
+        self.keys.now.batch.clear();
+        if let Some(next) = &mut self.keys.next {
             next.shape.batch.clear();
         }
         let bits = self.value_bits();
         let mut added = 0_u64;
         for (op, change) in ops.iter().enumerate() {
             let hash = change.hash().get();
-            added = match change {
-                Op::Insert(..) => added.wrapping_add(1),
-                Op::Remove(_) => added.wrapping_sub(1),
-                Op::Update(..) => added,
-            };
+            added = added.wrapping_add(change.added());
             let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
-            let error = match (self.now.held.slot_of(hash), wide) {
+            let error = match (self.keys.now.held.slot_of(hash), wide) {
                 (Err(partition), _) => UpdateError::NotMine { op, partition },
                 (_, Some(value)) => UpdateError::Value { op, value, bits },
                 (Ok(slot), None) => {
-                    match self.next.as_mut().and_then(|next| next.slot_of(&self.now.held, slot, hash)) {
+                    match self
+                        .keys
+                        .next
+                        .as_mut()
+                        .and_then(|next| next.slot_of(&self.keys.now.held, slot, hash))
+                    {
                         Some((shape, slot)) => shape.batch.add(slot, op, hash),
-                        None => self.now.batch.add(slot, op, hash),
+                        None => self.keys.now.batch.add(slot, op, hash),
                     }
                     continue;
                 }
@@ -207,8 +145,8 @@ impl SetSepControl {
     }
 
     fn settle(&mut self) -> Result<(), UpdateError> {
-        self.now.settle()?;
-        if let Some(next) = &mut self.next {
+        self.keys.now.settle()?;
+        if let Some(next) = &mut self.keys.next {
             next.shape.settle()?;
         }
         Ok(())
@@ -221,17 +159,13 @@ impl SetSepControl {
         mut own: Option<&mut Own<'_>>,
         counted: Option<Position>,
     ) -> Delta {
-        let reshaping = self.next.as_ref().map(|next| next.reshaping(partition));
+        let reshaping = self.keys.next.as_ref().map(|next| next.reshaping(partition));
         let scratch = std::mem::take(&mut self.scratch);
-        let mut writer = PayloadWriter::new(&self.now.held.layout, reshaping, scratch);
-        self.now.commit(partition, &mut writer, own.as_deref_mut().map(|own| (own, false)));
-        if let Some(next) = &mut self.next {
+        let mut writer = PayloadWriter::new(&self.keys.now.held.layout, reshaping, scratch);
+        self.keys.now.commit(partition, &mut writer, own.as_deref_mut().map(|own| (own, false)));
+        if let Some(next) = &mut self.keys.next {
             next.shape.commit(partition, &mut writer, own.as_deref_mut().map(|own| (own, true)));
         }
-        let delta = self.advance(partition, writer, counted);
-        if let Some(own) = own {
-            own.advance(partition, delta.position);
-        }
-        delta
+        self.advance(partition, writer.finish(), counted, own)
     }
 }

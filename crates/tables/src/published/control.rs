@@ -1,0 +1,232 @@
+//! Control structures: the keys of the partitions a node is responsible for, and how updates become deltas.
+
+use super::ops::{Op, UpdateError};
+use super::own::Own;
+use super::table::Table;
+use super::{Structure, TableParams, Units};
+use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
+use std::fmt::Debug;
+
+/// The control structure of a table: keys (as hashes) with their values, and the bits they lead to. About 14 bytes a key of
+/// SetSep in the default format, about 26 of Othello in the default sizing, at their design loads.
+///
+/// Bits are a function of the parameters, the keys, and what was chosen for them: the groups of SetSep's buckets, the seeds
+/// of Othello's ranges. Choices follow from the history, message by message: of SetSep from the counts of keys in each
+/// bucket; of Othello from insertions that would close a cycle, and only then. So equal histories give equal bits, however
+/// they were batched.
+#[derive(Debug)]
+pub struct Control<S: Keys> {
+    pub(crate) keys: S::Keys,
+    /// Keys held.
+    pub(crate) count: u64,
+    pub(crate) positions: Vec<Position>,
+    /// Memory to write payloads in.
+    pub(crate) scratch: Vec<u64>,
+}
+
+/// How a structure keeps keys.
+pub(crate) trait Keys: Units {
+    /// The keys of some partitions, in one shape or two.
+    type Keys: Debug;
+
+    /// No keys of these partitions.
+    fn empty(params: Self::Params, mine: &[bool]) -> Self::Keys;
+
+    /// What the table was made with; while it is being reshaped, the old shape.
+    fn params(keys: &Self::Keys) -> &Self::Params;
+
+    /// Whether a partition is held.
+    fn holds(keys: &Self::Keys, partition: PartitionId) -> bool;
+
+    /// Applies a batch: all, or none. On the table beside it, too, if there is one. Positions advance by one, or to the one
+    /// that somebody else counted.
+    fn change(
+        control: &mut Control<Self>,
+        table: Option<&Table<Self>>,
+        ops: &[Op<Self::Value>],
+        counted: Option<Position>,
+    ) -> Result<Vec<Delta>, UpdateErrorOf<Self>>;
+
+    /// The payload that holds all of a partition, which is held.
+    fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
+}
+
+/// Why a batch was refused.
+pub(crate) type UpdateErrorOf<S> = UpdateError<<S as Structure>::Value, <S as Structure>::Full>;
+
+impl<S: Keys> Control<S> {
+    /// An empty control structure for all partitions, each at position 0.
+    pub fn new(params: S::Params) -> Self {
+        Self::for_partitions(params, (0..params.partitions().get()).map(|p| PartitionId(p as u16)))
+    }
+
+    /// An empty control structure for these partitions, each at position 0. Numbers that name no partition are
+    /// ignored.
+    pub fn for_partitions(params: S::Params, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
+        let mut mine = vec![false; params.partitions().get() as usize];
+        for partition in partitions {
+            if let Some(mine) = mine.get_mut(usize::from(partition.0)) {
+                *mine = true;
+            }
+        }
+        Self::of(S::empty(params, &mine), 0, vec![Position(0); mine.len()])
+    }
+
+    /// A control structure of so many keys made elsewhere.
+    pub(crate) const fn of(keys: S::Keys, count: u64, positions: Vec<Position>) -> Self {
+        Self { keys, count, positions, scratch: Vec::new() }
+    }
+
+    /// What the table was made with; while it is being reshaped, the old shape.
+    pub fn params(&self) -> &S::Params {
+        S::params(&self.keys)
+    }
+
+    /// Whether this structure is responsible for a partition.
+    pub fn holds(&self, partition: PartitionId) -> bool {
+        S::holds(&self.keys, partition)
+    }
+
+    /// Where a partition's stream stands, if it is held here.
+    pub fn position(&self, partition: PartitionId) -> Option<Position> {
+        self.holds(partition).then(|| self.positions[usize::from(partition.0)])
+    }
+
+    /// Keys held.
+    pub const fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether none are held.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
+    /// each partition touched, ascending; each of them advances by one position. The limit on SetSep's fallback lines
+    /// is that of the state after the batch; all other checks are made operation by operation.
+    ///
+    /// Cost: each group of SetSep that the batch touches is solved once, and large batches (a few operations a block) cost
+    /// least. Of Othello, what hangs below each name in its tree is followed.
+    ///
+    /// # Errors
+    /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
+    pub fn batch(&mut self, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
+        S::change(self, None, ops, None)
+    }
+
+    /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
+    /// the same shape: what the owner of a partition does to its own copy. Blocks or ranges are copied to it, not decoded
+    /// from the deltas; those are for the other nodes.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
+    /// nothing is then changed, and the table needs the deltas it missed.
+    pub fn batch_with(
+        &mut self,
+        table: &Table<S>,
+        ops: &[Op<S::Value>],
+    ) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
+        S::change(self, Some(table), ops, None)
+    }
+
+    /// As [`batch`](Self::batch) for operations on one partition, whose delta leads to this position: that of a log,
+    /// which counts entries that change nothing here, too.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch); [`UpdateError::Position`] if the partition is at the position already, or beyond.
+    pub fn batch_to(
+        &mut self,
+        position: Position,
+        ops: &[Op<S::Value>],
+    ) -> Result<Option<Delta>, UpdateErrorOf<S>> {
+        self.batch_at(position, ops, false)
+    }
+
+    /// One of several batches that lead to the same position: as [`batch_to`](Self::batch_to), but the partition may be at
+    /// the position already. Each batch is all or none by itself. Replicas cannot follow batches of one position, so there is
+    /// no delta: after the last batch, [`export_partition`](Self::export_partition) has the state.
+    ///
+    /// # Errors
+    /// As [`batch_to`](Self::batch_to); [`UpdateError::Position`] if the partition is beyond the position.
+    pub fn step_to(&mut self, position: Position, ops: &[Op<S::Value>]) -> Result<(), UpdateErrorOf<S>> {
+        self.batch_at(position, ops, true).map(drop)
+    }
+
+    fn batch_at(
+        &mut self,
+        position: Position,
+        ops: &[Op<S::Value>],
+        again: bool,
+    ) -> Result<Option<Delta>, UpdateErrorOf<S>> {
+        let Some(first) = ops.first() else { return Ok(None) };
+        let partition_of = |hash: KeyHash| self.params().partitions().of(hash);
+        let partition = partition_of(first.hash());
+        if let Some(op) = ops.iter().position(|op| partition_of(op.hash()) != partition) {
+            return Err(UpdateError::NotMine { op, partition: partition_of(ops[op].hash()) });
+        }
+        let is_beyond = |at: Position| if again { at > position } else { at >= position };
+        if self.position(partition).is_some_and(is_beyond) {
+            return Err(UpdateError::Position { partition });
+        }
+        Ok(S::change(self, None, ops, Some(position))?.pop())
+    }
+
+    /// The next delta of a partition's stream; it leads to the next position, or to the one that somebody else counted. The
+    /// owner's table goes along.
+    pub(crate) fn advance(
+        &mut self,
+        partition: PartitionId,
+        (payload, scratch): (Vec<u8>, Vec<u64>),
+        counted: Option<Position>,
+        own: Option<&mut Own<'_, S>>,
+    ) -> Delta {
+        self.scratch = scratch;
+        let delta = step::<S>(partition, &mut self.positions[usize::from(partition.0)], payload, counted);
+        if let Some(own) = own {
+            own.advance(partition, delta.position);
+        }
+        delta
+    }
+
+    /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or
+    /// is at position 0 itself, where an empty table already equals it.
+    pub fn export_partition(&self, partition: PartitionId) -> Option<Delta> {
+        state::<S>(partition, self.position(partition)?, || S::payload(self, partition))
+    }
+
+    /// The query structure of a table in two shapes.
+    pub(crate) fn export_by_deltas(&self) -> Table<S> {
+        let table = Table::new(*self.params());
+        for partition in (0..self.positions.len()).map(|partition| PartitionId(partition as u16)) {
+            if let Some(delta) = self.export_partition(partition)
+                && table.apply(&delta).is_err()
+            {
+                unreachable!("a control structure's own export applies to an empty table of its shape");
+            }
+        }
+        table
+    }
+}
+
+/// The next delta of a stream, which is then at the next position, or at the one that somebody else counted.
+pub(crate) fn step<S: Units>(
+    partition: PartitionId,
+    at: &mut Position,
+    payload: Vec<u8>,
+    counted: Option<Position>,
+) -> Delta {
+    let previous = *at;
+    *at = counted.unwrap_or(Position(previous.0 + 1));
+    Delta { kind: S::KIND, partition, position: *at, previous, payload }
+}
+
+/// The absolute state of a partition as a delta from position 0; `None` at position 0 itself.
+pub(crate) fn state<S: Units>(
+    partition: PartitionId,
+    position: Position,
+    payload: impl FnOnce() -> Vec<u8>,
+) -> Option<Delta> {
+    let payload = (position != Position(0)).then(payload)?;
+    Some(Delta { kind: S::KIND, partition, position, previous: Position(0), payload })
+}
