@@ -86,12 +86,9 @@ impl<'a> BitReader<'a> {
 
     /// Whether nothing is left but the rest of a byte, zero.
     #[inline]
-    pub(crate) fn is_at_end(&mut self) -> bool {
-        match self.left() {
-            0 => true,
-            rest @ 1..=7 => self.take(rest as u32) == Some(0),
-            _ => false,
-        }
+    pub(crate) fn is_at_end(&self) -> bool {
+        let left = self.left();
+        left == 0 || left < 8 && self.bytes.last().is_some_and(|byte| byte >> (8 - left) == 0)
     }
 }
 
@@ -115,7 +112,7 @@ mod tests {
             for &number in &numbers {
                 prop_assert_eq!(reader.take(number.1), Some(low(number)));
             }
-            prop_assert!(reader.left() < 8 && reader.clone().is_at_end());
+            prop_assert!(reader.left() < 8 && reader.is_at_end());
             prop_assert_eq!(reader.take(8), None);
         }
     }

@@ -48,6 +48,7 @@ impl PayloadWriter {
     }
 
     /// The payload of so many changed ranges, which will follow in ascending order.
+    #[inline]
     pub(super) fn of_changes(layout: &Layout, ranges: u32, scratch: Vec<u64>) -> Self {
         let mut bits = BitWriter::new(scratch);
         put_header::<OthelloStructure>(&mut bits, layout.fingerprint, None);

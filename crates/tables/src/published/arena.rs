@@ -136,6 +136,7 @@ impl Arena {
         tag
     }
 
+    #[inline]
     fn free_slot(&self, spares: &mut Spares) -> u32 {
         loop {
             if let Some(slot) = spares.slots.pop() {

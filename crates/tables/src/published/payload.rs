@@ -55,23 +55,48 @@ pub(crate) fn put_header<S: Units>(
     reshaping: Option<Reshaping<S::Params>>,
 ) {
     bits.put(u64::from(fingerprint) | u64::from(reshaping.is_some()) << 32, 33);
-    let Some(Reshaping { to, done }) = reshaping else { return };
+    if let Some(reshaping) = reshaping {
+        put_reshaping::<S>(bits, reshaping);
+    }
+}
+
+#[inline(never)]
+fn put_reshaping<S: Units>(bits: &mut BitWriter, Reshaping { to, done }: Reshaping<S::Params>) {
     to.encode().as_ref().iter().for_each(|&byte| bits.put(byte.into(), 8));
     if !S::WHOLE_PARTITIONS {
         bits.put(done.into(), 32);
     }
 }
 
-/// Reads what a payload begins with: the fingerprint, and where the partition is going.
-#[inline]
-pub(super) fn take_header<S: Units>(
-    bits: &mut BitReader<'_>,
-) -> Result<(u32, Option<Reshaping<S::Params>>), ApplyError> {
-    let first = take(bits, 33)?;
-    let fingerprint = first as u32;
-    if first >> 32 == 0 {
-        return Ok((fingerprint, None));
+/// What a payload begins with.
+pub(super) struct Header<'a, P> {
+    pub(super) fingerprint: u32,
+    /// Where the partition is going, if the payload has parameters.
+    pub(super) reshaping: Option<Reshaping<P>>,
+    /// What follows.
+    pub(super) bits: BitReader<'a>,
+}
+
+impl<'a, P: TableParams> Header<'a, P> {
+    #[inline]
+    pub(super) fn read<S: Units<Params = P>>(payload: &'a [u8]) -> Result<Self, ApplyError> {
+        let Some((fingerprint, rest)) = payload.split_first_chunk::<4>() else {
+            return malformed("shorter than its fingerprint");
+        };
+        let (fingerprint, mut bits) = (u32::from_le_bytes(*fingerprint), BitReader::new(rest));
+        let mut reshaping = None;
+        if take(&mut bits, 1)? == 1 {
+            reshaping = Some(take_reshaping::<S>(&mut bits, fingerprint)?);
+        }
+        Ok(Self { fingerprint, reshaping, bits })
     }
+}
+
+#[inline(never)]
+fn take_reshaping<S: Units>(
+    bits: &mut BitReader<'_>,
+    fingerprint: u32,
+) -> Result<Reshaping<S::Params>, ApplyError> {
     let mut encoded = <S::Params as TableParams>::Bytes::default();
     for byte in encoded.as_mut() {
         *byte = take(bits, 8)? as u8;
@@ -86,11 +111,12 @@ pub(super) fn take_header<S: Units>(
     } else {
         return malformed("parameters of another fingerprint");
     };
-    Ok((fingerprint, Some(Reshaping { to, done })))
+    Ok(Reshaping { to, done })
 }
 
 impl<S: Units> Generations<S> {
     /// Which generations a payload is about that begins like this.
+    #[inline]
     pub(super) fn plan(
         &self,
         fingerprint: u32,

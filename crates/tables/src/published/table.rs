@@ -1,10 +1,9 @@
 //! The query structure: what every node holds, any number of threads read, and one writer changes by deltas.
 
 use super::generation::{Generation, GenerationWriter, Generations};
-use super::payload::{malformed, take_header};
+use super::payload::{Header, malformed};
 use super::reader::Reader;
 use super::{TableParams, Units};
-use crate::bits::BitReader;
 use crate::gpt::{Gpt, GptReader};
 use crate::publish::epoch::Epochs;
 use crate::publish::line::Line;
@@ -125,8 +124,7 @@ impl<S: Units> Table<S> {
         }
         let mut generations = self.generations.load_full();
         generations.now.prefetch_spare(now);
-        let mut bits = BitReader::new(&delta.payload);
-        let (fingerprint, reshaping) = take_header::<S>(&mut bits)?;
+        let Header { fingerprint, reshaping, mut bits } = Header::read::<S>(&delta.payload)?;
         let has_params = reshaping.is_some();
         let plan = generations.plan(fingerprint, reshaping, partition)?;
         let (mut old_effect, mut new_effect) = (None, None);
