@@ -59,7 +59,7 @@ impl Table {
 
     /// Forgets where a partition is: what comes next has to be all of its bits.
     pub fn forget(&self, partition: PartitionId) {
-        either!(self, table => table.forget(partition))
+        either!(self, table => table.forget(partition));
     }
 
     /// Begins anew, without keys, in this shape: every partition at position 0. Whether it did: a table stays in the structure

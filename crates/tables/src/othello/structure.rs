@@ -183,7 +183,9 @@ impl Units for OthelloStructure {
     /// The seed, and the words.
     fn put_unit(words: &[u64], seed: &u8, out: &mut Vec<u8>) {
         out.push(*seed);
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        for word in words {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
     }
 
     fn take_unit<R: Read>(

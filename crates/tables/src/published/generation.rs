@@ -35,9 +35,12 @@ pub(crate) struct GenerationWriter<S: Units> {
     pub(crate) words: Vec<u64>,
 }
 
+/// A generation and its writer.
+pub(crate) type Changeable<S> = (Generation<S>, GenerationWriter<S>);
+
 impl<S: Units> Generation<S> {
     /// A generation without keys.
-    pub(crate) fn empty(params: S::Params, epochs: Shared<Epochs>) -> (Self, GenerationWriter<S>) {
+    pub(crate) fn empty(params: S::Params, epochs: Shared<Epochs>) -> Changeable<S> {
         Self::with_memory(params, Self::memory(&params), [], epochs)
     }
 
@@ -54,7 +57,7 @@ impl<S: Units> Generation<S> {
         memory: Memory<Line>,
         extras: impl IntoIterator<Item = (u32, S::Extra)>,
         epochs: Shared<Epochs>,
-    ) -> (Self, GenerationWriter<S>) {
+    ) -> Changeable<S> {
         let (arena, spares) = Arena::new(memory, params.units() as usize, params.unit_words() / 8, epochs);
         let (side, side_writer) = S::side(&params, arena.slots());
         let (fingerprint, layout) = (params.fingerprint(), S::layout(&params));

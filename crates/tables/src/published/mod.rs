@@ -42,7 +42,8 @@ pub(crate) mod payload;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
 pub(crate) mod table;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests;
 
 pub use control::Control;

@@ -1,6 +1,6 @@
 //! The query structure: what every node holds, any number of threads read, and one writer changes by deltas.
 
-use super::generation::{Generation, GenerationWriter, Generations};
+use super::generation::{Changeable, Generation, GenerationWriter, Generations};
 use super::payload::{Header, malformed};
 use super::reader::Reader;
 use super::{TableParams, Units};
@@ -51,8 +51,8 @@ impl<S: Units> Table<S> {
 
     /// A table of one generation, or of two and how many units of each partition answer in the second.
     pub(super) fn with_generations(
-        (generation, now): (Generation<S>, GenerationWriter<S>),
-        next: Option<((Generation<S>, GenerationWriter<S>), Vec<u32>)>,
+        (generation, now): Changeable<S>,
+        next: Option<(Changeable<S>, Vec<u32>)>,
         epochs: Shared<Epochs>,
         positions: Vec<Position>,
     ) -> Self {

@@ -220,7 +220,9 @@ impl Units for SetSepStructure {
 
     /// The words, and the fallback list: 16 bits of count, and pairs.
     fn put_unit(words: &[u64], list: &Self::Extra, out: &mut Vec<u8>) {
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        for word in words {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
         out.extend_from_slice(&(list.len() as u16).to_le_bytes()); // at most a block's keys
         for (hash, value) in list {
             out.extend_from_slice(&hash.to_le_bytes());
