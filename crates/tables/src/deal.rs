@@ -8,6 +8,9 @@
 
 use crate::huge::HugeSlice;
 use crate::stream::Writer;
+use crate::threads::{NoThread, on_threads};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Where stretches lie in the hash range, and how a key becomes a record.
 #[derive(Debug)]
@@ -74,13 +77,13 @@ pub(crate) struct Dealt<'a> {
 }
 
 /// Words of a region for the fair share of `keys` keys over `stretches`, and six standard deviations more.
-pub(crate) fn room(keys: usize, stretches: usize, words: usize) -> usize {
+fn room(keys: usize, stretches: usize, words: usize) -> usize {
     let fair = keys.div_ceil(stretches.max(1));
     ((fair + 6 * fair.isqrt() + 16) * words).next_multiple_of(8)
 }
 
 impl<'a> Dealt<'a> {
-    pub(crate) fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
+    fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
         let bins: Vec<_> = packing.bases.iter().map(|&base| (base, 0)).collect();
         let pending = vec![Pending([0; 8]); bins.len()];
         Self { region, out: Writer::default(), room, pending, bins, list: Vec::new() }
@@ -133,7 +136,7 @@ impl<'a> Dealt<'a> {
     }
 
     /// Writes out what is left.
-    pub(crate) fn finish(&mut self, packing: &Packing) {
+    fn finish(&mut self, packing: &Packing) {
         for stretch in 0..self.bins.len() {
             let words = self.bins[stretch].1;
             let (rest, at) = (words % 8, words - words % 8);
@@ -167,13 +170,58 @@ impl<'a> Dealt<'a> {
     }
 }
 
+/// A build in two passes, each by all threads.
+pub(crate) struct TwoPasses<'a> {
+    pub(crate) packing: &'a Packing,
+    pub(crate) regions: &'a Mutex<Regions>,
+    pub(crate) threads: usize,
+    pub(crate) stretches: usize,
+    /// Keys to build from.
+    pub(crate) keys: usize,
+}
+
+impl TwoPasses<'_> {
+    /// Lets `deal` give each thread's share of the keys to their stretches, then calls `act` for each stretch, with what all
+    /// threads dealt, one of `outputs`, and what its thread keeps from one stretch to the next.
+    pub(crate) fn run<O: Send, W, E: Send + From<NoThread>>(
+        &self,
+        outputs: Vec<O>,
+        deal: impl Fn(Range<usize>, &mut Dealt<'_>) -> Result<(), E> + Sync,
+        work: impl Fn() -> W + Sync,
+        act: impl Fn(usize, &[Dealt<'_>], O, &mut W) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
+        let Self { packing, stretches, keys, .. } = *self;
+        let share = keys.div_ceil(self.threads);
+        let room = room(share, stretches, packing.words());
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = regions.words(self.threads * stretches * room);
+        let shares = words.chunks_mut((stretches * room).max(1)).enumerate().collect();
+        let dealt = on_threads(shares, |(at, region)| -> Result<_, E> {
+            let mut dealt = Dealt::new(region, room, packing);
+            deal((at * share).min(keys)..((at + 1) * share).min(keys), &mut dealt)?;
+            dealt.finish(packing);
+            Ok(dealt)
+        })?;
+        let jobs = Mutex::new(outputs.into_iter().enumerate());
+        on_threads(vec![(); self.threads], |()| -> Result<(), E> {
+            let mut work = work();
+            loop {
+                let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((stretch, output)) = next else { return Ok(()) };
+                act(stretch, &dealt, output, &mut work)?;
+            }
+        })?;
+        Ok(())
+    }
+}
+
 /// Memory for records, kept from one build to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Regions(Option<HugeSlice<u64>>);
 
 impl Regions {
     /// This many words, of any content.
-    pub(crate) fn words(&mut self, words: usize) -> &mut [u64] {
+    fn words(&mut self, words: usize) -> &mut [u64] {
         let memory = self.0.take().filter(|memory| memory.len() >= words);
         &mut self.0.insert(memory.unwrap_or_else(|| HugeSlice::zeroed(words)))[..words]
     }

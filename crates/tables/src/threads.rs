@@ -6,6 +6,11 @@ use std::panic::resume_unwind;
 #[derive(Debug)]
 pub(crate) struct NoThread(pub(crate) String);
 
+/// So many threads; for 0 one for each core.
+pub(crate) fn threads_or_all(threads: usize) -> usize {
+    if threads == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { threads }
+}
+
 /// Calls `act` with each item on a thread of its own, one of them the caller's; the results in order, or the first error.
 pub(crate) fn on_threads<T: Send, R: Send, E: Send + From<NoThread>>(
     items: Vec<T>,

@@ -3,47 +3,16 @@
 use super::colour::Colouring;
 use super::control::OthelloControl;
 use super::image::Layout;
-use super::ops::Full;
 use super::params::Params;
 use super::store::{Span, Store};
-use super::structure::{Generation, Othello};
-use crate::deal::{Dealt, Packing, Regions, room};
+use super::structure::{BuildError, Generation, Othello};
+use crate::deal::{Dealt, Packing, Regions, TwoPasses};
 use crate::publish::line::Line;
-use crate::threads::{NoThread, on_threads};
+use crate::published::marked;
+use crate::threads::threads_or_all;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Why nothing was built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// Two entries have the same hash.
-    #[error("two entries have the hash {:#018x}", .0.get())]
-    Duplicate(KeyHash),
-    /// A value does not fit the value bits.
-    #[error("value {value} has more than {bits} bits")]
-    Value {
-        /// The value.
-        value: u16,
-        /// [`Params::value_bits`].
-        bits: u8,
-    },
-    /// A name lies in a partition that is not to be built here.
-    #[error("{0:?} is not held here")]
-    NotMine(PartitionId),
-    /// Too many names for the parameters.
-    #[error(transparent)]
-    Full(#[from] Full),
-    /// The worker threads could not be started.
-    #[error("cannot start worker threads: {0}")]
-    Threads(String),
-}
-
-impl From<NoThread> for BuildError {
-    fn from(NoThread(error): NoThread) -> Self {
-        Self::Threads(error)
-    }
-}
+use std::sync::{Arc, Mutex};
 
 /// Names of a stretch, about: their records and graphs stay in a private cache.
 const STRETCH_NAMES: u64 = 1 << 14;
@@ -114,8 +83,7 @@ impl OthelloBuilder {
 
     /// Uses this many threads; 0 means one for each core.
     pub fn threads(self, threads: usize) -> Self {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads: if threads == 0 { all() } else { threads }, ..self }
+        Self { threads: threads_or_all(threads), ..self }
     }
 
     /// Takes an eighth more ranges, and again, where the names do not fit those of the parameters. How many it took is in
@@ -125,14 +93,8 @@ impl OthelloBuilder {
     }
 
     /// Builds for these partitions only.
-    pub fn partitions(mut self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        self.mine.fill(false);
-        for partition in partitions {
-            if let Some(mine) = self.mine.get_mut(usize::from(partition.0)) {
-                *mine = true;
-            }
-        }
-        self
+    pub fn partitions(self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
+        Self { mine: marked(partitions, self.params.partitions()), ..self }
     }
 
     /// Builds from names and values. Every partition held is then at position 1.
@@ -236,27 +198,21 @@ impl OthelloBuilder {
         let params = &stretches.params;
         let all_held = !self.mine.contains(&false);
         let packing = Packing::new(&stretches.firsts(), params.ranges(), params.value_bits(), all_held);
-        let share = count.div_ceil(self.threads);
-        let room = room(share, stretches.len(), packing.words());
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = regions.words(self.threads * stretches.len() * room);
-        let shares = words.chunks_mut((stretches.len() * room).max(1)).enumerate().collect();
-        let dealt = on_threads(shares, |(at, region)| {
-            let mut dealt = Dealt::new(region, room, &packing);
-            let names = (at * share).min(count)..((at + 1) * share).min(count);
-            self.deal(stretches, &packing, names, &source, &mut dealt).map(|()| dealt)
-        })?;
-        let jobs = Mutex::new(outputs.into_iter().enumerate());
-        on_threads(vec![(); self.threads], |()| -> Result<(), BuildError> {
-            let mut work = Work::default();
-            loop {
-                let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((stretch, mut output)) = next else { return Ok(()) };
-                let job = Job { stretches, stretch, packing: &packing, dealt: &dealt };
-                act(job, &mut output, &mut work)?;
-            }
-        })?;
-        Ok(())
+        let passes = TwoPasses {
+            packing: &packing,
+            regions: &self.regions,
+            threads: self.threads,
+            stretches: stretches.len(),
+            keys: count,
+        };
+        passes.run(
+            outputs,
+            |names, dealt| self.deal(stretches, &packing, names, &source, dealt),
+            Work::default,
+            |stretch, dealt, mut output, work| {
+                act(Job { stretches, stretch, packing: &packing, dealt }, &mut output, work)
+            },
+        )
     }
 
     fn deal(
@@ -282,7 +238,6 @@ impl OthelloBuilder {
             let value = names.map(|at| source(at).1).find(|&value| !params.is_value(value)).unwrap_or(wide);
             return Err(BuildError::Value { value, bits: params.value_bits() });
         }
-        dealt.finish(packing);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::store::Store;
-use super::structure::{Generation, Op, Othello, OthelloStructure, UpdateError};
+use super::structure::{Generation, Op, Othello, OthelloStructure, ReshapeError, UpdateError};
 use crate::publish::line::Line;
 use crate::published::snapshot::Digest;
 use crate::published::{Control, Keys, bits_per_key};
@@ -66,6 +66,26 @@ impl Keys for OthelloStructure {
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
         control.change(table, ops, counted)
+    }
+
+    fn reshaping(keys: &RangeKeys) -> Option<&Params> {
+        keys.next.as_ref()
+    }
+
+    fn begin(control: &mut OthelloControl, to: Params) -> Result<(), ReshapeError> {
+        control.begin(to)
+    }
+
+    fn convert(
+        control: &mut OthelloControl,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError> {
+        control.convert(partition, counted)
+    }
+
+    fn abandon(keys: &mut RangeKeys) {
+        keys.next = None;
     }
 
     fn payload(control: &OthelloControl, partition: PartitionId) -> Vec<u8> {

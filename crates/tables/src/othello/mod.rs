@@ -84,12 +84,12 @@ mod structure;
 mod tests;
 mod updates;
 
-pub use builder::{BuildError, OthelloBuilder};
+pub use builder::OthelloBuilder;
 pub use control::{OthelloControl, Stats};
 pub use ops::Full;
 pub use params::{MAX_RANGES, PARAMS_BYTES, Params, ParamsError, Sizing};
-pub use reshape::ReshapeError;
 pub use shared::{SharedControl, SharedError};
 pub use structure::{
-    Op, Othello, OthelloPin, OthelloReader, OthelloStructure, SnapshotError, TableStats, UpdateError,
+    BuildError, Op, Othello, OthelloPin, OthelloReader, OthelloStructure, ReshapeError, SnapshotError,
+    TableStats, UpdateError,
 };

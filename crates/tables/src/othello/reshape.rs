@@ -12,52 +12,12 @@ use super::control::{OthelloControl, whole};
 use super::ops::Full;
 use super::params::Params;
 use super::store::Store;
-use super::structure::UpdateError;
+use super::structure::{ReshapeError, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 
-/// Why a table cannot be given another shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReshapeError {
-    /// One at a time.
-    #[error("the table is being reshaped already")]
-    Busy,
-    /// The table has this shape.
-    #[error("the table has this shape already")]
-    Same,
-    /// The update streams stay as they are.
-    #[error("a table of {from} partitions cannot be reshaped to {to}")]
-    Partitions {
-        /// Partitions there are.
-        from: u32,
-        /// Partitions asked for.
-        to: u32,
-    },
-    /// The new shape has no room for the names, or too few bits for a value.
-    #[error("the names do not fit the new shape: {0}")]
-    Keys(#[from] UpdateError),
-}
-
-/// Whether a table of one shape can become one of another.
-pub(super) fn check(from: &Params, to: &Params) -> Result<(), ReshapeError> {
-    if from.partitions() == to.partitions() {
-        return Ok(());
-    }
-    Err(ReshapeError::Partitions { from: from.partitions().get(), to: to.partitions().get() })
-}
-
 impl OthelloControl {
-    /// Begins to give the table another shape; [`reshape_step`](Self::reshape_step) goes on with it.
-    ///
-    /// Cost: a pass over the names, to see that they fit. What cannot be seen before, that no seed suits a range, refuses
-    /// the step that meets it; it is unlikely in the extreme in ranges of the loads they are made for.
-    ///
-    /// # Errors
-    /// [`ReshapeError`]; nothing is then changed.
-    pub fn reshape(&mut self, to: Params) -> Result<(), ReshapeError> {
-        if self.keys.next.is_some() {
-            return Err(ReshapeError::Busy);
-        }
-        check(self.params(), &to)?;
+    /// Begins to give the table another shape, if its names fit.
+    pub(super) fn begin(&mut self, to: Params) -> Result<(), ReshapeError> {
         for store in self.keys.parts.iter().flatten() {
             fits(store, &to)?;
         }
@@ -66,11 +26,6 @@ impl OthelloControl {
             self.finish_if_through();
         }
         Ok(())
-    }
-
-    /// The shape it is on its way to, if it is being reshaped.
-    pub const fn reshaping(&self) -> Option<&Params> {
-        self.keys.next.as_ref()
     }
 
     /// Which partitions are in the new shape.
@@ -109,41 +64,8 @@ impl OthelloControl {
         self.convert(partition, Some(position))
     }
 
-    /// Gives a partition another shape at once, by a delta that leads to this position: that of a log, whose entry asks for
-    /// it. For control structures that hold no other partition.
-    ///
-    /// Cost: makes all its ranges, as a build does.
-    ///
-    /// # Errors
-    /// [`ReshapeError`]; nothing is then changed.
-    pub fn reshape_to(
-        &mut self,
-        partition: PartitionId,
-        to: Params,
-        position: Position,
-    ) -> Result<Delta, ReshapeError> {
-        let Some(at) = self.position(partition) else {
-            return Err(UpdateError::NotMine { op: 0, partition }.into());
-        };
-        if at >= position {
-            return Err(UpdateError::Position { partition }.into());
-        }
-        if to == *self.params() {
-            return Err(ReshapeError::Same);
-        }
-        self.reshape(to)?;
-        match self.convert(partition, Some(position)) {
-            Ok(Some(delta)) => Ok(delta),
-            Ok(None) => unreachable!("the partition is held, and was in another shape"),
-            Err(error) => {
-                // Nothing is in the new shape yet.
-                self.keys.next = None;
-                Err(error.into())
-            }
-        }
-    }
-
-    fn convert(
+    /// Converts a partition.
+    pub(super) fn convert(
         &mut self,
         partition: PartitionId,
         counted: Option<Position>,

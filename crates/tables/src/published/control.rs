@@ -1,9 +1,9 @@
 //! Control structures: the keys of the partitions a node is responsible for, and how updates become deltas.
 
-use super::ops::{Op, UpdateError};
+use super::ops::{Op, ReshapeError, UpdateError};
 use super::own::Own;
 use super::table::Table;
-use super::{Structure, TableParams, Units};
+use super::{ReshapeErrorOf, Structure, TableParams, Units, check_shapes, marked};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::fmt::Debug;
 
@@ -47,6 +47,23 @@ pub(crate) trait Keys: Units {
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateErrorOf<Self>>;
 
+    /// The shape it is on its way to, if it is being reshaped.
+    fn reshaping(keys: &Self::Keys) -> Option<&Self::Params>;
+
+    /// Begins to change the shape of a table that is in one.
+    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
+
+    /// Converts a partition: the delta that carries it. `None` if nothing is left to do there. If it fails, nothing is
+    /// changed.
+    fn convert(
+        control: &mut Control<Self>,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateErrorOf<Self>>;
+
+    /// Gives up a reshaping in which nothing is converted yet.
+    fn abandon(keys: &mut Self::Keys);
+
     /// The payload that holds all of a partition, which is held.
     fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
 }
@@ -63,12 +80,7 @@ impl<S: Keys> Control<S> {
     /// An empty control structure for these partitions, each at position 0. Numbers that name no partition are
     /// ignored.
     pub fn for_partitions(params: S::Params, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        let mut mine = vec![false; params.partitions().get() as usize];
-        for partition in partitions {
-            if let Some(mine) = mine.get_mut(usize::from(partition.0)) {
-                *mine = true;
-            }
-        }
+        let mine = marked(partitions, params.partitions());
         Self::of(S::empty(params, &mine), 0, vec![Position(0); mine.len()])
     }
 
@@ -187,6 +199,60 @@ impl<S: Keys> Control<S> {
             own.advance(partition, delta.position);
         }
         delta
+    }
+
+    /// Begins to give the table another shape: of SetSep a multiple of the blocks, other value bits, another seed or format;
+    /// of Othello other ranges, slots, bits, or another seed. Nothing changes yet: the work is done step by step. While it
+    /// lasts, values must fit both shapes.
+    ///
+    /// Cost: of Othello a pass over the names, to see that they fit. What cannot be seen before, that no seed suits a range,
+    /// refuses the step that meets it; it is unlikely in the extreme in ranges of the loads they are made for.
+    ///
+    /// # Errors
+    /// [`ReshapeError`]; nothing is then changed.
+    pub fn reshape(&mut self, to: S::Params) -> Result<(), ReshapeErrorOf<S>> {
+        if self.reshaping().is_some() {
+            return Err(ReshapeError::Busy);
+        }
+        check_shapes::<S>(self.params(), &to)?;
+        S::begin(self, to)
+    }
+
+    /// The shape the table is on its way to, if it is being reshaped.
+    pub fn reshaping(&self) -> Option<&S::Params> {
+        S::reshaping(&self.keys)
+    }
+
+    /// Gives a partition another shape at once, by a delta that leads to this position: that of a log, whose entry asks for
+    /// it. For control structures that hold no other partition; what it does to others is that of
+    /// [`reshape`](Self::reshape).
+    ///
+    /// Cost: every key of the partition placed anew, every group or range solved.
+    ///
+    /// # Errors
+    /// [`ReshapeError`]; nothing is then changed.
+    pub fn reshape_to(
+        &mut self,
+        partition: PartitionId,
+        to: S::Params,
+        position: Position,
+    ) -> Result<Delta, ReshapeErrorOf<S>> {
+        let Some(at) = self.position(partition) else {
+            return Err(UpdateError::NotMine { op: 0, partition }.into());
+        };
+        if at >= position {
+            return Err(UpdateError::Position { partition }.into());
+        }
+        self.reshape(to)?;
+        match S::convert(self, partition, Some(position)) {
+            Ok(Some(delta)) => Ok(delta),
+            Ok(None) => Err(ReshapeError::Same),
+            Err(error) => {
+                // Nothing is in the new shape yet.
+                S::abandon(&mut self.keys);
+                Err(error.into())
+            }
+        }
     }
 
     /// The absolute state of a partition as a delta from position 0. `None` if the partition is not held here, or

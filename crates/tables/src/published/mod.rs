@@ -47,7 +47,7 @@ pub(crate) mod table;
 mod tests;
 
 pub use control::Control;
-pub use ops::{Op, UpdateError};
+pub use ops::{BuildError, Op, ReshapeError, UpdateError};
 pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
@@ -98,7 +98,7 @@ pub trait Structure: Debug + Sized + Send + Sync + 'static {
     /// Why parameters make no table.
     type ParamsError: std::error::Error + 'static;
     /// What a table tells of a key.
-    type Value: Debug + Display + Copy + Default + Into<u16>;
+    type Value: Debug + Display + Copy + Default + Into<u16> + 'static;
     /// Why a control structure has no room for a key.
     type Full: std::error::Error + 'static;
 }
@@ -135,8 +135,8 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
 
     fn layout(params: &Self::Params) -> Self::Layout;
 
-    /// Whether a table of one shape can become one of another.
-    fn can_become(from: &Self::Params, to: &Self::Params) -> bool;
+    /// Whether the units of one shape can become those of another.
+    fn check_units(from: &Self::Params, to: &Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
 
     /// What a generation of so many slots has beside them.
     fn side(params: &Self::Params, slots: usize) -> (Self::Side, Self::SideWriter);
@@ -197,6 +197,29 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
 
 /// Why a stream is no snapshot of such a table.
 pub(crate) type SnapshotErrorOf<S> = SnapshotError<<S as Structure>::ParamsError>;
+
+/// Why a table cannot be given another shape.
+pub(crate) type ReshapeErrorOf<S> = ReshapeError<<S as Structure>::Value, <S as Structure>::Full>;
+
+/// Whether a table of one shape can become one of another.
+pub(crate) fn check_shapes<S: Units>(from: &S::Params, to: &S::Params) -> Result<(), ReshapeErrorOf<S>> {
+    if from.partitions() != to.partitions() {
+        let (from, to) = (from.partitions().get(), to.partitions().get());
+        return Err(ReshapeError::Partitions { from, to });
+    }
+    S::check_units(from, to)
+}
+
+/// Which of so many partitions these are. Numbers that name no partition are ignored.
+pub(crate) fn marked(partitions: impl IntoIterator<Item = PartitionId>, of: PartitionCount) -> Vec<bool> {
+    let mut marks = vec![false; of.get() as usize];
+    for partition in partitions {
+        if let Some(mark) = marks.get_mut(usize::from(partition.0)) {
+            *mark = true;
+        }
+    }
+    marks
+}
 
 /// The lookup kernels of a structure, at a level of instructions that this processor has.
 pub(crate) trait Lookup<S: Units>: Debug + Copy + Send {

@@ -1,5 +1,6 @@
-//! Operations on a control structure, and why they are refused.
+//! Operations on a control structure, and why it refuses them, a build, or another shape.
 
+use crate::threads::NoThread;
 use scalebricks_types::{KeyHash, PartitionId};
 use std::fmt::Display;
 
@@ -98,4 +99,68 @@ pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
     /// No room.
     #[error(transparent)]
     Full(#[from] F),
+}
+
+/// Why nothing was built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError<V: Display, F: std::error::Error + 'static> {
+    /// Two entries have the same hash.
+    #[error("two entries have the hash {:#018x}", .0.get())]
+    Duplicate(KeyHash),
+    /// A value does not fit the value bits.
+    #[error("value {value} has more than {bits} bits")]
+    Value {
+        /// The value.
+        value: V,
+        /// The table's value bits.
+        bits: u8,
+    },
+    /// A key lies in a partition that is not to be built here.
+    #[error("{0:?} is not held here")]
+    NotMine(PartitionId),
+    /// Too many keys for the parameters.
+    #[error(transparent)]
+    Full(#[from] F),
+    /// The cancellation flag was raised.
+    #[error("cancelled")]
+    Cancelled,
+    /// The worker threads could not be started.
+    #[error("cannot start worker threads: {0}")]
+    Threads(String),
+}
+
+impl<V: Display, F: std::error::Error> From<NoThread> for BuildError<V, F> {
+    fn from(NoThread(error): NoThread) -> Self {
+        Self::Threads(error)
+    }
+}
+
+/// Why a table cannot be given another shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReshapeError<V: Display + std::fmt::Debug + 'static, F: std::error::Error + 'static> {
+    /// One at a time.
+    #[error("the table is being reshaped already")]
+    Busy,
+    /// The table has this shape, and no more is to be had from it.
+    #[error("the table has this shape already")]
+    Same,
+    /// The update streams stay as they are.
+    #[error("a table of {from} partitions cannot be reshaped to {to}")]
+    Partitions {
+        /// Partitions there are.
+        from: u32,
+        /// Partitions asked for.
+        to: u32,
+    },
+    /// Every block of SetSep becomes a whole number of blocks, at most four.
+    #[error("{to} blocks are not one to four times {from}")]
+    Blocks {
+        /// Blocks there are.
+        from: u32,
+        /// Blocks asked for.
+        to: u32,
+    },
+    /// The new shape has no room for the keys, or too few bits for a value.
+    #[error("the keys do not fit the new shape: {0}")]
+    Keys(#[from] UpdateError<V, F>),
 }

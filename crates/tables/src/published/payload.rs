@@ -12,7 +12,7 @@
 //! strictly, and the rest of the last byte is 0.
 
 use super::generation::Generations;
-use super::{TableParams, Units};
+use super::{TableParams, Units, check_shapes};
 use crate::bits::{BitReader, BitWriter};
 use scalebricks_types::{ApplyError, PartitionId};
 
@@ -139,7 +139,7 @@ impl<S: Units> Generations<S> {
             return malformed("made with other parameters");
         };
         let upto = if one { each } else { upto };
-        if !one && fingerprint != self.now.fingerprint || !S::can_become(now, &to) {
+        if !one && fingerprint != self.now.fingerprint || check_shapes::<S>(now, &to).is_err() {
             return malformed("made with other parameters");
         }
         if upto < done || upto > each {

@@ -15,7 +15,7 @@
 
 use super::generation::Generation;
 use super::table::Table;
-use super::{SnapshotErrorOf, TableParams, Units};
+use super::{SnapshotErrorOf, TableParams, Units, check_shapes};
 use crate::publish::epoch::Epochs;
 use crate::publish::line::Line;
 use crate::publish::sync::{Arc as Shared, Memory};
@@ -104,7 +104,7 @@ impl<S: Units> Header<S> {
         let mut next = None;
         if take_flag(&mut source)? {
             let to = take_params::<S, R>(&mut source)?;
-            if !S::can_become(&params, &to) {
+            if check_shapes::<S>(&params, &to).is_err() {
                 return corrupt("a table cannot be reshaped like that");
             }
             let mut done = Vec::new();

@@ -7,7 +7,7 @@ use super::params::Params;
 use super::payload::PayloadWriter;
 use super::reshape::Next;
 use super::store::Head;
-use super::structure::{Generation, Op, Reshaping, SetSep, SetSepStructure, UpdateError};
+use super::structure::{Generation, Op, ReshapeError, Reshaping, SetSep, SetSepStructure, UpdateError};
 use super::updates::Shape;
 use crate::isa::Isa;
 use crate::publish::line::Line;
@@ -71,6 +71,27 @@ impl Keys for SetSepStructure {
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
         control.change(table, ops, counted)
+    }
+
+    fn reshaping(keys: &BlockKeys) -> Option<&Params> {
+        keys.next.as_ref().map(|next| next.shape.params())
+    }
+
+    fn begin(control: &mut SetSepControl, to: Params) -> Result<(), ReshapeError> {
+        control.begin(to);
+        Ok(())
+    }
+
+    fn convert(
+        control: &mut SetSepControl,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError> {
+        control.step(partition, u32::MAX, counted)
+    }
+
+    fn abandon(keys: &mut BlockKeys) {
+        keys.next = None;
     }
 
     fn payload(control: &SetSepControl, partition: PartitionId) -> Vec<u8> {

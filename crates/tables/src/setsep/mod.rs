@@ -79,14 +79,14 @@ mod tests;
 mod updates;
 
 pub use block::Moves;
-pub use builder::{BuildError, Progress, SetSepBuilder};
+pub use builder::{Progress, SetSepBuilder};
 pub use control::{SetSepControl, Stats};
 pub use format::Format;
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
 pub use kernels::search::Bits;
 pub use ops::Full;
 pub use params::{MAX_BLOCKS, PARAMS_BYTES, Params, ParamsError};
-pub use reshape::ReshapeError;
 pub use structure::{
-    Op, SetSep, SetSepPin, SetSepReader, SetSepStructure, SnapshotError, TableStats, UpdateError,
+    BuildError, Op, ReshapeError, SetSep, SetSepPin, SetSepReader, SetSepStructure, SnapshotError,
+    TableStats, UpdateError,
 };

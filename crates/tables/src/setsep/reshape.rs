@@ -25,47 +25,8 @@ use super::structure::{Reshaping, UpdateError};
 use super::updates::Shape;
 use scalebricks_types::{Delta, PartitionId, Position};
 
-/// Why a table cannot be given another shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReshapeError {
-    /// One at a time.
-    #[error("the table is being reshaped already")]
-    Busy,
-    /// The update streams stay as they are.
-    #[error("a table of {from} partitions cannot be reshaped to {to}")]
-    Partitions {
-        /// Partitions there are.
-        from: u32,
-        /// Partitions asked for.
-        to: u32,
-    },
-    /// Every block becomes a whole number of blocks, at most four.
-    #[error("{to} blocks are not one to four times {from}")]
-    Blocks {
-        /// Blocks there are.
-        from: u32,
-        /// Blocks asked for.
-        to: u32,
-    },
-    /// The new shape has no room for the keys, or too few bits for a value.
-    #[error("the keys do not fit the new shape: {0}")]
-    Keys(#[from] UpdateError),
-}
-
 /// Most blocks that one block may become.
-const MAX_RATIO: u32 = 4;
-
-/// Whether a table of one shape can become one of another.
-pub(super) fn check(from: &Params, to: &Params) -> Result<(), ReshapeError> {
-    if from.partitions() != to.partitions() {
-        let (from, to) = (from.partitions().get(), to.partitions().get());
-        return Err(ReshapeError::Partitions { from, to });
-    }
-    if !to.blocks().is_multiple_of(from.blocks()) || to.blocks() / from.blocks() > MAX_RATIO {
-        return Err(ReshapeError::Blocks { from: from.blocks(), to: to.blocks() });
-    }
-    Ok(())
-}
+pub(super) const MAX_RATIO: u32 = 4;
 
 /// The shape a control structure is on its way to.
 #[derive(Debug)]
@@ -109,25 +70,11 @@ impl Next {
 }
 
 impl SetSepControl {
-    /// Begins to change the table's shape to these parameters: a multiple of the blocks, other value bits, another
-    /// seed or format. Nothing changes yet: the work is done by [`reshape_step`](Self::reshape_step). While it lasts,
-    /// values must fit both shapes.
-    ///
-    /// # Errors
-    /// [`ReshapeError`].
-    pub fn reshape(&mut self, to: Params) -> Result<(), ReshapeError> {
-        if self.keys.next.is_some() {
-            return Err(ReshapeError::Busy);
-        }
-        check(self.params(), &to)?;
-        let shape = Shape::new(Held::new(to, &self.keys.now.held.mine(), false), self.keys.now.solver.isa());
+    /// Begins to give the table another shape.
+    pub(super) fn begin(&mut self, to: Params) {
+        let now = &self.keys.now;
+        let shape = Shape::new(Held::new(to, &now.held.mine(), false), now.solver.isa());
         self.keys.next = Some(Next { shape, done: vec![0; self.positions.len()] });
-        Ok(())
-    }
-
-    /// The shape the table is on its way to, if it is being reshaped.
-    pub fn reshaping(&self) -> Option<&Params> {
-        self.keys.next.as_ref().map(|next| next.shape.params())
     }
 
     /// Bits that a value may have now.
@@ -152,36 +99,7 @@ impl SetSepControl {
         self.step(partition, blocks, None)
     }
 
-    /// Gives a partition another shape at once, by a delta that leads to this position: that of a log, whose entry asks for
-    /// it. For control structures that hold no other partition; what it does to others is that of
-    /// [`reshape`](Self::reshape).
-    ///
-    /// Cost: every key of the partition placed anew, every group solved.
-    ///
-    /// # Errors
-    /// [`ReshapeError`]; nothing is then changed.
-    pub fn reshape_to(
-        &mut self,
-        partition: PartitionId,
-        to: Params,
-        position: Position,
-    ) -> Result<Delta, ReshapeError> {
-        if self.position(partition).is_some_and(|at| at >= position) {
-            return Err(UpdateError::Position { partition }.into());
-        }
-        self.reshape(to)?;
-        match self.step(partition, u32::MAX, Some(position)) {
-            Ok(Some(delta)) => Ok(delta),
-            Ok(None) => unreachable!("a partition has a block at least, and none is converted yet"),
-            Err(error) => {
-                // No block is in the new shape yet.
-                self.keys.next = None;
-                Err(error.into())
-            }
-        }
-    }
-
-    fn step(
+    pub(super) fn step(
         &mut self,
         partition: PartitionId,
         blocks: u32,

@@ -8,7 +8,7 @@ use super::image::{Layout, group_of, set_choice};
 use super::kernels::lookup;
 use super::ops::Full;
 use super::params::{PARAMS_BYTES, Params, ParamsError};
-use super::reshape;
+use super::reshape::MAX_RATIO;
 use super::solver::is_clean;
 use crate::bits::BitReader;
 use crate::gpt::Gpt;
@@ -39,6 +39,10 @@ pub type SnapshotError = published::SnapshotError<ParamsError>;
 pub type Op = published::Op<u8>;
 /// A refused batch. The control structure is as it was.
 pub type UpdateError = published::UpdateError<u8, Full>;
+/// Why nothing was built.
+pub type BuildError = published::BuildError<u8, Full>;
+/// Why a table cannot be given another shape.
+pub type ReshapeError = published::ReshapeError<u8, Full>;
 
 pub(super) type Generation = published::Generation<SetSepStructure>;
 pub(super) type GenerationWriter = published::GenerationWriter<SetSepStructure>;
@@ -126,8 +130,10 @@ impl Units for SetSepStructure {
         Layout::of(params)
     }
 
-    fn can_become(from: &Params, to: &Params) -> bool {
-        reshape::check(from, to).is_ok()
+    fn check_units(from: &Params, to: &Params) -> Result<(), ReshapeError> {
+        let (from, to) = (from.blocks(), to.blocks());
+        let fits = to.is_multiple_of(from) && to / from <= MAX_RATIO;
+        if fits { Ok(()) } else { Err(ReshapeError::Blocks { from, to }) }
     }
 
     fn side(params: &Params, slots: usize) -> (Lists, ListWriter) {

@@ -11,49 +11,15 @@ use super::kernels::search::Bits;
 use super::ops::Full;
 use super::params::Params;
 use super::store::Store;
-use super::structure::{Generation, SetSep};
+use super::structure::{BuildError, Generation, SetSep};
 use crate::deal::Regions;
 use crate::isa::Isa;
 use crate::publish::line::Line;
-use crate::threads::NoThread;
+use crate::published::marked;
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Why nothing was built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// Two entries have the same hash.
-    #[error("two entries have the hash {:#018x}", .0.get())]
-    Duplicate(KeyHash),
-    /// A value does not fit the value bits.
-    #[error("value {value} has more than {bits} bits")]
-    Value {
-        /// The value.
-        value: u8,
-        /// [`Params::value_bits`].
-        bits: u8,
-    },
-    /// A key lies in a partition that is not to be built here.
-    #[error("{0:?} is not held here")]
-    NotMine(PartitionId),
-    /// Too many keys for the parameters.
-    #[error(transparent)]
-    Full(#[from] Full),
-    /// The cancellation flag was raised.
-    #[error("cancelled")]
-    Cancelled,
-    /// The worker threads could not be started.
-    #[error("cannot start worker threads: {0}")]
-    Threads(String),
-}
-
-impl From<NoThread> for BuildError {
-    fn from(NoThread(error): NoThread) -> Self {
-        Self::Threads(error)
-    }
-}
 
 /// Blocks of a stretch.
 const STRETCH: usize = 16;
@@ -171,14 +137,8 @@ impl<'a> SetSepBuilder<'a> {
     }
 
     /// Builds for these partitions only.
-    pub fn partitions(mut self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        self.mine.fill(false);
-        for partition in partitions {
-            if let Some(mine) = self.mine.get_mut(usize::from(partition.0)) {
-                *mine = true;
-            }
-        }
-        self
+    pub fn partitions(self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
+        Self { mine: marked(partitions, self.params.partitions()), ..self }
     }
 
     /// As [`build`](Self::build), from an iterator; its items are collected first.

@@ -2,11 +2,10 @@
 
 use super::assemble::Assembler;
 use super::{BuildError, Progress, STRETCH, SetSepBuilder, Source};
-use crate::deal::{Dealt, Packing, room};
+use crate::deal::{Dealt, Packing, TwoPasses};
 use crate::setsep::held::Held;
-use crate::threads::on_threads;
+use crate::threads::threads_or_all;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Keys between two looks at the cancellation flag in the first pass.
 const KEYS_PER_LOOK: usize = 1 << 14;
@@ -39,10 +38,7 @@ struct HeldPlaces {
 
 impl<'a> Passes<'a> {
     pub(super) fn new(builder: &'a SetSepBuilder<'a>, held: &Held) -> Self {
-        let threads = match builder.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
+        let threads = threads_or_all(builder.threads);
         let all = !builder.mine.contains(&false);
         let params = &builder.params;
         let blocks = if all { params.blocks() } else { held.store.len() as u32 }; // at most 2^24
@@ -60,39 +56,30 @@ impl<'a> Passes<'a> {
         scratch: impl Fn() -> C + Sync,
         act: impl Fn(&mut Assembler<'_>, &mut C, Job<'_>, &mut P) -> Result<usize, BuildError> + Sync,
     ) -> Result<(), BuildError> {
-        let stretches = self.numbers.len().div_ceil(STRETCH);
-        let share = source.len().div_ceil(self.threads);
-        let room = room(share, stretches, self.packing.words());
-        let mut regions = self.builder.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = regions.words(self.threads * stretches * room);
-        let shares: Vec<_> = words.chunks_mut((stretches * room).max(1)).enumerate().collect();
-        let dealt = on_threads(shares, |(at, region)| {
-            let mut dealt = Dealt::new(region, room, &self.packing);
-            let keys = (at * share).min(source.len())..((at + 1) * share).min(source.len());
-            self.deal(source, keys, &mut dealt).map(|()| dealt)
-        })?;
-        let jobs = Mutex::new(parts.into_iter().zip(self.numbers.chunks(STRETCH)).enumerate());
-        let done = AtomicU64::new(0);
-        let workers: Vec<()> = vec![(); self.threads];
-        on_threads(workers, |()| {
-            let mut assembler =
-                Assembler::new(&self.builder.params, &self.packing, self.builder.isa, self.builder.bits);
-            let mut scratch = scratch();
-            loop {
-                let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((stretch, (mut part, numbers))) = next else { return Ok(()) };
-                let job = Job { stretch, numbers, dealt: &dealt };
-                let keys = act(&mut assembler, &mut scratch, job, &mut part)? as u64;
+        let (builder, done) = (self.builder, AtomicU64::new(0));
+        let passes = TwoPasses {
+            packing: &self.packing,
+            regions: &builder.regions,
+            threads: self.threads,
+            stretches: self.numbers.len().div_ceil(STRETCH),
+            keys: source.len(),
+        };
+        let outputs = parts.into_iter().zip(self.numbers.chunks(STRETCH)).collect();
+        let work = || (Assembler::new(&builder.params, &self.packing, builder.isa, builder.bits), scratch());
+        passes.run(
+            outputs,
+            |keys, dealt| self.deal(source, keys, dealt),
+            work,
+            |stretch, dealt, (mut part, numbers), (assembler, scratch)| {
+                let job = Job { stretch, numbers, dealt };
+                let keys = act(assembler, scratch, job, &mut part)? as u64;
                 let done_keys = done.fetch_add(keys, Ordering::Relaxed) + keys;
-                if let Some(progress) = self.builder.progress {
+                if let Some(progress) = builder.progress {
                     progress(Progress { done_keys, total_keys: source.len() as u64 });
                 }
-                if self.builder.is_cancelled() {
-                    return Err(BuildError::Cancelled);
-                }
-            }
-        })?;
-        Ok(())
+                if builder.is_cancelled() { Err(BuildError::Cancelled) } else { Ok(()) }
+            },
+        )
     }
 
     fn deal<S: Source + ?Sized>(
@@ -127,7 +114,6 @@ impl<'a> Passes<'a> {
             let value = keys.map(|at| source.get(at).1).find(|&value| !self.builder.params.is_value(value));
             return Err(BuildError::Value { value: value.unwrap_or(wide), bits });
         }
-        dealt.finish(&self.packing);
         Ok(())
     }
 
