@@ -12,6 +12,7 @@
 //! | [`huge`], [`isa`] | memory on huge pages; which instructions kernels use |
 //! | [`lpm`] | longest-prefix match for IPv4 and IPv6: from an address to its next hop |
 //! | [`othello`] | the second compact table: larger than SetSep, and much faster to change |
+//! | [`published`] | what SetSep and Othello share: tables that one writer changes under readers, and their control structures |
 //! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
 //! | [`weighted`] | what unknown names get, as a weighted choice: a balancer of new flows |
 
@@ -38,7 +39,7 @@ mod order;
 pub mod othello;
 mod prefetch;
 mod publish;
-mod published;
+pub mod published;
 pub mod setsep;
 mod stream;
 mod summed;

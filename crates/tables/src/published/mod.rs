@@ -2,13 +2,13 @@
 //!
 //! # How it works
 //! A table is cut into *units*: blocks of SetSep, ranges of Othello. A unit is replaced whole. The writer copies it to a
-//! free slot of an [`Arena`](arena::Arena), changes the copy, and stores one word that leads readers to it. Readers never
-//! wait. Old slots are written again when [`epoch`](crate::publish::epoch) says that no reader is left in them.
+//! free slot of an `Arena`, changes the copy, and stores one word that leads readers to it. Readers never
+//! wait. Old slots are written again when `publish::epoch` says that no reader is left in them.
 //!
-//! A [`Generation`] is the table in one shape, that is under one set of parameters. While a table is reshaped it has two
-//! generations, and each unit of the old shape answers in one of them ([`Generations`](generation::Generations)).
+//! A `Generation` is the table in one shape, that is under one set of parameters. While a table is reshaped it has two
+//! generations, and each unit of the old shape answers in one of them (`Generations`).
 //!
-//! What SetSep and Othello do differently is in their implementations of [`Units`]:
+//! What SetSep and Othello do differently is in their implementations of `Units`:
 //!
 //! | | SetSep | Othello |
 //! |---|---|---|
@@ -19,15 +19,15 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`arena`] | slots, and the words that lead to them |
-//! | [`generation`] | a table in one shape, and in two |
-//! | [`table`] | [`Table`]: applies deltas |
-//! | [`payload`] | how the payload of every delta begins, and which generations it changes |
-//! | [`own`] | a table that its own control structure changes |
-//! | [`reader`] | [`Reader`] and [`Pin`] |
-//! | [`snapshot`] | tables as streams of bytes, and digests |
-//! | [`control`] | [`Control`]: what all control structures share |
-//! | [`ops`] | operations on a control structure, and why they are refused |
+//! | `arena` | slots, and the words that lead to them |
+//! | `generation` | a table in one shape, and in two |
+//! | `table` | [`Table`]: applies deltas |
+//! | `payload` | how the payload of every delta begins, and which generations it changes |
+//! | `own` | a table that its own control structure changes |
+//! | `reader` | [`Reader`] and [`Pin`] |
+//! | `snapshot` | tables as streams of bytes, and digests |
+//! | `control` | [`Control`]: what all control structures share |
+//! | `ops` | operations on a control structure, and why they are refused |
 //!
 //! [`setsep`]: crate::setsep
 //! [`othello`]: crate::othello
