@@ -1,7 +1,7 @@
 //! Fresh builds from many names at once, in two passes: [`crate::deal`], and range by range in the cache.
 
 use super::colour::Colouring;
-use super::control::OthelloControl;
+use super::control::{OthelloControl, RangeKeys};
 use super::image::Layout;
 use super::params::Params;
 use super::store::{Span, Store};
@@ -124,7 +124,7 @@ impl OthelloBuilder {
                 },
             )?;
             let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
-            Ok(OthelloControl::from_parts(*params, None, parts, positions))
+            Ok(OthelloControl::of(RangeKeys::new(*params, None, parts), positions))
         })
     }
 

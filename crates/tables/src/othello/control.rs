@@ -3,12 +3,14 @@
 use super::batch::Batch;
 use super::params::Params;
 use super::payload::PayloadWriter;
+use super::snapshot;
 use super::store::Store;
-use super::structure::{Generation, Op, Othello, OthelloStructure, ReshapeError, UpdateError};
-use crate::publish::line::Line;
-use crate::published::snapshot::Digest;
+use super::structure::{Op, Othello, OthelloStructure, ReshapeError, SnapshotError, UpdateError};
+use crate::published::snapshot::Header;
 use crate::published::{Control, Keys, bits_per_key};
+use crate::summed::{Sink, Source};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
+use std::io::{self, Read, Write};
 
 /// Sizes of a table as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,6 +86,36 @@ impl Keys for OthelloStructure {
         control.convert(partition, counted)
     }
 
+    fn done(keys: &RangeKeys) -> Vec<u32> {
+        let all = |is_done: bool| u32::from(is_done) * keys.params.ranges_per_partition();
+        keys.done().into_iter().map(all).collect()
+    }
+
+    fn unit(keys: &RangeKeys, partition: PartitionId, _: bool, range: u32) -> Option<(&[u64], u8)> {
+        let store = keys.parts.get(usize::from(partition.0))?.as_ref()?;
+        Some((store.words(range), store.head(range).seed))
+    }
+
+    fn count(keys: &RangeKeys) -> u64 {
+        let heads = keys.parts.iter().flatten().flat_map(Store::heads);
+        heads.map(|head| u64::from(head.names)).sum()
+    }
+
+    fn put_keys<W: Write>(
+        keys: &RangeKeys,
+        _: &Header<OthelloStructure>,
+        sink: &mut Sink<W>,
+    ) -> io::Result<()> {
+        snapshot::put(&keys.parts, sink)
+    }
+
+    fn take_keys<R: Read>(
+        header: &Header<OthelloStructure>,
+        source: &mut Source<R>,
+    ) -> Result<RangeKeys, SnapshotError> {
+        snapshot::take(header, source)
+    }
+
     fn abandon(keys: &mut RangeKeys) {
         keys.next = None;
     }
@@ -96,10 +128,19 @@ impl Keys for OthelloStructure {
 }
 
 impl RangeKeys {
-    fn new(params: Params, next: Option<Params>, parts: Vec<Option<Store>>) -> Self {
+    /// Ranges in one shape, or in two.
+    pub(super) fn new(params: Params, next: Option<Params>, parts: Vec<Option<Store>>) -> Self {
         let mut keys = Self { params, next, parts, firsts: Vec::new(), reseeded: 0, batch: Batch::default() };
         keys.number();
         keys
+    }
+
+    /// Which partitions are in the new shape.
+    pub(super) fn done(&self) -> Vec<bool> {
+        let is_done = |part: &Option<Store>| {
+            part.as_ref().is_some_and(|store| Some(store.layout().params) == self.next)
+        };
+        self.parts.iter().map(is_done).collect()
     }
 
     /// Numbers the ranges of all partitions anew.
@@ -116,18 +157,6 @@ impl RangeKeys {
 }
 
 impl OthelloControl {
-    /// A control structure of ranges made elsewhere: in one shape, or in two.
-    pub(super) fn from_parts(
-        params: Params,
-        next: Option<Params>,
-        parts: Vec<Option<Store>>,
-        positions: Vec<Position>,
-    ) -> Self {
-        let heads = parts.iter().flatten().flat_map(Store::heads);
-        let count = heads.map(|head| u64::from(head.names)).sum();
-        Self::of(RangeKeys::new(params, next, parts), count, positions)
-    }
-
     pub(super) fn part(&self, partition: PartitionId) -> Option<&Store> {
         self.keys.parts.get(usize::from(partition.0))?.as_ref()
     }
@@ -146,51 +175,6 @@ impl OthelloControl {
             names.sort_unstable();
             names.into_iter().map(|(hash, value)| (KeyHash::new(hash), value))
         })
-    }
-
-    /// A query structure of what is held here; partitions held elsewhere are empty in it, at position 0. As many as are
-    /// wanted can be made of one control structure, and follow it by its deltas.
-    pub fn export(&self) -> Othello {
-        if self.keys.next.is_some() {
-            return self.export_by_deltas();
-        }
-        self.export_of(|_, store| store.all_words(), &self.positions)
-    }
-
-    /// The query structure that the graph of a table in one shape and these bits of each partition make.
-    pub(super) fn export_of<'a>(
-        &'a self,
-        words: impl Fn(PartitionId, &'a Store) -> &'a [u64],
-        positions: &[Position],
-    ) -> Othello {
-        let mut memory = Generation::memory(&self.keys.params);
-        let each = self.keys.params.ranges_per_partition() as usize;
-        let mut seeds = vec![0; self.keys.params.ranges() as usize];
-        let lines = super::image::Layout::of(&self.keys.params).words / 8 * each;
-        let parts =
-            self.keys.parts.iter().enumerate().zip(memory.chunks_mut(lines)).zip(seeds.chunks_mut(each));
-        for (((partition, part), lines), seeds) in parts {
-            let Some(store) = part else { continue };
-            let words = words(PartitionId(partition as u16), store); // at most 2^16
-            for (line, words) in lines.iter_mut().zip(words.as_chunks::<8>().0) {
-                *line = Line::new(*words);
-            }
-            seeds.iter_mut().zip(store.heads()).for_each(|(seed, head)| *seed = head.seed);
-        }
-        let positions = self.keys.parts.iter().zip(positions);
-        let positions = positions.map(|(part, &at)| if part.is_some() { at } else { Position(0) }).collect();
-        Othello::with_memory(self.keys.params, positions, memory, (0..).zip(seeds))
-    }
-
-    /// The digest of a partition's bits, equal to that of every [`Othello`] that is where this is. `None` if the partition
-    /// is not held here. Cost: reads its bits.
-    pub fn digest(&self, partition: PartitionId) -> Option<u32> {
-        let store = self.part(partition)?;
-        let mut digest = Digest::<OthelloStructure>::of(&store.layout().params);
-        for (range, head) in (0..).zip(store.heads()) {
-            digest.unit(store.words(range), &head.seed);
-        }
-        Some(digest.finish())
     }
 
     /// How often a cycle forced another seed on a range, as in [`Stats`], without a pass over the ranges.

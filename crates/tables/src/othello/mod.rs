@@ -66,8 +66,6 @@ mod control;
 mod graph;
 mod image;
 mod kernels;
-#[cfg(all(test, loom))]
-mod model;
 mod ops;
 mod params;
 mod payload;

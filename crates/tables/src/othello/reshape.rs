@@ -28,14 +28,6 @@ impl OthelloControl {
         Ok(())
     }
 
-    /// Which partitions are in the new shape.
-    pub(super) fn done(&self) -> Vec<bool> {
-        let is_done = |part: &Option<Store>| {
-            part.as_ref().is_some_and(|store| Some(store.layout().params) == self.keys.next)
-        };
-        self.keys.parts.iter().map(is_done).collect()
-    }
-
     /// Converts a partition: the delta that says so, which carries it whole. `None` if it is in the new shape already, or
     /// there is none.
     ///
@@ -120,7 +112,7 @@ impl OthelloControl {
             }
         }
         let behind =
-            self.done().iter().zip(&self.keys.parts).position(|(&done, part)| !done && part.is_some());
+            self.keys.done().iter().zip(&self.keys.parts).position(|(&done, part)| !done && part.is_some());
         behind.map_or(Ok(None), |partition| self.reshape_step(PartitionId(partition as u16)))
     }
 }

@@ -280,7 +280,12 @@ impl SharedControl {
         self.check(switch)?;
         let Some(plane) = switch.checked_sub(1) else { return Ok(self.control.export()) };
         let plane = &self.planes[plane];
-        Ok(self.control.export_of(|partition, _| plane.words(partition), &plane.positions))
+        let control = &self.control;
+        let unit = |partition, range| {
+            let store = control.part(partition)?;
+            Some((plane.range(partition, store.layout(), range), store.head(range).seed))
+        };
+        Ok(control.export_of(unit, &plane.positions))
     }
 
     /// The absolute state of a partition of a switch as a delta from position 0, as

@@ -3,89 +3,73 @@
 //! ascending), and its words, which follow from these and are there to be compared.
 
 use super::colour::Colouring;
-use super::control::OthelloControl;
+use super::control::RangeKeys;
 use super::image::Layout;
 use super::params::Params;
 use super::store::Store;
 use super::structure::{OthelloStructure, SnapshotError, take_words};
-use crate::published::Units;
-use crate::published::snapshot::{Header, corrupt, end, take_flag};
-use crate::summed::Source;
+use crate::published::snapshot::{Header, corrupt, take_flag};
+use crate::summed::{Sink, Source};
 use scalebricks_types::{KeyHash, PartitionId};
 use std::io::{self, Read, Write};
 
-impl OthelloControl {
-    /// Writes names, values and seeds to a stream, one range at a time: give it a buffered one.
-    ///
-    /// # Errors
-    /// Those of the stream.
-    pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
-        let all = |done: bool| u32::from(done) * self.params().ranges_per_partition();
-        let next = self.keys.next.map(|to| (to, self.done().into_iter().map(all).collect()));
-        let positions = self.positions.clone();
-        let header = Header::<OthelloStructure> { params: *self.params(), next, positions };
-        let mut sink = header.put(to, OthelloStructure::CONTROL_MAGIC)?;
-        let mut buffer = Vec::new();
-        for part in &self.keys.parts {
-            sink.put(&[part.is_some().into()])?;
-            let Some(store) = part else { continue };
-            for (range, head) in (0..).zip(store.heads()) {
-                let mut names: Vec<(u64, u16)> = store.names(range).collect();
-                names.sort_unstable();
-                buffer.clear();
-                buffer.push(head.seed);
-                buffer.extend_from_slice(&head.names.to_le_bytes());
-                for (hash, value) in names {
-                    buffer.extend_from_slice(&hash.to_le_bytes());
-                    buffer.extend_from_slice(&value.to_le_bytes());
-                }
-                sink.put(&buffer)?;
-                sink.put_words(store.words(range).iter().copied(), &mut buffer)?;
+pub(super) fn put<W: Write>(parts: &[Option<Store>], sink: &mut Sink<W>) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    for part in parts {
+        sink.put(&[part.is_some().into()])?;
+        let Some(store) = part else { continue };
+        for (range, head) in (0..).zip(store.heads()) {
+            let mut names: Vec<(u64, u16)> = store.names(range).collect();
+            names.sort_unstable();
+            buffer.clear();
+            buffer.push(head.seed);
+            buffer.extend_from_slice(&head.names.to_le_bytes());
+            for (hash, value) in names {
+                buffer.extend_from_slice(&hash.to_le_bytes());
+                buffer.extend_from_slice(&value.to_le_bytes());
             }
+            sink.put(&buffer)?;
+            sink.put_words(store.words(range).iter().copied(), &mut buffer)?;
         }
-        sink.finish()
     }
+    Ok(())
+}
 
-    /// The control structure in a stream, which is read up to its checksum and no further. Every name is checked to be in
-    /// order and in its range, and every range's graph to have no cycle.
-    ///
-    /// # Errors
-    /// [`SnapshotError`]. Memory in use follows what was read: at most 64 times as much, where slots have one bit and hardly
-    /// any names.
-    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
-        let (header, mut source) = Header::<OthelloStructure>::take(from, OthelloStructure::CONTROL_MAGIC)?;
-        let is_new = |partition: usize| header.next.as_ref().is_some_and(|(_, done)| done[partition] > 0);
-        let (mut parts, mut colouring, mut buffer) = (Vec::new(), Colouring::default(), Vec::new());
-        for partition in 0..header.positions.len() {
-            if !take_flag(&mut source)? {
-                parts.push(None);
-                continue;
-            }
-            let params = header.shape(is_new(partition));
-            let mut store = None;
-            for range in 0..params.ranges_per_partition() {
-                let [seed] = source.take()?;
-                let names = take_names(&mut source, params, (partition, range))?;
-                let words = take_words(&mut source, &Layout::of(params), &mut buffer)?;
-                // Made when the first range has come: a header alone must not cost what it promises.
-                let store: &mut Store = store.get_or_insert_with(|| Store::new(params));
-                if !store.restore(range, seed, &names, &mut colouring) {
-                    return corrupt("names whose graph has a cycle");
-                }
-                if store.words(range) != words {
-                    return corrupt("bits that do not follow from their names");
-                }
-            }
-            parts.push(store);
+/// Every name is checked to be in order and in its range, and every range's graph to have no cycle.
+pub(super) fn take<R: Read>(
+    header: &Header<OthelloStructure>,
+    source: &mut Source<R>,
+) -> Result<RangeKeys, SnapshotError> {
+    let is_new = |partition: usize| header.next.as_ref().is_some_and(|(_, done)| done[partition] > 0);
+    let (mut parts, mut colouring, mut buffer) = (Vec::new(), Colouring::default(), Vec::new());
+    for partition in 0..header.positions.len() {
+        if !take_flag(source)? {
+            parts.push(None);
+            continue;
         }
-        end(source)?;
-        let next = header.next.as_ref().map(|(to, _)| *to);
-        let held = |partition: usize| parts[partition].is_some();
-        if (0..parts.len()).any(|partition| is_new(partition) && !held(partition)) {
-            return corrupt("a partition reshaped that is not held");
+        let params = header.shape(is_new(partition));
+        let mut store = None;
+        for range in 0..params.ranges_per_partition() {
+            let [seed] = source.take()?;
+            let names = take_names(source, params, (partition, range))?;
+            let words = take_words(source, &Layout::of(params), &mut buffer)?;
+            // Made when the first range has come: a header alone must not cost what it promises.
+            let store: &mut Store = store.get_or_insert_with(|| Store::new(params));
+            if !store.restore(range, seed, &names, &mut colouring) {
+                return corrupt("names whose graph has a cycle");
+            }
+            if store.words(range) != words {
+                return corrupt("bits that do not follow from their names");
+            }
         }
-        Ok(Self::from_parts(header.params, next, parts, header.positions))
+        parts.push(store);
     }
+    let next = header.next.as_ref().map(|(to, _)| *to);
+    let held = |partition: usize| parts[partition].is_some();
+    if (0..parts.len()).any(|partition| is_new(partition) && !held(partition)) {
+        return corrupt("a partition reshaped that is not held");
+    }
+    Ok(RangeKeys::new(header.params, next, parts))
 }
 
 /// The names of a range.

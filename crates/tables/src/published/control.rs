@@ -2,10 +2,16 @@
 
 use super::ops::{Op, ReshapeError, UpdateError};
 use super::own::Own;
+use super::snapshot::{Digest, Header, end};
 use super::table::Table;
-use super::{ReshapeErrorOf, Structure, TableParams, Units, check_shapes, marked};
+use super::{
+    Generation, ReshapeErrorOf, SnapshotErrorOf, Structure, TableParams, Units, check_shapes, marked,
+};
+use crate::publish::line::Line;
+use crate::summed::{Sink, Source};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::fmt::Debug;
+use std::io::{self, Read, Write};
 
 /// The control structure of a table: keys (as hashes) with their values, and the bits they lead to. About 14 bytes a key of
 /// SetSep in the default format, about 26 of Othello in the default sizing, at their design loads.
@@ -61,6 +67,29 @@ pub(crate) trait Keys: Units {
         counted: Option<Position>,
     ) -> Result<Option<Delta>, UpdateErrorOf<Self>>;
 
+    /// For each partition, how many units of the old shape are in the new.
+    fn done(keys: &Self::Keys) -> Vec<u32>;
+
+    /// Words of a unit of a partition that is held, and what belongs to it.
+    fn unit(
+        keys: &Self::Keys,
+        partition: PartitionId,
+        is_new: bool,
+        unit: u32,
+    ) -> Option<(&[u64], Self::Extra)>;
+
+    /// How many keys there are.
+    fn count(keys: &Self::Keys) -> u64;
+
+    /// Writes what a snapshot has behind its header.
+    fn put_keys<W: Write>(keys: &Self::Keys, header: &Header<Self>, sink: &mut Sink<W>) -> io::Result<()>;
+
+    /// Reads what a snapshot has behind its header, which may come from anywhere.
+    fn take_keys<R: Read>(
+        header: &Header<Self>,
+        source: &mut Source<R>,
+    ) -> Result<Self::Keys, SnapshotErrorOf<Self>>;
+
     /// Gives up a reshaping in which nothing is converted yet.
     fn abandon(keys: &mut Self::Keys);
 
@@ -81,11 +110,12 @@ impl<S: Keys> Control<S> {
     /// ignored.
     pub fn for_partitions(params: S::Params, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
         let mine = marked(partitions, params.partitions());
-        Self::of(S::empty(params, &mine), 0, vec![Position(0); mine.len()])
+        Self::of(S::empty(params, &mine), vec![Position(0); mine.len()])
     }
 
-    /// A control structure of so many keys made elsewhere.
-    pub(crate) const fn of(keys: S::Keys, count: u64, positions: Vec<Position>) -> Self {
+    /// A control structure of keys put in place elsewhere.
+    pub(crate) fn of(keys: S::Keys, positions: Vec<Position>) -> Self {
+        let count = S::count(&keys);
         Self { keys, count, positions, scratch: Vec::new() }
     }
 
@@ -261,10 +291,15 @@ impl<S: Keys> Control<S> {
         state::<S>(partition, self.position(partition)?, || S::payload(self, partition))
     }
 
-    /// The query structure of a table in two shapes.
-    pub(crate) fn export_by_deltas(&self) -> Table<S> {
+    /// A query structure of what is held here; partitions held elsewhere are empty in it, at position 0. As many as are
+    /// wanted can be made of one control structure, and follow it by its deltas.
+    pub fn export(&self) -> Table<S> {
+        if self.reshaping().is_none() {
+            return self
+                .export_of(|partition, unit| S::unit(&self.keys, partition, false, unit), &self.positions);
+        }
         let table = Table::new(*self.params());
-        for partition in (0..self.positions.len()).map(|partition| PartitionId(partition as u16)) {
+        for partition in self.partitions() {
             if let Some(delta) = self.export_partition(partition)
                 && table.apply(&delta).is_err()
             {
@@ -272,6 +307,79 @@ impl<S: Keys> Control<S> {
             }
         }
         table
+    }
+
+    /// The query structure of these units, of a table in one shape.
+    pub(crate) fn export_of<'a>(
+        &'a self,
+        unit: impl Fn(PartitionId, u32) -> Option<(&'a [u64], S::Extra)>,
+        positions: &[Position],
+    ) -> Table<S> {
+        let params = *self.params();
+        let mut memory = Generation::<S>::memory(&params);
+        let (mut lines, mut extras) = (memory.chunks_exact_mut(params.unit_words() / 8), Vec::new());
+        let numbers = 0..params.units_per_partition();
+        let units =
+            self.partitions().flat_map(|partition| numbers.clone().map(move |unit| (partition, unit)));
+        for (number, (partition, at)) in (0..).zip(units) {
+            let lines = lines.next().into_iter().flatten();
+            let Some((words, extra)) = unit(partition, at) else { continue };
+            for (line, words) in lines.zip(words.as_chunks::<8>().0) {
+                *line = Line::new(*words);
+            }
+            if extra != S::Extra::default() {
+                extras.push((number, extra));
+            }
+        }
+        let at = |(partition, &at)| if self.holds(partition) { at } else { Position(0) };
+        let positions = self.partitions().zip(positions).map(at).collect();
+        Table::with_memory(params, positions, memory, extras)
+    }
+
+    fn partitions(&self) -> impl Iterator<Item = PartitionId> + Clone + use<S> {
+        (0..self.positions.len()).map(|partition| PartitionId(partition as u16)) // at most 2^16
+    }
+
+    /// The digest of a partition's bits, equal to that of every [`Table`] that is where this is. `None` if the partition is
+    /// not held here, or is in two shapes. Cost: reads its bits.
+    pub fn digest(&self, partition: PartitionId) -> Option<u32> {
+        let done = S::done(&self.keys).get(usize::from(partition.0)).copied().unwrap_or(0);
+        let (params, is_new) = match self.reshaping() {
+            Some(next) if done == self.params().units_per_partition() => (next, true),
+            _ if done == 0 => (self.params(), false),
+            _ => return None,
+        };
+        let mut digest = Digest::<S>::of(params);
+        for unit in 0..params.units_per_partition() {
+            let (words, extra) = S::unit(&self.keys, partition, is_new, unit)?;
+            digest.unit(words, &extra);
+        }
+        Some(digest.finish())
+    }
+
+    /// Writes keys, values and bits to a stream, one block or range at a time: give it a buffered one.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
+        let next = self.reshaping().map(|&to| (to, S::done(&self.keys)));
+        let header = Header::<S> { params: *self.params(), next, positions: self.positions.clone() };
+        let mut sink = header.put(to, S::CONTROL_MAGIC)?;
+        S::put_keys(&self.keys, &header, &mut sink)?;
+        sink.finish()
+    }
+
+    /// The control structure in a stream, which is read up to its checksum and no further. Every key is checked to be in
+    /// order and in its place, and every bit to follow from the keys.
+    ///
+    /// # Errors
+    /// [`SnapshotError`](super::SnapshotError). Memory in use follows what was read: of SetSep a few times as much and 2 MiB;
+    /// of Othello at most 64 times as much, where slots have one bit and hardly any names.
+    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
+        let (header, mut source) = Header::<S>::take(from, S::CONTROL_MAGIC)?;
+        let keys = S::take_keys(&header, &mut source)?;
+        end(source)?;
+        Ok(Self::of(keys, header.positions))
     }
 }
 

@@ -36,6 +36,8 @@
 pub(crate) mod arena;
 pub(crate) mod control;
 pub(crate) mod generation;
+#[cfg(all(test, loom))]
+mod model;
 pub(crate) mod ops;
 pub(crate) mod own;
 pub(crate) mod payload;
@@ -44,7 +46,7 @@ pub(crate) mod snapshot;
 pub(crate) mod table;
 #[cfg(not(loom))]
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use control::Control;
 pub use ops::{BuildError, Op, ReshapeError, UpdateError};

@@ -6,14 +6,16 @@ use super::held::Held;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::reshape::Next;
+use super::snapshot;
 use super::store::Head;
-use super::structure::{Generation, Op, ReshapeError, Reshaping, SetSep, SetSepStructure, UpdateError};
+use super::structure::{Op, ReshapeError, Reshaping, SetSep, SetSepStructure, SnapshotError, UpdateError};
 use super::updates::Shape;
 use crate::isa::Isa;
-use crate::publish::line::Line;
-use crate::published::snapshot::Digest;
+use crate::published::snapshot::Header;
 use crate::published::{Control, Keys, bits_per_key};
+use crate::summed::{Sink, Source};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
+use std::io::{self, Read, Write};
 
 /// Sizes of a table as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,8 +54,7 @@ impl Keys for SetSepStructure {
     type Keys = BlockKeys;
 
     fn empty(params: Params, mine: &[bool]) -> BlockKeys {
-        let now = Shape::new(Held::new(params, mine, true), Isa::best());
-        BlockKeys { now, next: None, moves: Moves::default() }
+        BlockKeys::new(Held::new(params, mine, true), None, Moves::default())
     }
 
     fn params(keys: &BlockKeys) -> &Params {
@@ -90,6 +91,41 @@ impl Keys for SetSepStructure {
         control.step(partition, u32::MAX, counted)
     }
 
+    fn done(keys: &BlockKeys) -> Vec<u32> {
+        keys.next.as_ref().map_or_else(Vec::new, |next| next.all().to_vec())
+    }
+
+    fn unit(
+        keys: &BlockKeys,
+        partition: PartitionId,
+        is_new: bool,
+        block: u32,
+    ) -> Option<(&[u64], Vec<(u64, u8)>)> {
+        let held = keys.held(is_new);
+        let first = held.first.get(usize::from(partition.0)).copied().flatten()?;
+        let view = held.store.view((first + block) as usize);
+        Some((view.words, held.fallback(&view)))
+    }
+
+    fn count(keys: &BlockKeys) -> u64 {
+        keys.heads().map(|head| u64::from(head.keys)).sum()
+    }
+
+    fn put_keys<W: Write>(
+        keys: &BlockKeys,
+        header: &Header<SetSepStructure>,
+        sink: &mut Sink<W>,
+    ) -> io::Result<()> {
+        snapshot::put(keys, header, sink)
+    }
+
+    fn take_keys<R: Read>(
+        header: &Header<SetSepStructure>,
+        source: &mut Source<R>,
+    ) -> Result<BlockKeys, SnapshotError> {
+        snapshot::take(header, source)
+    }
+
     fn abandon(keys: &mut BlockKeys) {
         keys.next = None;
     }
@@ -115,25 +151,36 @@ impl Keys for SetSepStructure {
     }
 }
 
-impl SetSepControl {
-    pub(super) fn with_held(held: Held, positions: Vec<Position>, moves: Moves) -> Self {
-        Self::from_parts(held, None, positions, moves)
-    }
-
-    /// A control structure of what was read from a snapshot: in one shape, or in two.
-    pub(super) fn from_parts(
-        now: Held,
-        next: Option<(Held, Vec<u32>)>,
-        positions: Vec<Position>,
-        moves: Moves,
-    ) -> Self {
+impl BlockKeys {
+    /// Blocks in one shape, or in two.
+    pub(super) fn new(now: Held, next: Option<(Held, Vec<u32>)>, moves: Moves) -> Self {
         let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
-        let keys = BlockKeys { now: Shape::new(now, Isa::best()), next, moves };
-        let mut control = Self::of(keys, 0, positions);
-        control.count = control.heads().map(|head| u64::from(head.keys)).sum();
-        control
+        Self { now: Shape::new(now, Isa::best()), next, moves }
     }
 
+    /// The blocks in the old or the new shape.
+    pub(super) fn held(&self, is_new: bool) -> &Held {
+        self.next.as_ref().filter(|_| is_new).map_or(&self.now.held, |next| &next.shape.held)
+    }
+
+    /// The blocks held, ascending by the hashes in them: shape and place.
+    fn blocks(&self) -> impl Iterator<Item = (&Held, usize)> {
+        let now = &self.now.held;
+        (0..now.store.len()).flat_map(move |slot| {
+            let next = self.next.as_ref().filter(|next| next.is_done(now, slot));
+            let (held, ratio) = next.map_or((now, 1), |next| {
+                (&next.shape.held, (next.shape.params().blocks() / now.params.blocks()) as usize)
+            });
+            (slot * ratio..(slot + 1) * ratio).map(move |slot| (held, slot))
+        })
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &Head> {
+        self.blocks().map(|(held, slot)| held.store.view(slot).head)
+    }
+}
+
+impl SetSepControl {
     /// The same with kernels of these instructions, or the best below them that this processor has. The bits it makes
     /// do not depend on them.
     pub fn with_isa(mut self, isa: Isa) -> Self {
@@ -159,21 +206,9 @@ impl SetSepControl {
         }
     }
 
-    /// The blocks held, ascending by the hashes in them: shape and place.
-    fn blocks(&self) -> impl Iterator<Item = (&Held, usize)> {
-        let now = &self.keys.now.held;
-        (0..now.store.len()).flat_map(move |slot| {
-            let next = self.keys.next.as_ref().filter(|next| next.is_done(now, slot));
-            let (held, ratio) = next.map_or((now, 1), |next| {
-                (&next.shape.held, (next.shape.params().blocks() / now.params.blocks()) as usize)
-            });
-            (slot * ratio..(slot + 1) * ratio).map(move |slot| (held, slot))
-        })
-    }
-
     /// All keys held, ascending, with their values. Cost: sorts block by block.
     pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u8)> + '_ {
-        self.blocks().flat_map(|(held, slot)| {
+        self.keys.blocks().flat_map(|(held, slot)| {
             let keys = block::sorted_keys(&held.store.view(slot), held.store.slots());
             keys.into_iter().map(|(hash, value)| (KeyHash::new(hash), value))
         })
@@ -209,57 +244,6 @@ impl SetSepControl {
         Ok(delta)
     }
 
-    /// The query structure of what is held here; partitions held elsewhere are empty in it, at position 0.
-    pub fn export(&self) -> SetSep {
-        if self.keys.next.is_some() {
-            return self.export_by_deltas();
-        }
-        let held = &self.keys.now.held;
-        let zeros = vec![0; held.params.slot_words()];
-        let mut memory = Generation::memory(&held.params);
-        let mut lines = memory.chunks_exact_mut(zeros.len() / 8);
-        let mut lists = Vec::new();
-        for first in &held.first {
-            for at in 0..held.params.blocks_per_partition() {
-                let view = first.map(|first| ((first + at) as usize, held.store.view((first + at) as usize)));
-                let words = view.as_ref().map_or(&zeros[..], |(_, view)| view.words);
-                for (line, words) in lines.next().into_iter().flatten().zip(words.as_chunks::<8>().0) {
-                    *line = Line::new(*words);
-                }
-                if let Some((slot, view)) = view.filter(|(_, view)| view.head.marks != 0) {
-                    lists.push((held.number_of_slot(slot), held.fallback(&view)));
-                }
-            }
-        }
-        let positions = held.first.iter().zip(&self.positions);
-        let positions =
-            positions.map(|(first, &at)| if first.is_some() { at } else { Position(0) }).collect();
-        SetSep::with_memory(held.params, positions, memory, lists)
-    }
-
-    fn heads(&self) -> impl Iterator<Item = &Head> {
-        self.blocks().map(|(held, slot)| held.store.view(slot).head)
-    }
-
-    /// The digest of a partition's bits, equal to that of every [`SetSep`] that is where this is. `None` if the partition is
-    /// not held here, or is in two shapes. Cost: reads its bits.
-    pub fn digest(&self, partition: PartitionId) -> Option<u32> {
-        let at = usize::from(partition.0);
-        let each = self.keys.now.params().blocks_per_partition();
-        let held: &Held = match self.keys.next.as_ref().map(|next| next.all()[at]) {
-            None | Some(0) => &self.keys.now.held,
-            Some(done) if done == each => &self.keys.next.as_ref()?.shape.held,
-            Some(_) => return None,
-        };
-        let first = held.first.get(at).copied().flatten()?;
-        let mut digest = Digest::<SetSepStructure>::of(&held.params);
-        for slot in first..first + held.params.blocks_per_partition() {
-            let view = held.store.view(slot as usize);
-            digest.unit(view.words, &held.fallback(&view));
-        }
-        Some(digest.finish())
-    }
-
     /// Bytes of memory held for keys, values and bits.
     pub fn control_bytes(&self) -> usize {
         self.keys.now.held.store.bytes()
@@ -270,15 +254,15 @@ impl SetSepControl {
     pub fn stats(&self) -> Stats {
         let keys = self.len();
         let lines = |held: &Held| held.lines_used.iter().sum::<u32>() as usize * 64;
-        let blocks: usize = self.blocks().map(|(held, _)| held.params.slot_words() * 8 + 8).sum();
+        let blocks: usize = self.keys.blocks().map(|(held, _)| held.params.slot_words() * 8 + 8).sum();
         let next = self.keys.next.as_ref().map_or(0, |next| lines(&next.shape.held));
         let table_bytes = blocks + lines(&self.keys.now.held) + next;
         Stats {
             keys,
-            fallback_keys: self.heads().map(|head| block::fallback_keys(head) as u64).sum(),
-            marked_groups: self.heads().map(|head| u64::from(head.marks.count_ones())).sum(),
-            max_group_load: self.heads().flat_map(|head| head.loads).max().unwrap_or(0),
-            max_block_keys: self.heads().map(|head| head.keys as usize).max().unwrap_or(0),
+            fallback_keys: self.keys.heads().map(|head| block::fallback_keys(head) as u64).sum(),
+            marked_groups: self.keys.heads().map(|head| u64::from(head.marks.count_ones())).sum(),
+            max_group_load: self.keys.heads().flat_map(|head| head.loads).max().unwrap_or(0),
+            max_block_keys: self.keys.heads().map(|head| head.keys as usize).max().unwrap_or(0),
             table_bytes,
             bits_per_key: bits_per_key(table_bytes, keys),
             moves: self.keys.moves,

@@ -62,8 +62,6 @@ mod held;
 mod image;
 mod kernels;
 mod linear;
-#[cfg(all(test, loom))]
-mod model;
 mod ops;
 mod paper;
 mod params;

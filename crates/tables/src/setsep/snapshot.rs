@@ -3,7 +3,7 @@
 //! and its words.
 
 use super::block::{self, Block, Moves};
-use super::control::SetSepControl;
+use super::control::BlockKeys;
 use super::fallback::lines_for;
 use super::geometry::{GROUPS, bucket_of};
 use super::held::Held;
@@ -11,81 +11,64 @@ use super::image::{Layout, group_of};
 use super::params::Params;
 use super::solver::{evaluate, is_marked};
 use super::structure::{SetSepStructure, SnapshotError, clean_groups};
-use crate::published::Units;
-use crate::published::snapshot::{Header, corrupt, end, take_flag};
-use crate::summed::Source;
+use crate::published::snapshot::{Header, corrupt, take_flag};
+use crate::summed::{Sink, Source};
 use std::io::{self, Read, Write};
 
-impl SetSepControl {
-    /// Writes keys, values and bits to a stream, one block at a time: give it a buffered one.
-    ///
-    /// # Errors
-    /// Those of the stream.
-    pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
-        let now = &self.keys.now.held;
-        let header = Header::<SetSepStructure> {
-            params: now.params,
-            next: self.keys.next.as_ref().map(|next| (*next.shape.params(), next.all().to_vec())),
-            positions: self.positions.clone(),
-        };
-        let mut sink = header.put(to, SetSepStructure::CONTROL_MAGIC)?;
-        let mine: Vec<u8> = now.mine().into_iter().map(u8::from).collect();
-        sink.put(&mine)?;
-        let mut buffer = Vec::new();
-        sink.put_words(
-            [self.keys.moves.single, self.keys.moves.double, self.keys.moves.rebalanced],
-            &mut buffer,
-        )?;
-        for (partition, is_new, blocks) in header.runs() {
-            let held = self.keys.next.as_ref().filter(|_| is_new).map_or(now, |next| &next.shape.held);
-            let Some(first) = held.first[usize::from(partition.0)] else { continue };
-            for block in blocks {
-                let view = held.store.view((first + block) as usize);
-                let keys = block::sorted_keys(&view, held.store.slots());
-                sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
-                sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
-                sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
-                sink.put_words(view.words.iter().copied(), &mut buffer)?;
-            }
+pub(super) fn put<W: Write>(
+    keys: &BlockKeys,
+    header: &Header<SetSepStructure>,
+    sink: &mut Sink<W>,
+) -> io::Result<()> {
+    let mine: Vec<u8> = keys.held(false).mine().into_iter().map(u8::from).collect();
+    sink.put(&mine)?;
+    let (moves, mut buffer) = (keys.moves, Vec::new());
+    sink.put_words([moves.single, moves.double, moves.rebalanced], &mut buffer)?;
+    for (partition, is_new, blocks) in header.runs() {
+        let held = keys.held(is_new);
+        let Some(first) = held.first[usize::from(partition.0)] else { continue };
+        for block in blocks {
+            let view = held.store.view((first + block) as usize);
+            let keys = block::sorted_keys(&view, held.store.slots());
+            sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
+            sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
+            sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
+            sink.put_words(view.words.iter().copied(), &mut buffer)?;
         }
-        sink.finish()
     }
+    Ok(())
+}
 
-    /// The control structure in a stream, which is read up to its checksum and no further. Every key is checked to be in
-    /// order, in its block, and answered by the bits.
-    ///
-    /// # Errors
-    /// [`SnapshotError`]. Memory in use never exceeds a few times what was read and 2 MiB.
-    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
-        let (header, mut source) = Header::<SetSepStructure>::take(from, SetSepStructure::CONTROL_MAGIC)?;
-        let mut mine = Vec::new();
-        for _ in &header.positions {
-            mine.push(take_flag(&mut source)?);
-        }
-        let mut buffer = Vec::new();
-        let moves = source.words(3, &mut buffer)?;
-        let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
-        let mut now = Held::new(header.params, &mine, false);
-        let mut next = header.next.as_ref().map(|(to, _)| Held::new(*to, &mine, false));
-        for (partition, is_new, blocks) in header.runs() {
-            let held = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
-            let at = usize::from(partition.0);
-            let Some(first) = held.first[at] else { continue };
-            for block in blocks {
-                let slot = (first + block) as usize;
-                let read = read_block(&mut source, &held.params, held.number_of_slot(slot), &mut buffer)?;
-                held.store.make(slot);
-                fill(&mut held.block(slot), &read);
-                held.lines_used[at] += lines_for(block::fallback_keys(held.store.view(slot).head));
-                if held.lines_used[at] > held.params.fallback_lines() {
-                    return corrupt("more fallback lines than the parameters grant");
-                }
+pub(super) fn take<R: Read>(
+    header: &Header<SetSepStructure>,
+    source: &mut Source<R>,
+) -> Result<BlockKeys, SnapshotError> {
+    let mut mine = Vec::new();
+    for _ in &header.positions {
+        mine.push(take_flag(source)?);
+    }
+    let mut buffer = Vec::new();
+    let moves = source.words(3, &mut buffer)?;
+    let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
+    let mut now = Held::new(header.params, &mine, false);
+    let mut next = header.next.as_ref().map(|(to, _)| Held::new(*to, &mine, false));
+    for (partition, is_new, blocks) in header.runs() {
+        let held = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
+        let at = usize::from(partition.0);
+        let Some(first) = held.first[at] else { continue };
+        for block in blocks {
+            let slot = (first + block) as usize;
+            let read = read_block(source, &held.params, held.number_of_slot(slot), &mut buffer)?;
+            held.store.make(slot);
+            fill(&mut held.block(slot), &read);
+            held.lines_used[at] += lines_for(block::fallback_keys(held.store.view(slot).head));
+            if held.lines_used[at] > held.params.fallback_lines() {
+                return corrupt("more fallback lines than the parameters grant");
             }
         }
-        end(source)?;
-        let next = next.zip(header.next).map(|(held, (_, done))| (held, done));
-        Ok(Self::from_parts(now, next, header.positions, moves))
     }
+    let next = next.zip(header.next.as_ref()).map(|(held, (_, done))| (held, done.clone()));
+    Ok(BlockKeys::new(now, next, moves))
 }
 
 /// A block as it was read, and found consistent.

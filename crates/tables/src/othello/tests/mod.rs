@@ -14,6 +14,7 @@ mod twin;
 
 use super::*;
 use crate::mix::mix64;
+use crate::published::tests::{bytes_of, come_back_and_go_on, control_bytes, damage_is_noticed};
 use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
 
@@ -33,18 +34,6 @@ fn entries(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, u16)> {
 fn entry(i: u64, value_bits: u8, salt: u64) -> (KeyHash, u16) {
     let hash = mix64(i ^ salt << 40);
     (KeyHash::new(hash), (mix64(!hash) & ((1 << value_bits) - 1)) as u16)
-}
-
-fn bytes_of(table: &Othello) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    table.write_snapshot(&mut bytes).unwrap();
-    bytes
-}
-
-fn control_bytes(control: &OthelloControl) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    control.write_snapshot(&mut bytes).unwrap();
-    bytes
 }
 
 /// Looks all entries up in a batch, and some one by one.

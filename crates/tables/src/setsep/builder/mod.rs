@@ -4,7 +4,7 @@ mod assemble;
 mod passes;
 
 use super::block::Moves;
-use super::control::SetSepControl;
+use super::control::{BlockKeys, SetSepControl};
 use super::fallback::lines_for;
 use super::held::Held;
 use super::kernels::search::Bits;
@@ -176,7 +176,8 @@ impl<'a> SetSepBuilder<'a> {
         held.count_lines();
         self.check_fallback(&held.lines_used)?;
         let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
-        Ok(SetSepControl::with_held(held, positions, Moves::default()).with_isa(self.isa))
+        let keys = BlockKeys::new(held, None, Moves::default());
+        Ok(SetSepControl::of(keys, positions).with_isa(self.isa))
     }
 
     /// Builds the query structure alone, for keys whose control structure is elsewhere, or nowhere. Partitions held are

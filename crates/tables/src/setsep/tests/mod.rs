@@ -12,6 +12,7 @@ mod turnover;
 
 use super::geometry::mix64;
 use super::*;
+use crate::published::tests::{bytes_of, come_back_and_go_on, control_bytes, damage_is_noticed};
 use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
 
@@ -32,18 +33,6 @@ fn entries(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, u8)> {
 fn entry(i: u64, value_bits: u8, salt: u64) -> (KeyHash, u8) {
     let hash = mix64(i ^ salt << 40);
     (KeyHash::new(hash), (mix64(!hash) & ((1 << value_bits) - 1)) as u8)
-}
-
-fn bytes_of(table: &SetSep) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    table.write_snapshot(&mut bytes).unwrap();
-    bytes
-}
-
-fn control_bytes(control: &SetSepControl) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    control.write_snapshot(&mut bytes).unwrap();
-    bytes
 }
 
 /// Looks all entries up in a batch, and some one by one.

@@ -1,0 +1,74 @@
+//! What tests of both structures have in common.
+
+mod formats;
+
+use super::{Control, Keys, Op, SnapshotError, Table, Units};
+use scalebricks_types::{Applied, KeyHash};
+
+/// The snapshot of a table.
+pub(crate) fn bytes_of<S: Units>(table: &Table<S>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    table.write_snapshot(&mut bytes).unwrap();
+    bytes
+}
+
+/// The snapshot of a control structure.
+pub(crate) fn control_bytes<S: Keys>(control: &Control<S>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    control.write_snapshot(&mut bytes).unwrap();
+    bytes
+}
+
+/// A control structure and its table come back from their snapshots, and go on as if nothing had happened.
+pub(crate) fn come_back_and_go_on<S: Keys>(control: &mut Control<S>, value: S::Value) {
+    let (bits, keys) = (bytes_of(&control.export()), control_bytes(control));
+    let table = Table::<S>::read_snapshot(&bits[..]).unwrap();
+    let mut again = Control::<S>::read_snapshot(&keys[..]).unwrap();
+    assert!(bytes_of(&table) == bits && control_bytes(&again) == keys);
+    assert_eq!(again.len(), control.len());
+    // The stream ends with the checksum: what follows is left to the caller.
+    let mut longer = &[&bits[..], b"next"].concat()[..];
+    Table::<S>::read_snapshot(&mut longer).unwrap();
+    assert_eq!(longer, b"next");
+    let insert = [Op::Insert(KeyHash::new(1 << 60), value)];
+    let delta = control.batch(&insert).unwrap_or_default().pop().unwrap();
+    assert_eq!(again.batch(&insert).unwrap_or_default().pop().unwrap(), delta);
+    assert_eq!(table.apply(&delta), Ok(Applied::Advanced));
+    assert!(bytes_of(&table) == bytes_of(&control.export()));
+}
+
+/// Every cut and every flipped bit of both snapshots is noticed, and the snapshot of the other structure, or of another
+/// version.
+pub(crate) fn damage_is_noticed<S: Keys>(control: &Control<S>) {
+    let (bits, keys) = (bytes_of(&control.export()), control_bytes(control));
+    every_damage_is_noticed(&bits, |bytes| Table::<S>::read_snapshot(bytes).map(drop));
+    every_damage_is_noticed(&keys, |bytes| Control::<S>::read_snapshot(bytes).map(drop));
+    assert!(matches!(Table::<S>::read_snapshot(&keys[..]), Err(SnapshotError::Magic)));
+    assert!(matches!(Control::<S>::read_snapshot(&bits[..]), Err(SnapshotError::Magic)));
+    let mut newer = bits;
+    newer[8] += 1;
+    let Err(SnapshotError::Version { found, expected }) = Table::<S>::read_snapshot(&newer[..]) else {
+        panic!("another version: accepted");
+    };
+    assert_eq!((found, expected), (S::SNAPSHOT_VERSION + 1, S::SNAPSHOT_VERSION));
+}
+
+fn every_damage_is_noticed<P: std::error::Error + 'static>(
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> Result<(), SnapshotError<P>>,
+) {
+    for cut in 0..bytes.len() {
+        match read(&bytes[..cut]) {
+            Err(SnapshotError::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof),
+            Err(error) => panic!("cut to {cut}: {error}"),
+            Ok(()) => panic!("cut to {cut}: accepted"),
+        }
+    }
+    let mut bytes = bytes.to_vec();
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(read(&bytes).is_err(), "bit {bit} flipped: accepted");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert!(read(&bytes).is_ok());
+}
