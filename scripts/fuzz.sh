@@ -139,9 +139,21 @@ seeds() {
         bytes append "21000000""01""0100000000000000""0700""0100000000000000""0200000000000000""020000006b76"
         bytes end "0e000000""0e""0100000000000000""0200""01006b"
         ;;
-    dataplane_node)
-        bytes down "00${mac}0800$inner"
-        bytes up "04${mac}0800$v4"
+    gateway_node)
+        # Architecture and slow paths; then what to do, how much later, how long the frame is, the frame.
+        local kind down="0000""002f${mac}0800$inner" up="0400""005b${mac}0800$v4"
+        for kind in 0 1 2 3 4 5 6 7; do bytes both$kind "0$kind$down$up"; done
+        bytes moved "03$down""2000""00020201""6000""00020201$down"
+        bytes gone "00$down""2000""00020204""6000""00020204""a000""00020204$down"
+        bytes found "07$down""0400""002a${lan}0806000108000604000202000000000b0aff00020000000000000aff000a$down"
+        ;;
+    router_graph)
+        # What to do, how much later, how long the frame is, the frame.
+        local sent="0000""002f${mac}0800$inner" asked="0806000108000604000102000000000bc00002070000000000""00c0000201"
+        bytes routed "$sent""0100""002a${lan}0806000108000604000202000000000bc63364fe020000000110c6336401$sent"
+        bytes arp "0200""002a$lan$asked"
+        bytes ping "0000""002e${mac}08004500002000000000400100000a090001c00002010800000012340001""68656c6c"
+        bytes expired "0000""0022${mac}08004500001400000000011100000a090001c6336407"
         ;;
     flat_frame)
         # The kind of names and what to do, a port, how long the frame is, the frame.

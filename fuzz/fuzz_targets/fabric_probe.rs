@@ -44,7 +44,6 @@ fn rig() -> Rig {
     let config = NodeConfig {
         id: ID,
         size,
-        architecture: layout.architecture,
         policy: Policy::default(),
         seed: SECRET,
         macs,

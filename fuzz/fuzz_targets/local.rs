@@ -5,12 +5,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use scalebricks_elements::gateway::OutputPort;
-use scalebricks_elements::gateway::local::{FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route};
+use scalebricks_elements::gateway::local::{
+    FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route,
+};
+use scalebricks_fuzz::mend;
 use scalebricks_wire::arp::Arp;
 use scalebricks_wire::ethernet::ETHERTYPE_ARP;
-use scalebricks_wire::{
-    MacAddr, checksum, icmp_echo, ipv4_header_checksum_ok, nd, parse_frame, parse_ip, protocol,
-};
+use scalebricks_wire::{MacAddr, icmp_echo, ipv4_header_checksum_ok, nd, parse_frame, parse_ip, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -53,32 +54,6 @@ fn config() -> LocalConfig {
     }
 }
 
-/// Makes the checksums of a frame right, so that more than the parsers is reached.
-fn mend(frame: &mut [u8]) {
-    let Ok(header) = parse_frame(frame) else { return };
-    let Some(packet) = frame.get_mut(header.l3_offset..) else { return };
-    let Ok(parsed) = parse_ip(packet) else { return };
-    let (ip, l4_len) = (parsed.summary, parsed.l4().len());
-    let l4 = usize::from(ip.l4_offset)..usize::from(ip.l4_offset) + l4_len;
-    if ip.is_ipv4() {
-        packet[10..12].fill(0);
-        let sum = checksum::checksum(&packet[..usize::from(ip.header_len)]);
-        packet[10..12].copy_from_slice(&sum.to_be_bytes());
-    }
-    let at = match ip.protocol {
-        protocol::ICMPV4 | protocol::ICMPV6 => 2,
-        protocol::UDP => 6,
-        _ => return,
-    };
-    let Some(message) = packet.get_mut(l4).filter(|message| message.len() >= 8) else { return };
-    message[at..at + 2].fill(0);
-    let sum = match ip.protocol {
-        protocol::ICMPV4 => Some(checksum::checksum(message)),
-        other => checksum::upper_layer(ip.src, ip.dst, other, message),
-    };
-    message[at..at + 2].copy_from_slice(&sum.unwrap_or(0).to_be_bytes());
-}
-
 /// What the machine says is sound and in its own name.
 fn check(port: OutputPort, frame: &[u8]) {
     if frame.get(12..14) == Some(&HELD) {
@@ -106,7 +81,14 @@ fn check(port: OutputPort, frame: &[u8]) {
 }
 
 /// Gives a packet to be held. Whether it was lost at once.
-fn hold(local: &mut Local, port: OutputPort, to: IpAddr, frame: &[u8], now: Duration, out: &mut Outbox) -> bool {
+fn hold(
+    local: &mut Local,
+    port: OutputPort,
+    to: IpAddr,
+    frame: &[u8],
+    now: Duration,
+    out: &mut Outbox,
+) -> bool {
     matches!(local.hold(port, to, frame, FrameKind::Packet, now, out), Held::Dropped(_))
 }
 
@@ -145,7 +127,14 @@ fuzz_target!(|bytes: &[u8]| {
                 address[15] = frame.first().copied().unwrap_or(0);
                 let frame = [&[0; 12][..], &HELD, &frame].concat();
                 given += 1;
-                gone += usize::from(hold(&mut local, port, Ipv6Addr::from(address).into(), &frame, now, &mut out));
+                gone += usize::from(hold(
+                    &mut local,
+                    port,
+                    Ipv6Addr::from(address).into(),
+                    &frame,
+                    now,
+                    &mut out,
+                ));
             }
             4 => local.poll(now, &mut out),
             _ => {

@@ -1,0 +1,248 @@
+//! Frames from every side of a cluster, in all architectures, with and without slow paths, while flows come, go and move: nothing
+//! panics, and each frame leaves once, is dropped once, is kept, or ends at the node that it is for.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scalebricks_apps::gateway::{Architecture, Cluster, ClusterConfig, FlowSpec, Node};
+use scalebricks_elements::gateway::local::{
+    FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route, Taken,
+};
+use scalebricks_elements::gateway::{
+    BaseStation, BaseStationId, DropReason, OutputPort, OutsideMacs, Policy, Why,
+};
+use scalebricks_fuzz::{Steps, mend};
+use scalebricks_io::{Packet, PacketBuf, Pool, Tag};
+use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
+use scalebricks_wire::MacAddr;
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const NODES: usize = 3;
+const FLOWS: u32 = 16;
+const BASE_STATION: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 2);
+const POLICY_MTU: u16 = 576;
+
+fn policy() -> Policy {
+    Policy { verify_ipv4_checksum: false, base_station_mtu: POLICY_MTU, ..Policy::default() }
+}
+
+fn flow(n: u32) -> FlowSpec {
+    FlowSpec {
+        key: FlowKey::five_tuple_v4((0x0808_0808).into(), (0x0a2d_0000 + n).into(), 17, 53, 4000),
+        uplink_teid: Teid::new(n),
+        downlink_teid: Teid::new(100 + n),
+        base_station: BaseStationId(0),
+        qfi: n.is_multiple_of(2).then(|| Qfi::new(5).expect("small")),
+        node: NodeId::new((n % 3) as u8),
+    }
+}
+
+/// A cluster, its buffers, and the time there.
+struct Running {
+    cluster: Cluster,
+    pool: Pool,
+    now: Duration,
+    has_slow_paths: bool,
+}
+
+fn running(architecture: Architecture, has_slow_paths: bool) -> Running {
+    let pool = Pool::new(256, 5_000).expect("a small one");
+    let config = ClusterConfig {
+        size: ClusterSize::new(NODES).expect("few"),
+        architecture,
+        gpt: scalebricks_tables::compact::Structure::default(),
+        policy: policy(),
+        seed: HashSeed::new(1, 2),
+        base_stations: vec![BaseStation { address: BASE_STATION, mac: MacAddr([2, 0, 0, 0, 0, 9]) }],
+        outside_capacity: 64,
+        fabric_capacity: 64,
+        buffers: pool.clone(),
+    };
+    let mut cluster = Cluster::new(&config, &(0..FLOWS).map(flow).collect::<Vec<_>>()).expect("it fits");
+    if has_slow_paths {
+        cluster.nodes_mut().iter_mut().for_each(Node::keep_punts);
+    }
+    Running { cluster, pool, now: Duration::ZERO, has_slow_paths }
+}
+
+/// A node's slow path, whose links' networks are the same at every node.
+fn local(node: u8, macs: &OutsideMacs, now: Duration) -> Local {
+    let interface =
+        |mac, address: [u8; 4], mtu| Interface { mac, addresses: vec![(address.into(), 24)], mtu };
+    let config = LocalConfig {
+        internet: interface(macs.internet, [198, 51, 100, 10 + node], 1_500),
+        base_station: interface(macs.base_station, [10, 255, 0, 10 + node], POLICY_MTU),
+        routes: vec![Route {
+            port: OutputPort::Internet,
+            to: ([0, 0, 0, 0].into(), 0),
+            via: vec![[198, 51, 100, 1].into()],
+        }],
+        base_stations: vec![BASE_STATION.into()],
+        gateway: policy().gateway_address,
+        gateway_v6: policy().gateway_address_v6,
+        limits: LocalLimits {
+            neighbours: 4,
+            held_a_neighbour: 2,
+            held_frames: 6,
+            held_bytes: 8_000,
+            ..LocalLimits::default()
+        },
+    };
+    Local::new(config, now)
+}
+
+thread_local!(static CLUSTERS: RefCell<Vec<Running>> = RefCell::new(
+    [false, true].iter().flat_map(|slow| Architecture::ALL.map(|architecture| running(architecture, *slow))).collect()
+));
+
+/// Where the packets of an input are.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Books {
+    came: u64,
+    left: u64,
+    dropped: u64,
+    /// Taken by a slow path: messages for the node itself.
+    ended: u64,
+    held: u64,
+}
+
+/// What a slow path does with a packet, as the one of a node's process does.
+fn work(local: &mut Local, node: &mut Node<Packet>, pool: &mut Pool, now: Duration, books: &mut Books) {
+    let (mut out, mut punts) = (Outbox::new(32), Vec::new());
+    node.take_punts(&mut punts);
+    for punt in punts {
+        match punt.why {
+            Why::NoFlow(_) => match local.receive(punt.link, punt.packet.data(), now, &mut out) {
+                Taken::Yes => books.ended += 1,
+                Taken::No => node.drop_punt(punt),
+            },
+            Why::Unresolved { next_hop, kind } => {
+                let held = local.hold(punt.link, next_hop, punt.packet.data(), kind, now, &mut out);
+                match (held, kind) {
+                    (Held::Taken, FrameKind::Packet) => books.held += 1,
+                    (Held::Dropped(reason), FrameKind::Packet) => node.drop_frame(punt.packet.data(), reason),
+                    (_, FrameKind::Other) => {}
+                }
+            }
+            Why::UnknownFlow(_) => {
+                match punt.link {
+                    OutputPort::BaseStation => local.unknown_tunnel(punt.packet.data(), now, &mut out),
+                    OutputPort::Internet => local.unknown_user(punt.packet.data(), now, &mut out),
+                }
+                node.drop_punt(punt);
+            }
+        }
+    }
+    local.poll(now, &mut out);
+    node.set_adjacencies(local.adjacencies());
+    for (frame, reason) in out.drain_lost() {
+        books.held -= 1;
+        node.drop_frame(&frame, reason);
+    }
+    for (port, frame, kind) in out.drain() {
+        let is_packet = kind == FrameKind::Packet;
+        books.held -= u64::from(is_packet);
+        match pool.packet(&frame) {
+            Some(mut packet) => {
+                packet.set_tag(Tag { id: u64::from(is_packet), ..Tag::default() });
+                assert!(node.send_frame(port, packet, kind), "no link is down");
+            }
+            None if is_packet => node.drop_frame(&frame, DropReason::NoBuffer),
+            None => {}
+        }
+    }
+}
+
+/// Turns all nodes until nothing is under way, and takes what has left.
+fn settle(cluster: &mut Cluster, pool: &mut Pool, locals: &mut [Local], now: Duration, books: &mut Books) {
+    loop {
+        let moved: usize = cluster.nodes_mut().iter_mut().map(|node| node.turn(now)).sum();
+        for (node, local) in cluster.nodes_mut().iter_mut().zip(&mut *locals) {
+            work(local, node, pool, now, books);
+        }
+        for links in cluster.links_mut() {
+            while let Some(packet) = links.internet.receive().or_else(|| links.base_station.receive()) {
+                // A message of a slow path has no number; of a packet in pieces the first one counts.
+                books.left += u64::from(packet.tag().id == 1 && packet.tag().piece <= 1);
+            }
+        }
+        if moved == 0 {
+            return;
+        }
+    }
+}
+
+fn dropped(cluster: &Cluster) -> u64 {
+    cluster.nodes().iter().map(|node| node.stats().dropped.total()).sum()
+}
+
+/// Takes one of a flow's keys out of a node's tables, or says there that the flow is at a node.
+fn change(cluster: &mut Cluster, what: u8, key: u8, to: u8) {
+    let spec = flow(u32::from(key) % FLOWS);
+    let tables = &mut cluster.tables_mut()[usize::from(what >> 6) % NODES];
+    for key in spec.keys() {
+        if to & 4 == 0 {
+            tables.set(&key, NodeId::new(to % 3), &(&spec).into()).expect("it was there before");
+        } else {
+            tables.remove(&key);
+        }
+    }
+}
+
+/// Every flow is where it was at first.
+fn restore(cluster: &mut Cluster) {
+    for tables in cluster.tables_mut() {
+        for spec in (0..FLOWS).map(flow) {
+            for key in spec.keys() {
+                tables.set(&key, spec.node, &(&spec).into()).expect("it was there before");
+            }
+        }
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&kind, steps)) = bytes.split_first() else { return };
+    CLUSTERS.with_borrow_mut(|clusters| {
+        let Running { cluster, pool, now, has_slow_paths } = &mut clusters[usize::from(kind & 7)];
+        let mut locals = Vec::new();
+        if *has_slow_paths {
+            *now += Duration::from_secs(1);
+            let links = cluster.links_mut().iter().zip(0..);
+            locals.extend(links.map(|(links, at)| local(at, &links.macs, *now)));
+            for (node, local) in cluster.nodes_mut().iter_mut().zip(&locals) {
+                node.set_adjacencies(local.adjacencies());
+            }
+        }
+        let (mut books, before) = (Books::default(), dropped(cluster));
+        for (what, later, frame) in Steps(steps) {
+            *now += Duration::from_millis(u64::from(later) * u64::from(later));
+            if what & 0x20 != 0 {
+                if let [key, to, ..] = frame {
+                    change(cluster, what, *key, *to);
+                }
+                continue;
+            }
+            let links = &mut cluster.links_mut()[usize::from(what & 3) % NODES];
+            let (port, mac) = match what & 4 {
+                0 => (&mut links.internet, links.macs.internet),
+                _ => (&mut links.base_station, links.macs.base_station),
+            };
+            let mut packet = pool.packet(frame).expect("all others gave their buffers back");
+            if what & 8 == 0 && frame.len() >= 6 {
+                packet.data_mut()[..6].copy_from_slice(&mac.octets());
+            }
+            if what & 16 == 0 {
+                mend(packet.data_mut());
+            }
+            packet.set_tag(Tag { id: 1, ..Tag::default() });
+            port.send(packet).expect("the ring is empty");
+            books.came += 1;
+            settle(cluster, pool, &mut locals, *now, &mut books);
+        }
+        books.dropped = dropped(cluster) - before;
+        assert_eq!(books.came, books.left + books.dropped + books.ended + books.held, "{books:?}");
+        restore(cluster);
+    });
+});

@@ -1,0 +1,92 @@
+//! Frames at both interfaces of an IP router that a configuration makes: nothing panics, and every packet that came or was made
+//! leaves, is dropped, ends where its element says so, or is kept.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scalebricks_apps::click::Router;
+use scalebricks_apps::click::outside::{Outside, Receives, Sends};
+use scalebricks_fuzz::{Steps, mend};
+use scalebricks_graph::spec::Counts;
+use scalebricks_graph::{Clock, Counted, Ledger, Registry, Worker};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
+use std::time::Duration;
+
+const CONFIGURATION: &str = include_str!("../../examples/router.click");
+
+/// Of the interfaces, in the configuration.
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 0x10], [2, 0, 0, 0, 1, 0x10]];
+
+/// Buffers for packets: few, so that a run may be out of them.
+const BUFFERS: usize = 300;
+
+thread_local!(static ROUTER: (Router, Registry<Packet>) = {
+    let registry = scalebricks_elements::registry();
+    (Router::read("router.click", CONFIGURATION.as_bytes(), &[], &registry).expect("the example is right"), registry)
+});
+
+/// All counters of packets that elements made, or that ended in them.
+fn balance(counted: &[Counted], counts: Counts) -> u64 {
+    let of = |one: &Counted| {
+        let counters = one.spec.counters.iter().filter(|counter| counter.counts == counts);
+        counters.filter_map(|counter| one.get(counter.name)).sum::<u64>()
+    };
+    counted.iter().map(of).sum()
+}
+
+/// Takes what has left; how many packets.
+fn take(ports: &mut [(MemoryPort<Packet>, MemoryPort<Packet>)]) -> u64 {
+    ports.iter_mut().map(|(_, far)| std::iter::from_fn(|| far.receive()).count() as u64).sum()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut ledger = Ledger::new();
+    let mut graph =
+        ROUTER.with(|(router, registry)| router.graph(registry, &mut ledger)).expect("it is complete");
+    let mut outside = Outside::new(Clock::Wall);
+    let mut ports = Vec::new();
+    for device in ["eth0", "eth1"] {
+        let ((near_in, far_in), (near_out, far_out)) = (memory_port_pair(64), memory_port_pair(64));
+        outside.receive(Some(device), Receives::Port(Box::new(near_in)));
+        outside.send(device, Sends::Port(Box::new(near_out)));
+        ports.push((far_in, far_out));
+    }
+    ROUTER.with(|(router, _)| router.open(&mut graph, &mut outside)).expect("the ports are there");
+    let mut pool = Pool::new(BUFFERS, 4_500).expect("a small one");
+    let mut worker = Worker::new(graph, Box::new(pool.clone()), ());
+    let (mut now, mut came, mut left) = (Duration::ZERO, 0, 0);
+    for (what, later, frame) in Steps(bytes) {
+        let port = usize::from(what & 1);
+        if let Some(mut packet) = pool.packet(frame) {
+            if what & 2 == 0 && frame.len() >= 6 {
+                packet.data_mut()[..6].copy_from_slice(&MACS[port]);
+            }
+            if what & 4 == 0 {
+                mend(packet.data_mut());
+            }
+            came += u64::from(ports[port].0.send(packet).is_ok());
+        }
+        now += Duration::from_millis(u64::from(later) * u64::from(later));
+        if what & 8 == 0 {
+            worker.turn(now);
+        }
+        left += take(&mut ports);
+    }
+    // No more than what the ports hold is still to come in.
+    for _ in 0..8 {
+        worker.turn(now);
+        left += take(&mut ports);
+    }
+    let counted = ledger.snapshot();
+    let dropped: u64 = counted.iter().map(Counted::dropped).sum();
+    let (made, ended) = (balance(&counted, Counts::Made), balance(&counted, Counts::Ended));
+    let waiting = worker.graph().held() as u64;
+    assert_eq!(
+        came + made,
+        left + dropped + ended + waiting,
+        "left {left}, dropped {dropped}, ended {ended}, kept {waiting}"
+    );
+    for fault in ["slot_lost", "unworked"] {
+        assert_eq!(counted.iter().filter_map(|one| one.get(fault)).sum::<u64>(), 0, "{fault}");
+    }
+});
