@@ -4,14 +4,14 @@
 
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::control_socket::{ControlError, ControlServer, Place};
-use scalebricks_apps::click::directory::Directory;
+use scalebricks_apps::directory::Directory;
 use scalebricks_graph::{Ledger, Worker};
 use scalebricks_io::{Packet, Pool};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A router that runs until it is dropped.
 struct Running {
@@ -24,9 +24,12 @@ impl Running {
     fn new(text: &str) -> Result<Self, ControlError> {
         let registry = scalebricks_elements::registry::<Packet>();
         let router = Router::read("r.click", text.as_bytes(), &[], &registry)?;
-        let graph = router.graph(&registry, &mut Ledger::new())?;
+        let mut ledger = Ledger::new();
+        let graph = router.graph(&registry, &mut ledger)?;
         let mut worker = Worker::new(graph, Box::new(Pool::new(300, 100).unwrap()), ());
-        let directory = Arc::new(Directory::new(&router, worker.graph(), worker.remote()));
+        let directory = Arc::<Directory>::default();
+        directory.add(&worker, Arc::new(Mutex::new(ledger)));
+        directory.follow(Arc::new(router.describe(worker.graph())));
         let server = ControlServer::start(&router, &directory)?;
         let stop = Arc::new(AtomicBool::new(false));
         let worker = std::thread::spawn({

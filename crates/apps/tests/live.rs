@@ -83,7 +83,7 @@ impl Running {
 
     /// What all elements have dropped, for one reason or all.
     fn dropped(&self, reason: Option<&str>) -> u64 {
-        let counted = self.live.counted();
+        let counted = self.live.directory().counted(None).unwrap();
         counted
             .iter()
             .map(|one| reason.map_or_else(|| one.dropped(), |name| one.get(name).unwrap_or(0)))
@@ -95,7 +95,7 @@ impl Running {
         let until = Instant::now() + PATIENCE;
         loop {
             self.receive();
-            let held = self.live.directory().ask(|graph| graph.held()).unwrap() as u64;
+            let held = self.live.remote().ask(|graph| graph.held()).unwrap().recv().unwrap() as u64;
             let gone = self.received.len() as u64 + self.dropped(None);
             if gone + held == u64::from(self.sent) {
                 return held;
@@ -182,14 +182,14 @@ fn what_has_no_successor_is_dropped_by_name_and_nothing_goes_uncounted() {
     once.dedup();
     assert_eq!(once.len(), running.received.len(), "none came twice");
     // Those whose names run no more are still told of.
-    assert!(running.live.counted().iter().any(|one| &*one.element == "q1"));
+    assert!(running.live.directory().counted(None).unwrap().iter().any(|one| &*one.element == "q1"));
     drop(running.end());
 }
 
 #[test]
 fn a_faulty_configuration_is_refused_by_place_and_the_old_one_goes_on() {
     let mut running = Running::new(&variant(0));
-    let elements = running.live.counted().len();
+    let elements = running.live.directory().counted(None).unwrap().len();
     let cases = [
         ("f :: FromDevice(in) -> Qeue -> ToDevice(out);", "new.click:1:24: "),
         (
@@ -205,7 +205,11 @@ fn a_faulty_configuration_is_refused_by_place_and_the_old_one_goes_on() {
         assert!(error.contains(expected), "{error}");
     }
     assert!(matches!(running.live.replace("x", &[b'a', 0xff]), Err(ReplaceError::Wrong(_))));
-    assert_eq!(running.live.counted().len(), elements, "nothing is counted that never ran");
+    assert_eq!(
+        running.live.directory().counted(None).unwrap().len(),
+        elements,
+        "nothing is counted that never ran"
+    );
     running.send(100);
     assert_eq!(running.settle_all(), 0);
     assert_eq!((running.live.replacements(), running.received.len()), (0, 100));
@@ -250,8 +254,8 @@ fn a_control_socket_stays_connected_where_it_stays() {
 #[test]
 fn a_worker_that_does_not_turn_is_not_waited_for_and_may_still_follow() {
     let (live, mut worker) = start("Idle -> c :: Counter -> Discard", Outside::new(Clock::Wall));
-    let error = live.directory().read("c", "count", "").unwrap_err();
-    assert_eq!(error.to_string(), "the worker does not answer");
+    let error = live.directory().read("c", "count", "", None).unwrap_err();
+    assert_eq!(error.to_string(), "worker 0 does not answer");
     assert!(matches!(live.replace("r", b"Idle -> d :: Counter -> Discard"), Err(ReplaceError::NoAnswer)));
     assert_eq!(live.replacements(), 0);
     worker.turn(Duration::ZERO);

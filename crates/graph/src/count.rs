@@ -120,8 +120,8 @@ impl Counted {
 type NameAndClass = (Arc<str>, &'static str);
 
 /// The counters of one worker: of all elements that its graphs have had, so that they go on when a graph is replaced.
-/// Control keeps it, and gives it to every build of a graph for that worker.
-#[derive(Debug, Default)]
+/// Control keeps it, and gives it to every build of a graph for that worker. A clone reads the same counters.
+#[derive(Debug, Clone, Default)]
 pub struct Ledger {
     /// By name and class: a graph may replace an element by one of another class while both still count.
     elements: BTreeMap<NameAndClass, (&'static Spec, Arc<Cells>)>,
@@ -149,6 +149,13 @@ impl Ledger {
     /// What all elements have counted, by name and class. Values of different cells may be some packets apart.
     pub fn snapshot(&self) -> Vec<Counted> {
         self.elements.iter().map(|((element, _), (spec, cells))| cells.counted(element, spec)).collect()
+    }
+
+    /// What the element of this name and class has counted.
+    pub fn counted(&self, element: &str, class: &'static str) -> Option<Counted> {
+        let key = (Arc::from(element), class);
+        let (spec, cells) = self.elements.get(&key)?;
+        Some(cells.counted(&key.0, spec))
     }
 
     /// A counter or drop reason of an element of the newest class of that name, by the names of both.

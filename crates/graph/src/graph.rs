@@ -130,6 +130,19 @@ pub struct EdgeInfo {
     pub is_back: bool,
 }
 
+/// A connection as it was declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// The element it leaves.
+    pub from: Arc<str>,
+    /// By which output.
+    pub output: usize,
+    /// The element it leads to.
+    pub to: Arc<str>,
+    /// By which input.
+    pub input: usize,
+}
+
 /// Elements and edges, ready to run on one worker. Elements stand in the order in which they run.
 pub struct Graph<P> {
     pub(crate) nodes: Vec<Node<P>>,
@@ -146,6 +159,7 @@ pub struct Graph<P> {
     /// By name: element and part.
     pub(crate) names: HashMap<Arc<str>, (u16, u8)>,
     pub(crate) edges: Vec<EdgeInfo>,
+    pub(crate) connections: Vec<Connection>,
     /// How many elements raise back-pressure.
     pub(crate) pressures: usize,
 }
@@ -173,6 +187,11 @@ impl<P: PacketBuf + 'static> Graph<P> {
     /// All edges by which packets are pushed; the place in the list is the edge's number.
     pub fn edges(&self) -> &[EdgeInfo] {
         &self.edges
+    }
+
+    /// All connections as they were declared, those that are pulled over and those within a fusion among them.
+    pub fn connections(&self) -> &[Connection] {
+        &self.connections
     }
 
     /// Packets that elements keep outside the frame.

@@ -9,6 +9,7 @@ use etherparse::PacketBuilder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use scalebricks::node::errors;
+use scalebricks_apps::directory::Refused;
 use scalebricks_apps::gateway::NodeStats;
 use scalebricks_elements::gateway::local::{Claims, StandIn};
 use scalebricks_elements::gateway::{DropReason, Lease, OutputPort};
@@ -62,6 +63,25 @@ fn packets_wait_for_their_next_hop_and_none_is_lost() {
     let frame = rig.expect(IN, |frame| (frame[12..14] == [8, 0]).then(|| frame.to_vec()));
     assert_eq!((&frame[..6], &frame[6..12]), (&ROUTER_MAC.octets()[..], &IN_MAC.octets()[..]));
     assert!(frame.ends_with(b"up"));
+}
+
+#[test]
+fn elements_are_read_while_the_worker_runs() {
+    let mut rig = Rig::new(&[flow(1, 0)], 256);
+    for n in 0..5 {
+        rig.send(IN, &downstream(1, &[n; 20]));
+        rig.expect(RAN, gtpu);
+    }
+    let read = |element, handler| rig.graphs.read(element, handler, "", None).unwrap().text;
+    rig.counted(|stats| stats.base_station_out == 5);
+    assert_eq!(read("to_base_station", "sent"), "5");
+    let answer = rig.graphs.read("steer", "class", "", Some(0)).unwrap();
+    assert_eq!((answer.text.as_str(), answer.worker), ("Steer", None));
+    assert_eq!(rig.graphs.write("steer", "packets", "0"), Err(Refused::ReadOnly("packets".to_owned())));
+    let graphs = Arc::clone(&rig.graphs);
+    let stats = rig.stop();
+    let received = graphs.read("from_internet", "received", "", None).unwrap().text;
+    assert_eq!(received, stats.internet_in.to_string());
 }
 
 #[test]

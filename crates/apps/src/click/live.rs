@@ -6,11 +6,11 @@
 
 use super::Router;
 use super::control_socket::{ControlError, ControlServer, Place, Prepared};
-use super::directory::{Directory, Static};
 use super::outside::{Outside, OutsideError};
 use super::wants::{Wants, wants};
+use crate::directory::{Directory, Static};
 use scalebricks_click::Errors;
-use scalebricks_graph::{Counted, Graph, Ledger, Registry, Worker, World};
+use scalebricks_graph::{Graph, Ledger, Registry, Remote, Worker, World};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -88,8 +88,9 @@ struct Swap<P> {
 pub struct Live<P> {
     registry: Registry<P>,
     variables: Vec<(String, String)>,
-    directory: Arc<Directory<P>>,
-    ledger: Mutex<Ledger>,
+    directory: Arc<Directory>,
+    remote: Remote<P>,
+    ledger: Arc<Mutex<Ledger>>,
     swap: Mutex<Swap<P>>,
     replacements: AtomicU64,
     has_ended: AtomicBool,
@@ -123,7 +124,9 @@ impl<P: PacketBuf + 'static> Live<P> {
         router.open(&mut graph, &mut outside)?;
         outside.settle();
         let worker = Worker::new(graph, buffers, ());
-        let directory = Arc::new(Directory::new(router, worker.graph(), worker.remote()));
+        let (directory, ledger) = (Arc::<Directory>::default(), Arc::new(Mutex::new(ledger)));
+        directory.add(&worker, Arc::clone(&ledger));
+        directory.follow(Arc::new(router.describe(worker.graph())));
         let ran = named(&directory.known()).collect();
         let sockets = ControlServer::start(router, &directory)?;
         let swap = Swap { outside, wants, sockets, pending: None, ran, faults: Vec::new() };
@@ -131,7 +134,8 @@ impl<P: PacketBuf + 'static> Live<P> {
             registry,
             variables,
             directory,
-            ledger: Mutex::new(ledger),
+            remote: worker.remote(),
+            ledger,
             swap: Mutex::new(swap),
             replacements: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
@@ -139,14 +143,14 @@ impl<P: PacketBuf + 'static> Live<P> {
         Ok((live, worker))
     }
 
-    /// Handlers of the configuration that runs.
-    pub fn directory(&self) -> &Directory<P> {
+    /// Counters and handlers of the configuration that runs.
+    pub const fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// What elements have counted: those that run, and those of configurations that were replaced.
-    pub fn counted(&self) -> Vec<Counted> {
-        lock(&self.ledger).snapshot()
+    /// How to speak to the worker.
+    pub const fn remote(&self) -> &Remote<P> {
+        &self.remote
     }
 
     /// How often the configuration was replaced.
@@ -179,7 +183,7 @@ impl<P: PacketBuf + 'static> Live<P> {
                 return Err(error);
             }
         };
-        match self.directory.remote().replace(Box::new(graph)) {
+        match self.remote.replace(Box::new(graph)) {
             Ok(answer) => swap.pending = Some((answer, next)),
             Err(refused) => {
                 self.give_up(&mut swap);
@@ -202,7 +206,7 @@ impl<P: PacketBuf + 'static> Live<P> {
         swap.outside.begin(kept);
         router.open_but(&mut graph, &mut swap.outside, keeps)?;
         let sockets = swap.sockets.prepare(router, &self.directory)?;
-        let known = Directory::describe(router, &graph);
+        let known = Arc::new(router.describe(&graph));
         Ok((graph, Next { known, wants, sockets }))
     }
 

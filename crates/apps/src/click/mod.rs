@@ -11,7 +11,6 @@
 //! | [`outside`] | devices and captures that elements open, by what a user binds to their names |
 //! | [`run`] | a worker by the wall clock, or by the clock of captures |
 //! | [`live`] | a configuration that runs, and is replaced by others while packets flow |
-//! | [`directory`] | its elements and their handlers, which ask the worker by its mailbox |
 //! | [`control_socket`] | Click's protocol to read and write handlers |
 //!
 //! Everything that is wrong with a text is told with its place: file, line, column and the line itself. Any text is
@@ -35,7 +34,6 @@
 pub mod beside;
 pub mod catalog;
 pub mod control_socket;
-pub mod directory;
 mod faults;
 pub mod live;
 mod names;
@@ -44,6 +42,7 @@ pub mod run;
 mod shared;
 mod wants;
 
+use crate::directory::Static;
 use catalog::Catalog;
 use scalebricks_click::values::AddressInfo;
 use scalebricks_click::{Configuration, Declaration, Diagnostic, Errors, Limits, Options, Problem};
@@ -172,6 +171,23 @@ impl Router {
             builder.connect(name(from.element), from.port as usize, name(to.element), to.port as usize);
         }
         builder.build(registry, ledger).map_err(|errors| faults::errors(self, &errors.0))
+    }
+
+    /// What is known of a graph that was made of this configuration.
+    pub fn describe<P: PacketBuf + 'static>(&self, graph: &Graph<P>) -> Static {
+        let configuration = &self.configuration;
+        let declared = configuration.elements.iter().map(|element| {
+            let arguments: Vec<&str> = element.args.iter().map(|argument| argument.text.as_str()).collect();
+            (element.name.clone(), element.class.clone(), arguments.join(", "))
+        });
+        let required = configuration.requirements.iter().map(|required| format!("{}\n", required.package));
+        let global = [
+            ("config", configuration.source().text().to_owned()),
+            ("flatconfig", configuration.to_string()),
+            ("packages", String::new()),
+            ("requirements", required.collect()),
+        ];
+        Static::of(graph).declared(declared, global)
     }
 
     /// Lets the elements of a graph that was made of this configuration open what they work with.

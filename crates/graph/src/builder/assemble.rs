@@ -6,7 +6,7 @@ use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Ledger;
 use crate::element::{Binder, Element};
-use crate::graph::{Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
+use crate::graph::{Connection, Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
 use crate::registry::Fusion;
 use crate::slot::Lanes;
 use crate::spec::{Hook, PortSpec, Spec};
@@ -67,6 +67,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let begins: Vec<bool> = (0..self.shapes.len()).map(|at| self.begins(at)).collect();
         let watches = self.watches(&pressures, &begins);
         let seats = self.seats(&rows);
+        let connections = self.links.iter().map(|link| self.connection(link)).collect();
         let mut made = self.made;
         let mut graph = Graph {
             nodes: Vec::with_capacity(rows.len()),
@@ -78,6 +79,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             columns,
             names: HashMap::new(),
             edges: Vec::new(),
+            connections,
             pressures: pressures.iter().flatten().count(),
         };
         for (at, (row, kind)) in rows.iter().enumerate() {
@@ -141,6 +143,11 @@ impl<P: PacketBuf + 'static> Plan<P> {
         }
         connect(&mut graph, &self.links, &self.shapes, &seats);
         Ok(graph)
+    }
+
+    fn connection(&self, link: &Link) -> Connection {
+        let name = |at: usize| Arc::clone(&self.shapes[at].name);
+        Connection { from: name(link.from), output: link.output, to: name(link.to), input: link.input }
     }
 
     /// Tells every element its place; the columns that the graph has.

@@ -1,40 +1,133 @@
 //! What the admin server asks of a graph of elements that runs.
 
-use super::model::{ElementView, GraphView, ReplacedView};
-use scalebricks_apps::click::directory::Refused;
+use super::model::{ElementCounts, ElementView, GraphView, HandlerAnswer, ReplacedView};
 use scalebricks_apps::click::live::ReplaceError;
+use scalebricks_apps::directory::{Answer, Directory, Known, Refused};
+use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
-/// A running graph. Called from threads that may wait: an answer may take as long as the worker needs between two turns, up to
-/// some seconds.
-pub trait GraphControl: Send + Sync + 'static {
-    /// Its elements, how they are connected, and what they have counted.
-    fn view(&self) -> GraphView;
+/// What replaces the configuration of a run.
+pub trait Replace: Send + Sync + 'static {
+    /// Runs another configuration from the next turn on. Called from a thread that may wait.
+    ///
+    /// # Errors
+    /// [`ReloadError`]. The one that runs goes on.
+    fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError>;
+
+    /// How often it was replaced.
+    fn replacements(&self) -> u64;
+}
+
+/// The graphs that the workers of a process run, all of the same wiring. Whoever asks may wait as long as a worker needs between
+/// two turns, up to a second.
+#[derive(Clone)]
+pub struct ServedGraph {
+    directory: Arc<Directory>,
+    file: String,
+    since: Instant,
+    replace: Option<Arc<dyn Replace>>,
+}
+
+impl fmt::Debug for ServedGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedGraph").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl ServedGraph {
+    /// Graphs that a program wires itself, of a process that was started with this file.
+    pub fn new(directory: Arc<Directory>, file: impl Into<PathBuf>, since: Instant) -> Self {
+        Self { directory, file: file.into().display().to_string(), since, replace: None }
+    }
+
+    /// Graphs that a configuration wires, which is replaced so.
+    #[must_use]
+    pub fn replaced_by(self, replace: Arc<dyn Replace>) -> Self {
+        Self { replace: Some(replace), ..self }
+    }
+
+    /// The elements, how they are connected, and what they have counted: on one worker, or on all together.
+    ///
+    /// # Errors
+    /// [`Refused::NotRunning`], [`Refused::NoWorker`].
+    pub fn view(&self, worker: Option<usize>) -> Result<GraphView, Refused> {
+        let mut counts = self.counts(worker)?;
+        let known = self.directory.known();
+        let elements = known.elements.iter();
+        let elements = elements.map(|element| ElementView::new(element, take(&mut counts, element)));
+        let elements = elements.collect();
+        let mut former: Vec<_> = counts.into_values().collect();
+        former.sort_by_cached_key(|one| (one.name.clone(), one.class.clone()));
+        Ok(GraphView {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            file: self.file.clone(),
+            uptime_s: self.since.elapsed().as_secs_f64(),
+            workers: self.directory.workers(),
+            is_replaceable: self.replace.is_some(),
+            replacements: self.replace.as_ref().map_or(0, |replace| replace.replacements()),
+            elements,
+            former,
+        })
+    }
 
     /// One element, with its handlers.
     ///
     /// # Errors
-    /// [`Refused::NoElement`].
-    fn element(&self, name: &str) -> Result<ElementView, Refused>;
+    /// [`Refused`].
+    pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, Refused> {
+        let mut counts = self.counts(worker)?;
+        let known = self.directory.known();
+        let element = known.element(name)?;
+        Ok(ElementView::new(element, take(&mut counts, element)).with_handlers(element))
+    }
 
     /// Asks a read handler.
     ///
     /// # Errors
     /// [`Refused`].
-    fn read(&self, element: &str, handler: &str, parameter: &str) -> Result<String, Refused>;
+    pub fn read(
+        &self,
+        element: &str,
+        handler: &str,
+        parameter: &str,
+        worker: Option<usize>,
+    ) -> Result<HandlerAnswer, Refused> {
+        let Answer { text: value, worker } = self.directory.read(element, handler, parameter, worker)?;
+        Ok(HandlerAnswer { value, worker })
+    }
 
-    /// Gives a write handler a value, between two turns.
+    /// Gives a write handler a value, on all workers.
     ///
     /// # Errors
     /// [`Refused`].
-    fn write(&self, element: &str, handler: &str, value: String) -> Result<(), Refused>;
+    pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), Refused> {
+        self.directory.write(element, handler, value)
+    }
 
     /// Runs another configuration from the next turn on.
     ///
     /// # Errors
     /// [`ReloadError`]. The one that runs goes on.
-    fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError>;
+    pub fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError> {
+        self.replace.as_ref().ok_or(ReloadError::Fixed)?.replace(with)
+    }
+
+    fn counts(&self, worker: Option<usize>) -> Result<Counts, Refused> {
+        let counted = self.directory.counted(worker)?;
+        let key = |one: &ElementCounts| (one.name.clone(), one.class.clone());
+        Ok(counted.iter().map(ElementCounts::from).map(|one| (key(&one), one)).collect())
+    }
+}
+
+/// By name and class.
+type Counts = HashMap<(String, String), ElementCounts>;
+
+fn take(counts: &mut Counts, element: &Known) -> Option<ElementCounts> {
+    counts.remove(&(element.name.clone(), element.spec?.class.to_owned()))
 }
 
 /// Where another configuration is found.
@@ -54,6 +147,11 @@ pub enum Configuration {
 /// Why another configuration does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
+    /// The program wires the graph itself.
+    #[error(
+        "the program wires this graph itself, so no configuration in the Click language can take its place"
+    )]
+    Fixed,
     /// Its file cannot be read.
     #[error("{}: {error}", path.display())]
     Read {

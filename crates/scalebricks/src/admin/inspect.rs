@@ -1,5 +1,6 @@
 //! What the admin server asks of a running node.
 
+use super::graph::ServedGraph;
 use super::model::{CaptureRequest, ReasonView, Stats, Status, Trace, TraceRequest};
 use scalebricks_graph::tap::Capture;
 
@@ -23,6 +24,9 @@ pub trait Inspect: Send + Sync + 'static {
     /// # Errors
     /// [`CaptureError`].
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError>;
+
+    /// The graph that its workers run.
+    fn graph(&self) -> ServedGraph;
 
     /// Whether packets are forwarded: false while flows are loaded, while the node is unfit, and once it drains.
     fn is_ready(&self) -> bool;

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`client`] | asks a node |
 //! | [`commands`] | what the command line does with a client |
-//! | [`graph`] | what the server asks of a graph of elements: the trait that whatever runs one implements |
+//! | [`graph`] | what the server asks of a graph of elements, whatever runs it |
 //! | [`flows`] | what the server asks of a node's control plane, and how that does it |
 //! | [`inspect`] | what the server asks of a node: the trait a daemon implements |
 //! | [`metrics`] | the counters, for Prometheus |

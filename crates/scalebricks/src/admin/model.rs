@@ -22,8 +22,8 @@ pub use flow::{
     PinnedFlow,
 };
 pub use graph::{
-    ConfigurationProblem, ElementCounts, ElementView, FaultView, GraphView, HandlerValue, HandlerView,
-    LinkView, ReplacedView,
+    ConfigurationProblem, ElementCounts, ElementView, FaultView, GraphView, HandlerAnswer, HandlerValue,
+    HandlerView, LinkView, ReplacedView,
 };
 pub use stats::{
     ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, PeerView, PoolView, Stats,

@@ -9,6 +9,7 @@ mod capture;
 mod cluster;
 mod flows;
 pub(crate) mod graph;
+pub(crate) mod rejected;
 pub(crate) mod routes;
 mod socket;
 mod stall;
@@ -18,7 +19,7 @@ pub use graph::openapi as graph_openapi;
 pub use routes::openapi;
 
 use super::flows::Flows;
-use super::graph::GraphControl;
+use super::graph::ServedGraph;
 use super::inspect::Inspect;
 use accept::Shared;
 use axum::Router;
@@ -188,11 +189,11 @@ impl AdminServer {
         Self::serve(listen, move || routes::router(Arc::clone(&node), flows.clone(), limits))
     }
 
-    /// The same for a run of a graph of elements and nothing else.
+    /// The same for a run of a configuration in the Click language.
     ///
     /// # Errors
     /// [`ServerError`], before anything is answered.
-    pub fn start_graph(listen: &Listen, graph: Arc<dyn GraphControl>) -> Result<Self, ServerError> {
+    pub fn start_graph(listen: &Listen, graph: Arc<ServedGraph>) -> Result<Self, ServerError> {
         let limits = listen.limits;
         Self::serve(listen, move || graph::router(Arc::clone(&graph), limits))
     }

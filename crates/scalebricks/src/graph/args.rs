@@ -1,6 +1,7 @@
 //! The command line of `scalebricks graph` and `scalebricks elements`.
 
 use crate::admin::commands::RemoteArgs;
+use crate::node::config::AdminTcp;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 pub const ABOUT: &str = "\
 Packet processing by a configuration in the Click language: elements, and how they are connected. It runs over devices, or over \
 captures in their place. `scalebricks elements` tells which elements there are. A run with --admin is looked into and changed by \
-`show`, `read`, `write` and `reload`.";
+`show`, `read`, `write` and `reload`. Nodes and switches run such graphs too, one per worker: `show`, `read` and `write` ask them as well.";
 
 /// Examples of `scalebricks graph`.
 pub const EXAMPLES: &str = "\
@@ -25,6 +26,8 @@ Examples:
       The elements of the only run on this machine, and what they have counted.
   scalebricks graph read q.length
   scalebricks graph write q.capacity 500
+  scalebricks graph read steer.packets --worker 1 --socket /run/scalebricks/node.sock
+      What one worker of a node has counted. Without --worker counters are summed over all workers.
   scalebricks graph reload
       Has it read its configuration again, and run that without losing a packet.
 
@@ -44,6 +47,9 @@ Examples:
   scalebricks graph run r.click --set RATE=1000 --read c.count --json
   scalebricks graph run r.click --admin /run/scalebricks/graph.sock
       Answers `scalebricks graph show`, `read`, `write` and `reload`, and has /metrics for Prometheus.
+  scalebricks graph run r.click --admin graph.sock --admin-tcp 192.0.2.1:9443 --admin-certificate cert.pem --admin-key key.pem \
+    --admin-token token
+      The same, also over TLS for whoever has the token.
 
 Over captures alone, the clock is that of the captures: packets come at the times that are in them, as fast as the machine can, and
 a run gives the same result each time. Ctrl-C ends a run: captures are completed, and counters told. SIGHUP has it read its \
@@ -67,13 +73,13 @@ pub enum GraphCommand {
     #[command(after_long_help = RUN_EXAMPLES, after_help = "See --help for examples.")]
     Run(RunArgs),
 
-    /// Show the elements of a run and what they have counted, or one element with its handlers
+    /// Show the elements of a run, a node or a switch and what they have counted, or one element with its handlers
     Show(ShowArgs),
 
-    /// Ask a read handler of an element of a run
+    /// Ask a read handler of an element of a run, a node or a switch
     Read(ReadArgs),
 
-    /// Give a write handler of an element of a run a value
+    /// Give a write handler of an element of a run, a node or a switch a value, on all its workers
     Write(WriteArgs),
 
     /// Have a run read its configuration again, or run another, without losing a packet
@@ -127,6 +133,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "SOCKET")]
     pub admin: Option<PathBuf>,
 
+    /// Also elsewhere.
+    #[command(flatten)]
+    pub admin_tcp: Option<AdminTcp>,
+
     /// A read handler to ask at the end, ELEMENT.HANDLER; repeat it for several
     #[arg(long, value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
     pub read: Vec<(String, String)>,
@@ -150,9 +160,9 @@ pub struct RunArgs {
 
 /// Where a run is reached.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The run")]
+#[command(next_help_heading = "The run, node or switch")]
 pub struct Reach {
-    /// Its admin socket [default: the only /run/scalebricks/graph*.sock that answers]
+    /// Its admin socket [default: the only graph*.sock, node*.sock or switch*.sock in /run/scalebricks that answers]
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     pub socket: Option<PathBuf>,
 
@@ -167,6 +177,10 @@ pub struct ShowArgs {
     /// An element; all of them without it
     #[arg(value_name = "ELEMENT")]
     pub element: Option<String>,
+
+    /// Counters of this worker, from 0 [default: summed over all workers]
+    #[arg(long, value_name = "NUMBER")]
+    pub worker: Option<usize>,
 
     /// As JSON
     #[arg(long)]
@@ -187,6 +201,10 @@ pub struct ReadArgs {
     /// What it is asked, where it takes something
     #[arg(value_name = "PARAMETER")]
     pub parameter: Vec<String>,
+
+    /// The worker that is asked, from 0 [default: all for counters and drop reasons, which are summed; else worker 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub worker: Option<usize>,
 
     /// The run.
     #[command(flatten)]

@@ -21,8 +21,8 @@ impl Reach {
 pub(super) fn show(args: &ShowArgs, console: &Console) -> Result<u8, GraphError> {
     let client = args.reach.client()?;
     match &args.element {
-        None => tell(console, args.json, &client.graph()?, graph)?,
-        Some(name) => tell(console, args.json, &client.element(name)?, element)?,
+        None => tell(console, args.json, &client.graph(args.worker)?, graph)?,
+        Some(name) => tell(console, args.json, &client.element(name, args.worker)?, element)?,
     }
     Ok(status::SUCCESS)
 }
@@ -30,8 +30,12 @@ pub(super) fn show(args: &ShowArgs, console: &Console) -> Result<u8, GraphError>
 /// Tells what a read handler answers.
 pub(super) fn read(args: &ReadArgs, console: &Console) -> Result<u8, GraphError> {
     let (element, handler) = &args.handler;
-    let answer = args.reach.client()?.read_handler(element, handler, &args.parameter.join(" "))?;
-    console.result(answer.trim_end_matches('\n'))?;
+    let client = args.reach.client()?;
+    let answer = client.read_handler(element, handler, &args.parameter.join(" "), args.worker)?;
+    if let (Some(worker), None) = (answer.worker, args.worker) {
+        console.note(&format!("of worker {worker}; --worker asks another"));
+    }
+    console.result(answer.value.trim_end_matches('\n'))?;
     Ok(status::SUCCESS)
 }
 
@@ -99,7 +103,8 @@ fn graph(view: &GraphView) -> String {
     let facts = list(&[
         ("file", view.file.clone()),
         ("up for", format!("{:.0} s", view.uptime_s)),
-        ("replaced", times(view.replacements)),
+        ("workers", view.workers.to_string()),
+        ("replaced", if view.is_replaceable { times(view.replacements) } else { "never".to_owned() }),
     ]);
     format!("{facts}\n{table}")
 }

@@ -65,7 +65,7 @@ impl Report {
         let known = live.directory().known();
         let places: HashMap<(&str, &str), usize> =
             known.elements.iter().zip(0..).map(|(one, at)| ((&*one.name, &*one.class), at)).collect();
-        let mut counted = live.counted();
+        let mut counted = live.directory().counted(None).unwrap_or_default();
         counted
             .sort_by_key(|one| places.get(&(&*one.element, one.spec.class)).copied().unwrap_or(usize::MAX));
         let elements = counted.iter().map(ElementReport::from).collect();

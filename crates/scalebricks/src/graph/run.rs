@@ -4,7 +4,7 @@ use super::args::RunArgs;
 use super::report::Report;
 use super::serve::Served;
 use super::{GraphError, read, registry};
-use crate::admin::graph::{Configuration, GraphControl};
+use crate::admin::graph::{Configuration, Replace, ServedGraph};
 use crate::admin::server::{AdminServer, Limits, Listen};
 use scalebricks_apps::click::limits;
 use scalebricks_apps::click::live::Live;
@@ -117,8 +117,8 @@ fn run_with<P: PacketBuf + 'static>(
     let mut signals = Signals::new([SIGHUP]).map_err(GraphError::Signals)?;
     let asked = signals.handle();
     let served = Arc::new(Served::new(live, &args.file));
-    let admin = args.admin.as_ref().map(|socket| serve(socket, &served)).transpose()?;
     let start = Instant::now();
+    let admin = args.admin.as_ref().map(|socket| serve(socket, args, &served, start)).transpose()?;
     let end = std::thread::scope(|scope| {
         scope.spawn(|| signals.forever().for_each(|_| reload(&*served, console)));
         let end = drive(&mut worker, clock, args.duration, interrupt.flag());
@@ -147,15 +147,23 @@ fn run_with<P: PacketBuf + 'static>(
     })
 }
 
-/// Answers at the socket from now on.
-fn serve<P: PacketBuf + 'static>(socket: &Path, served: &Arc<Served<P>>) -> Result<AdminServer, GraphError> {
+/// Answers at the socket from now on, and over TLS if told so.
+fn serve<P: PacketBuf + 'static>(
+    socket: &Path,
+    args: &RunArgs,
+    served: &Arc<Served<P>>,
+    since: Instant,
+) -> Result<AdminServer, GraphError> {
     let limits = Limits { body_bytes: limits().text_bytes, ..Limits::default() };
-    let listen = Listen { limits, ..Listen::on(socket) };
-    Ok(AdminServer::start_graph(&listen, Arc::clone(served) as Arc<dyn GraphControl>)?)
+    let tcp = args.admin_tcp.as_ref().map(|tcp| tcp.at(Path::to_owned));
+    let listen = Listen { socket: socket.to_owned(), tcp, limits };
+    let graph = ServedGraph::new(Arc::clone(served.live.directory()), &args.file.file, since);
+    let replace: Arc<dyn Replace> = Arc::<Served<P>>::clone(served);
+    Ok(AdminServer::start_graph(&listen, Arc::new(graph.replaced_by(replace)))?)
 }
 
 /// Reads the configuration again, and tells what became of it.
-fn reload(graph: &dyn GraphControl, console: &Console) {
+fn reload(graph: &impl Replace, console: &Console) {
     match graph.replace(Configuration::File) {
         Ok(replaced) => console.note(&format!(
             "the configuration was read again: {} elements, {} connections",

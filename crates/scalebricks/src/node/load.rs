@@ -16,7 +16,8 @@ pub struct Configuration {
     pub node: NodeFile,
     /// The file of flows, found beside the configuration.
     pub flows: PathBuf,
-    folder: PathBuf,
+    /// The file that says so.
+    pub path: PathBuf,
 }
 
 impl Configuration {
@@ -29,13 +30,14 @@ impl Configuration {
         let text = std::fs::read_to_string(path).map_err(read)?;
         let node = NodeFile::parse(&text)
             .map_err(|problems| NodeError::Config { path: path.to_owned(), problems })?;
-        let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
-        Ok(Self { flows: folder.join(&node.flows), node, folder })
+        let mut read = Self { flows: PathBuf::new(), node, path: path.to_owned() };
+        read.flows = read.beside(&read.node.flows);
+        Ok(read)
     }
 
     /// A file that the configuration names: beside it, unless its path is absolute.
     pub fn beside(&self, file: &Path) -> PathBuf {
-        self.folder.join(file)
+        self.path.parent().unwrap_or_else(|| Path::new("")).join(file)
     }
 
     /// The control plane, if flows come from there, with its files found.

@@ -209,6 +209,8 @@ fn start_workers(
         if let Some(health) = &running.fabric {
             turned.set_fabric_health(Arc::clone(health));
         }
+        let ledger = Arc::new(Mutex::new(turned.ledger().clone()));
+        running.graphs.add(turned.worker(), ledger);
         let mut worker = Worker {
             node: turned,
             buffers: Box::new(pool),

@@ -6,12 +6,14 @@ use super::load::Configuration;
 use super::slow_path::SlowPath;
 use super::source::{Source, SourceSizes};
 use super::worker::{Load, Told};
+use crate::admin::graph::ServedGraph;
 use crate::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use crate::admin::model::{
     CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
     PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
     WorkerStats, WorkerView,
 };
+use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::{Architecture, NodeStats};
 use scalebricks_elements::gateway::fabric::health::PeerView;
 use scalebricks_elements::gateway::{DownLinks, FabricHealth, NodeConfig, OutputPort, PortRole as Port};
@@ -67,6 +69,8 @@ pub struct Running {
     pub workers: Vec<(Option<u16>, Arc<Told>)>,
     /// Its devices.
     pub hardware: Box<dyn Hardware>,
+    /// The graphs that its workers run.
+    pub graphs: Arc<Directory>,
     /// Where captures are started.
     pub taps: Taps,
     /// Why it is unfit, as of a moment ago.
@@ -120,6 +124,7 @@ impl Running {
             fabric: parts.fabric,
             workers: parts.workers,
             hardware: parts.hardware,
+            graphs: Arc::default(),
             taps: parts.taps,
             health: HealthView::default(),
             down: Arc::default(),
@@ -316,6 +321,10 @@ impl Inspect for Running {
 
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError> {
         self.taps.start(request.selection()?).map_err(|_| CaptureError::TooMany(MAX_CAPTURES))
+    }
+
+    fn graph(&self) -> ServedGraph {
+        ServedGraph::new(Arc::clone(&self.graphs), &self.configuration.path, self.started)
     }
 
     fn is_ready(&self) -> bool {

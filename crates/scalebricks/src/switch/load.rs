@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub struct Configuration {
     /// What it says.
     pub file: SwitchFile,
-    folder: PathBuf,
+    /// The file that says so.
+    pub path: PathBuf,
 }
 
 impl Configuration {
@@ -27,13 +28,12 @@ impl Configuration {
         let text = std::fs::read_to_string(path).map_err(read)?;
         let file = SwitchFile::parse(&text)
             .map_err(|problems| SwitchError::Config { path: path.to_owned(), problems })?;
-        let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
-        Ok(Self { file, folder })
+        Ok(Self { file, path: path.to_owned() })
     }
 
     /// A file that the configuration names: beside it, unless its path is absolute.
     pub fn beside(&self, file: &Path) -> PathBuf {
-        self.folder.join(file)
+        self.path.parent().unwrap_or_else(|| Path::new("")).join(file)
     }
 
     /// The devices of the ports, in their order.

@@ -17,7 +17,6 @@ use crate::daemon::service;
 use crate::daemon::workers::{Workers, turn};
 use scalebricks_console::status;
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
-use scalebricks_graph::Worker;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -96,8 +95,7 @@ fn start_workers(
             let (rx, tx) = half.split();
             (Box::new(rx) as _, Box::new(tx) as _)
         });
-        let graph = switch.graph::<Mbuf>(queues)?;
-        let mut worker = Worker::new(graph, Box::new(pool), ());
+        let mut worker = switch.worker::<Mbuf>(queues, Box::new(pool))?;
         let (idle, core) = (file.idle, file.cores.get(at).copied());
         workers
             .start(core, move |control| turn(&mut worker, idle, start, control))

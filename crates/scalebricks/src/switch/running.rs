@@ -4,13 +4,14 @@ use super::SwitchError;
 use super::load::Configuration;
 use super::log::{LogError, LogHandle};
 use super::view::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
+use crate::admin::graph::ServedGraph;
 use crate::admin::model::NodeState;
+use scalebricks_apps::directory::Directory;
 use scalebricks_apps::switch::text::{PortNames, action_text, name_text, parse_action, parse_name};
 use scalebricks_apps::switch::{SwitchPolicy, SwitchPort, counts, wiring};
 use scalebricks_elements::flat::{Changes, FibReader, NameError, NameOp, NameTable};
-use scalebricks_graph::count::sum;
-use scalebricks_graph::{BuildErrors, Graph, Ledger, Registry};
-use scalebricks_io::{PacketBuf, RxPort, TxPort};
+use scalebricks_graph::{BuildErrors, Ledger, Registry, Worker};
+use scalebricks_io::{PacketBuf, PacketSource, RxPort, TxPort};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -71,8 +72,8 @@ pub struct Running {
     pub other_vlan: Arc<AtomicU64>,
     /// One for all workers: the rate of the storm guard is the port's, however its frames are spread over queues.
     policy: SwitchPolicy,
-    /// What each worker counts.
-    ledgers: Mutex<Vec<Ledger>>,
+    /// The graphs that its workers run.
+    graphs: Arc<Directory>,
     state: AtomicU8,
     started: Instant,
     /// What `lookup` asks.
@@ -90,22 +91,23 @@ impl Running {
             names,
             log: OnceLock::new(),
             other_vlan: Arc::default(),
-            ledgers: Mutex::default(),
+            graphs: Arc::default(),
             state,
             started,
             reader,
         }
     }
 
-    /// A graph for one more worker, between its queues of all ports in their order. What it counts is part of the
-    /// [view](Self::view).
+    /// One more worker, between its queues of all ports in their order. It makes new packets in `buffers`. What it counts is
+    /// part of the [view](Self::view).
     ///
     /// # Errors
-    /// [`BuildErrors`], if it has too many elements.
-    pub fn graph<P: PacketBuf + 'static>(
+    /// [`BuildErrors`], if its graph has too many elements.
+    pub fn worker<P: PacketBuf + 'static>(
         &self,
         queues: impl IntoIterator<Item = Queues<P>>,
-    ) -> Result<Graph<P>, BuildErrors> {
+        buffers: Box<dyn PacketSource<P> + Send>,
+    ) -> Result<Worker<P>, BuildErrors> {
         let file = &self.configuration.file;
         let ports = queues.into_iter().zip(&file.ports);
         let ports = ports.map(|((rx, tx), port)| SwitchPort { rx, tx, group: port.group });
@@ -114,13 +116,20 @@ impl Running {
         let mut ledger = Ledger::new();
         let builder = wiring(&self.policy, reader, &file.port_names, ports.collect());
         let graph = builder.build(&Registry::new(), &mut ledger)?;
-        self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).push(ledger); // whole, or not at all
-        Ok(graph)
+        let worker = Worker::new(graph, buffers, ());
+        self.graphs.add(&worker, Arc::new(Mutex::new(ledger)));
+        Ok(worker)
+    }
+
+    /// The graphs that its workers run, for the admin server.
+    pub fn served_graph(&self) -> ServedGraph {
+        ServedGraph::new(Arc::clone(&self.graphs), &self.configuration.path, self.started)
     }
 
     /// What each port has counted.
     pub fn ports(&self) -> Vec<PortView> {
-        let counted = sum(&*self.ledgers.lock().unwrap_or_else(PoisonError::into_inner));
+        // Nothing is counted while nothing runs.
+        let counted = self.graphs.counted(None).unwrap_or_default();
         let names = &self.configuration.file.port_names;
         let counts = counts::by_port(&counted, names);
         names.all().iter().zip(&counts).map(|(name, counts)| PortView::new(name, counts)).collect()

@@ -8,6 +8,7 @@ mod capture;
 mod cli;
 mod flows;
 mod golden;
+mod graph;
 mod hostile;
 mod pages;
 mod pinning;

@@ -1,6 +1,7 @@
 //! A node that runs: one of two, its far ends in the test's hands, the admin server in front of it.
 
 use scalebricks::admin::client::{Client, Target};
+use scalebricks::admin::graph::ServedGraph;
 use scalebricks::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use scalebricks::admin::model::{
     CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
@@ -9,6 +10,7 @@ use scalebricks::admin::model::{
 };
 use scalebricks::admin::server::{AdminServer, Listen};
 use scalebricks::admin::trace::answer;
+use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::flow_tables::{FlowTables, Layout, bulk};
 use scalebricks_apps::gateway::{Architecture, FlowSpec, Node, NodePorts, NodeStats};
 use scalebricks_elements::gateway::flow::BaseStationId;
@@ -73,6 +75,7 @@ pub struct Window {
     reasons: Mutex<Vec<ReasonView>>,
     stats: Mutex<NodeStats>,
     started: Instant,
+    pub graphs: Arc<Directory>,
 }
 
 impl Window {
@@ -201,6 +204,10 @@ impl Inspect for Window {
         self.taps.start(selection).map_err(|_| CaptureError::TooMany(MAX_CAPTURES))
     }
 
+    fn graph(&self) -> ServedGraph {
+        ServedGraph::new(Arc::clone(&self.graphs), "/etc/scalebricks/node.toml", self.started)
+    }
+
     fn is_ready(&self) -> bool {
         *self.state.lock().unwrap() == NodeState::Ready && self.reasons().is_empty()
     }
@@ -292,7 +299,10 @@ impl Running {
             state: Mutex::new(NodeState::Ready),
             stats: Mutex::default(),
             started: Instant::now(),
+            graphs: Arc::default(),
         });
+        let ledger = Arc::new(Mutex::new(node.ledger().clone()));
+        window.graphs.add(node.worker(), ledger);
         let stop = Arc::new(AtomicBool::new(false));
         let (its_window, its_stop) = (Arc::clone(&window), Arc::clone(&stop));
         let worker = std::thread::spawn(move || {

@@ -87,9 +87,11 @@ fn who_has_not_is_refused_whatever_is_asked() {
     for text in ["0123456789abcdef0124", "0123456789abcdef012", "0123456789abcdef01234", ""] {
         private(&wrong, text);
         let client = client(port, &files.certificate, &wrong);
-        for path in ["/v1/status", "/metrics", "/healthz", "/openapi.json", "/no/such/page"] {
+        for path in ["/v1/status", "/metrics", "/healthz", "/openapi.json", "/v1/graph/steer/packets", "/no"]
+        {
             assert!(matches!(client.text(path), Err(ClientError::Token(_))), "{text} {path}");
         }
+        assert!(matches!(client.write_handler("steer", "x", ""), Err(ClientError::Token(_))), "{text}");
     }
 }
 

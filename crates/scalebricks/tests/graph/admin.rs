@@ -2,19 +2,23 @@
 
 use super::{refused, said};
 use scalebricks::admin::client::{Client, ClientError, Target};
-use scalebricks::admin::graph::{Configuration, GraphControl, ReloadError};
-use scalebricks::admin::model::{
-    ConfigurationProblem, ElementView, GraphView, Health, LinkView, ReplacedView,
-};
+use scalebricks::admin::graph::{Configuration, ReloadError, Replace, ServedGraph};
+use scalebricks::admin::model::{ConfigurationProblem, GraphView, Health, LinkView, ReplacedView};
 use scalebricks::admin::server::{AdminServer, Limits, Listen, graph_openapi};
-use scalebricks_apps::click::directory::Refused;
+use scalebricks_apps::click::Router;
 use scalebricks_apps::click::live::ReplaceError;
+use scalebricks_apps::directory::Directory;
+use scalebricks_graph::{Ledger, Worker};
+use scalebricks_io::{Packet, Pool};
 use serde_json::Value;
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,10 +46,15 @@ struct Running {
 
 impl Running {
     fn new(text: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start(tempfile::tempdir().unwrap(), text, &[])
+    }
+
+    /// With these options besides.
+    fn start(folder: tempfile::TempDir, text: &str, options: &[&str]) -> Self {
         std::fs::write(folder.path().join("r.click"), text).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
             .args(["graph", "run", "r.click", "--admin", "graph.sock", "--json"])
+            .args(options)
             .current_dir(folder.path())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(folder.path().join("stderr")).unwrap())
@@ -79,7 +88,7 @@ impl Running {
     }
 
     fn read(&self, element: &str, handler: &str) -> String {
-        self.client().read_handler(element, handler, "").unwrap()
+        self.client().read_handler(element, handler, "", None).unwrap().value
     }
 
     fn signal(&self, name: &str) {
@@ -129,14 +138,15 @@ fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, Strin
 fn elements_are_listed_and_their_handlers_read_and_written() {
     let running = Running::new(ROUTER);
     let client = running.client();
-    let view: GraphView = client.graph().unwrap();
+    let view: GraphView = client.graph(None).unwrap();
     let names: Vec<&str> = view.elements.iter().map(|element| element.name.as_str()).collect();
     assert!(["s", "e/c", "q", "u", "f"].iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!((view.file.as_str(), view.replacements, view.former.len()), ("r.click", 0, 0));
+    assert_eq!((view.workers, view.is_replaceable), (1, true));
     assert_eq!(running.read("e/c", "count"), "0");
     client.write_handler("s", "active", "true").unwrap();
     until("packets", || running.read("s", "count") == "50");
-    let counter = client.element("e/c").unwrap();
+    let counter = client.element("e/c", None).unwrap();
     assert_eq!((counter.class.as_str(), counter.counters["packets"]), ("Counter", 50));
     let link = |flow: &str, element: &str| LinkView {
         port: 0,
@@ -145,7 +155,7 @@ fn elements_are_listed_and_their_handlers_read_and_written() {
         other_port: 0,
     };
     assert_eq!((counter.inputs, counter.outputs), (vec![link("agnostic", "s")], vec![link("agnostic", "q")]));
-    let queue = client.element("q").unwrap();
+    let queue = client.element("q", None).unwrap();
     assert_eq!((queue.configuration.as_str(), queue.dropped["queue_full"]), ("30", 20));
     let capacity = queue.handlers.iter().find(|handler| handler.name == "capacity").unwrap();
     assert!(capacity.reads && capacity.writes, "{capacity:?}");
@@ -184,7 +194,7 @@ fn what_makes_no_sense_is_refused_in_words_and_the_run_goes_on() {
     let socket = running.path("graph.sock");
     let long = format!("/v1/graph/{}/count", "x".repeat(8_000));
     let value = br#"{"value":"5"}"#;
-    let cases: [(&str, &str, &[u8], u16, &str); 17] = [
+    let cases: [(&str, &str, &[u8], u16, &str); 21] = [
         ("GET", "/v1/graph/x/count", b"", 404, "no element"),
         ("GET", "/v1/graph/99/count", b"", 404, "no element"),
         ("GET", "/v1/graph/99999999999999999999999/count", b"", 404, "no element"),
@@ -196,6 +206,10 @@ fn what_makes_no_sense_is_refused_in_words_and_the_run_goes_on() {
         ("GET", "/v1/graph//count", b"", 404, "no element"),
         ("GET", "/v1/graph/e%2Fc/reset_counts", b"", 409, "write-only"),
         ("GET", "/v1/graph/q/length?more=1", b"", 400, "more"),
+        ("GET", "/v1/graph/q/length?worker=1", b"", 404, "no worker 1: there are 1"),
+        ("GET", "/v1/graph/q/packets?worker=1", b"", 404, "no worker 1"),
+        ("GET", "/v1/graph/q?worker=99999999999999999999", b"", 400, "worker"),
+        ("GET", "/v1/graph?worker=-1", b"", 400, "worker"),
         ("PUT", "/v1/graph/q/length", value, 409, "read-only"),
         ("PUT", "/v1/graph/q/nothing", value, 404, "no handler"),
         ("PUT", "/v1/graph/q/capacity", br#"{"value":"many\u0000"}"#, 400, "no number"),
@@ -232,7 +246,7 @@ fn a_configuration_is_read_again_while_packets_flow() {
     let running = Running::new(&text(1));
     let write = |text: &str| std::fs::write(running.path("r.click"), text).unwrap();
     let replaced =
-        |count: u64| until("it follows", || running.client().graph().unwrap().replacements == count);
+        |count: u64| until("it follows", || running.client().graph(None).unwrap().replacements == count);
     for count in 2..=10 {
         write(&text(count));
         running.signal("-HUP");
@@ -254,7 +268,7 @@ fn a_configuration_is_read_again_while_packets_flow() {
     std::fs::remove_file(running.path("r.click")).unwrap();
     let (_, error) = running.refused(&["reload"]);
     assert!(error.contains("r.click: "), "{error}");
-    let view = running.client().graph().unwrap();
+    let view = running.client().graph(None).unwrap();
     assert_eq!((view.replacements, view.former.len()), (20, 7));
     assert!(running.ask(&["show"]).contains("c9 (gone)"));
     let metrics = running.client().text("/metrics").unwrap();
@@ -272,58 +286,100 @@ fn a_configuration_is_read_again_while_packets_flow() {
     assert!(made > 100 && element("q")["dropped"].as_object().unwrap().is_empty(), "{report}");
 }
 
-/// A graph that answers late, or that nobody turns.
-struct Slow(Duration);
+/// A configuration that cannot be replaced.
+struct Ended;
 
-impl GraphControl for Slow {
-    fn view(&self) -> GraphView {
-        GraphView::default()
-    }
-
-    fn element(&self, name: &str) -> Result<ElementView, Refused> {
-        Err(Refused::NoElement(name.to_owned()))
-    }
-
-    fn read(&self, _: &str, _: &str, _: &str) -> Result<String, Refused> {
-        std::thread::sleep(self.0);
-        Err(Refused::NoAnswer)
-    }
-
-    fn write(&self, _: &str, _: &str, _: String) -> Result<(), Refused> {
-        Err(Refused::Busy("64 commands wait".to_owned()))
-    }
-
+impl Replace for Ended {
     fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError> {
         let error = if with == Configuration::File { ReplaceError::Ended } else { ReplaceError::NoAnswer };
         Err(error.into())
     }
+
+    fn replacements(&self) -> u64 {
+        0
+    }
+}
+
+/// A server of a graph that nobody turns, and how to speak to its worker.
+fn still(listen: &Listen) -> (AdminServer, Worker<Packet>) {
+    let registry = scalebricks_elements::registry::<Packet>();
+    let router = Router::read("r.click", b"Idle -> q :: Queue(3) -> Idle", &[], &registry).unwrap();
+    let mut ledger = Ledger::new();
+    let graph = router.graph(&registry, &mut ledger).unwrap();
+    let worker = Worker::new(graph, Box::new(Pool::new(64, 100).unwrap()), ());
+    let directory = Arc::<Directory>::default();
+    directory.add(&worker, Arc::new(Mutex::new(ledger)));
+    let graph = ServedGraph::new(directory, "r.click", Instant::now()).replaced_by(Arc::new(Ended));
+    (AdminServer::start_graph(listen, Arc::new(graph)).unwrap(), worker)
 }
 
 #[test]
-fn a_slow_graph_and_one_that_has_ended_are_told_of() {
+fn a_worker_that_does_not_turn_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let start = |name: &str, sleep| {
-        let limits = Limits { request_time: Duration::from_millis(200), ..Limits::default() };
-        let listen = Listen { limits, ..Listen::on(folder.path().join(name)) };
-        AdminServer::start_graph(&listen, Arc::new(Slow(sleep))).unwrap()
-    };
-    let server = start("a.sock", Duration::ZERO);
-    assert_eq!(exchange(server.socket(), "GET", "/v1/graph/a/b", b"").0, 504);
-    assert_eq!(exchange(server.socket(), "PUT", "/v1/graph/a/b", br#"{"value":""}"#).0, 503);
+    let (server, worker) = still(&Listen::on(folder.path().join("a.sock")));
+    let capacity = "/v1/graph/q/capacity";
+    let (code, text) = exchange(server.socket(), "GET", capacity, b"");
+    assert!(code == 503 && text.contains("worker 0 does not answer"), "{code} {text}");
+    assert_eq!(exchange(server.socket(), "PUT", capacity, br#"{"value":"5"}"#).0, 503);
+    // What needs no worker is answered.
+    let (code, text) = exchange(server.socket(), "GET", "/v1/graph/q/packets", b"");
+    assert_eq!((code, text.as_str()), (200, r#"{"value":"0"}"#));
+    assert_eq!(exchange(server.socket(), "GET", "/v1/graph", b"").0, 200);
+    let remote = worker.remote();
+    while remote.ask(|_| ()).is_ok() {}
+    let (code, text) = exchange(server.socket(), "GET", capacity, b"");
+    assert!(code == 503 && text.contains("mailbox is full"), "{code} {text}");
     assert_eq!(exchange(server.socket(), "POST", "/v1/graph", b"").0, 503);
-    assert_eq!(exchange(server.socket(), "PUT", "/v1/graph", b"").0, 504);
-    let slow = start("b.sock", Duration::from_secs(1));
-    assert_eq!(exchange(slow.socket(), "GET", "/v1/graph/a/b", b"").0, 408);
+    assert_eq!(exchange(server.socket(), "PUT", "/v1/graph", b"").0, 503);
+
+    let limits = Limits { request_time: Duration::from_millis(200), ..Limits::default() };
+    let (slow, _worker) = still(&Listen { limits, ..Listen::on(folder.path().join("b.sock")) });
+    assert_eq!(exchange(slow.socket(), "GET", capacity, b"").0, 408);
     assert_eq!(exchange(slow.socket(), "GET", "/v1/graph", b"").0, 200, "others are answered meanwhile");
     let gone = Client::new(Target::Unix(folder.path().join("c.sock")), PATIENCE).unwrap();
-    assert!(matches!(gone.graph(), Err(ClientError::NoSocket(_))));
+    assert!(matches!(gone.graph(None), Err(ClientError::NoSocket(_))));
+}
+
+#[test]
+fn a_run_answers_over_tls_whoever_has_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.path().join("graph.crt"), made.cert.pem()).unwrap();
+    let token = "0123456789abcdef0123".to_owned();
+    for (name, text) in [("graph.key", made.signing_key.serialize_pem()), ("token", token)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        std::fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o600)).unwrap();
+    }
+    // Of no use to others between this and the run: it is the test's own loopback network.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let tls = ["--admin-certificate", "graph.crt", "--admin-key", "graph.key", "--admin-token", "token"];
+    let running = Running::start(folder, ROUTER, &[&["--admin-tcp", &listen][..], &tls].concat());
+    let address = format!("localhost:{port}");
+    let tcp = ["--tcp", &address, "--ca", "graph.crt", "--token-file", "token"];
+    let folder = running.folder.path();
+    assert_eq!(said(folder, &[&["graph", "read", "q.capacity"][..], &tcp].concat()), "30\n");
+    said(folder, &[&["graph", "write", "q.capacity", "31"][..], &tcp].concat());
+    assert_eq!(running.read("q", "capacity"), "31");
+    // Another's token is refused, whatever is asked.
+    std::fs::write(folder.join("token"), "0123456789abcdef0124").unwrap();
+    for args in [&["read", "q.capacity"][..], &["write", "q.capacity", "32"], &["reload"], &["show"]] {
+        let (status, error) = refused(folder, &[&["graph"], args, &tcp].concat());
+        assert!(status == 1 && error.contains("does not accept the token"), "{error}");
+    }
+    assert_eq!(running.read("q", "capacity"), "31");
+    // Half of the options are none.
+    let half = ["graph", "run", "r.click", "--admin", "x.sock", "--admin-tcp", &listen];
+    let (status, error) = refused(folder, &half);
+    assert!(status == 2 && error.contains("--admin-certificate"), "{error}");
+    drop(running.end());
 }
 
 #[test]
 fn the_schema_is_published_and_its_copy_is_current() {
     let folder = tempfile::tempdir().unwrap();
     let listen = Listen::on(folder.path().join("graph.sock"));
-    let server = AdminServer::start_graph(&listen, Arc::new(Slow(Duration::ZERO))).unwrap();
+    let (server, _worker) = still(&listen);
     let (_, published) = exchange(server.socket(), "GET", "/openapi.json", b"");
     assert_eq!(published, graph_openapi().unwrap());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi-graph.json");

@@ -1,6 +1,6 @@
 //! A switch that runs, its ports in the test's hands, asked and changed by the program.
 
-use super::program::{example, frame, mac, refused, said};
+use super::program::{example, frame, mac, refused, said, scalebricks};
 use super::shared::worker;
 use scalebricks::admin::model::NodeState;
 use scalebricks::daemon::workers::{Control, turn};
@@ -185,4 +185,85 @@ fn names_are_changed_while_frames_pass() {
     assert!(!folder.join("switch.sock").exists());
     let (status, error) = refused(folder, &["status", "--socket", "switch.sock"]);
     assert!(status == Some(1) && error.contains("no such socket"), "{error}");
+}
+
+/// What `scalebricks graph` says of a switch in this folder: its status, its result, its errors.
+fn graph(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = scalebricks(folder, &[&["graph"], args, &["--socket", "switch.sock"]].concat());
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_graphs_of_two_workers_are_asked_together_and_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    example(folder);
+    let configuration = Configuration::read(&folder.join("switch.toml")).unwrap();
+    let table = configuration.table().unwrap();
+    let switch = Arc::new(Running::new(configuration, table, Instant::now()));
+    switch.reload().unwrap();
+    let _admin = serve(&switch).unwrap();
+    let refused = |args: &[&str]| {
+        let (status, _, error) = graph(folder, args);
+        assert_eq!(status, Some(1), "{args:?}: {error}");
+        error
+    };
+    let graph = |args: &[&str]| {
+        let (status, said, error) = graph(folder, args);
+        assert_eq!(status, Some(0), "{args:?}: {error}");
+        said
+    };
+    let error = refused(&["show"]);
+    assert!(error.contains("no worker runs yet"), "{error}");
+
+    let mut pool = Pool::new(1_000, 2_000).unwrap();
+    let control = Arc::new(Control::default());
+    let idle = switch.configuration.file.workers.idle;
+    let mut far = Vec::new();
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (mut turning, its_far) = worker(&switch, 512, &pool);
+            far.push(its_far);
+            let stopping = Arc::clone(&control);
+            std::thread::spawn(move || turn(&mut turning, idle, Instant::now(), &stopping))
+        })
+        .collect();
+    let known = frame(mac(2, 1), 64, b"known");
+    for (worker, frames) in [(0, 3), (1, 2)] {
+        for _ in 0..frames {
+            assert!(far[worker][0][0].send(pool.packet(&known).unwrap()).is_ok());
+            assert_eq!(receive(&mut far[worker][1][1]).unwrap().data(), known);
+        }
+    }
+    let came = ["read", "rack1/in.rx_frames"];
+    assert_eq!(graph(&came), "5\n");
+    for (worker, frames) in [("0", "3\n"), ("1", "2\n")] {
+        assert_eq!(graph(&[&came[..], &["--worker", worker]].concat()), frames);
+    }
+    let view: Value = serde_json::from_str(&graph(&["show", "--json"])).unwrap();
+    let of = |view: &Value, name: &str| {
+        let all = view["elements"].as_array().unwrap();
+        all.iter().find(|element| element["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&view["workers"], &view["is_replaceable"]), (&2.into(), &false.into()));
+    assert_eq!(of(&view, "rack2/out")["counters"]["tx_frames"], 5);
+    let first: Value = serde_json::from_str(&graph(&["show", "--json", "--worker", "1"])).unwrap();
+    assert_eq!(of(&first, "rack2/out")["counters"]["tx_frames"], 2);
+    let shown = graph(&["show", "rack1/lookup"]);
+    assert!(shown.contains("[0] <- rack1/in [0]"), "{shown}");
+    for (args, what) in [
+        (&["read", "rack9/in.rx_frames"][..], "no element"),
+        (&["read", "rack1/in.rx_frames", "--worker", "2"], "no worker 2: there are 2"),
+        (&["write", "rack1/in.rx_frames", "0"], "read-only"),
+        (&["write", "rack1/in.nothing", "0"], "no handler"),
+        (&["reload"], "the program wires this graph itself"),
+    ] {
+        let error = refused(args);
+        assert!(error.contains(what), "{args:?}: {error}");
+    }
+    control.stop();
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use scalebricks::admin::metrics::render_switch;
 use scalebricks::switch::load::Configuration;
 use scalebricks::switch::running::Running;
 use scalebricks_apps::switch::counts::drops;
-use scalebricks_io::{Burst, Packet, RxPort, TxPort};
+use scalebricks_io::{Burst, Packet, Pool, RxPort, TxPort};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -75,7 +75,8 @@ fn names_and_labels_stay() {
     let switch = Running::new(configuration, table, Instant::now());
     let ports = switch.configuration.file.ports.len();
     let nothing = || (Box::new(Nothing) as _, Box::new(Nothing) as _);
-    let _graph = switch.graph::<Packet>((0..ports).map(|_| nothing())).unwrap();
+    let pool = Pool::new(1, 64).unwrap();
+    let _worker = switch.worker::<Packet>((0..ports).map(|_| nothing()), Box::new(pool)).unwrap();
     let mut view = switch.view();
     let json = serde_json::to_value(&view.ports[0]).unwrap();
     let fields: BTreeSet<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();

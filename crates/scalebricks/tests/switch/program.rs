@@ -3,10 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// Runs the program in a folder.
+pub fn scalebricks(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(args).current_dir(folder).output().unwrap()
+}
+
 /// Runs `scalebricks switch` in a folder.
 pub fn switch(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
-    command.arg("switch").args(args).current_dir(folder).output().unwrap()
+    scalebricks(folder, &[&["switch"], args].concat())
 }
 
 /// Standard output of a run that must succeed.

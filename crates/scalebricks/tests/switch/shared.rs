@@ -81,7 +81,7 @@ pub fn worker(switch: &Running, room: usize, pool: &Pool) -> (Worker<Packet>, Ve
         ((Box::new(rx) as _, Box::new(tx) as _), [into, out])
     };
     let (queues, far): (Vec<_>, Vec<_>) = switch.configuration.file.ports.iter().map(link).unzip();
-    (Worker::new(switch.graph(queues).unwrap(), Box::new(pool.clone()), ()), far)
+    (switch.worker(queues, Box::new(pool.clone())).unwrap(), far)
 }
 
 /// The ports by which a frame to the name of this number leaves that came by the first one.

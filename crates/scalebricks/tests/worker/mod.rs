@@ -13,6 +13,7 @@ use scalebricks::node::config::Idle;
 use scalebricks::node::errors::Errors;
 use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
+use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::{Architecture, FlowList, FlowSpec, Layout, Node, NodePorts, NodeStats};
 use scalebricks_elements::gateway::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_elements::gateway::{
@@ -77,6 +78,7 @@ pub struct Rig {
     pub tables: Arc<Mutex<FlowList>>,
     pub slow_path: Arc<SlowPath>,
     pub told: Arc<Told>,
+    pub graphs: Arc<Directory>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
 }
@@ -185,12 +187,14 @@ impl Rig {
         let Still { internet, ran, fabric, node_pool, tables, mut worker } =
             Still::with_errors(flows, buffers, 16_384, |ports| ports, errors);
         let (told, slow_path) = (Arc::clone(&worker.told), Arc::clone(&worker.slow_path));
-        let control = Arc::<Control>::default();
+        let (control, graphs) = (Arc::<Control>::default(), Arc::<Directory>::default());
+        let ledger = Arc::new(Mutex::new(worker.node.ledger().clone()));
+        graphs.add(worker.node.worker(), ledger);
         let running = Arc::clone(&control);
         let thread = Some(std::thread::spawn(move || worker.run(&running)));
         let pool = Pool::new(8_192, 4_000).unwrap();
         let tables = Arc::new(Mutex::new(tables));
-        Self { internet, ran, fabric, pool, node_pool, tables, slow_path, told, control, thread }
+        Self { internet, ran, fabric, pool, node_pool, tables, slow_path, told, graphs, control, thread }
     }
 
     pub fn port(&mut self, link: OutputPort) -> &mut MemoryPort<Packet> {

@@ -4,8 +4,7 @@ use super::protocol::{GREETING, Session};
 use super::speaker::Speaker;
 use super::{Config, ControlError, config};
 use crate::click::Router;
-use crate::click::directory::Directory;
-use scalebricks_io::PacketBuf;
+use crate::directory::Directory;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -102,8 +101,8 @@ impl Listener {
 }
 
 /// What the threads of a socket share.
-struct Shared<P> {
-    directory: Arc<Directory<P>>,
+struct Shared {
+    directory: Arc<Directory>,
     is_readonly: bool,
     clients: AtomicUsize,
     stop: Arc<AtomicBool>,
@@ -119,10 +118,7 @@ struct Socket {
 }
 
 impl Socket {
-    fn open<P: PacketBuf + 'static>(
-        config: Config,
-        directory: &Arc<Directory<P>>,
-    ) -> Result<Self, ControlError> {
+    fn open(config: Config, directory: &Arc<Directory>) -> Result<Self, ControlError> {
         let listener = Listener::bind(&config.place)
             .map_err(|error| ControlError::Listen { place: config.place.clone(), error })?;
         let place = match &listener {
@@ -169,10 +165,7 @@ impl ControlServer {
     ///
     /// # Errors
     /// [`ControlError`].
-    pub fn start<P: PacketBuf + 'static>(
-        router: &Router,
-        directory: &Arc<Directory<P>>,
-    ) -> Result<Self, ControlError> {
+    pub fn start(router: &Router, directory: &Arc<Directory>) -> Result<Self, ControlError> {
         let mut server = Self::default();
         let prepared = server.prepare(router, directory)?;
         server.adopt(prepared);
@@ -183,10 +176,10 @@ impl ControlServer {
     ///
     /// # Errors
     /// [`ControlError`].
-    pub(in crate::click) fn prepare<P: PacketBuf + 'static>(
+    pub(in crate::click) fn prepare(
         &self,
         router: &Router,
-        directory: &Arc<Directory<P>>,
+        directory: &Arc<Directory>,
     ) -> Result<Prepared, ControlError> {
         let mut prepared = Prepared { stays: vec![false; self.sockets.len()], new: Vec::new() };
         for texts in router.control_sockets() {
@@ -214,7 +207,7 @@ impl ControlServer {
     }
 }
 
-fn accept<P: PacketBuf + 'static>(listener: &Listener, shared: &Arc<Shared<P>>) {
+fn accept(listener: &Listener, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Ordering::Relaxed) {
         let Ok(stream) = listener.accept() else {
@@ -242,7 +235,7 @@ fn accept<P: PacketBuf + 'static>(listener: &Listener, shared: &Arc<Shared<P>>) 
     }
 }
 
-fn serve<P: PacketBuf + 'static>(mut stream: Box<dyn Stream>, shared: &Shared<P>) -> io::Result<()> {
+fn serve(mut stream: Box<dyn Stream>, shared: &Shared) -> io::Result<()> {
     stream.set_times()?;
     stream.write_all(GREETING.as_bytes())?;
     let mut handlers = Speaker { directory: Arc::clone(&shared.directory), is_readonly: shared.is_readonly };

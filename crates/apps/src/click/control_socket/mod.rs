@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`protocol`] | the conversation, without sockets |
-//! | `speaker` | the handlers of a router for one client: those of the [directory](super::directory) |
+//! | `speaker` | the handlers of a router for one client: those of the [directory](crate::directory) |
 //! | `listen` | sockets, a thread for each and for each client |
 //!
 //! Bounds: 16 clients a socket, 64 KiB a line, 1 MiB of data, a second for the worker to answer.

@@ -2,14 +2,13 @@
 //! handler.
 
 use super::protocol::{Code, Handlers, Refusal};
-use crate::click::directory::{Directory, Refused};
-use scalebricks_io::PacketBuf;
+use crate::directory::{Directory, Refused};
 use std::sync::Arc;
 
 /// What a client may ask.
 #[derive(Debug)]
-pub(super) struct Speaker<P> {
-    pub(super) directory: Arc<Directory<P>>,
+pub(super) struct Speaker {
+    pub(super) directory: Arc<Directory>,
     pub(super) is_readonly: bool,
 }
 
@@ -20,9 +19,7 @@ fn refusal(name: &str, refused: &Refused) -> Refusal {
         Refused::NoHandler { .. } => no_handler(name),
         Refused::WriteOnly(_) => permission(name, "write-only"),
         Refused::ReadOnly(_) => permission(name, "read-only"),
-        Refused::Value(_) | Refused::Busy(_) | Refused::NoAnswer => {
-            Refusal::new(Code::Handler, refused.to_string())
-        }
+        _ => Refusal::new(Code::Handler, refused.to_string()),
     }
 }
 
@@ -49,15 +46,15 @@ fn text(bytes: &[u8], what: &str) -> Result<String, Refusal> {
     text.map_err(|_| Refusal::new(Code::Handler, format!("the {what} not UTF-8")))
 }
 
-impl<P: PacketBuf + 'static> Handlers for Speaker<P> {
+impl Handlers for Speaker {
     fn read(&mut self, name: &str, parameters: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (element, handler) = parts(name);
         let Some(element) = element else {
             let known = self.directory.known();
             return known.global(handler).map(Into::into).ok_or_else(|| no_handler(name));
         };
-        let answer = self.directory.read(element, handler, &text(parameters, "parameters are")?);
-        answer.map(String::into_bytes).map_err(|refused| refusal(name, &refused))
+        let answer = self.directory.read(element, handler, &text(parameters, "parameters are")?, None);
+        answer.map(|answer| answer.text.into_bytes()).map_err(|refused| refusal(name, &refused))
     }
 
     fn write(&mut self, name: &str, data: &[u8]) -> Result<Option<String>, Refusal> {
@@ -69,7 +66,7 @@ impl<P: PacketBuf + 'static> Handlers for Speaker<P> {
         if self.is_readonly && self.access(element, handler).is_ok_and(|(_, writes)| writes) {
             return Err(Refusal::new(Code::Permission, format!("Permission denied for '{name}'")));
         }
-        let written = self.directory.write(element, handler, text(data, "data is")?);
+        let written = self.directory.write(element, handler, &text(data, "data is")?);
         written.map(|()| None).map_err(|refused| refusal(name, &refused))
     }
 
@@ -91,7 +88,7 @@ impl<P: PacketBuf + 'static> Handlers for Speaker<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Speaker<P> {
+impl Speaker {
     fn access(&self, element: &str, handler: &str) -> Result<(bool, bool), Refused> {
         self.directory.known().element(element)?.access(handler)
     }

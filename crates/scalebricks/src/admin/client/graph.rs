@@ -1,7 +1,7 @@
 //! Asks a run of a graph of elements.
 
 use super::{Client, ClientError};
-use crate::admin::model::{ElementView, GraphView, HandlerValue, ReplacedView};
+use crate::admin::model::{ElementView, GraphView, HandlerAnswer, HandlerValue, ReplacedView};
 use hyper::Method;
 use hyper::body::Bytes;
 use std::fmt::Write;
@@ -22,33 +22,45 @@ fn handler_path(element: &str, handler: &str) -> String {
     format!("/v1/graph/{}/{}", encoded(element), encoded(handler))
 }
 
+/// What is asked besides, if anything is.
+fn query(worker: Option<usize>, parameter: &str) -> String {
+    let worker = worker.map(|worker| format!("worker={worker}"));
+    let parameter = (!parameter.is_empty()).then(|| format!("parameter={}", encoded(parameter)));
+    let asked: Vec<String> = worker.into_iter().chain(parameter).collect();
+    if asked.is_empty() { String::new() } else { format!("?{}", asked.join("&")) }
+}
+
 impl Client {
-    /// The elements of a graph, and what they have counted.
+    /// The elements of a graph, and what they have counted: on one worker, or on all together.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn graph(&self) -> Result<GraphView, ClientError> {
-        self.json(Method::GET, "/v1/graph", Bytes::new())
+    pub fn graph(&self, worker: Option<usize>) -> Result<GraphView, ClientError> {
+        self.json(Method::GET, &format!("/v1/graph{}", query(worker, "")), Bytes::new())
     }
 
     /// An element, with its handlers.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn element(&self, name: &str) -> Result<ElementView, ClientError> {
-        self.json(Method::GET, &format!("/v1/graph/{}", encoded(name)), Bytes::new())
+    pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, ClientError> {
+        let path = format!("/v1/graph/{}{}", encoded(name), query(worker, ""));
+        self.json(Method::GET, &path, Bytes::new())
     }
 
     /// What a read handler answers.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn read_handler(&self, element: &str, handler: &str, parameter: &str) -> Result<String, ClientError> {
-        let mut path = handler_path(element, handler);
-        if !parameter.is_empty() {
-            path = format!("{path}?parameter={}", encoded(parameter));
-        }
-        self.json(Method::GET, &path, Bytes::new()).map(|HandlerValue { value }| value)
+    pub fn read_handler(
+        &self,
+        element: &str,
+        handler: &str,
+        parameter: &str,
+        worker: Option<usize>,
+    ) -> Result<HandlerAnswer, ClientError> {
+        let path = format!("{}{}", handler_path(element, handler), query(worker, parameter));
+        self.json(Method::GET, &path, Bytes::new())
     }
 
     /// Gives a write handler a value.
@@ -84,5 +96,9 @@ mod tests {
     #[test]
     fn names_are_encoded_byte_by_byte() {
         assert_eq!(handler_path("a/b@3", "é?"), "/v1/graph/a%2Fb%403/%C3%A9%3F");
+        assert_eq!(
+            (query(None, ""), query(Some(3), "a b")),
+            (String::new(), "?worker=3&parameter=a%20b".into())
+        );
     }
 }

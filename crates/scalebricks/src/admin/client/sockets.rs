@@ -21,17 +21,26 @@ pub enum Daemon {
     Node,
     /// A switch: `switch*.sock`.
     Switch,
-    /// A run of a graph of elements: `graph*.sock`.
+    /// Whatever runs a graph of elements: `graph*.sock`, `node*.sock` or `switch*.sock`.
     Graph,
 }
 
 impl Daemon {
-    /// In a sentence, and at the beginning of a socket's name.
+    /// In a sentence.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Switch => "switch",
             Self::Graph => "graph",
+        }
+    }
+
+    /// At the beginning of its socket's name.
+    const fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Node => &["node"],
+            Self::Switch => &["switch"],
+            Self::Graph => &["graph", "node", "switch"],
         }
     }
 
@@ -103,7 +112,8 @@ fn sockets(directory: &Path, daemon: Daemon) -> Result<Vec<PathBuf>, ClientError
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
-        is_socket && name.starts_with(daemon.name()) && name.ends_with(".sock")
+        let is_named = daemon.prefixes().iter().any(|prefix| name.starts_with(prefix));
+        is_socket && is_named && name.ends_with(".sock")
     };
     let mut found: Vec<PathBuf> =
         entries.filter_map(Result::ok).filter(is_wanted).map(|entry| entry.path()).collect();
@@ -132,6 +142,9 @@ mod tests {
         let _engine = UnixListener::bind(path("engine.sock")).unwrap();
         assert_eq!(find(Daemon::Node), Ok(path("node2.sock")));
         assert_eq!(find(Daemon::Switch), Ok(path("switch.sock")));
+        let several = find(Daemon::Graph).unwrap_err();
+        assert!(several.contains("/node2.sock") && several.contains("/switch.sock"), "{several}");
+        assert!(!several.contains("engine"), "{several}");
         let _other = UnixListener::bind(path("node11.sock")).unwrap();
         let several = find(Daemon::Node).unwrap_err();
         assert!(several.starts_with("several nodes answer in /"), "{several}");

@@ -1,27 +1,37 @@
 //! A graph of elements, and what is done with it.
 
-use scalebricks_apps::click::directory::{Known, Link};
+use scalebricks_apps::directory::{Known, Link};
 use scalebricks_graph::Counted;
 use scalebricks_graph::spec::Flow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A graph that runs.
+/// A graph that runs, on one worker or on several of the same wiring.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GraphView {
     /// The program's version.
     pub version: String,
-    /// The file of the configuration that the run was started with.
+    /// The file of the configuration that the process was started with.
     pub file: String,
-    /// Seconds since the run began.
+    /// Seconds since it began.
     pub uptime_s: f64,
+    /// How many workers run the graph. Counters are summed over all, unless one was asked for.
+    #[serde(default = "one")]
+    pub workers: usize,
+    /// Whether a configuration in the Click language can take its place; not where the program wires the graph itself.
+    #[serde(default)]
+    pub is_replaceable: bool,
     /// How often the configuration was replaced since.
     pub replacements: u64,
-    /// The elements, in the order of the configuration.
+    /// The elements, in the order of a configuration in the Click language, or else in that in which they run.
     pub elements: Vec<ElementView>,
     /// Elements of configurations that were replaced: what they had counted.
     pub former: Vec<ElementCounts>,
+}
+
+const fn one() -> usize {
+    1
 }
 
 /// What an element has counted since the run began, whatever configurations it was in.
@@ -85,7 +95,17 @@ pub struct HandlerView {
     pub doc: String,
 }
 
-/// What a handler tells, or is given.
+/// What a read handler tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HandlerAnswer {
+    /// As text.
+    pub value: String,
+    /// The worker that it is true of. Absent if it is true of all workers, or summed over them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<usize>,
+}
+
+/// What a write handler is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerValue {

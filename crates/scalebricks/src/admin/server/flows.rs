@@ -3,6 +3,7 @@
 use super::Limits;
 use super::body::ChannelBody;
 use super::cluster;
+use super::rejected::from_rejections;
 use crate::admin::flows::{Flows, FlowsError};
 use crate::admin::model::{
     Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_PROBLEMS, PinnedFlow, Problem,
@@ -157,17 +158,7 @@ impl From<FlowsError> for Refusal {
     }
 }
 
-impl From<JsonRejection> for Refusal {
-    fn from(rejection: JsonRejection) -> Self {
-        Self::new(rejection.status(), rejection.body_text())
-    }
-}
-
-impl From<QueryRejection> for Refusal {
-    fn from(rejection: QueryRejection) -> Self {
-        Self::new(rejection.status(), rejection.body_text())
-    }
-}
+from_rejections!(Refusal: JsonRejection, QueryRejection);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {

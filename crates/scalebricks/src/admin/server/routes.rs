@@ -4,6 +4,8 @@ use super::Limits;
 use super::capture::CaptureBody;
 use super::cluster;
 use super::flows;
+use super::graph;
+use super::rejected::Rejected;
 use crate::admin::flows::Flows;
 use crate::admin::inspect::{CaptureError, Inspect, TraceError};
 use crate::admin::metrics;
@@ -26,8 +28,8 @@ type Node = State<Arc<dyn Inspect>>;
 #[openapi(
     info(
         title = "ScaleBricks admin interface",
-        description = "What a running node is, what it counts, where it would send a packet, what passes it, and how \
-            flows are pinned. Counters count since the node started; fields may be added under /v1 at any time.",
+        description = "What a running node is, what it counts, where it would send a packet, what passes it, how \
+            flows are pinned, and what the graph of its workers is made of. Counters count since the node started; fields may be added under /v1 at any time.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
         contact()
     ),
@@ -47,6 +49,12 @@ type Node = State<Arc<dyn Inspect>>;
         cluster::forget,
         cluster::standby,
         cluster::verify,
+        graph::view,
+        graph::replace,
+        graph::reload,
+        graph::element,
+        graph::read,
+        graph::write,
         prometheus,
         healthz,
         readyz,
@@ -86,6 +94,7 @@ pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, li
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
         .merge(flows::router(pinning, limits))
+        .merge(graph::routes().with_state(Arc::new(node.graph())))
         .with_state(node);
     bounded(router, limits)
 }
@@ -110,11 +119,6 @@ pub(crate) fn problem(code: StatusCode, error: impl Into<String>) -> Response {
     (code, Json(Problem { error: error.into() })).into_response()
 }
 
-/// A body that is not what was asked for.
-pub(crate) fn rejected(rejection: &JsonRejection) -> Response {
-    problem(rejection.status(), rejection.body_text())
-}
-
 /// What the node is, and how it is.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
 async fn status(State(node): Node) -> Json<Status> {
@@ -134,22 +138,19 @@ async fn stats(State(node): Node) -> Json<Stats> {
     (status = 413, body = Problem, description = "the body is too long"),
     (status = 503, body = Problem, description = "the node is still loading"),
 ))]
-async fn trace(State(node): Node, request: Result<Json<TraceRequest>, JsonRejection>) -> Response {
-    let request = match request {
-        Ok(Json(request)) => request,
-        Err(rejection) => return rejected(&rejection),
-    };
-    match node.trace(&request) {
-        Ok(trace) => Json(trace).into_response(),
-        Err(error) => {
-            let code = match error {
-                TraceError::BadPacket(_) => StatusCode::BAD_REQUEST,
-                TraceError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
-                TraceError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            };
-            problem(code, error.to_string())
-        }
-    }
+async fn trace(
+    State(node): Node,
+    request: Result<Json<TraceRequest>, JsonRejection>,
+) -> Result<Json<Trace>, Rejected> {
+    let Json(request) = request?;
+    node.trace(&request).map(Json).map_err(|error| {
+        let code = match error {
+            TraceError::BadPacket(_) => StatusCode::BAD_REQUEST,
+            TraceError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            TraceError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Rejected::new(code, error.to_string())
+    })
 }
 
 /// Frames as they pass, in pcapng, until there are as many as wanted, the time is over or the connection is closed.
@@ -160,26 +161,22 @@ async fn trace(State(node): Node, request: Result<Json<TraceRequest>, JsonReject
     (status = 429, body = Problem, description = "too many captures run"),
     (status = 503, body = Problem, description = "the node is still loading"),
 ))]
-async fn capture(State(node): Node, request: Result<Json<CaptureRequest>, JsonRejection>) -> Response {
-    let request = match request {
-        Ok(Json(request)) => request,
-        Err(rejection) => return rejected(&rejection),
-    };
-    let stream = match node.capture(&request) {
-        Ok(stream) => stream,
-        Err(error) => {
-            let code = match error {
-                CaptureError::BadRequest(_) => StatusCode::BAD_REQUEST,
-                CaptureError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
-                CaptureError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            return problem(code, error.to_string());
-        }
-    };
-    match CaptureBody::new(stream, &request) {
-        Ok(body) => ([(header::CONTENT_TYPE, "application/x-pcapng")], Body::new(body)).into_response(),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
+async fn capture(
+    State(node): Node,
+    request: Result<Json<CaptureRequest>, JsonRejection>,
+) -> Result<Response, Rejected> {
+    let Json(request) = request?;
+    let stream = node.capture(&request).map_err(|error| {
+        let code = match error {
+            CaptureError::BadRequest(_) => StatusCode::BAD_REQUEST,
+            CaptureError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            CaptureError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Rejected::new(code, error.to_string())
+    })?;
+    let body = CaptureBody::new(stream, &request)
+        .map_err(|error| Rejected::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, "application/x-pcapng")], Body::new(body)).into_response())
 }
 
 /// The counters, for Prometheus.

@@ -30,17 +30,22 @@ const PROBE_MS: RangeInclusive<u64> = 20..=150;
 /// Most workers.
 const MAX_WORKERS: usize = 64;
 
-/// The admin interface over TCP: TLS, and a token that every request carries.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// The admin interface over TCP: TLS, and a token that every request carries. As a section of a configuration, or as options of a
+/// command with the option `admin`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct AdminTcp {
-    /// Where it listens.
+    /// Answer at this address too, over TLS, to requests that carry the token
+    #[arg(long = "admin-tcp", value_name = "ADDRESS:PORT", required = false, requires_all = ["admin", "certificate", "key", "token"])]
     pub listen: SocketAddr,
-    /// The certificate chain, PEM.
+    /// The certificate chain, PEM
+    #[arg(long = "admin-certificate", value_name = "FILE", required = false, requires = "listen")]
     pub certificate: PathBuf,
-    /// Its key, PEM.
+    /// Its key, PEM
+    #[arg(long = "admin-key", value_name = "FILE", required = false, requires = "listen")]
     pub key: PathBuf,
-    /// The file with the token.
+    /// The file with the token, which nobody but its owner and group may read
+    #[arg(long = "admin-token", value_name = "FILE", required = false, requires = "listen")]
     pub token: PathBuf,
 }
 

@@ -5,7 +5,9 @@ use super::super::view::{ChangeView, ChangedView, FoundView, LookupView, SwitchV
 use crate::admin::metrics;
 use crate::admin::model::{Health, Problem};
 use crate::admin::server::Limits;
-use crate::admin::server::routes::{bounded, json_text, problem, rejected, schema_text};
+use crate::admin::server::graph;
+use crate::admin::server::rejected::Rejected;
+use crate::admin::server::routes::{bounded, json_text, problem, schema_text};
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{StatusCode, header};
@@ -20,12 +22,28 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "Admin interface of a ScaleBricks switch",
-        description = "What a running switch is, what its ports count, its names and what is done with them. Counters count since \
+        description = "What a running switch is, what its ports count, its names and what is done with them, and what the graph \
+            of its workers is made of. Counters count since \
             it started; fields may be added under /v1 at any time.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
         contact()
     ),
-    paths(status, list, change, lookup, prometheus, healthz, readyz, schema)
+    paths(
+        status,
+        list,
+        change,
+        lookup,
+        graph::view,
+        graph::replace,
+        graph::reload,
+        graph::element,
+        graph::read,
+        graph::write,
+        prometheus,
+        healthz,
+        readyz,
+        schema
+    )
 )]
 struct Schema;
 
@@ -48,6 +66,7 @@ pub(super) fn router(switch: Arc<Running>, limits: Limits) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
+        .merge(graph::routes().with_state(Arc::new(switch.served_graph())))
         .with_state(switch);
     bounded(router, limits)
 }
@@ -77,8 +96,8 @@ async fn list(State(switch): Switch) -> Response {
 async fn change(
     State(switch): Switch,
     changes: Result<Json<Vec<ChangeView>>, JsonRejection>,
-) -> Result<Json<ChangedView>, Response> {
-    let Json(changes) = changes.map_err(|rejection| rejected(&rejection))?;
+) -> Result<Json<ChangedView>, Rejected> {
+    let Json(changes) = changes?;
     switch.change(&changes).await.map(Json).map_err(|error| answer(&error))
 }
 
@@ -90,19 +109,19 @@ async fn change(
 async fn lookup(
     State(switch): Switch,
     asked: Result<Json<LookupView>, JsonRejection>,
-) -> Result<Json<FoundView>, Response> {
-    let Json(LookupView { name }) = asked.map_err(|rejection| rejected(&rejection))?;
+) -> Result<Json<FoundView>, Rejected> {
+    let Json(LookupView { name }) = asked?;
     switch.lookup(&name).map(Json).map_err(|error| answer(&error))
 }
 
-fn answer(error: &ChangeError) -> Response {
+fn answer(error: &ChangeError) -> Rejected {
     let code = match error {
         ChangeError::Bad(_) => StatusCode::BAD_REQUEST,
         ChangeError::Refused(..) => StatusCode::CONFLICT,
         ChangeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
         ChangeError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
-    problem(code, error.to_string())
+    Rejected::new(code, error.to_string())
 }
 
 /// The counters, for Prometheus.

@@ -70,8 +70,7 @@ impl Rig {
             ((Box::new(rx) as _, Box::new(tx) as _), [into, out])
         };
         let (queues, far): (Vec<_>, Vec<_>) = (0..ports).map(link).unzip();
-        let graph = switch.graph(queues)?;
-        Ok(Self { worker: Worker::new(graph, Box::new(pool.clone()), ()), far, pool })
+        Ok(Self { worker: switch.worker(queues, Box::new(pool.clone()))?, far, pool })
     }
 }
 

@@ -1,0 +1,267 @@
+//! The elements of a graph that runs and their handlers, as whoever controls it sees them.
+//!
+//! A data plane has one worker or several, each with a graph of its own and all of the same wiring. What is asked of them:
+//!
+//! | | without a worker's number | of one worker |
+//! |---|---|---|
+//! | counters and drop reasons | summed over all, without asking any | its own |
+//! | other read handlers | what the first worker answers | what it answers |
+//! | write handlers | all take the value | |
+//!
+//! Workers answer between two turns, and never wait.
+
+mod known;
+
+pub use known::{Known, Link, Static};
+
+use scalebricks_graph::count::sum;
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::mailbox::MailboxFull;
+use scalebricks_graph::{Counted, Ledger, Remote, Trace, Worker};
+use scalebricks_io::PacketBuf;
+use std::fmt;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How long a worker may take to answer.
+pub const ANSWER: Duration = Duration::from_secs(1);
+
+/// Why a handler was not called, or did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is no such element.
+    #[error("no element {0:?}")]
+    NoElement(String),
+    /// The element has no such handler.
+    #[error("element {element:?} has no handler {handler:?}")]
+    NoHandler {
+        /// The element.
+        element: String,
+        /// What was asked for.
+        handler: String,
+    },
+    /// There is no such worker.
+    #[error("no worker {worker}: there are {workers}, counted from 0")]
+    NoWorker {
+        /// What was asked for.
+        worker: usize,
+        /// How many there are.
+        workers: usize,
+    },
+    /// It can only be written.
+    #[error("handler {0:?} is write-only")]
+    WriteOnly(String),
+    /// It can only be read.
+    #[error("handler {0:?} is read-only")]
+    ReadOnly(String),
+    /// The value or the parameter is not what it takes.
+    #[error("{0}")]
+    Value(String),
+    /// Nothing runs yet.
+    #[error("no worker runs yet")]
+    NotRunning,
+    /// Too many wait for the worker already.
+    #[error("{0}")]
+    Busy(String),
+    /// The worker is slow, or has ended.
+    #[error("worker {0} does not answer")]
+    NoAnswer(usize),
+    /// Some workers took a value and others did not.
+    #[error("worker {worker} did not take the value, and others did: {why}")]
+    InPart {
+        /// The first that did not.
+        worker: usize,
+        /// Why.
+        why: Box<Self>,
+    },
+}
+
+impl From<HandlerError> for Refused {
+    fn from(error: HandlerError) -> Self {
+        match error {
+            HandlerError::NoElement(element) => Self::NoElement(element),
+            HandlerError::NoHandler { element, handler } => Self::NoHandler { element, handler },
+            HandlerError::Value(why) => Self::Value(why),
+        }
+    }
+}
+
+/// What a read handler answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Its answer.
+    pub text: String,
+    /// The worker that it is true of, if there are others of which it may not be.
+    pub worker: Option<usize>,
+}
+
+type Asked<T> = Result<Receiver<Result<T, HandlerError>>, MailboxFull>;
+
+/// The mailbox of a worker, whatever its packets are.
+trait Mailbox: Send + Sync {
+    fn read(&self, element: &str, handler: &str) -> Asked<String>;
+    fn write(&self, element: &str, handler: &str, value: &str) -> Asked<()>;
+}
+
+impl<P: PacketBuf + 'static> Mailbox for Remote<P> {
+    fn read(&self, element: &str, handler: &str) -> Asked<String> {
+        self.read(element, handler)
+    }
+
+    fn write(&self, element: &str, handler: &str, value: &str) -> Asked<()> {
+        self.write(element, handler, value)
+    }
+}
+
+/// A worker as the directory knows it.
+#[derive(Clone)]
+struct Member {
+    number: usize,
+    mailbox: Arc<dyn Mailbox>,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+impl Member {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner) // whole between two statements
+    }
+
+    /// Waits for what it was asked.
+    fn answer<T>(&self, asked: Asked<T>, until: Instant) -> Result<T, Refused> {
+        let answer = asked.map_err(|full| Refused::Busy(full.to_string()))?;
+        let answer = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
+        Ok(answer.map_err(|_| Refused::NoAnswer(self.number))??)
+    }
+}
+
+/// The elements of the graphs that the workers of a data plane run, their counters and their handlers. It follows when they are
+/// replaced.
+#[derive(Default)]
+pub struct Directory {
+    known: RwLock<Arc<Static>>,
+    workers: RwLock<Vec<Member>>,
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").field("known", &self.known()).finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    /// Adds a worker that runs. All have graphs of the same wiring, and the first one's tells what it is. The ledger is that
+    /// which its graph was built with, or a clone.
+    pub fn add<P: PacketBuf + 'static, T: Trace<P>>(
+        &self,
+        worker: &Worker<P, T>,
+        ledger: Arc<Mutex<Ledger>>,
+    ) {
+        let mut workers = self.workers.write().unwrap_or_else(PoisonError::into_inner); // all or nothing
+        if workers.is_empty() {
+            self.follow(Arc::new(Static::of(worker.graph())));
+        }
+        let (number, mailbox) = (workers.len(), Arc::new(worker.remote()));
+        workers.push(Member { number, mailbox, ledger });
+    }
+
+    /// What is known without asking a worker.
+    pub fn known(&self) -> Arc<Static> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner)) // it is replaced whole
+    }
+
+    /// The workers run other graphs, or more is known of those that they run.
+    pub fn follow(&self, known: Arc<Static>) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.members().len()
+    }
+
+    fn members(&self) -> Vec<Member> {
+        self.workers.read().unwrap_or_else(PoisonError::into_inner).clone() // as above
+    }
+
+    /// One worker, or all; there is one at least.
+    fn chosen(&self, worker: Option<usize>) -> Result<Vec<Member>, Refused> {
+        let mut members = self.members();
+        let workers = members.len();
+        match worker {
+            _ if workers == 0 => Err(Refused::NotRunning),
+            None => Ok(members),
+            Some(worker) if worker < workers => Ok(vec![members.swap_remove(worker)]),
+            Some(worker) => Err(Refused::NoWorker { worker, workers }),
+        }
+    }
+
+    /// What elements have counted, on one worker or on all together: those that run, and those of graphs that were replaced.
+    ///
+    /// # Errors
+    /// [`Refused::NotRunning`], [`Refused::NoWorker`].
+    pub fn counted(&self, worker: Option<usize>) -> Result<Vec<Counted>, Refused> {
+        let members = self.chosen(worker)?;
+        let ledgers: Vec<_> = members.iter().map(Member::ledger).collect();
+        Ok(sum(ledgers.iter().map(|ledger| &**ledger)))
+    }
+
+    /// Asks a read handler of an element; `worker` is as in the [table](self).
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn read(
+        &self,
+        element: &str,
+        handler: &str,
+        parameter: &str,
+        worker: Option<usize>,
+    ) -> Result<Answer, Refused> {
+        let members = self.chosen(worker)?;
+        let known = self.known();
+        let element = known.element(element)?;
+        if let Some(text) = element.told(handler) {
+            return Ok(Answer { text, worker: None });
+        }
+        if let (false, _) = element.access(handler)? {
+            return Err(Refused::WriteOnly(handler.to_owned()));
+        }
+        let is_one_of_several = |member: &Member| (self.workers() > 1).then_some(member.number);
+        if let Some(class) = element.class_that_counts(handler) {
+            let value = |member: &Member| member.ledger().counted(&element.name, class)?.get(handler);
+            let sum = members.iter().filter_map(value).fold(0, u64::wrapping_add);
+            let worker = worker.and_then(|_| members.first().and_then(is_one_of_several));
+            return Ok(Answer { text: sum.to_string(), worker });
+        }
+        let member = members.first().ok_or(Refused::NotRunning)?;
+        let handler = format!("{handler} {}", parameter.trim());
+        let asked = member.mailbox.read(&element.name, handler.trim_end());
+        let text = member.answer(asked, Instant::now() + ANSWER)?;
+        Ok(Answer { text, worker: is_one_of_several(member) })
+    }
+
+    /// Gives a write handler of an element a value, on all workers.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::InPart`] if some workers took it.
+    pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), Refused> {
+        let members = self.chosen(None)?;
+        let known = self.known();
+        let element = known.element(element)?;
+        if let (_, false) = element.access(handler)? {
+            return Err(Refused::ReadOnly(handler.to_owned()));
+        }
+        // All are asked before one is waited for.
+        let asked: Vec<_> =
+            members.iter().map(|member| member.mailbox.write(&element.name, handler, value)).collect();
+        let until = Instant::now() + ANSWER;
+        let answers = members.iter().zip(asked).map(|(member, asked)| member.answer(asked, until));
+        let answers: Vec<Result<(), Refused>> = answers.collect();
+        let is_taken = answers.iter().any(Result::is_ok);
+        match answers.into_iter().enumerate().find_map(|(worker, answer)| Some((worker, answer.err()?))) {
+            None => Ok(()),
+            Some((worker, why)) if is_taken => Err(Refused::InPart { worker, why: Box::new(why) }),
+            Some((_, why)) => Err(why),
+        }
+    }
+}
