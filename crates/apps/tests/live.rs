@@ -145,7 +145,7 @@ impl Running {
     /// Waits until an element keeps a packet.
     fn wait_for_kept(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.live.directory().ask(|graph| graph.held()).unwrap() == 0 {
+        while self.live.remote().ask(|graph| graph.held()).unwrap().recv().unwrap() == 0 {
             assert!(Instant::now() < until, "nothing is kept");
         }
     }
