@@ -148,7 +148,9 @@ fn checking_makes_and_empties_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let there = ["print", "ip_print", "script", "dump.pcap"];
-    there.iter().for_each(|name| std::fs::write(file(name), "kept").unwrap());
+    for name in there {
+        std::fs::write(file(name), "kept").unwrap();
+    }
     let text = |prefix: &str| {
         let [print, ip_print, script, dump] =
             there.map(|name| file(&format!("{prefix}{name}")).display().to_string());
