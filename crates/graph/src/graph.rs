@@ -150,6 +150,9 @@ pub struct Graph<P> {
     pub(crate) pending: Vec<Lanes>,
     /// What has reached each `burst` input.
     pub(crate) carried: Vec<Bursts<P>>,
+    /// By the same number: the element that sent there last, and its port. It gets its bursts back, so that it fills memory which is in
+    /// the cache.
+    pub(crate) homes: Vec<(u16, u16)>,
     /// Elements that are called at the beginning of a turn, a bit each.
     pub(crate) begins: Vec<u64>,
     pub(crate) ends: Vec<u16>,

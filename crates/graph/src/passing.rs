@@ -91,7 +91,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     /// Moves what an element sent by value to where its outputs lead.
     pub(crate) fn send_by_value(&mut self, at: usize) {
-        let Graph { nodes, pending, carried, edges: infos, .. } = &mut *self.graph;
+        let Graph { nodes, pending, carried, homes, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
         for &number in &node.senders {
             let at_port = usize::from(number);
@@ -122,6 +122,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 self.desk.backs_left -= if edge.is_back { bursts.len() } else { 0 };
                 self.frame.by_value += bursts.len();
                 carried[target as usize].append(bursts);
+                homes[target as usize] = (at as u16, number);
             } else {
                 // The list of the same output is empty: its port sends by value.
                 let list = &mut node.outs[at_port];

@@ -243,21 +243,28 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.begins[at / 64] & (1 << (at % 64)) != 0 {
             self.begin(at);
         }
-        let Graph { nodes, pending, carried, .. } = &mut *self.graph;
-        let node = &mut nodes[at];
-        swap(&mut node.sent, &mut self.frame.outs);
+        let Graph { nodes, pending, carried, homes, .. } = &mut *self.graph;
+        swap(&mut nodes[at].sent, &mut self.frame.outs);
         let mut waiting = std::mem::take(&mut self.waiting[at]);
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
             waiting &= waiting - 1;
-            let last = if first == LAST_BIT { usize::from(node.inputs) } else { first + 1 };
+            let last = if first == LAST_BIT { usize::from(nodes[at].inputs) } else { first + 1 };
             for input in first..last {
+                let node = &mut nodes[at];
                 if let Some(&Some(number)) = node.carried.get(input) {
                     let waiting = &mut carried[number as usize];
                     if !waiting.is_empty() {
                         // `bursts` is empty: those of the input are, after this.
                         swap(waiting, &mut self.bursts);
                         run_bursts(node, at, input, &mut self.bursts, &mut self.frame, &mut self.desk);
+                        let (home, port) = homes[number as usize];
+                        // What this element sends is in the frame for now.
+                        if usize::from(home) != at
+                            && let Some(sender) = nodes.get_mut(usize::from(home))
+                        {
+                            swap(&mut sender.sent[usize::from(port)], &mut self.bursts);
+                        }
                     }
                     continue;
                 }
@@ -283,7 +290,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 }
             }
         }
-        swap(&mut node.sent, &mut self.frame.outs);
+        swap(&mut nodes[at].sent, &mut self.frame.outs);
         self.send(at);
     }
 

@@ -73,6 +73,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             nodes: Vec::with_capacity(rows.len()),
             pending: Vec::new(),
             carried: Vec::new(),
+            homes: Vec::new(),
             begins: vec![0; rows.len().div_ceil(64)],
             ends: Vec::new(),
             betweens: Vec::new(),
@@ -121,6 +122,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             let carried: Box<[Option<u32>]> =
                 inputs.iter().map(|by_value| by_value.then(|| next.next()).flatten()).collect();
             graph.carried.extend(carried.iter().flatten().map(|_| Bursts::default()));
+            graph.homes.resize(graph.carried.len(), (u16::MAX, 0));
             graph.nodes.push(Node {
                 element,
                 parts,
