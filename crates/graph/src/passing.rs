@@ -167,9 +167,7 @@ pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
     let Some(part) = graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else { return };
     part.cells.drop_at(why.reason);
     let Some(spec) = RUN_DROPS.iter().chain(part.spec.drops).nth(usize::from(why.reason)) else { return };
-    if watch.has_drops() {
-        watch.dropped(spec.name, packet.data());
-    }
+    watch.dropped(spec.name, packet.data());
     trace.dropped(&part.name, spec, packet);
 }
 

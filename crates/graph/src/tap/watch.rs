@@ -89,11 +89,6 @@ impl Watch {
         self.has_ports
     }
 
-    #[inline(always)]
-    pub(crate) const fn has_drops(&self) -> bool {
-        self.has_drops
-    }
-
     fn now(&self) -> Duration {
         (self.board.clock)()
     }
@@ -117,8 +112,10 @@ impl Watch {
     }
 
     /// Copies a packet that is dropped.
-    #[cold]
     pub(crate) fn dropped(&self, reason: &'static str, packet: &[u8]) {
+        if !self.has_drops {
+            return;
+        }
         let at = self.now();
         for session in self.sessions(|one| one.session.selection.wants_drop(reason)) {
             if let Some(copy) = session.copy(at, || Seen::Dropped(reason), packet) {
