@@ -1,9 +1,14 @@
 //! Quiescence: when does no worker hold a pointer that it read before?
 //!
-//! A worker marks once per turn that it holds no pointer into shared tables. A writer that took something out of the
-//! workers' sight notes the marks, waits until each has advanced, and may then free it. Both sides put a sequentially
-//! consistent fence between their store (mark; pointer) and their load (pointer; mark). So either control sees the
-//! newer mark, and waits for one newer still, or the worker sees the newer pointer. An advance of one is enough.
+//! Between two turns a worker holds no pointer into shared tables. A writer that took something out of the workers' sight asks
+//! each worker for a new mark, waits until it is there, and may then free it. Between its turns a worker looks whether it was asked, by
+//! an acquire load, and answers by a release store. So the writer sees all that the worker read before, and the worker sees the new
+//! pointer after. A turn in which nobody asked costs a load, and no fence.
+//!
+//! A worker that pauses cannot answer. Its mark says that it is away, and nobody waits for it. When it comes back, it is the one that
+//! stores (its mark) and then loads (a pointer), while a writer stores (a pointer) and then loads (the mark): both sides put a
+//! sequentially consistent fence between. So either the writer sees that the worker is back, and waits, or the worker sees the newer
+//! pointer.
 
 use crossbeam_utils::CachePadded;
 #[cfg(loom)]
@@ -20,37 +25,61 @@ use std::sync::{
 /// The worker reads nothing.
 const AWAY: u64 = u64::MAX;
 
-/// One worker's mark, which it alone writes.
 #[derive(Debug)]
-pub(crate) struct Mark(Arc<CachePadded<AtomicU64>>);
+struct Cells {
+    /// How many marks were asked for. Writers write it.
+    asked: CachePadded<AtomicU64>,
+    /// How many marks are answered, or [`AWAY`]. The worker writes it.
+    answered: CachePadded<AtomicU64>,
+}
+
+/// One worker's mark.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    cells: Arc<Cells>,
+    /// What it answered last, unless it is away.
+    answered: u64,
+}
 
 /// A worker's mark as others see it.
 #[derive(Debug, Clone)]
-pub struct Quiescence(Arc<CachePadded<AtomicU64>>);
+pub struct Quiescence(Arc<Cells>);
 
-/// The worker's mark when something was taken out of its sight.
+/// A mark that was asked for when something was taken out of the worker's sight; none if the worker was away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Since(u64);
+pub struct Since(Option<u64>);
 
 impl Mark {
+    /// The mark of a worker that is away.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(CachePadded::new(AtomicU64::new(AWAY))))
+        let cell = |value| CachePadded::new(AtomicU64::new(value));
+        Self { cells: Arc::new(Cells { asked: cell(0), answered: cell(AWAY) }), answered: 0 }
     }
 
-    /// The worker holds nothing now, and may read from now on. Cost: one fence.
+    /// The worker holds nothing now. Cost: a load, and a store if it was asked.
     #[inline]
-    pub(crate) fn pass(&self, turn: u64) {
-        self.0.store(turn, Ordering::Release);
+    pub(crate) fn pass(&mut self) {
+        let asked = self.cells.asked.load(Ordering::Acquire);
+        if asked != self.answered {
+            self.answered = asked;
+            self.cells.answered.store(asked, Ordering::Release);
+        }
+    }
+
+    /// The worker may read from now on. Cost: a fence.
+    pub(crate) fn come_back(&mut self) {
+        self.answered = self.cells.asked.load(Ordering::Acquire);
+        self.cells.answered.store(self.answered, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// The worker reads nothing until it passes again.
+    /// The worker reads nothing until it comes back.
     pub(crate) fn leave(&self) {
-        self.0.store(AWAY, Ordering::Release);
+        self.cells.answered.store(AWAY, Ordering::Release);
     }
 
     pub(crate) fn view(&self) -> Quiescence {
-        Quiescence(Arc::clone(&self.0))
+        Quiescence(Arc::clone(&self.cells))
     }
 }
 
@@ -61,15 +90,18 @@ impl Drop for Mark {
 }
 
 impl Quiescence {
-    /// To be called after the last path to something was overwritten.
+    /// Asks for a mark. To be called after the last path to something was overwritten.
     pub fn since(&self) -> Since {
+        let mark = self.0.asked.fetch_add(1, Ordering::AcqRel) + 1;
         fence(Ordering::SeqCst);
-        Since(self.0.load(Ordering::Acquire))
+        let is_away = self.0.answered.load(Ordering::Acquire) == AWAY;
+        Since((!is_away).then_some(mark))
     }
 
     /// Whether the worker can no longer see what was taken out of its sight before `since`.
     pub fn has_passed(&self, since: Since) -> bool {
-        since.0 == AWAY || self.0.load(Ordering::Acquire) != since.0
+        // `AWAY` is above every mark.
+        since.0.is_none_or(|mark| self.0.answered.load(Ordering::Acquire) >= mark)
     }
 }
 
@@ -82,19 +114,22 @@ mod models {
     /// A worker reads a pointer in each turn; control replaces it, waits, and frees the old one.
     fn model(leaves: bool) {
         loom::model(move || {
-            let mark = Mark::new();
+            let mut mark = Mark::new();
             let view = mark.view();
             let pointer = Arc::new(AtomicUsize::new(0));
             let freed = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
             let worker = {
                 let (pointer, freed) = (Arc::clone(&pointer), Arc::clone(&freed));
                 loom::thread::spawn(move || {
-                    for turn in 0..2 {
-                        mark.pass(turn);
+                    mark.come_back();
+                    for _ in 0..2 {
                         let at = pointer.load(Ordering::Acquire);
                         assert!(!freed[at].load(Ordering::Relaxed), "a turn reads what was freed");
                         if leaves {
                             mark.leave();
+                            mark.come_back();
+                        } else {
+                            mark.pass();
                         }
                     }
                 })
@@ -127,14 +162,18 @@ mod tests {
 
     #[test]
     fn a_turn_passes_and_so_does_a_worker_that_is_gone() {
-        let mark = Mark::new();
-        mark.pass(7);
+        let mut mark = Mark::new();
         let view = mark.view();
+        assert!(view.has_passed(view.since()), "it is away");
+        mark.come_back();
+        let first = view.since();
+        mark.pass();
+        let second = view.since();
+        assert!(view.has_passed(first) && !view.has_passed(second));
+        mark.pass();
+        assert!(view.has_passed(second));
         let since = view.since();
         assert!(!view.has_passed(since));
-        mark.pass(8);
-        assert!(view.has_passed(since));
-        let since = view.since();
         drop(mark);
         assert!(view.has_passed(since));
         assert!(view.has_passed(view.since()));

@@ -11,14 +11,30 @@ use crate::worker::{HOP_LIMIT, Worker};
 use scalebricks_io::PacketBuf;
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
-    /// Moves what an element sent to where its outputs lead, and drops what is to be dropped.
+    /// Moves what an element sent to where its outputs lead, and drops what is to be dropped. Costs little if there is nothing: most
+    /// sources bring nothing in most turns.
     #[inline]
     pub(crate) fn send(&mut self, at: usize) {
+        // Without a slot in use every list is empty.
+        if self.frame.has_slots() {
+            self.send_slots(at);
+        }
+        if !self.graph.nodes[at].senders.is_empty() {
+            self.send_by_value(at);
+        }
+        if !self.desk.dropped.is_empty() {
+            self.drop_packets();
+        }
+        if !self.frame.dropped.is_empty() {
+            self.drop_by_value();
+        }
+    }
+
+    /// Moves what an element sent in slots to where its outputs lead.
+    fn send_slots(&mut self, at: usize) {
         let Graph { nodes, pending, carried, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
-        // Without a slot in use every list is empty.
-        let lists = if self.frame.has_slots() { &mut node.outs[..] } else { &mut [] };
-        for (list, port) in lists.iter_mut().zip(&node.ports) {
+        for (list, port) in node.outs.iter_mut().zip(&node.ports) {
             if list.is_empty() {
                 continue;
             }
@@ -48,15 +64,6 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 pending[edge.target as usize].append(list);
             }
             mark(&mut self.ready, &mut self.waiting, edge);
-        }
-        if !node.sent.is_empty() {
-            self.send_by_value(at);
-        }
-        if !self.desk.dropped.is_empty() {
-            self.drop_packets();
-        }
-        if !self.frame.dropped.is_empty() {
-            self.drop_by_value();
         }
     }
 
@@ -95,10 +102,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let node = &mut nodes[at];
         for &number in &node.senders {
             let at_port = usize::from(number);
-            let (bursts, port) = (&mut node.sent[at_port], &node.ports[at_port]);
+            let bursts = &mut node.sent[at_port];
             if bursts.is_empty() {
                 continue;
             }
+            let (port, count) = (&node.ports[at_port], bursts.len());
             let why = |reason| Why { node: at as u16, part: port.part, reason: reason as u8 };
             let Some(edge) = port.edge else {
                 let dropped = &mut self.frame.dropped;
@@ -113,14 +121,14 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             }
             bursts.chunks().for_each(|chunk| self.trace.carried(info, &chunk.packets));
             if let Some(target) = edge.carried {
-                if edge.is_back && self.desk.backs_left < bursts.len() {
+                if edge.is_back && self.desk.backs_left < count {
                     let (dropped, why) = (&mut self.frame.dropped, why(run::LOOP));
                     bursts.each(|chunk| dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
                     continue;
                 }
                 // Packets by value carry no hops: the turn as a whole is bounded.
-                self.desk.backs_left -= if edge.is_back { bursts.len() } else { 0 };
-                self.frame.by_value += bursts.len();
+                self.desk.backs_left -= if edge.is_back { count } else { 0 };
+                self.frame.by_value += count;
                 carried[target as usize].append(bursts);
                 homes[target as usize] = (at as u16, number);
             } else {

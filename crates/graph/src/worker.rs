@@ -51,7 +51,7 @@ pub struct Worker<P: PacketBuf, T = ()> {
     bursts: Bursts<P>,
     remote: Remote<P>,
     mark: Mark,
-    /// Whether its mark says that it holds nothing until it passes again.
+    /// Whether its mark says that it is away.
     is_away: bool,
 }
 
@@ -171,7 +171,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     pub fn turn(&mut self, now: Duration) -> usize {
         (self.desk.moved, self.desk.brought) = (0, 0);
         if std::mem::take(&mut self.is_away) {
-            self.mark.pass(self.desk.turn.number);
+            self.mark.come_back();
         }
         self.desk.turn.now = now;
         self.frame.watch.renew(&self.graph.edges);
@@ -197,7 +197,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.graph.between(now);
         self.commands();
         self.desk.turn.number += 1;
-        self.mark.pass(self.desk.turn.number);
+        self.mark.pass();
         self.desk.moved
     }
 
@@ -243,9 +243,18 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if self.begins[at / 64] & (1 << (at % 64)) != 0 {
             self.begin(at);
         }
+        let waiting = std::mem::take(&mut self.waiting[at]);
+        if waiting != 0 {
+            self.run_inputs(at, waiting);
+        }
+        self.send(at);
+    }
+
+    /// Lets an element work off what waits at these inputs.
+    #[inline]
+    fn run_inputs(&mut self, at: usize, mut waiting: u64) {
         let Graph { nodes, pending, carried, homes, .. } = &mut *self.graph;
         swap(&mut nodes[at].sent, &mut self.frame.outs);
-        let mut waiting = std::mem::take(&mut self.waiting[at]);
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
             waiting &= waiting - 1;
@@ -291,7 +300,6 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             }
         }
         swap(&mut nodes[at].sent, &mut self.frame.outs);
-        self.send(at);
     }
 
     #[inline(never)]
@@ -334,6 +342,10 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 
     fn commands(&mut self) {
+        // Two loads. Only to ask for a command that is not there costs a fence.
+        if self.remote.0.is_empty() {
+            return;
+        }
         for _ in 0..COMMANDS_A_TURN {
             match self.remote.0.pop() {
                 Some(Command::Replace(graph, give_back)) => give_back(self.replace(graph)),

@@ -72,7 +72,7 @@ impl BatchHasher {
             *words = key.words();
         }
         // SAFETY: `isa` is at least AVX-512, and was available when this was made.
-        let found = unsafe { avx512::siphash13(self.hasher.state(), words) };
+        let found = unsafe { avx512::siphash13(self.hasher.state(), &words) };
         for (hash, found) in hashes.iter_mut().zip(found) {
             *hash = KeyHash::new(found);
         }
@@ -90,14 +90,16 @@ mod avx512 {
     type State = [__m512i; 4];
 
     /// `SipHash-1-3` of sixteen keys of two words.
+    ///
+    /// Nothing here is passed through `array::map` or another function of the standard library: those lack the instructions that are
+    /// enabled here, so a closure cannot be inlined into them, and each word would cost a call.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    pub(super) fn siphash13(state: [u64; 4], keys: [&[u64; 2]; LANES]) -> [u64; LANES] {
+    pub(super) fn siphash13([a, b, c, d]: [u64; 4], keys: &[&[u64; 2]; LANES]) -> [u64; LANES] {
         const LENGTH: i64 = 16 << 56;
-        let state = state.map(|word| _mm512_set1_epi64(word.cast_signed()));
+        let state = [all(a), all(b), all(c), all(d)];
         let mut v = [state; 2];
-        for at in 0..2 {
-            compress(&mut v, load(keys.map(|key| key[at])));
-        }
+        compress(&mut v, load(keys, 0));
+        compress(&mut v, load(keys, 1));
         compress(&mut v, [_mm512_set1_epi64(LENGTH); 2]);
         for v in &mut v {
             v[2] = _mm512_xor_si512(v[2], _mm512_set1_epi64(0xff));
@@ -105,7 +107,19 @@ mod avx512 {
         for _ in 0..3 {
             rounds(&mut v);
         }
-        store(v.map(|v| _mm512_xor_si512(_mm512_xor_si512(v[0], v[1]), _mm512_xor_si512(v[2], v[3]))))
+        store([folded(&v[0]), folded(&v[1])])
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    fn all(word: u64) -> __m512i {
+        _mm512_set1_epi64(word.cast_signed())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+    fn folded(v: &State) -> __m512i {
+        _mm512_xor_si512(_mm512_xor_si512(v[0], v[1]), _mm512_xor_si512(v[2], v[3]))
     }
 
     #[inline]
@@ -120,12 +134,15 @@ mod avx512 {
         }
     }
 
-    /// Put together in registers: keys were just written word by word, and a wide load of them would wait for that.
+    /// One word of each key, put together in registers: keys were just written word by word, and a wide load of them would wait for that.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
-    fn load(words: [u64; LANES]) -> [__m512i; 2] {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = words.map(u64::cast_signed);
-        [_mm512_set_epi64(h, g, f, e, d, c, b, a), _mm512_set_epi64(p, o, n, m, l, k, j, i)]
+    fn load(keys: &[&[u64; 2]; LANES], at: usize) -> [__m512i; 2] {
+        let word = |key: usize| keys[key][at].cast_signed();
+        [
+            _mm512_set_epi64(word(7), word(6), word(5), word(4), word(3), word(2), word(1), word(0)),
+            _mm512_set_epi64(word(15), word(14), word(13), word(12), word(11), word(10), word(9), word(8)),
+        ]
     }
 
     #[inline]

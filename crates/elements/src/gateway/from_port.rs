@@ -36,14 +36,11 @@ impl Control for FromPort {
 
 impl<P: PacketBuf> Element<P> for FromPort {
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let most = if self.role == PortRole::Fabric {
-            MOST
-        } else if out.is_blocked() {
+        let is_fabric = self.role == PortRole::Fabric;
+        if !is_fabric && out.is_blocked() {
             return;
-        } else {
-            out.intake(frame.used()).clamp(SHARE, MOST)
-        };
-        let (mut all, used) = (0, frame.used());
+        }
+        let (mut all, mut most, used) = (0, if is_fabric { MOST } else { SHARE }, frame.used());
         while all < most && used + all + BURST <= SLOTS {
             // Asks for the first lines: the loads of the pass over the frames then wait for each other no longer.
             let came = frame.receive(self.role as usize, 0, |burst| {
@@ -52,6 +49,9 @@ impl<P: PacketBuf> Element<P> for FromPort {
             all += came;
             if came < BURST {
                 break;
+            }
+            if all == SHARE && !is_fabric {
+                most = out.intake(used).clamp(SHARE, MOST);
             }
         }
         if all > 0 {
