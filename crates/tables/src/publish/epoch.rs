@@ -12,7 +12,7 @@
 //!
 //! A reader that stores a `now` already out of date only delays the writer. Readers never wait.
 
-use super::sync::{Arc, AtomicU64, Mutex, Ordering, fence};
+use super::sync::{Arc, AtomicU64, Mutex, Ordering, fence, store_before_loads};
 use crossbeam_utils::CachePadded;
 
 const IDLE: u64 = 0;
@@ -75,8 +75,7 @@ impl Epochs {
     /// Begins reading. Cost: one fence.
     #[inline]
     pub(crate) fn pin(&self, reader: &Reader) {
-        reader.0.store(self.now.load(Ordering::Acquire), Ordering::Release);
-        fence(Ordering::SeqCst);
+        store_before_loads(&reader.0, self.now.load(Ordering::Acquire));
     }
 }
 

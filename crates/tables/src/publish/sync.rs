@@ -30,3 +30,21 @@ pub(crate) fn yield_now() {
     #[cfg(not(loom))]
     std::thread::yield_now();
 }
+
+/// Stores a value so that every later load comes after the store, as far as a thread can tell that does both with a sequentially
+/// consistent fence between. Cost: one fence.
+#[inline]
+pub(crate) fn store_before_loads(cell: &AtomicU64, value: u64) {
+    // On this processor a locked exchange is a full fence, and cheaper than the instruction that a fence becomes. What checks executions
+    // is given the fence, which the argument is about.
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
+    {
+        cell.swap(value, Ordering::SeqCst);
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, tsan)))))]
+    {
+        cell.store(value, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+}

@@ -154,11 +154,14 @@ fn halves<const HIGH: bool>([low, high]: [__m256i; 2]) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn buckets(keys: &Keys, blocks: u32) -> __m256i {
     let blocks = _mm256_set1_epi64x(blocks.into());
-    halves::<false>(load(keys).map(|hashes| {
+    // No `array::map`: it lacks these instructions, so the closure would be called.
+    let bucket = |hashes| {
         let high = _mm256_mul_epu32(_mm256_srli_epi64::<32>(hashes), blocks);
         let low = _mm256_srli_epi64::<32>(_mm256_mul_epu32(hashes, blocks));
         _mm256_srli_epi64::<24>(_mm256_add_epi64(high, low))
-    }))
+    };
+    let [first, second] = load(keys);
+    halves::<false>([bucket(first), bucket(second)])
 }
 
 /// The group that each key's bucket chose. Places, here and below, are those of 32-bit words.

@@ -48,11 +48,14 @@ type Places = [u32; LANES];
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn buckets(keys: &Keys, blocks: u32) -> __m512i {
     let blocks = splat64(blocks.into());
-    low_halves(load(keys).map(|hashes| {
+    // No `array::map`: it lacks these instructions, so the closure would be called.
+    let bucket = |hashes| {
         let high = _mm512_mul_epu32(_mm512_srli_epi64::<32>(hashes), blocks);
         let low = _mm512_srli_epi64::<32>(_mm512_mul_epu32(hashes, blocks));
         _mm512_srli_epi64::<24>(_mm512_add_epi64(high, low))
-    }))
+    };
+    let [first, second] = load(keys);
+    low_halves([bucket(first), bucket(second)])
 }
 
 /// The first word of the block of each key, of blocks of so many words.
