@@ -70,10 +70,14 @@ impl<P> Stage<P> {
         self.waiting.hashed = 0;
     }
 
-    /// Keeps a worked-off batch for the next [`Stage::take`].
+    /// Gives a worked-off batch back. If nothing waits by now, it takes its place again, so that the same memory is in use, which is in
+    /// the cache; else it is kept for the next [`Stage::take`].
     pub(super) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
         batch.packets.clear();
         batch.hashed = 0;
+        if self.waiting.is_empty() {
+            std::mem::swap(&mut self.waiting, &mut batch);
+        }
         self.spare = Some(batch);
     }
 }
