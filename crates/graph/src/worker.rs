@@ -45,6 +45,9 @@ pub struct Worker<P: PacketBuf, T = ()> {
     begins: Vec<u64>,
     /// Of those that are called so, the ones that brought packets in the last time, a bit each.
     busy: Vec<u64>,
+    /// How many bits the graph has in `begins`, and this in `busy`, when a turn begins.
+    all_begins: usize,
+    all_busy: usize,
     /// Empty between runs of elements.
     batch: Lanes,
     /// The same, of packets by value.
@@ -92,6 +95,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             goes_back: false,
             begins: Vec::new(),
             busy: Vec::new(),
+            all_begins: 0,
+            all_busy: 0,
             batch: Lanes::new(),
             bursts: Bursts::default(),
             remote: Remote::new(),
@@ -122,6 +127,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.waiting.resize(graph.nodes.len(), 0);
         self.begins.resize(graph.begins.len(), 0);
         self.busy.clone_from(&graph.begins);
+        self.all_begins = graph.begins.iter().map(|word| word.count_ones() as usize).sum();
+        self.all_busy = self.all_begins;
         self.desk.raised.resize(graph.pressures.div_ceil(64), 0);
         self.desk.kept.resize(graph.pressures, 0);
         self.desk.touched.reserve(graph.nodes.len());
@@ -179,8 +186,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.expire(now);
         self.begins.copy_from_slice(&self.graph.begins);
         self.ready.iter_mut().zip(&self.graph.begins).for_each(|(ready, begins)| *ready |= begins);
-        let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum();
-        (self.desk.begins_left, self.desk.busy_left) = (count(&self.begins), count(&self.busy));
+        (self.desk.begins_left, self.desk.busy_left) = (self.all_begins, self.all_busy);
         self.run_all();
         for at in 0..self.graph.ends.len() {
             let at = usize::from(self.graph.ends[at]);
@@ -305,20 +311,33 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     #[inline(never)]
     fn begin(&mut self, at: usize) {
         let (word, bit) = (at / 64, 1 << (at % 64));
+        let was_busy = self.busy[word] & bit != 0;
         self.begins[word] &= !bit;
         self.desk.begins_left -= 1;
-        self.desk.busy_left -= usize::from(self.busy[word] & bit != 0);
+        self.desk.busy_left -= usize::from(was_busy);
         let used = self.frame.used();
-        if self.graph.nodes[at].pulls.is_empty() {
-            let node = &mut self.graph.nodes[at];
+        let node = &mut self.graph.nodes[at];
+        let came = if node.pulls.is_empty() {
             let mut upstream = Upstream { nodes: &mut [], edges: &[] };
             swap(&mut node.sent, &mut self.frame.outs);
             node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
             let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
             swap(&mut node.sent, &mut self.frame.outs);
-            return self.began(at, came);
+            came
+        } else {
+            self.begin_and_pull(at)
+        };
+        self.desk.moved += came;
+        self.desk.brought += came;
+        if was_busy != (came > 0) {
+            self.busy[word] ^= bit;
+            self.all_busy = if was_busy { self.all_busy - 1 } else { self.all_busy + 1 };
         }
-        // It may pull from others, so it is taken out for the time.
+    }
+
+    /// Lets an element begin that may pull from others: how many packets came. It is taken out for the time.
+    fn begin_and_pull(&mut self, at: usize) -> usize {
+        let used = self.frame.used();
         let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
         let mut upstream = Upstream { nodes: &mut self.graph.nodes, edges: &node.pulls };
         swap(&mut node.sent, &mut self.frame.outs);
@@ -326,19 +345,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
         swap(&mut node.sent, &mut self.frame.outs);
         self.graph.nodes[at] = node;
-        self.began(at, came);
         while let Some(touched) = self.desk.touched.pop() {
             self.goes_back = true;
             self.send(usize::from(touched));
         }
-    }
-
-    /// Notes how many packets an element brought in its `begin`.
-    fn began(&mut self, at: usize, came: usize) {
-        self.desk.moved += came;
-        self.desk.brought += came;
-        let (word, bit) = (at / 64, 1 << (at % 64));
-        self.busy[word] = self.busy[word] & !bit | if came > 0 { bit } else { 0 };
+        came
     }
 
     fn commands(&mut self) {
