@@ -7,9 +7,9 @@ mod worker;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use scalebricks::cluster::counters::MovedCounters;
 use scalebricks::cluster::daemon::SharedTables;
 use scalebricks::cluster::inbox::Inbox;
+use scalebricks::cluster::moved::MovedCounters;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::wire::Envelope;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
@@ -262,7 +262,7 @@ impl Cluster {
 
     /// What flows that ended had counted.
     fn ended(&self) -> FlowCount {
-        self.moved().into_iter().map(|(_, moved)| moved.ended).sum()
+        self.moved().into_iter().map(|(_, moved)| moved.ended.count()).sum()
     }
 
     /// What a flow has counted, by the nodes that know of it.
@@ -347,7 +347,7 @@ fn a_flow_that_moves_a_thousand_times_under_traffic_has_its_totals() {
             })
             .await;
         for (number, moved) in cluster.moved() {
-            assert_eq!((moved.ended_flows, moved.lost_flows, moved.refused_parcels), (0, 0, 0), "{number}");
+            assert_eq!((moved.ended.flows, moved.lost.flows, moved.refused_parcels), (0, 0, 0), "{number}");
             assert!(moved.sent_flows > 10 && moved.received_flows > 10, "{number}: {moved:?}");
             assert!(moved.resent_parcels > 0 && moved.duplicate_parcels > 0, "{number}: {moved:?}");
         }
@@ -402,7 +402,7 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
         }
         cluster.all_at(&at).await;
         // Of flows that ended, not of others, the last word may have been with it.
-        let took = cluster.moved()[2].1.ended;
+        let took = cluster.moved()[2].1.ended.count();
         cluster.inboxes.lock().unwrap().remove(&node(2));
         cluster.nodes.remove(&2);
         cluster

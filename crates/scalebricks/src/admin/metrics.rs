@@ -7,7 +7,9 @@ mod control;
 mod graph;
 mod switch;
 
-use super::model::{DEVICE_COUNTERS, DeviceMetric, FlowSums, NodeCounters, NodeState, Stats, Status};
+use super::model::{DEVICE_COUNTERS, DeviceMetric, NodeCounters, NodeState, Stats, Status};
+use crate::cluster::moved::{MOVED_COUNTERS, MovedCounter};
+use crate::cluster::stats::Kind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -184,29 +186,20 @@ impl Snapshot {
     /// Nothing where flows do not move.
     fn moved_counters(&mut self, stats: &Stats) {
         let Some(moved) = stats.moved_counters else { return };
-        let packets = |sums: FlowSums| both_ways(sums.downstream_packets, sums.upstream_packets);
-        let bytes = |sums: FlowSums| both_ways(sums.downstream_bytes, sums.upstream_bytes);
-        self.counter("ended_flows", "Flows that ended and were counted here last.", one(moved.ended.flows));
-        let help = "Packets of flows that ended, wherever they were counted.";
-        self.counter("ended_flow_packets", help, packets(moved.ended));
-        self.counter("ended_flow_bytes", "Bytes of inner IP of such packets.", bytes(moved.ended));
-        let help = "Packets whose counts were under way to a process that ended, at most.";
-        self.counter("lost_flow_packets", help, packets(moved.lost));
-        self.counter("lost_flow_bytes", "Bytes of inner IP of such packets.", bytes(moved.lost));
-        let directions = [("out", moved.sent_flows), ("in", moved.received_flows)];
-        let directions = directions.map(|(direction, flows)| (label("direction", direction), flows.into()));
-        let help = "Flows whose counters moved from or to this node.";
-        self.counter("moved_flow_counters", help, directions);
-        let states = [("waiting", moved.waiting_flows), ("under-way", moved.under_way_flows)];
-        let states = states.map(|(state, flows)| (label("state", state), flows.into()));
-        self.gauge("pending_flow_counters", "Flows whose counters are to go to another node.", states);
-        let events = [
-            ("resent", moved.resent_parcels),
-            ("duplicate", moved.duplicate_parcels),
-            ("refused", moved.refused_parcels),
-        ];
-        let events = events.map(|(event, parcels)| (label("event", event), parcels.into()));
-        self.counter("flow_counter_parcels", "Messages with counters that went not as wanted.", events);
+        let series = |counter: &MovedCounter| {
+            let (metric, label) = counter.series?;
+            let labels = label.map(|(name, value)| (name, value.to_owned())).into_iter().collect();
+            Some((metric, (labels, Value::Whole((counter.value)(&moved)))))
+        };
+        let all: Vec<_> = MOVED_COUNTERS.iter().filter_map(series).collect();
+        for same in all.chunk_by(|one, next| one.0 == next.0) {
+            let metric = same[0].0;
+            let series = same.iter().map(|(_, series)| series.clone());
+            match metric.kind {
+                Kind::Counter => self.counter(metric.name, metric.help, series),
+                Kind::Gauge => self.gauge(metric.name, metric.help, series),
+            }
+        }
     }
 
     fn ports(&mut self, status: &Status, stats: &Stats) {
@@ -286,11 +279,6 @@ fn of_family(
 
 fn label(name: &'static str, value: &str) -> Labels {
     vec![(name, value.to_owned())]
-}
-
-fn both_ways(downstream: u64, upstream: u64) -> [(Labels, Value); 2] {
-    [("downstream", downstream), ("upstream", upstream)]
-        .map(|(direction, count)| (label("direction", direction), count.into()))
 }
 
 fn one(value: impl Into<Value>) -> [(Labels, Value); 1] {

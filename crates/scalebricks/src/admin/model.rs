@@ -26,8 +26,7 @@ pub use graph::{
     HandlerView, LinkView, ReplacedView,
 };
 pub use stats::{
-    ControlStats, FlowSums, LeaseView, MemberFitness, MovedCountersView, PeerView, PoolView, Stats,
-    WorkerStats, suspended_for,
+    ControlStats, LeaseView, MemberFitness, PeerView, PoolView, Stats, WorkerStats, suspended_for,
 };
 pub use status::{
     FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView,

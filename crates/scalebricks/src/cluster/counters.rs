@@ -12,6 +12,7 @@
 //! ended.
 
 use super::daemon::SharedTables;
+use super::moved::{FlowSums, MovedCounters};
 use super::plane::{Link, Shared};
 use super::wire::Envelope;
 use scalebricks_apps::gateway::flow_tables::Locator;
@@ -41,34 +42,6 @@ pub(super) enum Arrived {
     Question(NodeId, u64, Teid),
     /// This process asks.
     Ask(Teid, oneshot::Sender<Option<FlowCount>>),
-}
-
-/// What has become of the counters of flows that left a node, since its process started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MovedCounters {
-    /// Flows that ended: that left this node, or whose counts came here, and that are nowhere. One that ended, came again and ended
-    /// counts twice.
-    pub ended_flows: u64,
-    /// What these had counted.
-    pub ended: FlowCount,
-    /// Flows whose counts went to another node.
-    pub sent_flows: u64,
-    /// Flows whose counts came from another node.
-    pub received_flows: u64,
-    /// Flows whose counts wait for a way.
-    pub waiting_flows: u64,
-    /// Flows whose counts are under way: another node may have them.
-    pub under_way_flows: u64,
-    /// Flows whose counts were under way to a process that ended, and may be lost.
-    pub lost_flows: u64,
-    /// What these had counted.
-    pub lost: FlowCount,
-    /// Parcels of counts that were sent again.
-    pub resent_parcels: u64,
-    /// Parcels of counts that came though they had been delivered.
-    pub duplicate_parcels: u64,
-    /// Parcels that were not taken, because too many counts wait for flows that are not here. They come again.
-    pub refused_parcels: u64,
 }
 
 /// The task.
@@ -195,8 +168,9 @@ impl Carrying {
             tables.carry_over(flow, flow_count(count));
         }
         drop(tables);
-        self.moved.ended_flows += ended.len() as u64;
-        self.moved.ended += ended.into_iter().map(|(_, count)| flow_count(count)).sum();
+        for (_, count) in ended {
+            self.moved.ended.add(flow_count(count));
+        }
         for (to, packet) in packets {
             self.link.send(to, Envelope::Counts(packet).encode(Version::FIRST));
         }
@@ -211,8 +185,7 @@ impl Carrying {
             received_flows: stats.delivered_flows,
             waiting_flows: waiting as u64,
             under_way_flows: under_way as u64,
-            lost_flows: stats.lost_flows,
-            lost: flow_count(stats.lost),
+            lost: FlowSums::of(stats.lost_flows, flow_count(stats.lost)),
             resent_parcels: stats.resent,
             duplicate_parcels: stats.duplicates,
             ..self.moved

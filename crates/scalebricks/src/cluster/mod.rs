@@ -52,6 +52,7 @@ pub mod leasing;
 pub mod local;
 pub mod mesh;
 mod mesh_link;
+pub mod moved;
 mod placement;
 pub mod plane;
 mod pulses;

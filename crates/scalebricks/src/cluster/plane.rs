@@ -2,12 +2,12 @@
 
 use super::actor::Actor;
 use super::calling::{self, ANSWERS, Calling, LaneWays};
-use super::counters::MovedCounters;
 use super::daemon::SharedTables;
 use super::event::Event;
 use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
 use super::leasing::Leasing;
+use super::moved::MovedCounters;
 use super::placement::{self, Placed};
 use super::relaying::Relaying;
 use super::repins::Repins;

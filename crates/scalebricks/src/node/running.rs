@@ -308,7 +308,7 @@ impl Inspect for Running {
             ports: self.hardware.counters(),
             slow_path,
             pool: self.hardware.pool(),
-            moved_counters: self.tables.moved_counters().map(Into::into),
+            moved_counters: self.tables.moved_counters(),
             control: self.tables.control_stats(),
         }
     }

@@ -1,14 +1,12 @@
 //! Counters in words: since the node started, or a second between two looks.
 
 use super::{list, right, status, table, trimmed};
-use crate::admin::model::{DEVICE_COUNTERS, MovedCountersView, NodeCounters, PortCounters, Stats};
+use crate::admin::model::{DEVICE_COUNTERS, NodeCounters, PortCounters, Stats};
+use crate::cluster::moved::{MOVED_COUNTERS, MovedCounter};
 use comfy_table::Cell;
 use scalebricks_apps::gateway::counters::COUNTERS;
 use scalebricks_console::quantity::{count, short_count};
 use std::time::Duration;
-
-/// Takes a counter.
-type Pick<T> = fn(&T) -> u64;
 
 /// Two looks at the same counters.
 pub(crate) struct Looks<'a, T> {
@@ -128,17 +126,10 @@ fn ports(looks: &Looks<'_, Stats>) -> String {
 
 /// Of flows that left the node, what happened at all.
 fn moved(looks: &Looks<'_, Stats>) -> String {
-    let rows: [(&str, Pick<MovedCountersView>); 6] = [
-        ("flows ended", |moved| moved.ended.flows),
-        ("their packets down", |moved| moved.ended.downstream_packets),
-        ("their packets up", |moved| moved.ended.upstream_packets),
-        ("counters of flows out", |moved| moved.sent_flows),
-        ("counters of flows in", |moved| moved.received_flows),
-        ("counters lost, at most", |moved| moved.lost.flows),
-    ];
-    let of = |stats: &Stats, pick: Pick<MovedCountersView>| stats.moved_counters.as_ref().map_or(0, pick);
-    let happened = rows.iter().filter(|(_, pick)| of(looks.now, *pick) > 0);
-    list(&happened.map(|(name, pick)| (*name, looks.text(|stats| of(stats, *pick)))).collect::<Vec<_>>())
+    let of = |stats: &Stats, counter: &MovedCounter| stats.moved_counters.as_ref().map_or(0, counter.value);
+    let happened = MOVED_COUNTERS.iter().filter(|counter| of(looks.now, counter) > 0);
+    let rows = happened.filter_map(|counter| Some((counter.row?, looks.text(|stats| of(stats, counter)))));
+    list(&rows.collect::<Vec<_>>())
 }
 
 fn slow_path(looks: &Looks<'_, Stats>) -> String {

@@ -1,10 +1,11 @@
 use super::*;
 use crate::admin::model::PortCounters;
 use crate::admin::model::{
-    ControlStats, FabricPeerView, FlowSums, FlowsView, MemberFitness, MovedCountersView, NeighbourView,
-    PortRole, PortView, ReasonView, TableRole, TableView, WorkerStats, WorkerView,
+    ControlStats, FabricPeerView, FlowsView, MemberFitness, NeighbourView, PortRole, PortView, ReasonView,
+    TableRole, TableView, WorkerStats, WorkerView,
 };
 use crate::cluster::mesh::{MeshStats, PeerCount, PeerStats, StrangerCount};
+use crate::cluster::moved::{FlowSums, MovedCounters};
 use crate::cluster::stats::PlaneStats;
 use scalebricks_apps::gateway::NodeStats;
 use scalebricks_elements::gateway::DropReason;
@@ -118,11 +119,11 @@ fn node() -> (Status, Stats) {
         workers: vec![WorkerStats { worker, counters }],
         ports: vec![port],
         slow_path: [("arp_reply_sent".to_owned(), 9)].into(),
-        moved_counters: Some(MovedCountersView {
+        moved_counters: Some(MovedCounters {
             ended: FlowSums { flows: 2, upstream_packets: 5, downstream_bytes: 700, ..FlowSums::default() },
             under_way_flows: 3,
             duplicate_parcels: 4,
-            ..MovedCountersView::default()
+            ..MovedCounters::default()
         }),
         control: Some(ControlStats {
             members: vec![

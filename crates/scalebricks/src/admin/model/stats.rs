@@ -1,11 +1,10 @@
 //! What a node counts.
 
 use super::{NodeCounters, PortCounters, WorkerView};
-use crate::cluster::counters::MovedCounters;
 use crate::cluster::mesh::{MeshStats, PeerStats};
+use crate::cluster::moved::MovedCounters;
 use crate::cluster::stats::PlaneStats;
 use scalebricks_control::membership::{Suspension, View};
-use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,71 +27,10 @@ pub struct Stats {
     pub pool: PoolView,
     /// Counters of flows that have left this node; none where flows come from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved_counters: Option<MovedCountersView>,
+    pub moved_counters: Option<MovedCounters>,
     /// The control plane, if the node has one and its engine could be reached.
     #[serde(default)]
     pub control: Option<ControlStats>,
-}
-
-/// What has become of the counters of flows that left a node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MovedCountersView {
-    /// Of flows that ended: that are nowhere any more.
-    pub ended: FlowSums,
-    /// Of flows whose counters were under way to a process that ended; at most.
-    pub lost: FlowSums,
-    /// Flows whose counters went to another node; each time.
-    pub sent_flows: u64,
-    /// Flows whose counters came from another node; each time.
-    pub received_flows: u64,
-    /// Flows whose counters wait here.
-    pub waiting_flows: u64,
-    /// Flows whose counters are under way to another node.
-    pub under_way_flows: u64,
-    /// Messages with counters that were sent again.
-    pub resent_parcels: u64,
-    /// Messages with counters that came again, and were passed over.
-    pub duplicate_parcels: u64,
-    /// Messages with counters that were not taken for want of room; they come again.
-    pub refused_parcels: u64,
-}
-
-/// What several flows have carried, in packets and bytes of inner IP.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FlowSums {
-    /// How many; one that ended several times counts as often.
-    pub flows: u64,
-    /// Packets to UEs.
-    pub downstream_packets: u64,
-    /// Their bytes.
-    pub downstream_bytes: u64,
-    /// Packets from UEs.
-    pub upstream_packets: u64,
-    /// Their bytes.
-    pub upstream_bytes: u64,
-}
-
-impl FlowSums {
-    fn of(flows: u64, count: FlowCount) -> Self {
-        let FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes } = count;
-        Self { flows, downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
-    }
-}
-
-impl From<MovedCounters> for MovedCountersView {
-    fn from(moved: MovedCounters) -> Self {
-        Self {
-            ended: FlowSums::of(moved.ended_flows, moved.ended),
-            lost: FlowSums::of(moved.lost_flows, moved.lost),
-            sent_flows: moved.sent_flows,
-            received_flows: moved.received_flows,
-            waiting_flows: moved.waiting_flows,
-            under_way_flows: moved.under_way_flows,
-            resent_parcels: moved.resent_parcels,
-            duplicate_parcels: moved.duplicate_parcels,
-            refused_parcels: moved.refused_parcels,
-        }
-    }
 }
 
 /// What a node's control plane counts.
