@@ -31,7 +31,7 @@ test: ## will this pass? everything public CI runs
 bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup --keys 16M", ARGS=--help)
 	@scripts/bench.sh $(ARGS)
 
-tables: ## build, lookup, update, reshape, the exact table: docs/measured.md and the README's table (ARGS="--runs 7")
+tables: ## build, lookup, update, reshape, the exact table: docs/measured.md, docs/tables.md (ARGS="--runs 7")
 	@scripts/bench.sh setsep-build setsep-lookup setsep-update othello-update fib --keys 1M,16M --value-bits 2 \
 		--format linear --batch 1,32,64,1024,65536 --page tables $(ARGS)
 
@@ -53,7 +53,7 @@ figures-concise: ## the Concise paper's tables and figures: docs/concise-figures
 demo-page: ## the demonstration's output and picture in the README
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)
 
-lab-page: ## the lab's output in the README; needs root
+lab-page: ## the lab's output in docs/lab.md; needs root
 	@scripts/lab.sh run --page $(ARGS)
 
 pages: ## all pages and pictures from docs/data, nothing measured (ARGS=--check)

@@ -1,4 +1,4 @@
-//! The rooms of the workspace depend on each other one way only, and `unsafe` lives where it may. The rules and their
+//! The crates of the workspace depend on each other one way only, and `unsafe` lives where it may. The rules and their
 //! reasons are in `docs/adr/0001-workspace-and-layering.md`.
 
 #![forbid(unsafe_code)]
@@ -9,33 +9,33 @@ use std::fs;
 use std::process::Command;
 
 /// A crate of the workspace.
-struct Room {
+struct Rule {
     name: &'static str,
-    /// A crate depends on crates of lower storeys only; those of one storey do not know each other.
-    storey: u8,
+    /// A crate depends on crates of lower layers only; those of one layer do not know each other.
+    layer: u8,
     may_hold_unsafe: bool,
 }
 
-const ROOMS: [Room; 15] = [
-    Room { name: "scalebricks-console", storey: 0, may_hold_unsafe: false },
-    Room { name: "scalebricks-types", storey: 0, may_hold_unsafe: false },
-    Room { name: "scalebricks-click", storey: 0, may_hold_unsafe: false },
-    Room { name: "scalebricks-dpdk-sys", storey: 0, may_hold_unsafe: true },
-    Room { name: "scalebricks-tables", storey: 1, may_hold_unsafe: true },
-    Room { name: "scalebricks-wire", storey: 1, may_hold_unsafe: false },
-    Room { name: "scalebricks-io", storey: 1, may_hold_unsafe: false },
-    Room { name: "scalebricks-dpdk", storey: 2, may_hold_unsafe: true },
-    Room { name: "scalebricks-graph", storey: 2, may_hold_unsafe: false },
-    Room { name: "scalebricks-control", storey: 2, may_hold_unsafe: false },
-    Room { name: "scalebricks-engine", storey: 3, may_hold_unsafe: false },
-    Room { name: "scalebricks-elements", storey: 3, may_hold_unsafe: false },
-    Room { name: "scalebricks-apps", storey: 4, may_hold_unsafe: false },
-    Room { name: "scalebricks-bench", storey: 5, may_hold_unsafe: true },
-    Room { name: "scalebricks", storey: 6, may_hold_unsafe: false },
+const CRATES: [Rule; 15] = [
+    Rule { name: "scalebricks-console", layer: 0, may_hold_unsafe: false },
+    Rule { name: "scalebricks-types", layer: 0, may_hold_unsafe: false },
+    Rule { name: "scalebricks-click", layer: 0, may_hold_unsafe: false },
+    Rule { name: "scalebricks-dpdk-sys", layer: 0, may_hold_unsafe: true },
+    Rule { name: "scalebricks-tables", layer: 1, may_hold_unsafe: true },
+    Rule { name: "scalebricks-wire", layer: 1, may_hold_unsafe: false },
+    Rule { name: "scalebricks-io", layer: 1, may_hold_unsafe: false },
+    Rule { name: "scalebricks-dpdk", layer: 2, may_hold_unsafe: true },
+    Rule { name: "scalebricks-graph", layer: 2, may_hold_unsafe: false },
+    Rule { name: "scalebricks-control", layer: 2, may_hold_unsafe: false },
+    Rule { name: "scalebricks-engine", layer: 3, may_hold_unsafe: false },
+    Rule { name: "scalebricks-elements", layer: 3, may_hold_unsafe: false },
+    Rule { name: "scalebricks-apps", layer: 4, may_hold_unsafe: false },
+    Rule { name: "scalebricks-bench", layer: 5, may_hold_unsafe: true },
+    Rule { name: "scalebricks", layer: 6, may_hold_unsafe: false },
 ];
 
-fn room(name: &str) -> Option<&'static Room> {
-    ROOMS.iter().find(|room| room.name == name)
+fn rule(name: &str) -> Option<&'static Rule> {
+    CRATES.iter().find(|rule| rule.name == name)
 }
 
 fn packages() -> Result<Vec<Value>, Box<dyn Error>> {
@@ -65,13 +65,13 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 fn broken_edges(packages: &[Value]) -> Vec<String> {
     let mut broken = Vec::new();
     for package in packages {
-        let Some(from) = room(text(package, "name")) else {
-            broken.push(format!("{} has no storey in this test", text(package, "name")));
+        let Some(from) = rule(text(package, "name")) else {
+            broken.push(format!("{} has no layer in this test", text(package, "name")));
             continue;
         };
         for dependency in list(package, "dependencies") {
-            if let Some(to) = room(text(dependency, "name"))
-                && to.storey >= from.storey
+            if let Some(to) = rule(text(dependency, "name"))
+                && to.layer >= from.layer
             {
                 broken.push(format!("{} depends on {}", from.name, to.name));
             }
@@ -83,7 +83,7 @@ fn broken_edges(packages: &[Value]) -> Vec<String> {
 #[test]
 fn dependencies_between_rooms_point_down() {
     let packages = packages().unwrap();
-    assert_eq!(packages.len(), ROOMS.len(), "rooms in the workspace and in this test");
+    assert_eq!(packages.len(), CRATES.len(), "crates in the workspace and in this test");
     assert_eq!(broken_edges(&packages), Vec::<String>::new());
 }
 
@@ -99,7 +99,7 @@ fn an_edge_that_points_up_or_sideways_is_found() {
         [
             "scalebricks-types depends on scalebricks-tables",
             "scalebricks-io depends on scalebricks-wire",
-            "scalebricks-attic has no storey in this test",
+            "scalebricks-attic has no layer in this test",
         ]
     );
 }
@@ -113,7 +113,7 @@ fn forbids_unsafe(source: &str) -> bool {
 fn unsafe_code_is_forbidden_where_it_does_not_belong() {
     for package in packages().unwrap() {
         let name = text(&package, "name");
-        if room(name).is_none_or(|room| room.may_hold_unsafe) {
+        if rule(name).is_none_or(|rule| rule.may_hold_unsafe) {
             continue;
         }
         for target in list(&package, "targets") {

@@ -51,7 +51,7 @@ pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};
 pub use weighted::{Spread, WeightError, WeightedActions};
 
-/// The README's example, compiled and run.
+/// The example of the page about the tables, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/tables.md")]
+struct Page;
