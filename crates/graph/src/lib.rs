@@ -152,7 +152,7 @@ pub use frame::{Frame, INTAKE};
 pub use fuse::Fuse;
 pub use graph::Graph;
 pub use mailbox::Remote;
-pub use mark::Quiescence;
+pub use mark::{Mark, Quiescence, Since};
 pub use meta::{Meta, PortId};
 pub use out::{Out, Turn};
 pub use ports::Ports;

@@ -33,12 +33,21 @@ struct Cells {
     answered: CachePadded<AtomicU64>,
 }
 
-/// One worker's mark.
+/// One worker's mark. Dropped, the worker reads nothing any more.
+///
+/// A [`Worker`](crate::Worker) has one of its own. Whoever reads shared tables without a worker, or beside it, needs another.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub struct Mark {
     cells: Arc<Cells>,
     /// What it answered last, unless it is away.
     answered: u64,
+    is_away: bool,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// A worker's mark as others see it.
@@ -51,34 +60,37 @@ pub struct Since(Option<u64>);
 
 impl Mark {
     /// The mark of a worker that is away.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let cell = |value| CachePadded::new(AtomicU64::new(value));
-        Self { cells: Arc::new(Cells { asked: cell(0), answered: cell(AWAY) }), answered: 0 }
+        Self { cells: Arc::new(Cells { asked: cell(0), answered: cell(AWAY) }), answered: 0, is_away: true }
     }
 
-    /// The worker holds nothing now. Cost: a load, and a store if it was asked.
+    /// The worker holds nothing now, and may read from now on. Cost: a load, and a store if it was asked; a fence if it was away.
     #[inline]
-    pub(crate) fn pass(&mut self) {
+    pub fn pass(&mut self) {
         let asked = self.cells.asked.load(Ordering::Acquire);
-        if asked != self.answered {
-            self.answered = asked;
-            self.cells.answered.store(asked, Ordering::Release);
+        if asked != self.answered || self.is_away {
+            self.answer(asked);
         }
     }
 
-    /// The worker may read from now on. Cost: a fence.
-    pub(crate) fn come_back(&mut self) {
-        self.answered = self.cells.asked.load(Ordering::Acquire);
-        self.cells.answered.store(self.answered, Ordering::Release);
-        fence(Ordering::SeqCst);
+    #[cold]
+    fn answer(&mut self, asked: u64) {
+        self.answered = asked;
+        self.cells.answered.store(asked, Ordering::Release);
+        if std::mem::take(&mut self.is_away) {
+            fence(Ordering::SeqCst);
+        }
     }
 
-    /// The worker reads nothing until it comes back.
-    pub(crate) fn leave(&self) {
+    /// The worker reads nothing until it passes again, and need not be waited for.
+    pub fn leave(&mut self) {
+        self.is_away = true;
         self.cells.answered.store(AWAY, Ordering::Release);
     }
 
-    pub(crate) fn view(&self) -> Quiescence {
+    /// How others see it.
+    pub fn view(&self) -> Quiescence {
         Quiescence(Arc::clone(&self.cells))
     }
 }
@@ -121,15 +133,12 @@ mod models {
             let worker = {
                 let (pointer, freed) = (Arc::clone(&pointer), Arc::clone(&freed));
                 loom::thread::spawn(move || {
-                    mark.come_back();
                     for _ in 0..2 {
+                        mark.pass();
                         let at = pointer.load(Ordering::Acquire);
                         assert!(!freed[at].load(Ordering::Relaxed), "a turn reads what was freed");
                         if leaves {
                             mark.leave();
-                            mark.come_back();
-                        } else {
-                            mark.pass();
                         }
                     }
                 })
@@ -165,7 +174,7 @@ mod tests {
         let mut mark = Mark::new();
         let view = mark.view();
         assert!(view.has_passed(view.since()), "it is away");
-        mark.come_back();
+        mark.pass();
         let first = view.since();
         mark.pass();
         let second = view.since();

@@ -54,8 +54,6 @@ pub struct Worker<P: PacketBuf, T = ()> {
     bursts: Bursts<P>,
     remote: Remote<P>,
     mark: Mark,
-    /// Whether its mark says that it is away.
-    is_away: bool,
 }
 
 impl<P: PacketBuf, T: fmt::Debug> fmt::Debug for Worker<P, T> {
@@ -101,7 +99,6 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             bursts: Bursts::default(),
             remote: Remote::new(),
             mark: Mark::new(),
-            is_away: true,
         };
         worker.fit();
         worker
@@ -172,14 +169,12 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// One turn; how often a packet reached an element in it, 0 if there was nothing to do. `now` is the time since a
     /// fixed moment, the same for all turns; it never goes back.
     ///
-    /// Timers run out, sources bring packets in, and elements run in order, each over everything that has reached it, until
-    /// no packet is left in the frame. Then sinks end, commands of control are processed, and the worker marks that it
-    /// holds nothing.
+    /// First the worker marks that it holds nothing. Then timers run out, sources bring packets in, and elements run in
+    /// order, each over everything that has reached it, until no packet is left in the frame. Then sinks end, and commands
+    /// of control are processed.
     pub fn turn(&mut self, now: Duration) -> usize {
         (self.desk.moved, self.desk.brought) = (0, 0);
-        if std::mem::take(&mut self.is_away) {
-            self.mark.come_back();
-        }
+        self.mark.pass();
         self.desk.turn.now = now;
         self.frame.watch.renew(&self.graph.edges);
         self.desk.backs_left = BACKS_A_TURN;
@@ -203,14 +198,12 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.graph.between(now);
         self.commands();
         self.desk.turn.number += 1;
-        self.mark.pass();
         self.desk.moved
     }
 
     /// To be called before a worker pauses: it holds nothing until its next turn.
     pub fn leave(&mut self) {
         self.mark.leave();
-        self.is_away = true;
     }
 
     fn expire(&mut self, now: Duration) {

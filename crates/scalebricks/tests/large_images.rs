@@ -172,7 +172,7 @@ fn real(number: u8, engine: &Arc<dyn Engine>, peers: &BTreeMap<NodeId, SocketAdd
     let (mesh, plane) = (Arc::new(mesh), Arc::new(OnceLock::new()));
     let mut tables = FlowTables::for_log(node, params, hasher, 1, 1_000);
     // No worker runs: nobody counts.
-    drop(tables.turns(0));
+    drop(tables.mark(0));
     let tables = SharedTables::new(tables);
     let (engine, started, over) = (Arc::clone(engine), Arc::clone(&plane), Arc::clone(&mesh));
     let own = tables.clone();

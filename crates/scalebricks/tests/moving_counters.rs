@@ -13,13 +13,14 @@ use scalebricks::cluster::moved::MovedCounters;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::wire::Envelope;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
-use scalebricks_apps::gateway::{FlowSpec, FlowTables, Node, NodePorts, Turns};
+use scalebricks_apps::gateway::{FlowSpec, FlowTables, Node, NodePorts};
 use scalebricks_control::membership::Beat;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_elements::gateway::{
     Adjacencies, BaseStation, FabricMac, FlowCount, Identifications, NodeConfig, OutsideMacs, Policy,
 };
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_graph::Mark;
 use scalebricks_io::{MemoryPort, MemorySwitch, Packet, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{
@@ -90,7 +91,7 @@ struct Running {
     node: Node<Packet>,
     internet: MemoryPort<Packet>,
     base_station: MemoryPort<Packet>,
-    turns: Turns,
+    mark: Mark,
     tables: SharedTables,
     plane: ControlPlane,
     left: usize,
@@ -147,7 +148,7 @@ impl Cluster {
                 fabric: Box::new(fabric),
             };
             let node = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
-            let turns = tables.turns(0).unwrap();
+            let mark = tables.mark(0).unwrap();
             let tables = SharedTables::new(tables);
             let config = PlaneConfig {
                 node: id,
@@ -166,7 +167,7 @@ impl Cluster {
             let plane = plane.await.unwrap();
             plane.carry_counters(tables.clone()).await;
             let (internet, base_station) = (far_internet, far_base_station);
-            let running = Running { node, internet, base_station, turns, tables, plane, left: 0 };
+            let running = Running { node, internet, base_station, mark, tables, plane, left: 0 };
             nodes.insert(id.index(), running);
         }
         let rng = SmallRng::seed_from_u64(seed);
@@ -196,7 +197,7 @@ impl Cluster {
         loop {
             let mut moved = 0;
             for running in self.nodes.values_mut() {
-                running.turns.pass();
+                running.mark.pass();
                 moved += running.node.turn(Duration::ZERO);
                 for port in [&mut running.internet, &mut running.base_station] {
                     running.left += std::iter::from_fn(|| port.receive()).count();

@@ -28,6 +28,6 @@ pub use counters::NodeStats;
 pub use drop_log::Dropped;
 pub use flow_tables::capacity::{Capacity, capacity, capacity_by_formula};
 pub use flow_tables::list::FlowList;
-pub use flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, TableSizes, Turns};
+pub use flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, TableSizes};
 pub use node::{Node, NodePorts, NodeTables};
 pub use wiring::{Form, wiring};

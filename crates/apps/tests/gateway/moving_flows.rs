@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use crate::common::{SEED, bench_with, downstream, flows, g_pdu, to_gateway, upstream_inner};
-use scalebricks_apps::gateway::{Architecture, FlowSpec, FlowTables, Node, NodePorts, Turns};
+use scalebricks_apps::gateway::{Architecture, FlowSpec, FlowTables, Node, NodePorts};
 use scalebricks_elements::gateway::{FlowCount, OutputPort, Policy};
+use scalebricks_graph::Mark;
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Control, Op, Params, Structure};
 use scalebricks_types::{Applied, KeyHasher, NodeId, PartitionCount};
@@ -17,7 +18,7 @@ struct Running {
     node: Node<Packet>,
     internet: MemoryPort<Packet>,
     base_station: MemoryPort<Packet>,
-    turns: Turns,
+    mark: Mark,
     tables: FlowTables,
     left: usize,
 }
@@ -36,8 +37,8 @@ impl Running {
         };
         let mut node = Node::new(config, tables.node_tables(0), ports, Box::new(pool.clone()));
         node.list_drops();
-        let turns = tables.turns(0).unwrap();
-        Self { node, internet: far_internet, base_station: far_base_station, turns, tables, left: 0 }
+        let mark = tables.mark(0).unwrap();
+        Self { node, internet: far_internet, base_station: far_base_station, mark, tables, left: 0 }
     }
 
     fn inject(&mut self, pool: &mut Pool, output: OutputPort, frame: &[u8]) {
@@ -52,7 +53,7 @@ impl Running {
     }
 
     fn turn(&mut self) -> usize {
-        self.turns.pass();
+        self.mark.pass();
         let moved = self.node.turn(Duration::ZERO);
         for port in [&mut self.internet, &mut self.base_station] {
             self.left += std::iter::from_fn(|| port.receive()).count();

@@ -219,7 +219,7 @@ fn start_workers(
             idle: running.configuration.node.workers.idle,
             keeps_time: at == 0,
             start: running.started,
-            turns: running.tables.turns(at),
+            mark: running.tables.mark(at),
         };
         workers.start(core, move |control| worker.run(control)).map_err(NodeError::Thread)?;
     }

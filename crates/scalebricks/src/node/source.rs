@@ -11,7 +11,8 @@ use crate::cluster::leasing::Leasing;
 use crate::cluster::moved::MovedCounters;
 use scalebricks_apps::gateway::flow_tables::list::Changes;
 use scalebricks_apps::gateway::node::NodeTables;
-use scalebricks_apps::gateway::{FlowList, FlowSpec, FlowTables, FlowTablesError, TableSizes, Turns};
+use scalebricks_apps::gateway::{FlowList, FlowSpec, FlowTables, FlowTablesError, TableSizes};
+use scalebricks_graph::Mark;
 use scalebricks_types::KeyHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -69,10 +70,10 @@ impl Source {
     }
 
     /// What a worker says with that it is between two turns; handed out once.
-    pub fn turns(&self, worker: usize) -> Option<Turns> {
+    pub fn mark(&self, worker: usize) -> Option<Mark> {
         match self {
-            Self::List(tables) => lock(tables).turns(worker),
-            Self::Control(daemon) => daemon.tables().lock().turns(worker),
+            Self::List(tables) => lock(tables).mark(worker),
+            Self::Control(daemon) => daemon.tables().lock().mark(worker),
         }
     }
 

@@ -4,9 +4,9 @@ use super::config::Idle;
 use super::slow_path::SlowPath;
 use crate::daemon::workers::{Control, PUBLISH, Pause};
 use arc_swap::Guard;
-use scalebricks_apps::gateway::Turns;
 use scalebricks_apps::gateway::{Node, NodeStats};
 use scalebricks_elements::gateway::{Adjacencies, Punt};
+use scalebricks_graph::Mark;
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +90,7 @@ pub struct Worker<P: PacketBuf + 'static> {
     /// The moment times are counted from, the same for all workers.
     pub start: Instant,
     /// What it says with that it is between two turns, if somebody waits for that.
-    pub turns: Option<Turns>,
+    pub mark: Option<Mark>,
 }
 
 /// What has happened since a worker told of it last.
@@ -113,8 +113,8 @@ impl<P: PacketBuf + 'static> Worker<P> {
         while !control.is_stopping() {
             self.told.turn(now);
             self.take_adjacencies(&mut adjacencies);
-            if let Some(turns) = &mut self.turns {
-                turns.pass();
+            if let Some(mark) = &mut self.mark {
+                mark.pass();
             }
             let moved = self.node.turn(now);
             let due = self.keeps_time && now >= self.slow_path.deadline();
@@ -130,7 +130,7 @@ impl<P: PacketBuf + 'static> Worker<P> {
             }
         }
         self.finish(now);
-        self.turns = None;
+        self.mark = None;
         self.publish(&tally);
     }
 

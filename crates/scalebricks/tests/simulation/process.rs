@@ -9,13 +9,14 @@ use scalebricks::cluster::inbox::Inbox;
 use scalebricks::cluster::leasing::Leasing;
 use scalebricks::cluster::plane::Link;
 use scalebricks::cluster::{ControlPlane, PlaneConfig};
-use scalebricks_apps::gateway::{FlowTables, Node, NodePorts, Turns};
+use scalebricks_apps::gateway::{FlowTables, Node, NodePorts};
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::membership::{Beat, Fitness, Unfitness};
 use scalebricks_control::version::Version;
 use scalebricks_elements::gateway::{
     Adjacencies, BaseStation, FabricHealth, Identifications, Lease, NodeConfig, OutsideMacs, Policy,
 };
+use scalebricks_graph::Mark;
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{ClusterSize, HashSeed, KeyHasher, KeyProfile, NodeId, PartitionCount};
@@ -119,7 +120,7 @@ pub struct Process {
     messages: mpsc::UnboundedSender<(usize, Vec<u8>)>,
     pub tables: SharedTables,
     pub forwarding: Node<Packet>,
-    turns: Turns,
+    mark: Mark,
     lease: Arc<Lease>,
     fabric_health: Arc<FabricHealth>,
     next_refresh: Duration,
@@ -163,7 +164,7 @@ impl Process {
             forwarding.set_lease(Arc::clone(&lease));
         }
         forwarding.set_fabric_health(Arc::clone(&fabric_health));
-        let turns = tables.turns(0).unwrap();
+        let mark = tables.mark(0).unwrap();
         let tables = SharedTables::new(tables);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -180,7 +181,7 @@ impl Process {
             messages,
             tables,
             forwarding,
-            turns,
+            mark,
             lease,
             fabric_health,
             next_refresh: Duration::ZERO,
@@ -342,7 +343,7 @@ impl Process {
     /// A turn of its worker.
     pub fn forward(&mut self) -> usize {
         let now = self.now();
-        self.turns.pass();
+        self.mark.pass();
         self.forwarding.turn(now)
     }
 

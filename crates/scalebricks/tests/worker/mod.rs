@@ -164,7 +164,7 @@ impl Still {
             idle: Idle::Sleep { us: 50 },
             keeps_time: true,
             start,
-            turns: tables.turns(0),
+            mark: tables.mark(0),
         };
         Self { internet, ran, fabric, node_pool, tables, worker }
     }

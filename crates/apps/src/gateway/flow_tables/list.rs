@@ -3,7 +3,8 @@
 //! Every node of a cluster makes its own tables from the same list. What a list changes is found by comparing it with the one
 //! before, and only that is touched: packets of all other flows never notice.
 
-use super::{Change, FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, Turns};
+use super::{Change, FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState};
+use scalebricks_graph::Mark;
 use scalebricks_tables::compact::{Control, Op, Table};
 use scalebricks_types::{FlowKey, KeyHasher, NodeId};
 use std::collections::HashMap;
@@ -67,9 +68,9 @@ impl FlowList {
         &self.tables
     }
 
-    /// As [`FlowTables::turns`].
-    pub fn turns(&mut self, worker: usize) -> Option<Turns> {
-        self.tables.turns(worker)
+    /// As [`FlowTables::mark`].
+    pub fn mark(&mut self, worker: usize) -> Option<Mark> {
+        self.tables.mark(worker)
     }
 
     /// Flows in the cluster.

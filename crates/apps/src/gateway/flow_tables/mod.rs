@@ -22,7 +22,7 @@
 //!
 //! **Counters move with their flow.** The uplink TEID names a flow, and all its keys count at one place. When its last key
 //! has left this node, the place is kept until no worker can count there any more, which the workers say themselves by
-//! their [`Turns`]. Then [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] hands the
+//! their [`Mark`](scalebricks_graph::Mark). Then [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] hands the
 //! counts out, and only then may another flow have the place. At the flow's next node they come in by
 //! [`FlowTables::carry_over`] and are kept beside the counters, which none but workers write. So a packet is counted at
 //! one place, and a count is at one node or under way.
@@ -47,10 +47,10 @@ mod layout;
 pub mod list;
 mod locator;
 pub mod log;
+mod quiescence;
 mod state;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod which;
 
 pub use carried::STRAY_PATIENCE;
@@ -59,19 +59,19 @@ pub use counts::DEPARTURES;
 pub use layout::{FlowTablesError, Layout, PARTITIONS};
 pub use locator::Locator;
 pub use state::{FlowSpec, PinnedState};
-pub use turns::Turns;
 
 use crate::gateway::architecture::Architecture;
 use crate::gateway::node::NodeTables;
 use carried::Carried;
 use flows::Flows;
+use quiescence::Marks;
 use scalebricks_elements::gateway::flow::{FlowCounters, FlowState};
+use scalebricks_graph::{Mark, Since};
 use scalebricks_tables::Fib;
 use scalebricks_tables::compact::Table;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, Teid};
 use std::sync::Arc;
-use turns::Marks;
 use which::WhichNode;
 
 /// What tables hold, and how large they are.
@@ -118,15 +118,15 @@ pub struct TableSizes {
 /// for key in spec.keys() {
 ///     tables.set(&key, here, &(&spec).into())?;
 /// }
-/// // A worker: `turns.pass()` before each turn of its node over these tables.
-/// let (_node_tables, mut turns) = (tables.node_tables(0), tables.turns(0).ok_or("no such worker")?);
-/// turns.pass();
+/// // A worker: `mark.pass()` before each turn of its node over these tables.
+/// let (_node_tables, mut mark) = (tables.node_tables(0), tables.mark(0).ok_or("no such worker")?);
+/// mark.pass();
 ///
 /// for key in spec.keys() {
 ///     tables.remove(&key);
 /// }
 /// tables.expire(Duration::from_secs(1));
-/// turns.pass();
+/// mark.pass();
 /// tables.expire(Duration::from_secs(2));
 /// assert_eq!(tables.take_departed(), [(Teid::new(7), Default::default())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -148,7 +148,7 @@ pub struct FlowTables {
     carried: Carried,
     marks: Marks,
     /// Where the workers were when the last ones left, while they are waited for.
-    since: Option<Vec<u64>>,
+    since: Option<Vec<Since>>,
 }
 
 impl FlowTables {
@@ -209,7 +209,7 @@ impl FlowTables {
         (self.fib.len(), self.max_keys)
     }
 
-    /// What a worker is given: readers of its own, counters of its own. To count there, it needs its [`Turns`] as well.
+    /// What a worker is given: readers of its own, counters of its own. To count there, it needs its [`Mark`] as well.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -221,8 +221,8 @@ impl FlowTables {
     }
 
     /// What a worker says with that it is between two turns. Handed out once; `None` after that, or if there is no such
-    /// worker. Every worker is waited for until it passes, rests, or drops it: if one is never taken, no flow ever departs.
-    pub fn turns(&mut self, worker: usize) -> Option<Turns> {
+    /// worker. Every worker is waited for until it passes, leaves, or drops it: if one is never taken, no flow ever departs.
+    pub fn mark(&mut self, worker: usize) -> Option<Mark> {
         self.marks.take(worker)
     }
 

@@ -44,7 +44,7 @@ fn any_value_is_taken_and_no_key_that_cannot_be() {
 #[test]
 fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
     let mut tables = tables(0, 1, 10);
-    let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
+    let (node, mut mark) = (tables.node_tables(0), tables.mark(0).unwrap());
     let (key, uplink) = (short_key(1), Teid::new(1));
     tables.carry_over(uplink, packets(5));
     assert_eq!(tables.count(uplink), Some(packets(5)), "before its keys");
@@ -57,7 +57,7 @@ fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
     tables.remove(&key);
     tables.expire(Duration::ZERO);
     tables.carry_over(uplink, packets(100));
-    turns.pass();
+    mark.pass();
     tables.expire(Duration::ZERO);
     assert_eq!(tables.take_departed(), [(uplink, packets(116))]);
     assert_eq!(tables.count(uplink), None);
@@ -73,7 +73,7 @@ fn counts_find_their_flow_before_it_comes_and_after_it_has_gone() {
 #[test]
 fn a_flow_that_comes_back_at_once_goes_on_counting() {
     let mut tables = tables(0, 1, 10);
-    let (node, mut turns) = (tables.node_tables(0), tables.turns(0).unwrap());
+    let (node, mut mark) = (tables.node_tables(0), tables.mark(0).unwrap());
     let (key, uplink) = (short_key(1), Teid::new(1));
     let set = |tables: &mut FlowTables| tables.set_logged(&key, state(1, 1).encode()).unwrap();
     set(&mut tables);
@@ -84,11 +84,11 @@ fn a_flow_that_comes_back_at_once_goes_on_counting() {
     set(&mut tables);
     assert_eq!(look(&node, key).unwrap().index, index);
     tables.remove(&key);
-    turns.pass();
+    mark.pass();
     tables.expire(Duration::ZERO);
     assert_eq!(tables.take_departed(), [], "it left again, and is waited for again");
     node.counters.count(index, false, 0);
-    turns.pass();
+    mark.pass();
     tables.expire(Duration::ZERO);
     assert_eq!(tables.take_departed(), [(uplink, packets(2))]);
 }

@@ -83,13 +83,13 @@ fn every_damage_shows_and_is_mended() {
     tables.recount();
     assert_eq!((tables.fib_digests(), tables.sizes().flows_here), (right, flows));
 
-    let mut turns = tables.turns(0).unwrap();
+    let mut mark = tables.mark(0).unwrap();
     for key in log.keys() {
         tables.remove(key);
     }
     for round in 1..4 {
         tables.expire(Duration::from_secs(round));
-        turns.pass();
+        mark.pass();
     }
     assert_eq!((tables.sizes().flows_here, tables.take_departed().len()), (0, flows));
 }

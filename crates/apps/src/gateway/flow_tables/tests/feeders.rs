@@ -146,7 +146,7 @@ fn a_place_that_a_list_frees_is_given_away_after_all_workers_have_passed() {
     let flow = |n| state(n, n).spec(short_key(n), here);
     let mut list = list::FlowList::new(&layout, here, 2, 0).unwrap();
     let node = list.tables().node_tables(0);
-    let (mut a, b) = (list.turns(0).unwrap(), list.turns(1).unwrap());
+    let (mut a, b) = (list.mark(0).unwrap(), list.mark(1).unwrap());
     let index = |list: &list::FlowList, n| list.tables().flow(&short_key(n)).unwrap().index;
     a.pass();
     list.change_to(&[flow(1)], |_| {}).unwrap();

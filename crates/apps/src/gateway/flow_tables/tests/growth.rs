@@ -34,7 +34,7 @@ fn tables_grow_from_nothing_to_300_000_keys() {
         tables.remove(&FlowKey::teid(Teid::new(flow)));
     }
     for worker in 0..2 {
-        drop(tables.turns(worker));
+        drop(tables.mark(worker));
     }
     assert!(!tables.expire(Duration::ZERO), "a grace begins");
     let calls = (1..10).find(|_| !tables.expire(Duration::ZERO)).unwrap();

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use scalebricks_graph::Mark;
 use scalebricks_tables::compact::{Control, Op};
 use std::collections::{HashMap, HashSet};
 
@@ -67,7 +68,7 @@ fn operation() -> impl Strategy<Value = Do> {
 /// A worker: what it found in this turn, and whose it was then.
 struct Worker {
     tables: NodeTables,
-    turns: Turns,
+    mark: Mark,
     found: Vec<(FlowIndex, u32)>,
 }
 
@@ -101,7 +102,7 @@ impl Model {
         let control = tables.which.table().map(|table| Control::new(table.params()));
         let workers = (0..WORKERS).map(|at| Worker {
             tables: tables.node_tables(at),
-            turns: tables.turns(at).unwrap(),
+            mark: tables.mark(at).unwrap(),
             found: Vec::new(),
         });
         let workers = workers.collect();
@@ -186,18 +187,18 @@ impl Model {
             Do::Look(worker, key) => {
                 let worker = &mut self.workers[worker];
                 if worker.found.is_empty() {
-                    worker.turns.pass(); // it may have rested
+                    worker.mark.pass(); // it may have rested
                 }
                 let found = look(&worker.tables, key).filter(|flow| flow.node == HERE);
                 worker.found.extend(found.map(|flow| (flow.index, self.keys[&key].1.uplink_teid.get())));
             }
             Do::Pass(worker) => {
                 self.end_turn(worker);
-                self.workers[worker].turns.pass();
+                self.workers[worker].mark.pass();
             }
             Do::Rest(worker) => {
                 self.end_turn(worker);
-                self.workers[worker].turns.rest();
+                self.workers[worker].mark.leave();
             }
             Do::Expire(seconds) => {
                 self.now += Duration::from_secs(seconds);

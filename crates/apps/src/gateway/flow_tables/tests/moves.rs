@@ -1,6 +1,7 @@
 //! Flows move back and forth between two nodes, come and go, while workers count: no packet is counted twice, or not.
 
 use super::*;
+use scalebricks_graph::Mark;
 use std::collections::HashMap;
 use std::thread;
 
@@ -17,11 +18,11 @@ fn keys(flow: u32) -> [FlowKey; 2] {
 }
 
 /// A worker of both nodes: looks a batch up at one of them, counts what it found, and keeps books of its own.
-fn count(nodes: &mut [(NodeTables, Turns); 2], random: &mut Random, stop: &AtomicBool) -> Vec<FlowCount> {
+fn count(nodes: &mut [(NodeTables, Mark); 2], random: &mut Random, stop: &AtomicBool) -> Vec<FlowCount> {
     let mut counted = vec![FlowCount::default(); FLOWS as usize];
     while !stop.load(Ordering::Relaxed) {
-        let (tables, turns) = &mut nodes[random.below(2)];
-        turns.pass();
+        let (tables, mark) = &mut nodes[random.below(2)];
+        mark.pass();
         let batch: Vec<(u32, bool)> =
             (0..16).map(|_| (random.below(FLOWS as usize) as u32, random.below(2) == 1)).collect();
         let (keys, hashes): (Vec<_>, Vec<_>) = batch
@@ -46,7 +47,7 @@ fn count(nodes: &mut [(NodeTables, Turns); 2], random: &mut Random, stop: &Atomi
             };
         }
         if random.below(64) == 0 {
-            turns.rest();
+            mark.leave();
         }
     }
     counted
@@ -132,7 +133,7 @@ fn every_packet_is_counted_once_while_flows_move() {
             .map(|worker| {
                 let mut ends = [0, 1].map(|node| {
                     let tables = &mut nodes.tables[node];
-                    (tables.node_tables(worker), tables.turns(worker).unwrap())
+                    (tables.node_tables(worker), tables.mark(worker).unwrap())
                 });
                 let stop = &stop;
                 scope.spawn(move || count(&mut ends, &mut Random(worker as u64 + 1), stop))

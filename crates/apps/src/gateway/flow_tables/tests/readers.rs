@@ -1,6 +1,7 @@
 //! Readers beside the one who writes: old or new, never a mix, and never a gap.
 
 use super::*;
+use scalebricks_graph::Mark;
 use std::thread;
 
 /// Flows that stay, and are set again and again.
@@ -14,11 +15,11 @@ fn of(flow: u32) -> [FlowKey; 3] {
 }
 
 /// Looks until told to stop; how often it found a flow.
-fn read(tables: &NodeTables, turns: &mut Turns, stop: &AtomicBool) -> usize {
+fn read(tables: &NodeTables, mark: &mut Mark, stop: &AtomicBool) -> usize {
     let mut last = vec![[0; 3]; STAY as usize];
     let mut found = 0;
     while !stop.load(Ordering::Relaxed) {
-        turns.pass();
+        mark.pass();
         for flow in 0..STAY + COME {
             for (at, key) in of(flow).into_iter().enumerate() {
                 let Some(seen) = look(tables, key) else {
@@ -52,9 +53,9 @@ fn readers_see_old_or_new_while_keys_come_and_go() {
         let stopping = Stop(&stop);
         let threads: Vec<_> = (0..2)
             .map(|worker| {
-                let (node, mut turns, stop) =
-                    (tables.node_tables(worker), tables.turns(worker).unwrap(), &stop);
-                scope.spawn(move || read(&node, &mut turns, stop))
+                let (node, mut mark, stop) =
+                    (tables.node_tables(worker), tables.mark(worker).unwrap(), &stop);
+                scope.spawn(move || read(&node, &mut mark, stop))
             })
             .collect();
         for round in 1..200 {
