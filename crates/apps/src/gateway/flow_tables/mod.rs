@@ -22,7 +22,7 @@
 //!
 //! **Counters move with their flow.** The uplink TEID names a flow, and all its keys count at one place. When its last key
 //! has left this node, the place is kept until no worker can count there any more, which the workers say themselves by
-//! their [`Mark`](scalebricks_graph::Mark). Then [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] hands the
+//! their [`Mark`]. Then [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] hands the
 //! counts out, and only then may another flow have the place. At the flow's next node they come in by
 //! [`FlowTables::carry_over`] and are kept beside the counters, which none but workers write. So a packet is counted at
 //! one place, and a count is at one node or under way.
