@@ -158,7 +158,7 @@ stage_nats() {
         at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
 }
 
-# The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
+# The structures of other authors that `scalebricks-bench` measures beside ours: a hundred crates, so apart.
 stage_peers() {
     logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
         at_least "$(tests_in_sources crates/bench/src -e 'feature = "dpdk"')" "$(passed "$LOGS/peers.log")" tests

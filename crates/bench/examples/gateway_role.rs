@@ -5,13 +5,13 @@
 //! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
+use scalebricks_allocator::HugePages;
 use scalebricks_bench::gateway::flows::{HERE, NODES};
 use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
 use scalebricks_bench::gateway::ring::{ROTATION, Ring};
 use scalebricks_bench::gateway::slab::Slab;
 use scalebricks_bench::gateway::stages::{ROLES, traffic};
 use scalebricks_bench::gateway::tables::{Exact, Maker, Spread};
-use scalebricks_bench::huge::HugePages;
 use scalebricks_types::ClusterSize;
 
 #[global_allocator]

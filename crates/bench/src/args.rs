@@ -1,10 +1,10 @@
-//! The command line of `scalebricks bench`.
+//! The command line of `scalebricks-bench`.
 
 use crate::contestants::{Structure, native};
 use crate::error::BenchError;
 use crate::figures::concise::Part;
+use crate::kinds::MEASURED;
 use crate::options::Options;
-use crate::pages::MEASURED;
 use crate::timing::Clock;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -83,41 +83,28 @@ const STRUCTURES: &str = "Structure to measure: setsep, othello, full-copy, cuck
 /// Examples and exit statuses.
 pub const EXAMPLES: &str = "\
 Examples:
-  scalebricks bench all --quick --json out/bench.json
+  scalebricks-bench all --quick --json out/bench.json
       Everything in small: less than ten minutes on two cores.
-  scalebricks bench setsep-lookup --keys 1M,16M --value-bits 2 --batch 1,8,17,32,64,256
+  scalebricks-bench setsep-lookup --keys 1M,16M --value-bits 2 --batch 1,8,17,32,64,256
       How much a batch is worth.
-  scalebricks bench setsep-build --format paper,linear --threads 1,2 --structure setsep
+  scalebricks-bench setsep-build --format paper,linear --threads 1,2 --structure setsep
       Two formats, one and two threads, without the others.
-  scalebricks bench setsep-update --keys 16M --svg out
+  scalebricks-bench setsep-update --keys 16M --svg out
       With a picture for each kind of rate.
-  scalebricks bench concise --part figure-3,figure-8 --keys 1M,16M --value-bits 2
+  scalebricks-bench concise --part figure-3,figure-8 --keys 1M,16M --value-bits 2
       Two figures of the Concise paper, for these sizes.
-  scalebricks bench control --flows 100k --nodes 1,4 --seconds 5 --directory /var/lib/scalebricks
+  scalebricks-bench control --flows 100k --nodes 1,4 --seconds 5 --directory /var/lib/scalebricks
       Nodes in one process over a log on that disk.
-  scalebricks bench control --quick --nats nats://127.0.0.1:4222
+  scalebricks-bench control --quick --nats nats://127.0.0.1:4222
       The same over three NATS servers.
-  scalebricks bench choice --page choosing
+  scalebricks-bench choice --page choosing
       For docs/choosing.md: kept in docs/data, and shown in the page beside other processors.
-  scalebricks bench pages --check
+  scalebricks-bench pages --check
       Whether all pages are what the data in docs/data make of them.
 
 Exit status:
   0 measured, all answers right    1 a wrong answer, or the run failed
   2 wrong usage                    130 interrupted";
-
-/// Benchmarks to run, or pages to write from what they found.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct BenchCall {
-    /// What is done in place of measuring.
-    #[command(subcommand)]
-    pub command: Option<BenchCommand>,
-
-    /// What is measured.
-    #[command(flatten)]
-    pub args: BenchArgs,
-}
 
 /// What is done with what was measured.
 #[derive(Debug, Subcommand)]

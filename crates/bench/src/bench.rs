@@ -3,15 +3,16 @@
 use crate::args::BenchArgs;
 use crate::error::BenchError;
 use crate::figures::chart;
-use crate::figures::exhibit::Exhibits;
-use crate::huge::HugePages;
-use crate::pages::PagesError;
 use crate::pair::Pair;
 use crate::report::Report;
 use crate::session::Session;
-use crate::{pages, provenance, svg, table};
+use crate::{svg, table};
+use scalebricks_allocator::HugePages;
 use scalebricks_console::machine::Processor;
 use scalebricks_console::{Console, Interrupt, OutputError, output};
+use scalebricks_report::exhibit::Exhibits;
+use scalebricks_report::pages::{self, PagesError};
+use scalebricks_report::provenance;
 
 /// A benchmark.
 pub trait Bench {
@@ -87,7 +88,7 @@ fn ensure_as_wide(kind: &str) -> Result<(), PagesError> {
     let file = pages::data_file(kind, &Processor::here());
     let Ok(json) = std::fs::read_to_string(&file) else { return Ok(()) };
     let Ok(known) = serde_json::from_str::<Report>(&json) else { return Ok(()) };
-    let asked = provenance::command_line(std::env::args().skip(1));
+    let asked = provenance::command_line(std::env::args());
     other_command(&known.command, &asked)
         .map_or(Ok(()), |problem| Err(PagesError::Refused(format!("{}: {problem}", file.display()))))
 }
@@ -95,6 +96,8 @@ fn ensure_as_wide(kind: &str) -> Result<(), PagesError> {
 /// What is wrong if `asked` measures something else than `known` did; how many runs of it makes no difference.
 fn other_command(known: &str, asked: &str) -> Option<String> {
     let measured = |line: &str| {
+        // Older data name the command by which the benchmarks were called until they became a program.
+        let line = line.replace("scalebricks bench ", "scalebricks-bench ");
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         while let Some(place) = words.iter().position(|word| word == "--runs") {
             words.drain(place..words.len().min(place + 2));
@@ -132,13 +135,13 @@ mod tests {
         let known = "scalebricks bench choice --page choosing";
         for same in [
             known,
-            "scalebricks bench choice --page choosing --runs 7",
-            "scalebricks bench choice --runs=3 --page choosing",
+            "scalebricks-bench choice --page choosing --runs 7",
+            "scalebricks-bench choice --runs=3 --page choosing",
         ] {
             assert_eq!(other_command(known, same), None);
         }
         for other in
-            ["scalebricks bench choice --keys 1k --page choosing", "scalebricks bench fib --page choosing"]
+            ["scalebricks-bench choice --keys 1k --page choosing", "scalebricks-bench fib --page choosing"]
         {
             assert!(
                 other_command(known, other).is_some_and(|problem| problem.contains("--replace")),

@@ -1,8 +1,8 @@
 //! Why a benchmark gave no result.
 
-use crate::pages::PagesError;
 use scalebricks_console::quantity::bytes;
 use scalebricks_console::{Interrupted, OutputError, status};
+use scalebricks_report::pages::PagesError;
 
 /// Why a benchmark gave no result.
 #[derive(Debug, thiserror::Error)]

@@ -10,13 +10,12 @@
 //! | [`figures`] | the figures and tables of the paper |
 //! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
 //! | [`names`] | names of several kinds by shift registers |
-//! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
+//! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`] | keys, time, turns, medians and cores |
 //! | [`limit`], [`mod@pair`] | what the machine alone allows: the loads of lookups, and how two cores scale |
 //! | [`row`], [`report`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
-//! | [`provenance`], [`pages`] | which commit measured, and pages made from what was kept |
+//! | [`kinds`] | the kinds of data that benchmarks keep for pages |
 //!
-//! A benchmark is a [`Bench`]; the crate above may bring its own (the one of the gateway needs the demo). How each
-//! measures is in `docs/benchmarks.md`.
+//! A benchmark is a [`Bench`]. How each measures is in `docs/benchmarks.md`.
 
 #![deny(unsafe_code)]
 
@@ -28,21 +27,18 @@ pub mod contestants;
 pub mod error;
 pub mod figures;
 pub mod gateway;
-pub mod huge;
 pub mod keys;
+pub mod kinds;
 pub mod limit;
 pub mod names;
 pub mod options;
-pub mod pages;
 pub mod pair;
 pub mod pin;
-pub mod provenance;
 pub mod report;
 pub mod rounds;
 pub mod row;
 pub mod session;
 pub mod stats;
-pub mod stored;
 pub mod svg;
 pub mod table;
 pub mod timing;

@@ -2,14 +2,14 @@
 
 use crate::contestants::native;
 use crate::figures::chart;
-use crate::figures::exhibit::{Exhibits, Sheet};
 use crate::options::Options;
-use crate::pages::{Evidence, Picture};
 use crate::pair::Pair;
-use crate::provenance;
 use crate::row::{Row, Subject};
 use crate::timing::Clock;
 use scalebricks_console::machine::{self, Processor};
+use scalebricks_report::exhibit::{Exhibits, Sheet};
+use scalebricks_report::pages::{Evidence, Picture};
+use scalebricks_report::provenance;
 use serde::{Deserialize, Serialize};
 
 /// All that was measured, and where.
@@ -71,7 +71,7 @@ impl Report {
             pair: Pair::known().cloned(),
             commit: provenance::commit(),
             date: machine::date(),
-            command: provenance::command_line(std::env::args().skip(1)),
+            command: provenance::command_line(std::env::args()),
             features: features
                 .iter()
                 .filter(|(_, there)| *there)
@@ -158,10 +158,10 @@ fn measured_too_rarely(row: &Row) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::figures::exhibit::{Chart, Conclusion, Mark, Point, Scale, Series};
     use crate::row::Metric;
     use crate::stats::Summary;
     use scalebricks_console::output::json;
+    use scalebricks_report::exhibit::{Chart, Conclusion, Mark, Point, Scale, Series};
     use serde_json::Value;
 
     /// A report with one of everything, of this commit.
@@ -184,7 +184,7 @@ pub(crate) mod tests {
             cpu_name: "Zen 5".to_owned(),
             pair: Some(Pair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
             commit: commit.to_owned(),
-            command: "scalebricks bench choice".to_owned(),
+            command: "scalebricks-bench choice".to_owned(),
             ..report
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::pair;
 use crate::stats::Summary;
-use crate::stored::{self, Word};
+use scalebricks_report::stored::{self, Word};
 use serde::{Deserialize, Serialize};
 
 /// What a row tells.

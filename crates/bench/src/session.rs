@@ -1,12 +1,12 @@
 //! What a benchmark is given to work with.
 
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Conclusion, Exhibits, Sheet};
 use crate::options::Options;
 use crate::row::{Metric, Row, Subject};
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
 use scalebricks_console::{Busy, Console, Interrupt, Progress, memory};
+use scalebricks_report::exhibit::{Chart, Conclusion, Exhibits, Sheet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One benchmark under way: what was asked for, whom to tell, and the rows so far.

@@ -4,8 +4,8 @@ use crate::report::Report;
 use crate::row::{Metric, Row};
 use crate::table::figure;
 use plotters::style::text_anchor::HPos;
-use scalebricks_console::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
 
 const HEAD: i32 = 56;
 const FOOT: i32 = 34;

@@ -1,7 +1,7 @@
 //! All structures lie on huge pages alike, in a binary with the allocator of `scalebricks`.
 
+use scalebricks_allocator::HugePages;
 use scalebricks_bench::contestants::{Make, Structure, with_pages};
-use scalebricks_bench::huge::HugePages;
 use scalebricks_bench::keys::KeySet;
 use scalebricks_tables::huge::HUGE_PAGE;
 use std::sync::Mutex;

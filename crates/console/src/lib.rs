@@ -8,7 +8,6 @@ pub mod interrupt;
 pub mod machine;
 pub mod memory;
 pub mod output;
-pub mod picture;
 pub mod quantity;
 pub mod status;
 

@@ -1,9 +1,9 @@
 //! The only module that speaks to the user: results on standard output, everything else on standard error.
 
 use crate::atomic_file::{self, WriteFileError};
-use crate::picture::DrawError;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Mutex;
@@ -26,7 +26,7 @@ pub enum OutputError {
     Json(#[from] serde_json::Error),
     /// A picture.
     #[error(transparent)]
-    Draw(#[from] DrawError),
+    Draw(Box<dyn Error + Send + Sync>),
 }
 
 /// Results as an indented JSON document that ends in a newline.

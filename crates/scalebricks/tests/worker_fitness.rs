@@ -5,10 +5,10 @@
 mod worker;
 
 use proptest::prelude::*;
-use scalebricks::daemon::workers::{Control, guarded};
-use scalebricks::node::health::{Health, Look};
 use scalebricks_apps::gateway::{NodePorts, NodeStats};
 use scalebricks_control::membership::Unfitness;
+use scalebricks_daemon::node::health::{Health, Look};
+use scalebricks_daemon::runtime::workers::{Control, guarded};
 use scalebricks_elements::gateway::{DownLinks, DropReason, OutputPort, PortRole};
 use scalebricks_graph::tap::{Capture, DropSelection, Selection, Taps};
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort};

@@ -26,8 +26,8 @@ pub use othello::params as othello_params;
 pub use setsep::params;
 
 use crate::error::BenchError;
-use crate::huge::{HugePages, warm};
 use crate::keys::KeySet;
+use scalebricks_allocator::{HugePages, warm};
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
 use scalebricks_tables::setsep::{Bits, Format};

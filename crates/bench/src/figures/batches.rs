@@ -1,6 +1,5 @@
 //! Figure 7: lookups a second by the keys of a call and the size of the table.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper;
 use crate::benches::build;
 use crate::contestants::{Forms, Make, Mode, Questions, Structure, Table};
@@ -12,6 +11,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use scalebricks_tables::setsep::Format;
 
 /// Bytes a key of keys, questions, answers, and the building of one table beside the others.

@@ -1,6 +1,5 @@
 //! Figure 11: how many flows fit, by the number of nodes; in closed form, and with the sizes of real tables.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::{cluster, paper};
 use crate::benches::build;
 use crate::contestants::{Make, Structure};
@@ -11,6 +10,7 @@ use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::bytes;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use scalebricks_tables::Fib;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::setsep::Format;

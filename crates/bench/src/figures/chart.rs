@@ -1,13 +1,13 @@
 //! Charts as pictures, in the style of the bars of [`crate::svg`].
 
-use super::exhibit::{Axis, Chart, Mark, Scale, Series};
 use crate::report::Report;
 use crate::svg::draw_foot;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use scalebricks_console::picture::{self, Area, DrawError, FAINT, INK, OURS, TRACK, bold, style};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Axis, Chart, Mark, Scale, Series};
+use scalebricks_report::picture::{self, Area, DrawError, FAINT, INK, OURS, TRACK, bold, style};
 
 const HEIGHT: i32 = 560;
 /// Where the points are: left, right, top, bottom.
@@ -218,8 +218,8 @@ fn label(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exhibit::Point;
     use super::*;
+    use scalebricks_report::exhibit::Point;
 
     #[test]
     fn axes_have_round_numbers() {

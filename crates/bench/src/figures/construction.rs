@@ -1,6 +1,5 @@
 //! Table 1: how fast tables are built, and how many keys end in the fallback.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper;
 use crate::benches::build;
 use crate::contestants::{Make, Structure};
@@ -11,6 +10,7 @@ use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::count;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use scalebricks_tables::setsep::Format;
 
 /// Bytes a key of keys, answers and the building of one table.

@@ -1,10 +1,10 @@
 //! Figures 8 to 10: packets a second of one node by the number of flows, with all of the cache and with half of it, and
 //! latencies by load.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 
 /// What a node does, as columns.
 const ROLES: [(&str, &str); 5] = [

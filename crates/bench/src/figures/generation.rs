@@ -1,6 +1,5 @@
 //! Figures 3 and 4: how long the search for a group's functions takes, and what it stores, by the cells of the array.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper::{self, KEYS_PER_GROUP};
 use super::search::{Functions, Group};
 use super::theory;
@@ -9,6 +8,7 @@ use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use rayon::prelude::*;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 
 /// Numbers of cells. One cell tells nothing apart.
 const CELLS: std::ops::RangeInclusive<u32> = 2..=30;

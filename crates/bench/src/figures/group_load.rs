@@ -1,6 +1,5 @@
 //! How full groups are: keys hashed straight to groups, and by way of buckets that choose (§4.4).
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::loads::{self, Loads};
 use super::{paper, theory};
 use crate::benches::build;
@@ -12,6 +11,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use scalebricks_tables::setsep::{Format, GROUPS};
 
 /// Bytes a key that building a control structure takes at the worst.

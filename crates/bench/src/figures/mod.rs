@@ -19,7 +19,6 @@ pub mod chart;
 pub mod cluster;
 pub mod concise;
 pub mod construction;
-pub mod exhibit;
 pub mod gateway;
 pub mod generation;
 pub mod group_load;
@@ -31,8 +30,8 @@ pub mod theory;
 
 /// The names of what is shown and has no place in a page.
 #[cfg(test)]
-pub(crate) fn without_place(page: &str, exhibits: &exhibit::Exhibits) -> Vec<String> {
-    let places = crate::pages::place::places(page).unwrap();
+pub(crate) fn without_place(page: &str, exhibits: &scalebricks_report::exhibit::Exhibits) -> Vec<String> {
+    let places = scalebricks_report::pages::place::places(page).unwrap();
     let sheets = exhibits.sheets.iter().map(|sheet| sheet.name.clone());
     let said = exhibits.conclusions.iter().map(|said| said.name.clone());
     let charts = exhibits.charts.iter().map(|chart| format!("{}.svg", chart.name));

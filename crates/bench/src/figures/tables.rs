@@ -1,12 +1,12 @@
 //! Rows as tables of `docs/measured.md` and of `README.md`: all of a benchmark, and the few that say how fast the tables are.
 
-use super::exhibit::Sheet;
 use crate::limit;
-use crate::pages::Evidence;
 use crate::report::Report;
 use crate::row::{Metric, Row};
 use crate::table::{self, figure};
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_report::exhibit::Sheet;
+use scalebricks_report::pages::Evidence;
 use scalebricks_tables::setsep::Format;
 
 /// Value bits of the headline: a node of four.

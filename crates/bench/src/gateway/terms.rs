@@ -1,8 +1,8 @@
 //! The terms on which tables are compared: keys a call, bits of a value, and the pages that they got.
 
-use crate::figures::exhibit::Sheet;
 use crate::session::Session;
 use scalebricks_console::quantity::bytes;
+use scalebricks_report::exhibit::Sheet;
 
 /// Bytes of this process on transparent huge pages now; `None` if the system does not say.
 pub fn transparent_huge_bytes() -> Option<u64> {

@@ -1,10 +1,10 @@
 //! Several switches by one log.
 
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
-use scalebricks::switch::load::Configuration;
-use scalebricks::switch::running::ChangeError;
-use scalebricks::switch::view::Change;
+use scalebricks_admin::model::switch::Change;
 use scalebricks_control::engine::{Batch, BatchId, Engine, ReadError, WriterId};
+use scalebricks_daemon::switch::load::Configuration;
+use scalebricks_daemon::switch::running::ChangeError;
 use scalebricks_elements::flat::NameError;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_types::{PartitionId, Position};

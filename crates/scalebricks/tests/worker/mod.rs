@@ -8,13 +8,13 @@
 )]
 
 use etherparse::PacketBuilder;
-use scalebricks::daemon::workers::Control;
-use scalebricks::node::config::Idle;
-use scalebricks::node::errors::Errors;
-use scalebricks::node::slow_path::SlowPath;
-use scalebricks::node::worker::{Told, Worker};
 use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::{Architecture, FlowList, FlowSpec, Layout, Node, NodePorts, NodeStats};
+use scalebricks_daemon::node::config::Idle;
+use scalebricks_daemon::node::errors::Errors;
+use scalebricks_daemon::node::slow_path::SlowPath;
+use scalebricks_daemon::node::worker::{Told, Worker};
+use scalebricks_daemon::runtime::workers::Control;
 use scalebricks_elements::gateway::local::{Interface, Local, LocalConfig, LocalLimits, Route};
 use scalebricks_elements::gateway::{
     BaseStationId, Identifications, Lease, NodeConfig, OutputPort, OutsideMacs, Policy,

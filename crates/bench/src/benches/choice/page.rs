@@ -1,9 +1,9 @@
 //! The rows as the table and the pictures of `docs/choosing.md`.
 
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 
 /// Heads of the table.
 const HEADS: [&str; 10] = [

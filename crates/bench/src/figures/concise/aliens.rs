@@ -4,7 +4,6 @@
 use super::fibs::{BATCH, Fib, NameFib, UNKNOWN};
 use super::{conclusions, goals, megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Turn, alternate};
 use crate::row::{Metric, Subject};
@@ -12,6 +11,7 @@ use crate::session::Session;
 use crate::stats::Summary;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
 use scalebricks_tables::othello::Sizing;
 use scalebricks_types::KeyHash;

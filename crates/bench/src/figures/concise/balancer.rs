@@ -2,11 +2,11 @@
 
 use super::paper;
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::Sheet;
 use scalebricks_tables::WeightedActions;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloControl, OthelloReader, Params};
 use scalebricks_types::{KeyHash, PartitionCount};

@@ -5,7 +5,6 @@ use super::{add_point, conclusions, millions, paper};
 use crate::benches::build::{build, check};
 use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::keys::KeySet;
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Turn, alternate};
@@ -13,6 +12,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Scale, Sheet};
 use scalebricks_tables::othello::Sizing;
 
 /// Bytes a name: names twice over, a build, and the control structure that is kept.

@@ -4,13 +4,13 @@
 use super::{add_point, conclusions, millions, paper};
 use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::names::population::{Kind, Population};
 use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Scale, Sheet};
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
 use std::hint::black_box;
 use std::sync::Arc;

@@ -8,7 +8,6 @@ use super::arrivals::Gaps;
 use super::fibs::{self, Asker, Fib, NameFib};
 use super::{paper, queue};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, SEED};
 use crate::names::{NameHasher, macs};
@@ -19,6 +18,7 @@ use crate::session::Session;
 use crate::stats::{Summary, percentile};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use scalebricks_types::KeyHash;
 
 /// Most packets taken at once, as ports give them out.

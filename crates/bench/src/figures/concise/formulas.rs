@@ -4,9 +4,9 @@ use super::conclusions;
 use super::memory::SLOTS_ALONE;
 use super::paper::{self, Formula};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::row::Metric;
 use crate::session::Session;
+use scalebricks_report::exhibit::Sheet;
 
 /// Ours: `docs/concise-figures.md` has the same words.
 const OURS: Formula = Formula {

@@ -15,7 +15,6 @@ mod rotation;
 use super::fibs::{Asker, Fib, NameFib};
 use super::{add_point, megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::gateway::ring::ROTATION;
 use crate::gateway::slab::{Slab, SlabPacket};
 use crate::rounds::{Found, Turn, alternate};
@@ -27,6 +26,7 @@ use rotation::{Rotation, Rule, Stations};
 use scalebricks_console::quantity::short_count;
 use scalebricks_elements::flat::FlatFib;
 use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_report::exhibit::{Chart, Scale, Sheet};
 use std::sync::Arc;
 
 /// Octets of a frame.

@@ -4,12 +4,12 @@ use super::queries::MADE;
 use super::reconstruction::RECONSTRUCTION;
 use super::{conclusions, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::pin;
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::table::figure;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::Sheet;
 
 /// Lookups may lose so much beside half a million updates a second, in percent: the paper's "very small drop" as a number.
 const MOST_LOST: f64 = 5.0;

@@ -3,7 +3,6 @@
 use super::fibs::{self, BATCH, Fib, NameFib, replay};
 use super::{add_point, conclusions, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::keys::mix;
 use crate::limit::{self, LIMIT, Limits};
 use crate::names::NameHasher;
@@ -13,6 +12,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Scale, Sheet};
 use scalebricks_types::KeyHash;
 
 /// Bytes of a name.

@@ -7,7 +7,6 @@ use crate::baselines::RATE;
 use crate::baselines::buffalo::Sizes;
 use crate::baselines::tuple_space::{Rule, TupleSpace};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::names::files::FileNames;
 use crate::names::population::{Kind, Population, action};
 use crate::names::{headers, ipv4s, ipv6s, macs};
@@ -17,6 +16,7 @@ use crate::session::Session;
 use crate::stats::Summary;
 use rayon::prelude::*;
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_report::exhibit::Sheet;
 use scalebricks_tables::othello::Sizing;
 
 /// The structures, in the order of the rows.

@@ -14,7 +14,6 @@
 use super::mirror::{Change, Mirror};
 use super::{conclusions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, action};
 use crate::pin;
@@ -22,6 +21,7 @@ use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::Sheet;
 use scalebricks_tables::othello::{Op, OthelloBuilder, OthelloControl, Params};
 use scalebricks_types::{Delta, PartitionCount, PartitionId};
 use std::collections::BTreeMap;

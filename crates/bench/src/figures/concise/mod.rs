@@ -40,10 +40,10 @@ pub mod reconstruction;
 pub mod switches;
 
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Series};
 use crate::row::Row;
 use crate::session::Session;
 use crate::stats::Summary;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Series};
 
 /// Something of the paper that can be run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

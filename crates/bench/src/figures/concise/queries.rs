@@ -5,7 +5,6 @@ use super::fibs::{BATCH, Fib, NameFib, replay};
 use super::{add_point, asking, conclusions, millions, paper};
 use crate::contestants::noted;
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::limit::{self, LIMIT, Limits};
 use crate::names::population::{Population, SEED};
 use crate::names::zipf::Zipf;
@@ -15,6 +14,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Scale, Sheet};
 use scalebricks_tables::othello::Sizing;
 use std::hint::black_box;
 

@@ -4,7 +4,6 @@
 use super::{conclusions, paper};
 use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::row::{Metric, Subject};
@@ -12,6 +11,7 @@ use crate::session::Session;
 use crate::stats::{Summary, percentile};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::Sheet;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing, UpdateError};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;

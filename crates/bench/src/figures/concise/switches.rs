@@ -2,7 +2,6 @@
 
 use super::{megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Found, Turn, alternate};
@@ -10,6 +9,7 @@ use crate::row::{Metric, Row, Subject};
 use crate::session::Session;
 use crate::timing;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::Sheet;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloControl, Params, SharedControl};
 use scalebricks_types::{KeyHash, PartitionCount};
 
