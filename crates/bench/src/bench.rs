@@ -14,20 +14,14 @@ use scalebricks_console::machine::Processor;
 use scalebricks_console::{Console, Interrupt, OutputError, output};
 
 /// A benchmark.
-pub trait Bench {
-    /// Its name in the command line and in results.
-    fn name(&self) -> &'static str;
-
-    /// Measures, leaving rows in the session.
-    ///
-    /// # Errors
-    /// [`BenchError`]; a wrong answer is one.
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError>;
-
-    /// Whether it leaves charts of its own in the session, in place of bars for its rows.
-    fn draws_itself(&self) -> bool {
-        false
-    }
+#[derive(Debug, Clone, Copy)]
+pub struct Bench {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// Measures and adds its rows to the session. A wrong answer is an error.
+    pub run: fn(&mut Session<'_>) -> Result<(), BenchError>,
+    /// Whether it adds its own charts to the session; if not, its rows are drawn as bars.
+    pub draws_itself: bool,
 }
 
 /// Runs those of `benches` that the arguments name, in the order given, and tells what they found.
@@ -37,12 +31,12 @@ pub trait Bench {
 /// tables on standard output remain.
 pub fn run(
     args: &BenchArgs,
-    benches: &[&dyn Bench],
+    benches: &[Bench],
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<(), BenchError> {
     args.validate()?;
-    let options = args.options();
+    let options = &args.options;
     if let Some(kind) = &args.page {
         // Rather now than after half an hour.
         provenance::ensure_reproducible(options.runs(), options.quick)?;
@@ -57,20 +51,20 @@ pub fn run(
     Pair::settle()?;
     let mut rejected = 0;
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
-    for bench in benches.iter().filter(|bench| args.wants(bench.name())) {
-        console.note(&format!("{}: measuring", bench.name()));
-        let mut session = Session::new(bench.name(), &options, console, interrupt);
-        bench.run(&mut session)?;
+    for bench in benches.iter().filter(|bench| args.wants(bench.name)) {
+        console.note(&format!("{}: measuring", bench.name));
+        let mut session = Session::new(bench.name, options, console, interrupt);
+        (bench.run)(&mut session)?;
         rejected += session.rejected();
         let (found, shown) = session.finish();
-        console.result(&table::render(bench.name(), &found))?;
+        console.result(&table::render(bench.name, &found))?;
         rows.extend(found);
         exhibits.extend(shown);
-        if !bench.draws_itself() {
-            bars.push(bench.name());
+        if !bench.draws_itself {
+            bars.push(bench.name);
         }
     }
-    let report = Report::here(rows, exhibits, &options);
+    let report = Report::here(rows, exhibits, options);
     keep(args, &report, &bars, console)?;
     console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
     if let Some(pair) = &report.pair {

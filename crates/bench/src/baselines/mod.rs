@@ -27,7 +27,7 @@ pub mod tuple_space;
 #[cfg(test)]
 mod tests;
 
-use scalebricks_tables::filter::{FilterDeltaError, FilterParamsError};
+use scalebricks_tables::filter::FilterParamsError;
 use scalebricks_types::KeyHash;
 
 /// False positives in all that the paper allows filters.
@@ -60,9 +60,6 @@ pub enum BaselineError {
     /// A filter that cannot be.
     #[error(transparent)]
     Filter(#[from] FilterParamsError),
-    /// A change of another filter.
-    #[error(transparent)]
-    Delta(#[from] FilterDeltaError),
     /// An action that the structure was not made for.
     #[error("action {action} of {actions}")]
     Action {
@@ -74,9 +71,6 @@ pub enum BaselineError {
     /// Two names with one hash, or one that is added twice.
     #[error("name {0:?} is there twice")]
     Twice(KeyHash),
-    /// A name that is not there.
-    #[error("name {0:?} is not there")]
-    Missing(KeyHash),
     /// Too little memory for one line a filter.
     #[error("{0} bits are too few")]
     Memory(u64),

@@ -1,11 +1,10 @@
-use super::buffalo::{Buffalo, BuffaloControl, SideBySide, Sizes};
+use super::buffalo::{Buffalo, SideBySide, Sizes};
 use super::cuckoo::Cuckoo;
 use super::orthogonal::Orthogonal;
 use super::sorted::Sorted;
 use super::tuple_space::{Header, Rule, TupleSpace};
 use super::*;
 use crate::keys;
-use std::collections::HashMap;
 
 /// A name without pattern.
 fn name(number: u64) -> KeyHash {
@@ -129,58 +128,6 @@ fn one_of_those_that_fit_is_picked_evenly() {
 }
 
 #[test]
-fn buffalo_is_changed_by_deltas_and_never_loses_a_name() {
-    let actions = 8_u16;
-    let sizes = Sizes::for_rate(&vec![100; actions.into()], 0.001, 9).unwrap();
-    let mut control = BuffaloControl::new(sizes);
-    let table = control.export();
-    let (mut held, mut before) = (HashMap::<u64, u16>::new(), HashMap::<u64, u16>::new());
-    for step in 0..4000_u64 {
-        let dice = keys::mix(step);
-        let (number, action) = (dice % 600, (dice >> 32) as u16 % actions);
-        match (held.contains_key(&number), dice >> 60) {
-            (false, _) => control.insert(name(number), action).unwrap(),
-            (true, 0..8) => control.change(name(number), action).unwrap(),
-            (true, _) => control.remove(name(number)).unwrap(),
-        }
-        if held.contains_key(&number) && dice >> 60 >= 8 {
-            held.remove(&number);
-        } else {
-            held.insert(number, action);
-        }
-        if step % 50 == 49 {
-            for (action, delta) in control.take_deltas() {
-                table.apply(action, &delta).unwrap();
-                let stays = |number: &&u64| before.contains_key(*number);
-                for &number in held.keys().filter(stays) {
-                    assert_ne!(table.look_up(name(number)), Answer::Unknown, "held before and after");
-                }
-            }
-            before.clone_from(&held);
-            let wrong = held.iter().filter(|&(&number, &action)| match table.look_up(name(number)) {
-                Answer::Action(found) => {
-                    assert_eq!(found, action);
-                    false
-                }
-                Answer::Picked(_) => true,
-                Answer::Unknown => unreachable!("a name was lost"),
-            });
-            assert!(wrong.count() < 10);
-        }
-    }
-    assert_eq!(control.len(), held.len());
-    assert_eq!(
-        control.insert(name(9999), actions).err(),
-        Some(BaselineError::Action { action: 8, actions: 8 })
-    );
-    assert_eq!(control.remove(name(9999)), Err(BaselineError::Missing(name(9999))));
-    let known = *held.keys().next().unwrap();
-    assert_eq!(control.insert(name(known), 0), Err(BaselineError::Twice(name(known))));
-    assert!(control.change(name(known), actions).is_err());
-    assert!(control.filters_have(name(known), held[&known]));
-}
-
-#[test]
 fn orthogonal_filters_tell_the_bits() {
     for (bits, count, rate) in [(1, 20_000, 0.01), (4, 20_000, 0.01), (8, 20_000, 0.01), (16, 5000, 0.01)] {
         let names = population(count, bits);
@@ -237,18 +184,11 @@ fn tuple_space_search_finds_what_a_list_of_rules_does() {
         let is_same = |rule: &Rule, other: &Rule| {
             rule.mask == other.mask && rule.priority == other.priority && rule.fits(&other.value)
         };
-        if dice >> 62 == 0 && !list.is_empty() {
-            let rule = list.swap_remove((dice % list.len() as u64) as usize);
-            assert!(space.remove(&rule.mask, &rule.value, rule.priority));
-            assert!(!space.remove(&rule.mask, &rule.value, rule.priority));
-        } else {
-            let priority = (dice >> 32 & 7) as u32;
-            let rule =
-                Rule { mask: mask(dice), value: header(dice >> 7), priority, action: (dice >> 40) as u16 };
-            list.retain(|other| !is_same(other, &rule));
-            list.push(rule);
-            space.insert(&rule);
-        }
+        let priority = (dice >> 32 & 7) as u32;
+        let rule = Rule { mask: mask(dice), value: header(dice >> 7), priority, action: (dice >> 40) as u16 };
+        list.retain(|other| !is_same(other, &rule));
+        list.push(rule);
+        space.insert(&rule);
         for asked in 0..10 {
             let header = header(keys::mix(step * 10 + asked));
             let fitting = list.iter().filter(|rule| rule.fits(&header));
@@ -256,7 +196,7 @@ fn tuple_space_search_finds_what_a_list_of_rules_does() {
             assert_eq!(space.look_up(&header), best.map(|(priority, action)| (priority, action.0)));
         }
     }
-    assert!(space.tuples() <= 32 && space.lines(&header(1)) >= 2);
+    assert!(space.lines(&header(1)) >= 2);
     assert!(space.table_bytes() >= 64 * list.len() as u64);
 }
 

@@ -4,8 +4,7 @@
 //! masks its header for one table after another and takes the rule of highest priority. Tables are asked in the order of the
 //! best priority in them, so that a query ends where no better one can come (as Open vSwitch does).
 //!
-//! A slot is a cache line: four words of masked header, priority, action. Tables are at most half full and probed linearly; taking
-//! a rule out moves those behind it forwards, so that there are no marks of former rules.
+//! A slot is a cache line: four words of masked header, priority, action. Tables are at most half full and probed linearly.
 
 use super::{Lines, Touch};
 use crate::keys::mix;
@@ -145,26 +144,6 @@ impl Table {
             run.filter(|(_, slot)| slot.value == *value && slot.what.is_some_and(|(of, _)| of == priority));
         same.next().map(|(at, _)| at)
     }
-
-    /// Empties a slot, and moves rules behind it forwards that it kept from their homes.
-    fn empty(&mut self, mut hole: usize) {
-        let last = self.slots.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & last;
-            let slot = self.slots[at];
-            if slot.what.is_none() {
-                break;
-            }
-            let home = self.home(&slot.value);
-            if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(hole) & last) {
-                self.slots[hole] = slot;
-                hole = at;
-            }
-        }
-        self.slots[hole] = EMPTY;
-        self.len -= 1;
-    }
 }
 
 /// All rules.
@@ -196,19 +175,6 @@ impl TupleSpace {
         self.tables.sort_by_key(|table| std::cmp::Reverse(table.best));
     }
 
-    /// Takes the rule of this mask, value and priority out. Says whether there was one.
-    pub fn remove(&mut self, mask: &[u64; 4], value: &[u64; 4], priority: u32) -> bool {
-        let value = masked(value, mask);
-        let Some(at) = self.tables.iter().position(|table| table.mask == *mask) else { return false };
-        let table = &mut self.tables[at];
-        let Some(place) = table.place(&value, priority) else { return false };
-        table.empty(place);
-        if table.len == 0 {
-            self.tables.remove(at);
-        }
-        true
-    }
-
     /// Priority and action of the rule for a header.
     pub fn look_up(&self, header: &[u64; 4]) -> Option<(u32, u16)> {
         self.find(header, &mut ())
@@ -219,11 +185,6 @@ impl TupleSpace {
         let mut lines = Lines::default();
         self.find(header, &mut lines);
         lines.take()
-    }
-
-    /// Masks that occur.
-    pub const fn tuples(&self) -> usize {
-        self.tables.len()
     }
 
     /// Bytes of memory.

@@ -1,6 +1,5 @@
 //! `setsep-build`: from keys and values to a table.
 
-use crate::bench::Bench;
 use crate::contestants::{Build, Fill, Forms, Make, Mode, Product, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -13,33 +12,27 @@ use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
 use scalebricks_tables::setsep::{Bits, Format};
 
-/// The benchmark.
-#[derive(Debug)]
-pub struct SetSepBuild;
-
 /// Bytes a key that the keys and their answers take, whatever is built.
 const KEY_BYTES: u64 = 24;
 
-impl Bench for SetSepBuild {
-    fn name(&self) -> &'static str {
-        "setsep-build"
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        let structures = options.structures(&Structure::built_in());
-        let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
-        let sizes = options.keys(&[1_000_000], &[1_000_000, 16_000_000, 64_000_000]);
-        let sizes = session.fitting(sizes, KEY_BYTES + 2 * most)?;
-        Structure::start(&structures, &sizes)?;
-        for keys in sizes {
-            for value_bits in options.value_bits(&[2], &[1, 2, 4]) {
-                let threads = options.threads_or_pair();
-                one(session, keys, value_bits, &threads, &structures)?;
-            }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let structures = options.structures(&Structure::built_in());
+    let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
+    let sizes = options.keys(&[1_000_000], &[1_000_000, 16_000_000, 64_000_000]);
+    let sizes = session.fitting(sizes, KEY_BYTES + 2 * most)?;
+    Structure::start(&structures, &sizes)?;
+    for keys in sizes {
+        for value_bits in options.value_bits(&[2], &[1, 2, 4]) {
+            let threads = options.threads_or_pair();
+            one(session, keys, value_bits, &threads, &structures)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// What one turn builds with; its fill is known once it was built.

@@ -3,7 +3,6 @@
 mod candidate;
 mod page;
 
-use crate::bench::Bench;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Replay};
@@ -13,10 +12,6 @@ use crate::session::Session;
 use crate::stats::Summary;
 use candidate::{Candidate, Kind};
 use scalebricks_types::{ClusterSize, FlowKey};
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct Choice;
 
 /// Bytes a key of keys, questions, answers and their flows, of the largest building, of all candidates together, and of the lines
 /// that one of them reads.
@@ -28,29 +23,23 @@ const LEAST_LOOKUPS: usize = 1 << 22;
 /// Changes that a controller makes at a time.
 const BATCHES: [usize; 2] = [1, 1024];
 
-impl Bench for Choice {
-    fn name(&self) -> &'static str {
-        "choice"
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        let sizes = [1_000, 32_000, 1_000_000, 16_000_000, 64_000_000];
-        for keys in options.keys(&sizes[..3], &sizes) {
-            if !session.fits(keys, KEY_BYTES)? {
-                continue;
-            }
-            for nodes in options.nodes(&[4], &[2, 16, 256]) {
-                one(session, keys, nodes)?;
-            }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let sizes = [1_000, 32_000, 1_000_000, 16_000_000, 64_000_000];
+    for keys in options.keys(&sizes[..3], &sizes) {
+        if !session.fits(keys, KEY_BYTES)? {
+            continue;
         }
-        page::show(session);
-        Ok(())
+        for nodes in options.nodes(&[4], &[2, 16, 256]) {
+            one(session, keys, nodes)?;
+        }
     }
-
-    fn draws_itself(&self) -> bool {
-        true
-    }
+    page::show(session);
+    Ok(())
 }
 
 /// One candidate at work, and what it must answer.

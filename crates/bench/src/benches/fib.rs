@@ -1,6 +1,5 @@
 //! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library and DPDK's `rte_hash`.
 
-use crate::bench::Bench;
 #[cfg(feature = "dpdk")]
 use crate::contestants::dpdk::FlowHash;
 use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
@@ -13,10 +12,6 @@ use crate::row::{Metric, Subject};
 use crate::session::Session;
 use crate::{pin, timing};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct Fib;
 
 /// Load of the table when it is looked up.
 const LOAD: f64 = 0.95;
@@ -40,20 +35,18 @@ const GROWING_BATCH: usize = 32;
 /// its emptiest, and the lines of three limits.
 const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2 + 3 * 17;
 
-impl Bench for Fib {
-    fn name(&self) -> &'static str {
-        "fib"
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let structures = [Structure::Cuckoo, Structure::HashBrown, Structure::RteHash];
-        let structures = structures.into_iter().filter(|structure| structure.is_built_in());
-        let structures = session.options().structures(&structures.collect::<Vec<_>>());
-        let sizes = session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]);
-        let sizes = session.fitting(sizes, KEY_BYTES)?;
-        Structure::start(&structures, &sizes)?;
-        sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
-    }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let structures = [Structure::Cuckoo, Structure::HashBrown, Structure::RteHash];
+    let structures = structures.into_iter().filter(|structure| structure.is_built_in());
+    let structures = session.options().structures(&structures.collect::<Vec<_>>());
+    let sizes = session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]);
+    let sizes = session.fitting(sizes, KEY_BYTES)?;
+    Structure::start(&structures, &sizes)?;
+    sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
 }
 
 /// What one table size is measured with.

@@ -1,7 +1,6 @@
 //! `setsep-lookup`: every key asked for once.
 
 use super::build::build;
-use crate::bench::Bench;
 use crate::contestants::{BATCHES, Forms, Make, Structure, Table, noted, with_pages};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -13,10 +12,6 @@ use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_tables::othello::Sizing;
 
-/// The benchmark.
-#[derive(Debug)]
-pub struct SetSepLookup;
-
 /// Bytes a key that keys, questions and answers take, the flows of the questions included.
 const KEY_BYTES: u64 = 24 + 48;
 
@@ -26,29 +21,27 @@ const TABLE_BYTES: u64 = 36 + 28 + 36;
 /// Tables of ours, about: six formats, four sizings, and two exact ones.
 const TABLES: usize = 12;
 
-impl Bench for SetSepLookup {
-    fn name(&self) -> &'static str {
-        "setsep-lookup"
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        let structures = options.structures(&Structure::built_in());
-        let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
-        let mut sizes = Vec::new();
-        for keys in options.keys(&[1_000_000, 4_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
-            if session.fits(keys, KEY_BYTES + TABLE_BYTES + most + limit::bytes_per_key(keys, TABLES))? {
-                sizes.push(keys);
-            }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let structures = options.structures(&Structure::built_in());
+    let most = structures.iter().map(|s| s.building_bytes_per_key()).max().unwrap_or(0);
+    let mut sizes = Vec::new();
+    for keys in options.keys(&[1_000_000, 4_000_000], &[1_000_000, 16_000_000, 64_000_000]) {
+        if session.fits(keys, KEY_BYTES + TABLE_BYTES + most + limit::bytes_per_key(keys, TABLES))? {
+            sizes.push(keys);
         }
-        Structure::start(&structures, &sizes)?;
-        for keys in sizes {
-            for value_bits in options.value_bits(&[2], &[2]) {
-                one(session, keys, value_bits, &structures)?;
-            }
-        }
-        Ok(())
     }
+    Structure::start(&structures, &sizes)?;
+    for keys in sizes {
+        for value_bits in options.value_bits(&[2], &[2]) {
+            one(session, keys, value_bits, &structures)?;
+        }
+    }
+    Ok(())
 }
 
 /// A table, and what is known of it.

@@ -1,7 +1,6 @@
 //! `othello-update`: changes of values, deletes and inserts of an Othello table, from the owner to a live table; bits a
 //! name. Every answer is checked in the end.
 
-use crate::bench::Bench;
 use crate::contestants::{Make, Structure, othello_params as params};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
@@ -14,10 +13,6 @@ use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, O
 use scalebricks_types::Delta;
 use std::sync::Arc;
 
-/// The benchmark.
-#[derive(Debug)]
-pub struct OthelloUpdate;
-
 /// Bytes a key of keys, questions, building and control structure.
 const KEY_BYTES: u64 = 18 + 16 + 90;
 /// Of all keys, those that one run changes.
@@ -27,29 +22,27 @@ const BATCH: usize = 1 << 16;
 /// Its name in errors.
 const NAME: &str = "othello";
 
-impl Bench for OthelloUpdate {
-    fn name(&self) -> &'static str {
-        "othello-update"
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    if options.structures(&[Structure::Othello]).is_empty() {
+        return Ok(());
     }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        if options.structures(&[Structure::Othello]).is_empty() {
-            return Ok(());
+    for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
+        if !session.fits(keys, KEY_BYTES)? {
+            continue;
         }
-        for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
-            if !session.fits(keys, KEY_BYTES)? {
-                continue;
-            }
-            for value_bits in options.value_bits(&[2], &[2]) {
-                // One range is copied whole for every change: of those sizes only the owner's work is of interest.
-                for sizing in Sizing::ALL {
-                    one(session, keys, value_bits, Make { sizing, threads: pin::cores(), ..Make::table() })?;
-                }
+        for value_bits in options.value_bits(&[2], &[2]) {
+            // One range is copied whole for every change: of those sizes only the owner's work is of interest.
+            for sizing in Sizing::ALL {
+                one(session, keys, value_bits, Make { sizing, threads: pin::cores(), ..Make::table() })?;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// A table in use, and what it must answer.

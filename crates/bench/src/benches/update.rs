@@ -2,7 +2,6 @@
 
 use super::live::{Live, Pace, Scope};
 use super::{reshape, turnover};
-use crate::bench::Bench;
 use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -17,10 +16,6 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct SetSepUpdate;
 
 /// Bytes a key of keys, questions, the reader's copy of them, building and control structure.
 const KEY_BYTES: u64 = 18 + 8 + 40 + 16;
@@ -37,34 +32,32 @@ const LARGE_BATCH: usize = 1 << 20;
 /// Keys the reader asks for in a call.
 const READER_BATCH: usize = 64;
 
-impl Bench for SetSepUpdate {
-    fn name(&self) -> &'static str {
-        "setsep-update"
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    if options.structures(&[Structure::SetSep]).is_empty() {
+        return Ok(());
     }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        if options.structures(&[Structure::SetSep]).is_empty() {
-            return Ok(());
+    for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
+        if !session.fits(keys, KEY_BYTES)? {
+            continue;
         }
-        for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
-            if !session.fits(keys, KEY_BYTES)? {
-                continue;
-            }
-            for value_bits in options.value_bits(&[2], &[2]) {
-                for format in options.formats() {
-                    for isa in options.isas() {
-                        let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
-                        one(session, keys, value_bits, make)?;
-                        turnover::run(session, keys, value_bits, make)?;
-                        reshape::run(session, keys, value_bits, make)?;
-                        reshape::grow(session, keys, value_bits, make)?;
-                    }
+        for value_bits in options.value_bits(&[2], &[2]) {
+            for format in options.formats() {
+                for isa in options.isas() {
+                    let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
+                    one(session, keys, value_bits, make)?;
+                    turnover::run(session, keys, value_bits, make)?;
+                    reshape::run(session, keys, value_bits, make)?;
+                    reshape::grow(session, keys, value_bits, make)?;
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// One table.

@@ -87,11 +87,6 @@ impl Structure {
         }
     }
 
-    /// The one of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|structure| structure.name() == name)
-    }
-
     /// The feature with which it is built in, if it takes one.
     pub const fn feature(self) -> Option<&'static str> {
         match self {

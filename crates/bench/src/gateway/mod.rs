@@ -33,6 +33,7 @@ pub mod terms;
 pub mod traffic;
 
 use crate::error::BenchError;
+use crate::huge::HugePages;
 use crate::session::Session;
 use crate::{figures, pin};
 use joined::Home;
@@ -104,7 +105,7 @@ fn one(
         rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
     }
-    Ok(terms::transparent_huge_bytes())
+    Ok(HugePages::held_bytes())
 }
 
 /// Some of it with DPDK's packets.

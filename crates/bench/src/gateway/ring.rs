@@ -23,8 +23,6 @@ struct Inner<P> {
     packets: VecDeque<P>,
     traffic: Arc<Traffic>,
     number: usize,
-    /// Packets that came back.
-    returned: u64,
     /// While packets are judged: how many were, and the first fault.
     verdict: Option<(u64, Option<&'static str>)>,
 }
@@ -56,7 +54,6 @@ impl<P: PacketBuf + 'static> Ring<P> {
             packets,
             traffic: Arc::clone(traffic),
             number: 0,
-            returned: 0,
             verdict: None,
         })));
         ring.send_of(traffic);
@@ -116,11 +113,6 @@ impl<P: PacketBuf + 'static> Ring<P> {
         self.inner().verdict.take().unwrap_or_default()
     }
 
-    /// Packets that came back since the ring was made.
-    pub fn returned(&self) -> u64 {
-        self.inner().returned
-    }
-
     /// Packets at rest.
     pub fn len(&self) -> usize {
         self.inner().packets.len()
@@ -155,14 +147,13 @@ impl<P: PacketBuf + 'static> RxPort<P> for RingPort<P> {
 impl<P: PacketBuf + 'static> TxPort<P> for RingPort<P> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let mut inner = self.ring.inner();
-        let Inner { packets, traffic, number, returned, verdict } = &mut *inner;
+        let Inner { packets, traffic, number, verdict } = &mut *inner;
         if let Some((judged, first)) = verdict {
             *judged += burst.len() as u64;
             *first =
                 first.or_else(|| burst.iter().find_map(|packet| traffic.fault(self.exit, packet.data())));
         }
         let count = burst.len();
-        *returned += count as u64;
         for mut packet in burst.drain(..) {
             traffic.renew(&mut packet, *number);
             *number = after(*number, traffic);

@@ -4,16 +4,6 @@ use crate::figures::exhibit::Sheet;
 use crate::session::Session;
 use scalebricks_console::quantity::bytes;
 
-/// Bytes of this process on transparent huge pages now; `None` if the system does not say.
-pub fn transparent_huge_bytes() -> Option<u64> {
-    of_rollup(&std::fs::read_to_string("/proc/self/smaps_rollup").ok()?)
-}
-
-fn of_rollup(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
-}
-
 /// Leaves the table that says so. `huge` is what the process had on transparent huge pages while the largest tables were there.
 pub fn tell(session: &mut Session<'_>, huge: Option<u64>) {
     let ours = huge.map_or_else(
@@ -35,16 +25,4 @@ pub fn tell(session: &mut Session<'_>, huge: Option<u64>) {
         row(["EFD", &format!("{KEYS}, its most"), &EFD_VALUE_BITS.to_string(), pages]);
     }
     session.tabulate(sheet);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn huge_pages_are_read_from_the_rollup() {
-        let text = "00400000-7fff ---p 00000000 00:00 0 [rollup]\nRss: 12 kB\nAnonHugePages:      4096 kB\n";
-        assert_eq!(of_rollup(text), Some(4 << 20));
-        assert_eq!(of_rollup("Rss: 12 kB\n"), None);
-    }
 }

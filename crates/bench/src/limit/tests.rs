@@ -7,12 +7,12 @@ use scalebricks_console::{Console, Interrupt};
 
 /// Runs a benchmark with few keys; its rows.
 fn rows_of(name: &str) -> Vec<Row> {
-    let bench = ALL.into_iter().find(|bench| bench.name() == name).unwrap();
+    let bench = ALL.into_iter().find(|bench| bench.name == name).unwrap();
     let keys = 3000;
     let options = Options { keys: Some(vec![keys]), runs: Some(3), quick: true, ..Options::default() };
     let (console, interrupt) = (Console::new(true), Interrupt::default());
-    let mut session = Session::new(bench.name(), &options, &console, &interrupt);
-    bench.run(&mut session).unwrap();
+    let mut session = Session::new(bench.name, &options, &console, &interrupt);
+    (bench.run)(&mut session).unwrap();
     session.finish().0
 }
 

@@ -7,12 +7,8 @@ use crate::demo::synthetic::{self, SyntheticError};
 use crate::report::result::ArchitectureResult;
 use scalebricks_bench::row::Subject;
 use scalebricks_bench::stats::Summary;
-use scalebricks_bench::{Bench, BenchError, Metric, Session};
+use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct Gateway;
 
 /// Packets for each flow.
 const PACKETS_PER_FLOW: u64 = 5;
@@ -20,28 +16,21 @@ const PACKETS_PER_FLOW: u64 = 5;
 /// Fewest packets: ten slices of several rounds, so that the first, which is not timed, leaves something.
 const MIN_PACKETS: u64 = 2_000_000;
 
-impl Bench for Gateway {
-    fn name(&self) -> &'static str {
-        "gateway"
-    }
-
-    /// As the paper does: by flows and by load, not a bar a row.
-    fn draws_itself(&self) -> bool {
-        true
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
-        scalebricks_bench::gateway::measure(session, &flows)?;
-        // The demo keeps every flow of all nodes, which is for fewer flows than one node's tables.
-        for flows in options.keys(&[250_000], &[1_000_000]).into_iter().filter(|&flows| flows <= MAX_FLOWS) {
-            for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-                one(session, flows, threads)?;
-            }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
+    scalebricks_bench::gateway::measure(session, &flows)?;
+    // The demo keeps every flow of all nodes, which is for fewer flows than one node's tables.
+    for flows in options.keys(&[250_000], &[1_000_000]).into_iter().filter(|&flows| flows <= MAX_FLOWS) {
+        for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
+            one(session, flows, threads)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// One cluster size.

@@ -12,17 +12,15 @@
 //! The paper also keeps the counting twins large and folds them in half for filters of another size. Here, new
 //! sizes mean new filters from the control side's names.
 
-mod control;
 mod side_by_side;
 mod sizes;
 
-pub use control::BuffaloControl;
 pub use side_by_side::SideBySide;
 pub use sizes::Sizes;
 
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
 use crate::keys::mix;
-use scalebricks_tables::filter::{BloomFilter, FilterDelta, Words};
+use scalebricks_tables::filter::{BloomFilter, Words};
 use scalebricks_types::KeyHash;
 
 /// Most hash functions a name (`k_max`), as the Concise paper has it.
@@ -50,15 +48,6 @@ impl Buffalo {
             filter.ok_or(BaselineError::Action { action, actions })?.insert(name);
         }
         Ok(Self { filters, seed: sizes.seed() })
-    }
-
-    /// Makes one action's bits what its counting twin says.
-    ///
-    /// # Errors
-    /// [`BaselineError::Action`], [`BaselineError::Delta`].
-    pub fn apply(&self, action: u16, delta: &FilterDelta) -> Result<(), BaselineError> {
-        let filter = self.filters.get(usize::from(action));
-        Ok(filter.ok_or(BaselineError::Action { action, actions: self.filters.len() })?.apply(delta)?)
     }
 
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {

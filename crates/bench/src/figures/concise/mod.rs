@@ -41,6 +41,7 @@ pub mod switches;
 
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Mark, Point, Series};
+use crate::options::named;
 use crate::row::Row;
 use crate::session::Session;
 use crate::stats::Summary;
@@ -128,10 +129,12 @@ impl Part {
         }
     }
 
-    /// The one of this name; Figure 10 is measured with Figure 11.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let name = if name == "figure-10" { "figure-11" } else { name };
-        Self::ALL.into_iter().find(|part| part.name() == name)
+    /// Reads a name of the command line; Figure 10 is measured with Figure 11.
+    ///
+    /// # Errors
+    /// The names there are.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        named(Self::ALL, Self::name)(if name == "figure-10" { "figure-11" } else { name })
     }
 
     const fn run(self) -> Run {
@@ -210,10 +213,10 @@ mod tests {
     #[test]
     fn parts_have_names() {
         for part in Part::ALL {
-            assert_eq!(Part::from_name(part.name()), Some(part));
+            assert_eq!(Part::parse(part.name()), Ok(part));
         }
-        assert_eq!(Part::from_name("figure-10"), Some(Part::Figure11));
-        assert_eq!(Part::from_name("figure-1"), None);
+        assert_eq!(Part::parse("figure-10"), Ok(Part::Figure11));
+        assert!(Part::parse("figure-1").is_err());
     }
 
     #[test]
