@@ -132,6 +132,16 @@ impl Options {
         self.value_bits.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
+    /// The first size asked for, else one of these.
+    pub fn first_keys(&self, quick: u64, full: u64) -> u64 {
+        self.keys(&[quick], &[full]).first().copied().unwrap_or(1)
+    }
+
+    /// The first number of value bits asked for, else this.
+    pub fn first_value_bits(&self, default: u8) -> u8 {
+        self.value_bits(&[default], &[default]).first().copied().unwrap_or(default)
+    }
+
     /// The formats asked for, else all.
     pub fn formats(&self) -> Vec<Format> {
         self.formats.clone().unwrap_or_else(|| Format::ALL.to_vec())

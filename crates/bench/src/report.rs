@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::pages::{Evidence, Picture};
 use crate::pair::Pair;
 use crate::provenance;
-use crate::row::{Row, Subject};
+use crate::row::{Case, Row};
 use crate::timing::Clock;
 use scalebricks_console::machine::{self, Processor};
 use serde::{Deserialize, Serialize};
@@ -143,7 +143,7 @@ impl Report {
 
 /// What is wrong with a row that was timed in fewer runs than a page shows.
 fn measured_too_rarely(row: &Row) -> Option<String> {
-    let Subject { bench, structure, variant, keys, .. } = &row.subject;
+    let Case { bench, structure, variant, keys, .. } = &row.case;
     (row.metric.is_timed() && row.runs < provenance::LEAST_RUNS).then(|| {
         format!(
             "{bench}: {} of {structure} ({}) with {keys} keys has {} runs, and a page shows {} and more",
@@ -166,9 +166,8 @@ pub(crate) mod tests {
 
     /// A report with one of everything, of this commit.
     pub(crate) fn sample(commit: &str) -> Report {
-        let subject =
-            Subject { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Subject::default() };
-        let rows = vec![Row::new(subject, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];
+        let case = Case { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Case::default() };
+        let rows = vec![Row::new(case, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];
         let mut sheet = Sheet::new("choice", &["flows", "M/s"]);
         sheet.rows.push(vec!["7".to_owned(), "2.00".to_owned()]);
         let mut chart = Chart::new("lookups", "Lookups", ("flows", Scale::Decades), ("M/s", Scale::Linear));
@@ -202,10 +201,10 @@ pub(crate) mod tests {
     fn a_rate_of_too_few_runs_is_shown_nowhere() {
         let mut report = sample("0123456789ab");
         assert!(Report::evidence(&json(&report).unwrap()).is_ok());
-        let subject = report.rows[0].subject.clone();
-        report.rows.push(Row::new(subject.clone(), Metric::BitsPerKey, Summary::exact(3.5)));
+        let case = report.rows[0].case.clone();
+        report.rows.push(Row::new(case.clone(), Metric::BitsPerKey, Summary::exact(3.5)));
         assert!(Report::evidence(&json(&report).unwrap()).is_ok(), "it does not vary");
-        report.rows.push(Row::new(subject, Metric::UpdateRate, Summary::of(&[1.0, 2.0])));
+        report.rows.push(Row::new(case, Metric::UpdateRate, Summary::of(&[1.0, 2.0])));
         let problem = Report::evidence(&json(&report).unwrap()).map(drop).unwrap_err();
         assert!(problem.contains("update_rate of setsep") && problem.contains("2 runs"), "{problem}");
     }

@@ -2,7 +2,7 @@
 //! clocks they can only come of one, are made again.
 
 use crate::error::BenchError;
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 
@@ -17,7 +17,13 @@ pub struct Found {
 
 impl From<f64> for Found {
     fn from(figure: f64) -> Self {
-        Self { figures: vec![figure], table_bytes: None }
+        vec![figure].into()
+    }
+}
+
+impl From<Vec<f64>> for Found {
+    fn from(figures: Vec<f64>) -> Self {
+        Self { figures, table_bytes: None }
     }
 }
 
@@ -26,23 +32,23 @@ pub type Measure<'a, S> = Box<dyn FnMut(&mut S) -> Result<Found, BenchError> + '
 
 /// Something measured in turn with others. `S` is what all turns work on.
 pub struct Turn<'a, S> {
-    rows: Vec<(Subject, Metric)>,
+    rows: Vec<(Case, Metric)>,
     measure: Measure<'a, S>,
 }
 
 impl<'a, S> Turn<'a, S> {
     /// One that finds one figure a run.
     pub fn new(
-        subject: Subject,
+        case: Case,
         metric: Metric,
         measure: impl FnMut(&mut S) -> Result<Found, BenchError> + 'a,
     ) -> Self {
-        Self::several(vec![(subject, metric)], measure)
+        Self::several(vec![(case, metric)], measure)
     }
 
     /// One that finds several figures a run.
     pub fn several(
-        rows: Vec<(Subject, Metric)>,
+        rows: Vec<(Case, Metric)>,
         measure: impl FnMut(&mut S) -> Result<Found, BenchError> + 'a,
     ) -> Self {
         Self { rows, measure: Box::new(measure) }
@@ -96,8 +102,8 @@ impl<S> Course<'_, S> {
             let found = measure(state)?;
             let mut told = rows.iter().zip(&found.figures);
             match told.find(|((_, metric), figure)| !can_be(*metric, **figure)) {
-                Some(((subject, metric), figure)) => {
-                    Err(BenchError::rejected(&name(subject), format!("a {} of {figure}", metric.name())))
+                Some(((case, metric), figure)) => {
+                    Err(BenchError::rejected(&name(case), format!("a {} of {figure}", metric.name())))
                 }
                 None => Ok(found),
             }
@@ -127,15 +133,10 @@ fn can_be(metric: Metric, figure: f64) -> bool {
     }
 }
 
-/// What a subject is called in an error.
-fn name(subject: &Subject) -> String {
-    let threads = subject.threads.map(|threads| format!("{threads} threads"));
-    let parts = [
-        Some(subject.structure.clone()),
-        subject.format.map(str::to_owned),
-        subject.variant.clone(),
-        threads,
-    ];
+/// What a case is called in an error.
+fn name(case: &Case) -> String {
+    let threads = case.threads.map(|threads| format!("{threads} threads"));
+    let parts = [Some(case.structure.clone()), case.format.map(str::to_owned), case.variant.clone(), threads];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -150,7 +151,7 @@ struct Scaled {
 impl Scaled {
     /// All such among the turns that build or look up all keys.
     fn among<S>(courses: &[Course<'_, S>]) -> Vec<Self> {
-        let alone = |row: &(Subject, Metric)| (Subject { threads: Some(1), ..row.0.clone() }, row.1);
+        let alone = |row: &(Case, Metric)| (row.0.clone().threads(1), row.1);
         let mut found = Vec::new();
         for (several, course) in courses.iter().enumerate() {
             for (row, of) in course.turn.rows.iter().enumerate() {
@@ -214,8 +215,8 @@ pub fn alternate<S>(
     }
     bar.finish();
     for Course { turn, figures } in courses {
-        for (figures, (subject, metric)) in figures.iter().zip(turn.rows) {
-            session.add(subject, metric, Summary::of(figures));
+        for (figures, (case, metric)) in figures.iter().zip(turn.rows) {
+            session.add(case, metric, Summary::of(figures));
         }
     }
     Ok(())
@@ -225,15 +226,13 @@ pub fn alternate<S>(
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn turns_alternate_and_every_figure_is_kept() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("test", &options, &console, &interrupt);
+        let mut session = Session::for_test("test", Options::default());
         let turn = |name: &'static str, step: usize| {
-            let subject = session.subject(name, 1);
-            let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::Loss)];
+            let case = session.case(name, 1);
+            let rows = vec![(case.clone(), Metric::InsertRate), (case, Metric::Loss)];
             Turn::several(rows, move |order: &mut Vec<&str>| {
                 order.push(name);
                 let figure = (order.len() * step) as f64;
@@ -247,18 +246,17 @@ mod tests {
         assert_eq!(rows.len(), 4);
         assert_eq!((rows[0].median, rows[0].min, rows[0].max, rows[0].runs), (5.0, 1.0, 9.0, 5));
         assert_eq!((rows[3].metric, rows[3].median), (Metric::Loss, -60.0));
-        assert!(rows.iter().all(|row| row.subject.table_bytes == Some(9)));
+        assert!(rows.iter().all(|row| row.case.table_bytes == Some(9)));
     }
 
     /// Makes turns of these figures a run with so many threads each, for ever the last; rows, runs made, runs rejected.
     fn turns_of(keys: u64, turns: &[(usize, &[f64])]) -> (Result<Vec<f64>, BenchError>, usize, usize) {
         let options = Options { runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("test", &options, &console, &interrupt);
+        let mut session = Session::for_test("test", options);
         let turn = |&(threads, figures): &(usize, &[f64])| {
-            let subject = Subject { threads: Some(threads), ..session.subject("a", keys) };
+            let case = session.case("a", keys).threads(threads);
             let mut left = figures.to_vec();
-            Turn::new(subject, Metric::LookupRate, move |made: &mut usize| {
+            Turn::new(case, Metric::LookupRate, move |made: &mut usize| {
                 *made += 1;
                 Ok(if left.len() > 1 { left.remove(0) } else { left[0] }.into())
             })

@@ -3,7 +3,7 @@
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Conclusion, Exhibits, Sheet};
 use crate::options::Options;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
 use scalebricks_console::{Busy, Console, Interrupt, Progress, memory};
@@ -19,6 +19,15 @@ pub struct Session<'a> {
     rows: Vec<Row>,
     exhibits: Exhibits,
     rejected: AtomicUsize,
+}
+
+#[cfg(test)]
+impl Session<'static> {
+    /// A quiet session for a test, which leaks what it borrows.
+    pub(crate) fn for_test(bench: &'static str, options: Options) -> Self {
+        let options = Box::leak(Box::new(options));
+        Self::new(bench, options, Box::leak(Box::new(Console::new(true))), Box::leak(Box::default()))
+    }
 }
 
 impl<'a> Session<'a> {
@@ -83,14 +92,14 @@ impl<'a> Session<'a> {
         self.rejected.load(Ordering::Relaxed)
     }
 
-    /// A subject of this benchmark, to be filled in.
-    pub fn subject(&self, structure: &str, keys: u64) -> Subject {
-        Subject { bench: self.bench, structure: structure.to_owned(), keys, ..Subject::default() }
+    /// A case of this benchmark, to be filled in.
+    pub fn case(&self, structure: &str, keys: u64) -> Case {
+        Case { bench: self.bench, structure: structure.to_owned(), keys, ..Case::default() }
     }
 
     /// Keeps a result.
-    pub fn add(&mut self, subject: Subject, metric: Metric, figures: Summary) {
-        self.rows.push(Row::new(subject, metric, figures));
+    pub fn add(&mut self, case: Case, metric: Metric, figures: Summary) {
+        self.rows.push(Row::new(case, metric, figures));
     }
 
     /// Keeps a chart.

@@ -22,8 +22,8 @@ const OURS: [&str; 2] = ["setsep", "scalebricks"];
 pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>, DrawError> {
     let mut kinds: Vec<(&str, Metric)> = Vec::new();
     for row in &report.rows {
-        let kind = (row.subject.bench, row.metric);
-        if benches.contains(&row.subject.bench)
+        let kind = (row.case.bench, row.metric);
+        if benches.contains(&row.case.bench)
             && (row.metric.is_rate() || row.metric == Metric::BitsPerKey)
             && !kinds.contains(&kind)
         {
@@ -31,7 +31,7 @@ pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>
         }
     }
     let draw = |(bench, metric): (&str, Metric)| {
-        let rows = report.rows.iter().filter(|row| row.subject.bench == bench && row.metric == metric);
+        let rows = report.rows.iter().filter(|row| row.case.bench == bench && row.metric == metric);
         let name = format!("{bench}-{}.svg", metric.name().replace('_', "-"));
         Ok((name, picture(report, bench, metric, &rows.collect::<Vec<_>>())?))
     };
@@ -67,19 +67,19 @@ fn length(number: usize) -> i32 {
 
 /// Rows with this in common share a panel and a scale.
 const fn panel_of(row: &Row) -> (u64, Option<u8>) {
-    (row.subject.keys, row.subject.value_bits)
+    (row.case.keys, row.case.value_bits)
 }
 
 fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError> {
     let Some(first) = rows.first() else { return Ok(()) };
-    let bits = first.subject.value_bits.map_or(String::new(), |bits| format!(", {bits}-bit values"));
-    let title = format!("{} keys{bits}", short_count(first.subject.keys));
+    let bits = first.case.value_bits.map_or(String::new(), |bits| format!(", {bits}-bit values"));
+    let title = format!("{} keys{bits}", short_count(first.case.keys));
     area.draw_text(&title, &bold(style(15, INK, HPos::Left)), (28, top + PANEL_HEAD / 2))?;
     let (left, right) = (370, 810);
     let most = rows.iter().map(|row| row.median).fold(0.0, f64::max);
     for (number, row) in rows.iter().enumerate() {
         let middle = top + PANEL_HEAD + PITCH * length(number) + PITCH / 2;
-        let is_ours = OURS.contains(&row.subject.structure.as_str());
+        let is_ours = OURS.contains(&row.case.structure.as_str());
         Bar { left, right, middle, half: 7, is_ours }.draw(area, row.median, most)?;
         area.draw_text(&label(row), &style(13, INK, HPos::Right), (left - 10, middle))?;
         area.draw_text(&figure(row, row.median), &style(13, INK, HPos::Left), (right + 10, middle))?;
@@ -89,16 +89,16 @@ fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError>
 
 /// What tells a row from its neighbours.
 fn label(row: &Row) -> String {
-    let subject = &row.subject;
+    let case = &row.case;
     let parts = [
-        Some(subject.structure.clone()),
-        subject.format.map(str::to_owned),
-        subject.variant.clone(),
-        subject.batch.map(|batch| format!("×{batch}")),
-        subject.nodes.map(|nodes| format!("{nodes} nodes")),
-        subject.callers.map(|callers| format!("{callers} callers")),
-        subject.threads.filter(|&threads| threads > 1).map(|threads| format!("{threads} threads")),
-        subject.load.map(|load| format!("load {load:.2}")),
+        Some(case.structure.clone()),
+        case.format.map(str::to_owned),
+        case.variant.clone(),
+        case.batch.map(|batch| format!("×{batch}")),
+        case.nodes.map(|nodes| format!("{nodes} nodes")),
+        case.callers.map(|callers| format!("{callers} callers")),
+        case.threads.filter(|&threads| threads > 1).map(|threads| format!("{threads} threads")),
+        case.load.map(|load| format!("load {load:.2}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
@@ -106,14 +106,13 @@ fn label(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
+    use crate::row::Case;
     use crate::stats::Summary;
 
     #[test]
     fn a_picture_for_each_kind_of_figure() {
-        let subject =
-            Subject { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Subject::default() };
-        let row = |metric| Row::new(subject.clone(), metric, Summary::exact(3e6));
+        let case = Case { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Case::default() };
+        let row = |metric| Row::new(case.clone(), metric, Summary::exact(3e6));
         let rows = vec![row(Metric::LookupRate), row(Metric::InsertRate), row(Metric::MaxGroupLoad)];
         let report = Report { rows, ..crate::report::tests::sample("c") };
         let pictures = render(&report, &["fib"]).unwrap();

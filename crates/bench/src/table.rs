@@ -9,20 +9,20 @@ pub type Column = (&'static str, fn(&Row) -> Option<String>);
 
 /// Columns that describe what was measured; those that say nothing of any row are left out.
 const COLUMNS: [Column; 10] = [
-    ("structure", |row| Some(row.subject.structure.clone())),
-    ("format", |row| row.subject.format.map(str::to_owned)),
-    ("variant", |row| row.subject.variant.clone()),
-    ("keys", |row| Some(short_count(row.subject.keys))),
-    ("bits", |row| row.subject.value_bits.map(|bits| bits.to_string())),
-    ("threads", |row| row.subject.threads.map(|threads| marked(threads, row.mark))),
-    ("batch", |row| row.subject.batch.map(|batch| batch.to_string())),
-    ("nodes", |row| row.subject.nodes.map(|nodes| nodes.to_string())),
-    ("callers", |row| row.subject.callers.map(|callers| callers.to_string())),
-    ("load", |row| row.subject.load.map(|load| format!("{load:.2}"))),
+    ("structure", |row| Some(row.case.structure.clone())),
+    ("format", |row| row.case.format.map(str::to_owned)),
+    ("variant", |row| row.case.variant.clone()),
+    ("keys", |row| Some(short_count(row.case.keys))),
+    ("bits", |row| row.case.value_bits.map(|bits| bits.to_string())),
+    ("threads", |row| row.case.threads.map(|threads| marked(threads, row.mark))),
+    ("batch", |row| row.case.batch.map(|batch| batch.to_string())),
+    ("nodes", |row| row.case.nodes.map(|nodes| nodes.to_string())),
+    ("callers", |row| row.case.callers.map(|callers| callers.to_string())),
+    ("load", |row| row.case.load.map(|load| format!("{load:.2}"))),
 ];
 
 /// And what is found of it, whatever is measured.
-const BYTES: Option<Column> = Some(("table", |row| row.subject.table_bytes.map(bytes)));
+const BYTES: Option<Column> = Some(("table", |row| row.case.table_bytes.map(bytes)));
 
 /// The columns that say what these rows are about.
 pub fn columns(rows: &[&Row]) -> Vec<Column> {
@@ -106,15 +106,15 @@ fn rate(figure: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
+    use crate::row::Case;
     use crate::stats::Summary;
 
     #[test]
     fn columns_without_content_are_left_out() {
-        let subject = Subject { structure: "sux".to_owned(), keys: 2_000_000, ..Subject::default() };
+        let case = Case { structure: "sux".to_owned(), keys: 2_000_000, ..Case::default() };
         let rows = [
-            Row::new(subject.clone(), Metric::LookupRate, Summary::of(&[1.5e8, 1.4e8, 1.6e8])),
-            Row::new(subject, Metric::BitsPerKey, Summary::exact(3.5)),
+            Row::new(case.clone(), Metric::LookupRate, Summary::of(&[1.5e8, 1.4e8, 1.6e8])),
+            Row::new(case, Metric::BitsPerKey, Summary::exact(3.5)),
         ];
         let text = render("setsep-lookup", &rows);
         for want in ["sux", "2 M", "150 M/s", "140 M/s to 160 M/s", "3.500", "bits_per_key"] {

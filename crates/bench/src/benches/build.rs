@@ -4,7 +4,7 @@ use crate::contestants::{Build, Fill, Forms, Make, Mode, Product, Structure, Tab
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::timing;
@@ -38,7 +38,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 /// What one turn builds with; its fill is known once it was built.
 struct Contestant {
     structure: Structure,
-    subject: Subject,
+    case: Case,
     make: Make,
 }
 
@@ -59,10 +59,10 @@ fn one(
         let set = &set;
         let mut is_checked = false;
         let again = contestant.make.product == Product::Table && contestant.structure == Structure::SetSep;
-        let mut rows = vec![(contestant.subject.clone(), Metric::BuildRate)];
+        let mut rows = vec![(contestant.case.clone(), Metric::BuildRate)];
         if again {
-            let variant = contestant.subject.variant.as_ref().map(|variant| format!("{variant}, again"));
-            rows.push((Subject { variant, ..contestant.subject.clone() }, Metric::BuildRate));
+            let variant = contestant.case.variant.as_ref().map(|variant| format!("{variant}, again"));
+            rows.push((contestant.case.clone().variant(variant), Metric::BuildRate));
         }
         Turn::several(rows, move |fills: &mut Vec<(Fill, u64)>| {
             // Prepared anew: what a structure is built from is not kept for those whose turn is later.
@@ -92,9 +92,8 @@ fn one(
     for (contestant, (fill, bytes)) in
         contestants.iter().zip(fills).filter(|(contestant, _)| once(contestant.make))
     {
-        let subject =
-            Subject { variant: None, threads: None, table_bytes: Some(bytes), ..contestant.subject.clone() };
-        add_fill(session, &subject, fill);
+        let case = contestant.case.clone().variant(None).threads(None).table_bytes(bytes);
+        add_fill(session, &case, fill);
     }
     Ok(())
 }
@@ -111,46 +110,40 @@ fn contestants(
         let mut threads: Vec<usize> =
             threads.iter().copied().filter(|&n| n == 1 || structure.builds_in_parallel()).collect();
         threads.dedup();
-        let base = Subject {
-            value_bits: Some(structure.value_bits(set.value_bits)),
-            variant: structure.note(),
-            ..session.subject(structure.name(), set.len() as u64)
-        };
+        let base = session
+            .case(structure.name(), set.len() as u64)
+            .value_bits(structure.value_bits(set.value_bits))
+            .variant(structure.note());
         for threads in threads {
             let make = Make { threads, ..Make::table() };
             if structure == Structure::SetSep {
                 for (format, bits, isa) in ways(session, set.value_bits) {
                     for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
                         let together = (bits == Bits::Together).then(|| "bits together".to_owned());
-                        let subject = Subject {
-                            format: Some(format.name()),
-                            variant: noted([Some(isa.to_string()), together, Some(name.to_owned())]),
-                            threads: Some(threads),
-                            ..base.clone()
-                        };
+                        let case = base
+                            .clone()
+                            .format(format.name())
+                            .variant(noted([Some(isa.to_string()), together, Some(name.to_owned())]))
+                            .threads(threads);
                         let make = Make { format, isa, bits, product, ..make };
-                        contestants.push(Contestant { structure, subject, make });
+                        contestants.push(Contestant { structure, case, make });
                     }
                 }
             } else if structure == Structure::Othello {
                 for sizing in Sizing::ALL {
                     for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
-                        let subject = Subject {
-                            format: Some(sizing.name()),
-                            variant: Some(name.to_owned()),
-                            threads: Some(threads),
-                            ..base.clone()
-                        };
+                        let case =
+                            base.clone().format(sizing.name()).variant(name.to_owned()).threads(threads);
                         contestants.push(Contestant {
                             structure,
-                            subject,
+                            case,
                             make: Make { sizing, product, ..make },
                         });
                     }
                 }
             } else {
-                let subject = Subject { threads: Some(threads), ..base.clone() };
-                contestants.push(Contestant { structure, subject, make });
+                let case = base.clone().threads(threads);
+                contestants.push(Contestant { structure, case, make });
             }
         }
     }
@@ -197,11 +190,11 @@ pub fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<()
 }
 
 /// Rows of what is known of a SetSep table.
-pub fn add_fill(session: &mut Session<'_>, subject: &Subject, fill: Fill) {
+pub fn add_fill(session: &mut Session<'_>, case: &Case, fill: Fill) {
     if let Some(keys) = fill.fallback_keys {
-        session.add(subject.clone(), Metric::FallbackKeys, Summary::exact(keys as f64));
+        session.add(case.clone(), Metric::FallbackKeys, Summary::exact(keys as f64));
     }
     if let Some(keys) = fill.max_group_load {
-        session.add(subject.clone(), Metric::MaxGroupLoad, Summary::exact(keys.into()));
+        session.add(case.clone(), Metric::MaxGroupLoad, Summary::exact(keys.into()));
     }
 }

@@ -7,7 +7,7 @@ use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Replay};
 use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use candidate::{Candidate, Kind};
@@ -76,37 +76,36 @@ fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchEr
         all.push(Live { kind, candidate: Some(candidate), answers: keys.set.answers.clone(), cursor: 0 });
     }
     drop(busy);
-    let mut subjects = Vec::new();
+    let mut cases = Vec::new();
     for live in &all {
         let (table, control) = live.candidate()?.bytes();
-        let subject = Subject {
-            value_bits: Some(size.value_bits()),
-            nodes: (live.kind != Kind::FullCopy).then_some(nodes),
-            threads: Some(1),
-            table_bytes: Some(table),
-            ..session.subject(live.kind.name(), keys.set.len() as u64)
-        };
+        let case = session
+            .case(live.kind.name(), keys.set.len() as u64)
+            .value_bits(size.value_bits())
+            .nodes((live.kind != Kind::FullCopy).then_some(nodes))
+            .threads(1)
+            .table_bytes(table);
         let each = |bytes: u64| bytes as f64 / keys.set.len() as f64;
-        session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(each(table) * 8.0));
-        session.add(subject.clone(), Metric::ControlBytes, Summary::exact(each(control)));
-        subjects.push(subject);
+        session.add(case.clone(), Metric::BitsPerKey, Summary::exact(each(table) * 8.0));
+        session.add(case.clone(), Metric::ControlBytes, Summary::exact(each(control)));
+        cases.push(case);
     }
-    alternate(session, &mut all, turns(&subjects, &keys))?;
+    alternate(session, &mut all, turns(&cases, &keys))?;
     all.iter().try_for_each(|live| live.look_up(&keys).map(|_| ()))
 }
 
 /// What is measured of each candidate, all candidates one after the other: builds, lookups, changes one by one and many at a
 /// time. A build leaves the new candidate in place of the old.
-fn turns<'a>(subjects: &[Subject], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
+fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
     let mut turns = Vec::new();
-    for (number, subject) in subjects.iter().enumerate() {
-        turns.push(Turn::new(subject.clone(), Metric::BuildRate, move |all: &mut Vec<Live>| {
+    for (number, case) in cases.iter().enumerate() {
+        turns.push(Turn::new(case.clone(), Metric::BuildRate, move |all: &mut Vec<Live>| {
             Ok(all[number].rebuild(keys)?.into())
         }));
     }
-    for (number, subject) in subjects.iter().enumerate() {
-        let lookups = Subject { batch: Some(candidate::BATCH), ..subject.clone() };
-        let limit = Subject { variant: Some(LIMIT.to_owned()), ..lookups.clone() };
+    for (number, case) in cases.iter().enumerate() {
+        let lookups = case.clone().batch(candidate::BATCH);
+        let limit = lookups.clone().variant(LIMIT.to_owned());
         let rows = vec![
             (limit, Metric::LookupRate),
             (lookups.clone(), Metric::LookupRate),
@@ -114,16 +113,16 @@ fn turns<'a>(subjects: &[Subject], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
         ];
         turns.push(Turn::several(rows, move |all: &mut Vec<Live>| {
             let (limit, rate) = (all[number].limit(keys)?, all[number].look_up(keys)?);
-            Ok(Found { figures: vec![limit, rate, rate / limit], table_bytes: None })
+            Ok(vec![limit, rate, rate / limit].into())
         }));
     }
     for batch in BATCHES {
-        for (number, subject) in subjects.iter().enumerate() {
-            let subject = Subject { batch: Some(batch), ..subject.clone() };
-            let mut rows = vec![(subject.clone(), Metric::UpdateRate)];
+        for (number, case) in cases.iter().enumerate() {
+            let case = case.clone().batch(batch);
+            let mut rows = vec![(case.clone(), Metric::UpdateRate)];
             // A full copy has no stream of its own: whoever writes it is told keys and values.
-            if subject.nodes.is_some() {
-                rows.push((subject, Metric::DeltaBytes));
+            if case.nodes.is_some() {
+                rows.push((case, Metric::DeltaBytes));
             }
             turns.push(Turn::several(rows, move |all: &mut Vec<Live>| all[number].change(keys, batch)));
         }
@@ -184,6 +183,6 @@ impl Live {
         let changed = candidate.change(&changes, batch)?;
         let mut figures = vec![count as f64 / changed.seconds];
         figures.extend(changed.bytes.map(|bytes| bytes as f64 / count as f64));
-        Ok(Found { figures, table_bytes: None })
+        Ok(figures.into())
     }
 }

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::Lookups;
 use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::{pin, timing};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,35 +112,34 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
     let mut turns = Vec::new();
     let batches = session.options().batches(&BATCHES);
     for &structure in structures {
-        let subject = Subject {
-            value_bits: Some(ALL_VALUE_BITS),
-            threads: Some(1),
-            variant: structure.note(),
-            ..session.subject(structure.name(), keys.set.len() as u64)
-        };
+        let case = session
+            .case(structure.name(), keys.set.len() as u64)
+            .value_bits(ALL_VALUE_BITS)
+            .threads(1)
+            .variant(structure.note());
         let modes = structure.modes(&batches);
-        let of = |table: &dyn Table| Subject { table_bytes: Some(table.table_bytes()), ..subject.clone() };
+        let of = |table: &dyn Table| case.clone().table_bytes(table.table_bytes());
         match structure {
             Structure::Cuckoo => {
-                let subject = of(&tables.cuckoo);
-                turns.extend(table_lookups(&subject, &tables, &limits, &keys, &flows, &modes));
-                turns.push(table_changes(&subject, &flows, &keys, ("single", 1), FlowTable::insert_each));
-                turns.push(table_changes(&subject, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
-                turns.push(table_changes(&subject, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
-                turns.push(table_growth(&subject, &flows, &keys));
+                let case = of(&tables.cuckoo);
+                turns.extend(table_lookups(&case, &tables, &limits, &keys, &flows, &modes));
+                turns.push(table_changes(&case, &flows, &keys, ("single", 1), FlowTable::insert_each));
+                turns.push(table_changes(&case, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
+                turns.push(table_changes(&case, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
+                turns.push(table_growth(&case, &flows, &keys));
             }
             Structure::HashBrown => {
-                let subject = of(&tables.map);
-                turns.extend(other_lookups(&subject, &limits.map, &modes));
-                turns.push(map_changes(&subject, &flows, &keys));
+                let case = of(&tables.map);
+                turns.extend(other_lookups(&case, &limits.map, &modes));
+                turns.push(map_changes(&case, &flows, &keys));
             }
             _ =>
             {
                 #[cfg(feature = "dpdk")]
                 if let (Some(hash), Some(limits)) = (&tables.hash, &limits.hash) {
-                    let subject = of(hash);
-                    turns.extend(other_lookups(&subject, limits, &modes));
-                    turns.push(rte_hash_changes(&subject, &flows, &keys));
+                    let case = of(hash);
+                    turns.extend(other_lookups(&case, limits, &modes));
+                    turns.push(rte_hash_changes(&case, &flows, &keys));
                 }
             }
         }
@@ -150,23 +149,23 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
 
 /// Lookups in the cuckoo table: plain, of other keys, beside a writer, and by way of the FIB.
 fn table_lookups<'a>(
-    subject: &Subject,
+    case: &Case,
     tables: &'a Tables,
     limits: &'a TableLimits<'a>,
     keys: &'a Keys,
     flows: &'a Flows<'_>,
     modes: &[Mode],
 ) -> Vec<Turn<'a, Vec<u8>>> {
-    let subject = Subject { load: Some(LOAD), ..subject.clone() };
+    let case = case.clone().load(LOAD);
     let held = (&keys.set, &keys.forms);
     let mut turns = Vec::new();
     for &mode in modes {
-        turns.extend(limits.held.turns(&subject, None, mode));
-        turns.extend(limits.missing.turns(&subject, Some("missing"), mode));
-        turns.extend(limits.fib.turns(&subject, Some("partial-fib"), mode));
+        turns.extend(limits.held.turns(&case, None, mode));
+        turns.extend(limits.missing.turns(&case, Some("missing"), mode));
+        turns.extend(limits.fib.turns(&case, Some("partial-fib"), mode));
         let variant = Some("beside-writer".to_owned());
-        let subject = Subject { variant, batch: mode.batch(), ..subject.clone() };
-        let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
+        let case = case.clone().variant(variant).batch(mode.batch());
+        let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
         turns.push(Turn::several(rows, move |answers: &mut Vec<u8>| {
             let stop = AtomicBool::new(false);
             let rate = std::thread::scope(|scope| {
@@ -181,7 +180,7 @@ fn table_lookups<'a>(
             timing::check("cuckoo", held.0, answers)?;
             let mut figures = vec![rate];
             figures.extend(limits.held.of_one(mode).map(|limit| rate / limit));
-            Ok(Found { figures, table_bytes: None })
+            Ok(figures.into())
         }));
     }
     turns
@@ -194,13 +193,13 @@ fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Lookups<'a>; 2] {
 
 /// Lookups in a table of another make: plain, and of other keys.
 fn other_lookups<'a>(
-    subject: &Subject,
+    case: &Case,
     [held, missing]: &'a [Lookups<'a>; 2],
     modes: &[Mode],
 ) -> Vec<Turn<'a, Vec<u8>>> {
     let of = |&mode: &Mode| {
-        let mut turns = held.turns(subject, None, mode);
-        turns.extend(missing.turns(subject, Some("missing"), mode));
+        let mut turns = held.turns(case, None, mode);
+        turns.extend(missing.turns(case, Some("missing"), mode));
         turns
     };
     modes.iter().flat_map(of).collect()
@@ -211,15 +210,13 @@ type Insert = fn(&FlowTable, &Flows<'_>, std::ops::Range<usize>) -> Result<(), B
 
 /// Fills a table of its own in two steps, checks it, and takes some keys out.
 fn table_changes<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
     (variant, batch): (&str, usize),
     insert: Insert,
 ) -> Turn<'a, Vec<u8>> {
-    let row = |metric, variant: String, load| {
-        (Subject { variant: Some(variant), batch: Some(batch), load: Some(load), ..subject.clone() }, metric)
-    };
+    let row = |metric, variant: String, load| (case.clone().variant(variant).batch(batch).load(load), metric);
     let mut rows = vec![
         row(Metric::InsertRate, format!("{variant}, 0 to {EASY}"), EASY),
         row(Metric::InsertRate, format!("{variant}, {EASY} to {LOAD}"), LOAD),
@@ -246,19 +243,17 @@ fn table_changes<'a>(
             done?;
             figures.push(removed as f64 / seconds);
         }
-        Ok(Found { figures, table_bytes: None })
+        Ok(figures.into())
     })
 }
 
 /// Fills a table of its own that grows meanwhile, and asks it when half of its keys have moved to a larger one.
 fn table_growth<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
 ) -> Turn<'a, Vec<u8>> {
-    let row = |metric, variant: &str, batch| {
-        (Subject { variant: Some(variant.to_owned()), batch: Some(batch), ..subject.clone() }, metric)
-    };
+    let row = |metric, variant: &str, batch| (case.clone().variant(variant.to_owned()).batch(batch), metric);
     let rows =
         vec![row(Metric::InsertRate, "growing", RUN), row(Metric::LookupRate, "half-moved", GROWING_BATCH)];
     Turn::several(rows, move |answers: &mut Vec<u8>| {
@@ -274,11 +269,11 @@ fn table_growth<'a>(
 
 /// Fills a map of its own, checks it, and takes some keys out.
 fn map_changes<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
 ) -> Turn<'a, Vec<u8>> {
-    Turn::several(change_rows(subject), move |answers: &mut Vec<u8>| {
+    Turn::several(change_rows(case), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut map = FlowMap::new(keys);
         let ((), inserting) = timing::pinned(|| map.insert(flows, 0..keys))?;
@@ -286,15 +281,15 @@ fn map_changes<'a>(
         timing::check("hashbrown", set, answers)?;
         let removed = (keys / REMOVED).max(1).min(keys);
         let ((), removing) = timing::pinned(|| map.remove(flows, 0..removed))?;
-        Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
+        Ok(vec![keys as f64 / inserting, removed as f64 / removing].into())
     })
 }
 
 /// Rows of a table that is filled and whose keys are taken out one by one.
-fn change_rows(subject: &Subject) -> Vec<(Subject, Metric)> {
-    let variant = noted([subject.variant.clone(), Some("single".to_owned())]);
-    let subject = Subject { variant, batch: Some(1), ..subject.clone() };
-    vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)]
+fn change_rows(case: &Case) -> Vec<(Case, Metric)> {
+    let variant = noted([case.variant.clone(), Some("single".to_owned())]);
+    let case = case.clone().variant(variant).batch(1);
+    vec![(case.clone(), Metric::InsertRate), (case, Metric::DeleteRate)]
 }
 
 /// DPDK's table with the flows at these places.
@@ -308,11 +303,11 @@ fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHas
 /// Fills a table of DPDK's, checks it, and takes some keys out.
 #[cfg(feature = "dpdk")]
 fn rte_hash_changes<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
 ) -> Turn<'a, Vec<u8>> {
-    Turn::several(change_rows(subject), move |answers: &mut Vec<u8>| {
+    Turn::several(change_rows(case), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut table = FlowHash::of_flows(keys)?;
         let (done, inserting) = timing::pinned(|| table.insert_flows(flows, 0..keys))?;
@@ -322,6 +317,6 @@ fn rte_hash_changes<'a>(
         let removed = (keys / REMOVED).max(1).min(keys);
         let (done, removing) = timing::pinned(|| table.remove_flows(flows, 0..removed))?;
         done?;
-        Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
+        Ok(vec![keys as f64 / inserting, removed as f64 / removing].into())
     })
 }

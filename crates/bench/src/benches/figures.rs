@@ -20,14 +20,12 @@ mod tests {
     use super::*;
     use crate::figures::{capacity, without_place};
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn the_page_has_a_place_for_all_that_is_shown() {
         const PAGE: &str = include_str!("../../../../docs/figures.md");
         let options = Options { keys: Some(vec![20_000]), quick: true, runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("figures", &options, &console, &interrupt);
+        let mut session = Session::for_test("figures", options);
         setsep_figures(&mut session).unwrap();
         capacity::run(&mut session).unwrap();
         let (_, exhibits) = session.finish();

@@ -7,7 +7,7 @@ use crate::keys::KeySet;
 use crate::limit::{self, Lookups};
 use crate::pin;
 use crate::rounds::alternate;
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_tables::othello::Sizing;
@@ -47,7 +47,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 /// A table, and what is known of it.
 struct Contestant {
     structure: Structure,
-    subject: Subject,
+    case: Case,
     table: Box<dyn Table>,
 }
 
@@ -70,8 +70,8 @@ fn one(
     for (contestant, limits) in contestants.iter().zip(&limits) {
         for threads in options.threads_or_pair() {
             for mode in contestant.structure.modes(&options.batches(&BATCHES)) {
-                let subject = Subject { threads: Some(threads), ..contestant.subject.clone() };
-                turns.extend(limits.turns(&subject, None, mode));
+                let case = contestant.case.clone().threads(threads);
+                turns.extend(limits.turns(&case, None, mode));
             }
         }
     }
@@ -88,43 +88,40 @@ fn contestants(
     let mut contestants = Vec::new();
     for &structure in structures {
         let make = Make { threads: pin::cores(), ..Make::table() };
-        let subject = Subject {
-            value_bits: Some(structure.value_bits(set.value_bits)),
-            ..session.subject(structure.name(), set.len() as u64)
-        };
+        let case =
+            session.case(structure.name(), set.len() as u64).value_bits(structure.value_bits(set.value_bits));
         let mut made = Vec::new();
         if structure == Structure::SetSep {
             for format in options.formats() {
                 for isa in options.isas() {
                     let format_name = Some(format.name());
-                    let subject =
-                        Subject { format: format_name, variant: Some(isa.to_string()), ..subject.clone() };
-                    made.push((subject, Make { format, isa, ..make }));
+                    let case = case.clone().format(format_name).variant(isa.to_string());
+                    made.push((case, Make { format, isa, ..make }));
                 }
             }
         } else if structure == Structure::Othello {
             for sizing in Sizing::ALL {
                 for isa in options.isas() {
                     let format = Some(sizing.name());
-                    let subject = Subject { format, variant: Some(isa.to_string()), ..subject.clone() };
-                    made.push((subject, Make { sizing, isa, ..make }));
+                    let case = case.clone().format(format).variant(isa.to_string());
+                    made.push((case, Make { sizing, isa, ..make }));
                 }
             }
         } else {
-            made.push((subject, make));
+            made.push((case, make));
         }
-        for (subject, make) in made {
+        for (case, make) in made {
             session.check()?;
             let (table, pages) = with_pages(|| {
                 let mut prepared = structure.prepare(set, make)?;
                 Ok(build(prepared.as_mut(), make.threads)?.0)
             })?;
-            let variant = noted([subject.variant, structure.note(), table.note().map(str::to_owned)]);
-            let subject = Subject { table_bytes: Some(table.table_bytes()), variant, ..subject };
+            let variant = noted([case.variant.clone(), structure.note(), table.note().map(str::to_owned)]);
+            let case = case.table_bytes(table.table_bytes()).variant(variant);
             if let Some(share) = pages {
-                session.add(subject.clone(), Metric::HugePages, Summary::exact(share));
+                session.add(case.clone(), Metric::HugePages, Summary::exact(share));
             }
-            contestants.push(Contestant { structure, subject, table });
+            contestants.push(Contestant { structure, case, table });
         }
     }
     Ok(contestants)

@@ -4,8 +4,8 @@
 use crate::contestants::{Make, Structure, othello_params as params};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::rounds::{Turn, alternate};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::{pin, timing};
@@ -130,27 +130,25 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
     let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
     drop(busy);
     let stats = live.table.clone().unwrap_or_else(|| Arc::new(live.control.export())).stats();
-    let subject = Subject {
-        format: Some(make.sizing.name()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        table_bytes: Some(stats.table_bytes as u64),
-        ..session.subject(NAME, keys)
-    };
-    session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(stats.bits_per_key(keys)));
+    let case = session
+        .case(NAME, keys)
+        .format(make.sizing.name())
+        .value_bits(value_bits)
+        .threads(1)
+        .table_bytes(stats.table_bytes as u64);
+    session.add(case.clone(), Metric::BitsPerKey, Summary::exact(stats.bits_per_key(keys)));
     let set = live.set.len();
     let mut turns = Vec::new();
     for (name, batch) in [("single", 1), ("batched", BATCH)] {
         let count = (set / SHARE).clamp(1, BATCH);
         let scope = if make.sizing == Sizing::Sharded { "" } else { ", owner alone" };
-        let subject =
-            Subject { variant: Some(format!("{name}{scope}")), batch: Some(batch), ..subject.clone() };
-        turns.push(Turn::new(subject.clone(), Metric::UpdateRate, move |live: &mut Live| {
+        let case = case.clone().variant(format!("{name}{scope}")).batch(batch);
+        turns.push(Turn::new(case.clone(), Metric::UpdateRate, move |live: &mut Live| {
             let places = live.window(count);
             let ops = live.changes(places);
             Ok(live.perform(&ops, batch)?.into())
         }));
-        let rows = vec![(subject.clone(), Metric::DeleteRate), (subject, Metric::InsertRate)];
+        let rows = vec![(case.clone(), Metric::DeleteRate), (case, Metric::InsertRate)];
         turns.push(Turn::several(rows, move |live: &mut Live| {
             let places = live.window(count);
             let ops: Vec<Op> =
@@ -158,7 +156,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
             let deleting = live.perform(&ops, batch)?;
             let ops = live.insertions(places);
             let inserting = live.perform(&ops, batch)?;
-            Ok(Found { figures: vec![deleting, inserting], table_bytes: None })
+            Ok(vec![deleting, inserting].into())
         }));
     }
     alternate(session, &mut live, turns)?;

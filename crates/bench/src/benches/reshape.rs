@@ -5,7 +5,7 @@ use super::live::{Live, NAME};
 use crate::contestants::{Make, params};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_tables::setsep::{Format, Params};
@@ -76,8 +76,8 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
     bar.finish();
     for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter().zip(bytes)) {
         let variant = Some(format!("{}, reshaped: {}", make.isa, change.name()));
-        let subject = Subject { variant, table_bytes: bytes, ..subject(session, keys, value_bits, make) };
-        session.add(subject, Metric::BuildRate, Summary::of(figures));
+        let case = case(session, keys, value_bits, make).variant(variant).table_bytes(bytes);
+        session.add(case, Metric::BuildRate, Summary::of(figures));
     }
     Ok(())
 }
@@ -99,21 +99,11 @@ pub fn grow(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) ->
     }
     drop(busy);
     let variant = Some(format!("{}, single, growing from nothing", make.isa));
-    let subject = Subject {
-        variant,
-        batch: Some(1),
-        table_bytes: Some(bytes),
-        ..subject(session, keys, value_bits, make)
-    };
-    session.add(subject, Metric::InsertRate, Summary::of(&rates));
+    let case = case(session, keys, value_bits, make).variant(variant).batch(1).table_bytes(bytes);
+    session.add(case, Metric::InsertRate, Summary::of(&rates));
     Ok(())
 }
 
-fn subject(session: &Session<'_>, keys: u64, value_bits: u8, make: Make) -> Subject {
-    Subject {
-        format: Some(make.format.name()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        ..session.subject(NAME, keys)
-    }
+fn case(session: &Session<'_>, keys: u64, value_bits: u8, make: Make) -> Case {
+    session.case(NAME, keys).format(make.format.name()).value_bits(value_bits).threads(1)
 }

@@ -5,7 +5,7 @@ use crate::contestants::{Make, Product, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 
@@ -29,19 +29,18 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
                 let busy = session.busy("building");
                 let make = Make { format, threads: pin::cores(), ..Make::table() };
                 let table = make_one(&set, make)?;
-                let subject = Subject {
-                    format: Some(format.name()),
-                    value_bits: Some(value_bits),
-                    table_bytes: Some(table.table_bytes()),
-                    ..session.subject(Structure::SetSep.name(), keys)
-                };
+                let case = session
+                    .case(Structure::SetSep.name(), keys)
+                    .format(format.name())
+                    .value_bits(value_bits)
+                    .table_bytes(table.table_bytes());
                 let bits = table.table_bytes() as f64 * 8.0 / keys as f64;
-                session.add(subject.clone(), Metric::BitsPerKey, Summary::exact(bits));
-                add_fill(session, &subject, table.fill());
+                session.add(case.clone(), Metric::BitsPerKey, Summary::exact(bits));
+                add_fill(session, &case, table.fill());
                 drop(table);
                 session.check()?;
                 let control = make_one(&set, Make { product: Product::Control, ..make })?;
-                add_fill(session, &subject, control.fill());
+                add_fill(session, &case, control.fill());
                 drop(busy);
             }
         }

@@ -4,7 +4,7 @@ use super::live::{Live, NAME, Pace, Scope};
 use crate::contestants::Make;
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 
@@ -30,16 +30,15 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
         bar.add(1);
     }
     bar.finish();
-    let subject = Subject {
-        format: Some(make.format.name()),
-        variant: Some(format!("{}, turnover", make.isa)),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        batch: Some(BATCH),
-        table_bytes: Some(live.table().stats().table_bytes as u64),
-        ..session.subject(NAME, keys)
-    };
-    session.add(subject, Metric::UpdateRate, Summary::of(&figures));
+    let case = session
+        .case(NAME, keys)
+        .format(make.format.name())
+        .variant(format!("{}, turnover", make.isa))
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(BATCH)
+        .table_bytes(live.table().stats().table_bytes as u64);
+    session.add(case, Metric::UpdateRate, Summary::of(&figures));
     Ok(())
 }
 

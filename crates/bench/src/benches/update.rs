@@ -6,8 +6,8 @@ use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::rounds::{Turn, alternate};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_tables::setsep::{SetSep, SetSepReader};
@@ -67,15 +67,14 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
     let asked = set.questions.clone();
     let mut live = Live::new(set, make)?;
     drop(busy);
-    let subject = Subject {
-        format: Some(make.format.name()),
-        variant: Some(make.isa.to_string()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        table_bytes: Some(live.table().stats().table_bytes as u64),
-        ..session.subject(super::live::NAME, keys)
-    };
-    let turns = turns(session, &subject, live.set().len());
+    let case = session
+        .case(super::live::NAME, keys)
+        .format(make.format.name())
+        .variant(make.isa.to_string())
+        .value_bits(value_bits)
+        .threads(1)
+        .table_bytes(live.table().stats().table_bytes as u64);
+    let turns = turns(session, &case, live.set().len());
     let stop = AtomicBool::new(false);
     let table = Arc::clone(live.table());
     let read = std::thread::scope(|scope| {
@@ -87,13 +86,13 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
     })?;
     live.check()?;
     let variant = Some(format!("{}, beside updates", make.isa));
-    let subject = Subject { variant, batch: Some(READER_BATCH), ..subject };
-    session.add(subject, Metric::LookupRate, Summary::of(&read));
+    let case = case.variant(variant).batch(READER_BATCH);
+    session.add(case, Metric::LookupRate, Summary::of(&read));
     Ok(())
 }
 
 /// All that is measured of one table.
-fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<'a, Live>> {
+fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Turn<'a, Live>> {
     let options = session.options();
     let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
     let mut paces = vec![Pace::Single];
@@ -118,27 +117,27 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
                 Pace::Single => 1,
                 Pace::Batched(batch) => batch.min(count),
             };
-            let isa = subject.variant.as_deref().unwrap_or_default();
+            let isa = case.variant_text();
             let alone = match scope {
                 Scope::All => "",
                 Scope::Own => ", own table",
                 Scope::Owner => ", owner alone",
             };
             let variant = format!("{isa}, {name}{alone}");
-            let subject = Subject { variant: Some(variant), batch: Some(batch), ..subject.clone() };
-            turns.push(Turn::new(subject.clone(), Metric::UpdateRate, move |live: &mut Live| {
+            let case = case.clone().variant(variant).batch(batch);
+            turns.push(Turn::new(case.clone(), Metric::UpdateRate, move |live: &mut Live| {
                 let places = live.window(count);
                 let ops = live.changes(places);
                 Ok(live.perform(&ops, pace, scope)?.into())
             }));
-            let rows = vec![(subject.clone(), Metric::DeleteRate), (subject, Metric::InsertRate)];
+            let rows = vec![(case.clone(), Metric::DeleteRate), (case, Metric::InsertRate)];
             turns.push(Turn::several(rows, move |live: &mut Live| {
                 let places = live.window(count);
                 let ops = live.removals(places.clone());
                 let deleting = live.perform(&ops, pace, scope)?;
                 let ops = live.insertions(places);
                 let inserting = live.perform(&ops, pace, scope)?;
-                Ok(Found { figures: vec![deleting, inserting], table_bytes: None })
+                Ok(vec![deleting, inserting].into())
             }));
         }
     }

@@ -31,6 +31,7 @@ use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
 use scalebricks_tables::setsep::{Bits, Format};
+use scalebricks_types::PartitionCount;
 
 /// Keys a call where nothing is asked: one, what nodes take at once, and many.
 pub const BATCHES: [usize; 4] = [1, 32, 64, 1024];
@@ -211,6 +212,20 @@ impl Structure {
             _ => vec![Mode::Batch(batch)],
         }
     }
+}
+
+/// The parameters in as few partitions as will do: each must fit one delta, so a large table takes several.
+///
+/// # Errors
+/// [`BenchError::Usage`] if no number of partitions will do.
+pub fn fewest_partitions<P, E: std::fmt::Display>(
+    params: impl Fn(PartitionCount) -> Result<P, E>,
+) -> Result<P, BenchError> {
+    let of = |shift: u32| {
+        let partitions = PartitionCount::new(1 << shift).map_err(|error| error.to_string())?;
+        params(partitions).map_err(|error| error.to_string())
+    };
+    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
 }
 
 /// How SetSep and Othello are made; other structures know nothing of it.

@@ -1,12 +1,12 @@
 //! SetSep.
 
 use super::ask::{Mode, Questions, in_calls};
-use super::{Build, Fill, Make, Product, Table};
+use super::{Build, Fill, Make, Product, Table, fewest_partitions};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
-use scalebricks_tables::setsep::{Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
-use scalebricks_types::{KeyHash, PartitionCount};
+use scalebricks_tables::setsep::{Params, ParamsError, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
+use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
 /// Its name.
@@ -17,17 +17,9 @@ const NAME: &str = "setsep";
 /// # Errors
 /// [`BenchError::Usage`] for parameters that make no table.
 pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
-    let usage = |error: scalebricks_tables::setsep::ParamsError| BenchError::Usage(error.to_string());
-    // A partition at its fullest must fit one delta: some more for large tables.
-    let mut refused = None;
-    for shift in 0..=8 {
-        let partitions = PartitionCount::new(1 << shift).map_err(|e| BenchError::Usage(e.to_string()))?;
-        match Params::for_keys_in(make.format, keys, value_bits, partitions) {
-            Ok(params) => return Ok(params.with_seed(1)),
-            Err(error) => refused = Some(error),
-        }
-    }
-    Err(refused.map_or_else(|| BenchError::Usage("no partitions".to_owned()), usage))
+    fewest_partitions(|partitions| {
+        Ok::<_, ParamsError>(Params::for_keys_in(make.format, keys, value_bits, partitions)?.with_seed(1))
+    })
 }
 
 /// Keys and values, ready to be built from.

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Limits, Replay};
 use crate::rounds::alternate;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
@@ -77,17 +77,16 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
     for ((format, table), limits) in tables.iter().zip(&limits) {
         for &threads in &threads {
             for batch in options.batches(&BATCHES) {
-                let subject = Subject {
-                    format: Some(format.name()),
-                    value_bits: Some(value_bits),
-                    threads: Some(threads),
-                    batch: Some(batch),
-                    variant: Some(mode(batch).name().to_owned()),
-                    table_bytes: Some(table.table_bytes()),
-                    ..session.subject(Structure::SetSep.name(), keys)
-                };
+                let case = session
+                    .case(Structure::SetSep.name(), keys)
+                    .format(format.name())
+                    .value_bits(value_bits)
+                    .threads(threads)
+                    .batch(batch)
+                    .variant(mode(batch).name().to_owned())
+                    .table_bytes(table.table_bytes());
                 let (set, forms, table) = (&set, &forms, Repeated { table: table.as_ref(), times });
-                turns.extend(limits.turns(subject, LIMIT.to_owned(), move |answers: &mut Vec<u8>| {
+                turns.extend(limits.turns(case, LIMIT.to_owned(), move |answers: &mut Vec<u8>| {
                     let rate = timing::lookup(&table, mode(batch), set, forms, threads, answers)?;
                     timing::check(Structure::SetSep.name(), set, answers)?;
                     Ok(rate * table.times as f64)
@@ -125,7 +124,7 @@ impl Measured {
     /// Rates of a format, or of the loads of its lookups alone, by threads and keys a call.
     fn rates(&self, format: &str, threads: usize, batch: usize, is_limit: bool) -> Vec<&Row> {
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             row.metric == Metric::LookupRate
                 && limit::is_limit(of) == is_limit
                 && (of.format, of.batch, of.threads) == (Some(format), Some(batch), Some(threads))
@@ -133,9 +132,9 @@ impl Measured {
         self.rows.iter().filter(is).collect()
     }
 
-    /// All values of a part of the subjects, ascending.
-    fn distinct(&self, of: fn(&Subject) -> Option<usize>) -> Vec<usize> {
-        let mut found: Vec<usize> = self.rows.iter().filter_map(|row| of(&row.subject)).collect();
+    /// All values of a part of the cases, ascending.
+    fn distinct(&self, of: fn(&Case) -> Option<usize>) -> Vec<usize> {
+        let mut found: Vec<usize> = self.rows.iter().filter_map(|row| of(&row.case)).collect();
         found.sort_unstable();
         found.dedup();
         found
@@ -145,8 +144,8 @@ impl Measured {
 /// The rows from `first` on, as charts and a table.
 fn show(session: &mut Session<'_>, first: usize) {
     let measured = Measured { rows: session.rows()[first..].to_vec() };
-    let batches = measured.distinct(|subject| subject.batch);
-    let threads = measured.distinct(|subject| subject.threads);
+    let batches = measured.distinct(|case| case.batch);
+    let threads = measured.distinct(|case| case.threads);
     let formats = formats(session);
     let mut heads = vec!["format".to_owned(), "threads".to_owned(), "keys".to_owned()];
     heads.extend(
@@ -194,8 +193,7 @@ fn chart(name: &str, measured: &Measured, formats: &[Format], batches: &[usize],
 
 /// A rate in millions, by the size of the table.
 fn point(row: &Row) -> Point {
-    let spread = Some((row.min / 1e6, row.max / 1e6));
-    Point { x: row.subject.keys as f64, y: row.median / 1e6, spread }
+    Point::measured(row.case.keys as f64, row.summary(), 1e6)
 }
 
 /// The lines of the table about a format on so many threads, one a size.
@@ -204,20 +202,17 @@ fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize)
         batches.iter().map(|&batch| measured.rates(format.name(), threads, batch, false)).collect();
     let singles = columns.first().into_iter().flatten();
     let lines = singles.map(|single| {
-        let keys = single.subject.keys;
+        let keys = single.case.keys;
         let mut cells = vec![format.name().to_owned(), threads.to_string(), short_count(keys)];
         let mut best = 0.0_f64;
         for rates in &columns {
             match rates
                 .iter()
-                .find(|row| (row.subject.keys, row.subject.value_bits) == (keys, single.subject.value_bits))
+                .find(|row| (row.case.keys, row.case.value_bits) == (keys, single.case.value_bits))
             {
                 Some(row) => {
                     best = best.max(row.median);
-                    cells.extend([
-                        with_spread(&point(row)),
-                        limit::told(limit::share_of(&measured.rows, row)),
-                    ]);
+                    cells.extend([row.spread(1e6, 0), limit::told(limit::share_of(&measured.rows, row))]);
                 }
                 None => cells.extend([String::new(), String::new()]),
             }
@@ -239,21 +234,21 @@ fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
     let format = Format::Paper16x8.name();
     let ours = || {
         let rates = rows.iter().filter(|row| row.metric == Metric::LookupRate);
-        rates.filter(|row| row.subject.format == Some(format) && !limit::is_limit(&row.subject))
+        rates.filter(|row| row.case.format == Some(format) && !limit::is_limit(&row.case))
     };
     let (Some(keys), Some(threads)) =
-        (ours().map(|row| row.subject.keys).max(), ours().filter_map(|row| row.subject.threads).max())
+        (ours().map(|row| row.case.keys).max(), ours().filter_map(|row| row.case.threads).max())
     else {
         return;
     };
     let of = |keys: u64, threads: usize, batch: usize| {
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             (of.keys, of.threads, of.batch) == (keys, Some(threads), Some(batch))
         };
         ours().find(is)
     };
-    let gain = |row: &Row| Some(row.median / of(row.subject.keys, row.subject.threads?, 1)?.median);
+    let gain = |row: &Row| Some(row.median / of(row.case.keys, row.case.threads?, 1)?.median);
     let gain = ours().filter_map(gain).fold(1.0, f64::max);
     let Some(largest) = of(keys, threads, paper::LOOKUP_BATCH) else { return };
     let share = limit::share_of(rows, largest)
@@ -273,17 +268,10 @@ fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
     session.conclude("figure-7-conclusion", sentence);
 }
 
-/// A rate with the least and the most.
-fn with_spread(point: &Point) -> String {
-    let (least, most) = point.spread.unwrap_or((point.y, point.y));
-    format!("{:.0} ({least:.0}–{most:.0})", point.y)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn every_rate_stands_beside_its_share_of_the_limit() {
@@ -295,12 +283,11 @@ mod tests {
             runs: Some(2),
             ..Options::default()
         };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("figures", &options, &console, &interrupt);
+        let mut session = Session::for_test("figures", options);
         run(&mut session).unwrap();
         let rows = session.rows();
         let of = |metric: Metric| rows.iter().filter(move |row| row.metric == metric);
-        let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.subject)).collect();
+        let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.case)).collect();
         // Two sizes and formats, one thread and two, two numbers of keys a call.
         assert_eq!(
             (limits.len(), of(Metric::LookupRate).count(), of(Metric::ShareOfLimit).count()),

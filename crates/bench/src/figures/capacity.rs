@@ -7,7 +7,7 @@ use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::{self, HASHER, KeySet};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::bytes;
@@ -57,7 +57,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let most = cluster::value_bits(NODES);
     let mut gpt_bits: Vec<(Format, Vec<f64>)> =
         formats.into_iter().map(|format| (format, Vec::new())).collect();
-    let keys = session.options().keys(&[1_000_000], &[4_000_000]).first().copied().unwrap_or(1_000_000);
+    let keys = session.options().first_keys(1_000_000, 4_000_000);
     if !session.fits(keys, KEY_BYTES)? {
         return Ok(());
     }
@@ -72,19 +72,18 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             let found = table.table_bytes() as f64 * 8.0 / keys as f64;
             bits.push(found);
             drop(busy);
-            let subject = Subject {
-                format: Some(format.name()),
-                value_bits: Some(value_bits),
-                table_bytes: Some(table.table_bytes()),
-                ..session.subject(Structure::SetSep.name(), keys)
-            };
-            session.add(subject, Metric::BitsPerKey, Summary::exact(found));
+            let case = session
+                .case(Structure::SetSep.name(), keys)
+                .format(format.name())
+                .value_bits(value_bits)
+                .table_bytes(table.table_bytes());
+            session.add(case, Metric::BitsPerKey, Summary::exact(found));
         }
     }
     let (fib_keys, fib_bytes) = fill_fib();
     let entry_bits = fib_bytes as f64 * 8.0 / fib_keys as f64;
-    let subject = Subject { table_bytes: Some(fib_bytes as u64), ..session.subject("fib", fib_keys) };
-    session.add(subject, Metric::BitsPerKey, Summary::exact(entry_bits));
+    let case = session.case("fib", fib_keys).table_bytes(fib_bytes as u64);
+    session.add(case, Metric::BitsPerKey, Summary::exact(entry_bits));
     show(session, &gpt_bits, entry_bits);
     Ok(())
 }
@@ -172,8 +171,8 @@ fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>],
         for count in counts.iter().chain(real) {
             let flows = (count.flows)(nodes);
             let variant = Some(format!("{nodes} nodes, {:.0}-bit entries", count.entry_bits));
-            let subject = Subject { variant, ..session.subject(&count.name, flows as u64) };
-            session.add(subject, Metric::Flows, Summary::exact(flows));
+            let case = session.case(&count.name, flows as u64).variant(variant);
+            session.add(case, Metric::Flows, Summary::exact(flows));
         }
     }
     session.tabulate(sheet);

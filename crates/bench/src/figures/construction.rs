@@ -7,7 +7,7 @@ use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::count;
@@ -81,15 +81,14 @@ fn one(
     let all: Vec<(Format, usize)> = all.collect();
     let mut fills = vec![(0, 0); all.len()];
     let turns = all.iter().enumerate().map(|(number, &(format, threads))| {
-        let subject = Subject {
-            format: Some(format.name()),
-            value_bits: Some(value_bits),
-            threads: Some(threads),
-            ..session.subject(Structure::SetSep.name(), keys)
-        };
+        let case = session
+            .case(Structure::SetSep.name(), keys)
+            .format(format.name())
+            .value_bits(value_bits)
+            .threads(threads);
         let set = &set;
         let mut is_checked = false;
-        Turn::new(subject, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
+        Turn::new(case, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
             let make = Make { format, threads, ..Make::table() };
             let mut prepared = Structure::SetSep.prepare(set, make)?;
             Structure::SetSep.warm(set.len());
@@ -106,8 +105,7 @@ fn one(
     let first = session.rows().len();
     alternate(session, &mut fills, turns)?;
     let rows = session.rows()[first..].iter();
-    let rates: Vec<Summary> =
-        rows.map(|row| Summary { median: row.median, min: row.min, max: row.max, runs: row.runs }).collect();
+    let rates: Vec<Summary> = rows.map(Row::summary).collect();
     let built = all.into_iter().zip(fills).zip(rates);
     let built = built.map(|(((format, threads), (fallback, bytes)), rate)| Built {
         format,
@@ -119,13 +117,10 @@ fn one(
     });
     let built: Vec<Built> = built.collect();
     for of in built.iter().filter(|of| Some(&of.threads) == threads.first()) {
-        let subject = Subject {
-            format: Some(of.format.name()),
-            value_bits: Some(value_bits),
-            ..session.subject(Structure::SetSep.name(), keys)
-        };
-        session.add(subject.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
-        session.add(subject, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
+        let case =
+            session.case(Structure::SetSep.name(), keys).format(of.format.name()).value_bits(value_bits);
+        session.add(case.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
+        session.add(case, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
     }
     Ok(built)
 }
@@ -182,11 +177,7 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
         let points: Vec<Point> = order
             .iter()
             .filter(|of| of.format == format && of.threads == 1)
-            .map(|of| Point {
-                x: of.value_bits.into(),
-                y: of.rate.median / 1e6,
-                spread: Some((of.rate.min / 1e6, of.rate.max / 1e6)),
-            })
+            .map(|of| Point::measured(of.value_bits.into(), of.rate, 1e6))
             .collect();
         if !points.is_empty() {
             let colour = format as usize - 1;
@@ -264,7 +255,6 @@ fn share(some: f64, all: u64) -> String {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn shares_are_readable() {
@@ -282,15 +272,14 @@ mod tests {
             quick: true,
             ..Options::default()
         };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("test", &options, &console, &interrupt);
+        let mut session = Session::for_test("test", options);
         run(&mut session).unwrap();
         let rows = session.rows();
         assert_eq!(rows.iter().filter(|row| row.metric == Metric::BuildRate).count(), 5);
         let fallback = |format: Format| {
             let found = rows
                 .iter()
-                .find(|row| row.metric == Metric::FallbackKeys && row.subject.format == Some(format.name()));
+                .find(|row| row.metric == Metric::FallbackKeys && row.case.format == Some(format.name()));
             found.unwrap().median / 20_000.0
         };
         assert!(fallback(Format::Paper16x8) < 0.01);

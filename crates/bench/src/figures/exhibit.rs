@@ -1,5 +1,6 @@
 //! What is shown of a benchmark besides its rows: charts of series, tables and sentences for the page.
 
+use crate::stats::Summary;
 use crate::stored;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,11 @@ pub struct Point {
 }
 
 impl Point {
+    /// A measured point, its figures divided by `unit`.
+    pub fn measured(x: f64, figures: Summary, unit: f64) -> Self {
+        Self { x, y: figures.median / unit, spread: Some((figures.min / unit, figures.max / unit)) }
+    }
+
     /// A point that does not vary.
     pub fn exact(x: impl Into<f64>, y: f64) -> Self {
         Self { x: x.into(), y, spread: None }
@@ -102,16 +108,15 @@ impl Chart {
 
     /// Its points as CSV: series, x, y, least, most.
     pub fn csv(&self) -> String {
-        let mut text = String::from("series,x,y,min,max\n");
+        let mut lines = vec![["series", "x", "y", "min", "max"].map(str::to_owned)];
         for series in &self.series {
-            for point in &series.points {
-                let (least, most) =
-                    point.spread.map_or_else(Default::default, |(a, b)| (a.to_string(), b.to_string()));
-                let line = format!("{},{},{},{least},{most}\n", quoted(&series.name), point.x, point.y);
-                text.push_str(&line);
-            }
+            lines.extend(series.points.iter().map(|point| {
+                let [least, most] =
+                    point.spread.map_or_else(Default::default, |(a, b)| [a, b].map(|n| n.to_string()));
+                [series.name.clone(), point.x.to_string(), point.y.to_string(), least, most]
+            }));
         }
-        text
+        csv_of(lines)
     }
 }
 
@@ -153,18 +158,16 @@ impl Sheet {
 
     /// As CSV, cells as they are printed.
     pub fn csv(&self) -> String {
-        let line = |cells: &Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
-        line(&self.heads) + &self.rows.iter().map(line).collect::<String>()
+        csv_of(std::iter::once(&self.heads).chain(&self.rows))
     }
 }
 
-/// A CSV field.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+fn csv_of<L: IntoIterator<Item: AsRef<[u8]>>>(lines: impl IntoIterator<Item = L>) -> String {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    let written = lines.into_iter().try_for_each(|line| writer.write_record(line));
+    // Memory takes every write, and all cells are UTF-8.
+    debug_assert!(written.is_ok());
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A sentence of the page that says what a table or chart shows, with its numbers.

@@ -53,16 +53,16 @@ struct Rows(Vec<Row>);
 impl Rows {
     fn find(&self, structure: &str, variant: &str, keys: u64, metric: Metric) -> Option<&Row> {
         self.0.iter().find(|row| {
-            let subject = &row.subject;
-            let is_variant = subject.variant.as_deref() == Some(variant);
-            is_variant && subject.structure == structure && subject.keys == keys && row.metric == metric
+            let case = &row.case;
+            let is_variant = case.is_variant(variant);
+            is_variant && case.structure == structure && case.keys == keys && row.metric == metric
         })
     }
 
     /// The numbers of flows measured.
     fn flows(&self) -> Vec<u64> {
         let measured = self.0.iter().filter(|row| row.metric == Metric::WorkTime);
-        let mut flows: Vec<u64> = measured.map(|row| row.subject.keys).collect();
+        let mut flows: Vec<u64> = measured.map(|row| row.case.keys).collect();
         flows.sort_unstable();
         flows.dedup();
         flows
@@ -82,9 +82,9 @@ impl Rows {
                     if found.iter().all(Option::is_none) {
                         continue;
                     }
-                    let bits = found.iter().flatten().find_map(|row| row.subject.value_bits);
+                    let bits = found.iter().flatten().find_map(|row| row.case.value_bits);
                     let mut cells = vec![short_count(flows), format!("{}{packets}", label(name, bits))];
-                    cells.extend(found.map(|row| row.map_or_else(String::new, |row| spread(row, 1.0, 0))));
+                    cells.extend(found.map(|row| row.map_or_else(String::new, |row| row.spread(1.0, 0))));
                     sheet.rows.push(cells);
                 }
             }
@@ -96,7 +96,7 @@ impl Rows {
     fn rates(&self, name: &'static str, about: &str, suffix: &str) -> Chart {
         let axes = (("flows", Scale::Decades), ("million packets a second", Scale::Linear));
         let has = |variant: &str| {
-            let of_variant = |row: &Row| row.subject.variant.as_deref() == Some(variant);
+            let of_variant = |row: &Row| row.case.is_variant(variant);
             self.0.iter().any(|row| row.metric == Metric::PacketRate && of_variant(row))
         };
         let (split, completion) = (format!("core split{suffix}"), format!("run to completion{suffix}"));
@@ -108,11 +108,7 @@ impl Rows {
                 .flows()
                 .into_iter()
                 .filter_map(|flows| self.find(tables, &variant, flows, Metric::PacketRate))
-                .map(|row| Point {
-                    x: row.subject.keys as f64,
-                    y: row.median / 1e6,
-                    spread: Some((row.min / 1e6, row.max / 1e6)),
-                })
+                .map(|row| Point::measured(row.case.keys as f64, row.summary(), 1e6))
                 .collect();
             if !points.is_empty() {
                 chart.series.push(Series::new(tables, mark, colour, points));
@@ -142,7 +138,7 @@ impl Rows {
                     let row = self.find(tables, &format!("{variant}{suffix}"), flows, metric);
                     row.map(|row| {
                         let mark = row.mark.map_or_else(String::new, |mark| format!(", {mark}"));
-                        (row.subject.value_bits, spread(row, unit, digits) + &mark)
+                        (row.case.value_bits, row.spread(unit, digits) + &mark)
                     })
                 });
                 if found.iter().all(Option::is_none) {
@@ -171,7 +167,7 @@ impl Rows {
                 let mut cells = vec![short_count(flows), tables.to_owned()];
                 cells.extend(rates.map(|row| {
                     row.map_or_else(String::new, |row| {
-                        spread(row, 1e6, 1) + &row.mark.map_or_else(String::new, |mark| format!(", {mark}"))
+                        row.spread(1e6, 1) + &row.mark.map_or_else(String::new, |mark| format!(", {mark}"))
                     })
                 }));
                 sheet.rows.push(cells);
@@ -182,23 +178,23 @@ impl Rows {
 
     /// Rows of whole clusters.
     fn of_clusters(&self, metric: Metric) -> impl Iterator<Item = &Row> {
-        self.0.iter().filter(move |row| row.metric == metric && row.subject.nodes.is_some())
+        self.0.iter().filter(move |row| row.metric == metric && row.case.nodes.is_some())
     }
 
     /// The fastest loss-free rates.
     fn throughputs(&self) -> Sheet {
         let mut sheet = Sheet::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
-        let searched = |row: &&Row| row.subject.variant.as_deref() == Some("throughput");
+        let searched = |row: &&Row| row.case.is_variant("throughput");
         for row in self.of_clusters(Metric::PacketRate).filter(searched) {
-            let name = label(&row.subject.structure, row.subject.value_bits);
-            sheet.rows.push(vec![name, spread(row, 1e6, 2), row.runs.to_string()]);
+            let name = label(&row.case.structure, row.case.value_bits);
+            sheet.rows.push(vec![name, row.spread(1e6, 2), row.runs.to_string()]);
         }
         sheet
     }
 
     /// The same row with another metric.
     fn beside(&self, row: &Row, metric: Metric) -> Option<&Row> {
-        self.of_clusters(metric).find(|other| other.subject == row.subject)
+        self.of_clusters(metric).find(|other| other.case == row.case)
     }
 
     /// Mean latencies by load: a chart that also had the percentiles could not be read.
@@ -208,19 +204,19 @@ impl Rows {
             Chart::new("figure-10", "Mean latency by load, four nodes on one core", axes.0, axes.1);
         let mut names: Vec<&str> = Vec::new();
         for row in self.of_clusters(Metric::LatencyMean) {
-            if !names.contains(&row.subject.structure.as_str()) {
-                names.push(&row.subject.structure);
+            if !names.contains(&row.case.structure.as_str()) {
+                names.push(&row.case.structure);
             }
         }
         let marks = [Mark::Dotted, Mark::Dashes];
         for (colour, name) in names.into_iter().enumerate() {
-            let of_name = |row: &&Row| row.subject.structure == name;
+            let of_name = |row: &&Row| row.case.structure == name;
             let mut points: Vec<Point> = self
                 .of_clusters(Metric::LatencyMean)
                 .filter(of_name)
                 .filter_map(|row| {
                     let x = self.beside(row, Metric::PacketRate)?.median / 1e6;
-                    Some(Point { x, y: row.median / 1e3, spread: Some((row.min / 1e3, row.max / 1e3)) })
+                    Some(Point::measured(x, row.summary(), 1e3))
                 })
                 .collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -243,16 +239,13 @@ impl Rows {
         sheet.heads.push("trials".to_owned());
         for row in self.of_clusters(Metric::LatencyMean) {
             let rate = self.beside(row, Metric::PacketRate).map_or(0.0, |row| row.median / 1e6);
-            let load = row.subject.variant.as_deref().unwrap_or_default();
+            let load = row.case.variant_text();
             let load = load.strip_prefix("at ").unwrap_or(load);
             let load = if load.ends_with("Mpps") { "the same for all" } else { load };
-            let mut cells = vec![
-                label(&row.subject.structure, row.subject.value_bits),
-                load.to_owned(),
-                format!("{rate:.2}"),
-            ];
+            let mut cells =
+                vec![label(&row.case.structure, row.case.value_bits), load.to_owned(), format!("{rate:.2}")];
             cells.extend(columns.map(|(_, metric, unit, digits)| {
-                self.beside(row, metric).map_or_else(String::new, |row| spread(row, unit, digits))
+                self.beside(row, metric).map_or_else(String::new, |row| row.spread(unit, digits))
             }));
             cells.push(row.runs.to_string());
             sheet.rows.push(cells);
@@ -266,39 +259,33 @@ fn label(name: &str, value_bits: Option<u8>) -> String {
     value_bits.map_or_else(|| name.to_owned(), |bits| format!("{name}, {bits}-bit values"))
 }
 
-/// A figure in some unit, with the least and the most.
-fn spread(row: &Row, unit: f64, digits: usize) -> String {
-    let [median, least, most] = [row.median, row.min, row.max].map(|figure| figure / unit);
-    format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
+    use crate::row::Case;
     use crate::stats::Summary;
 
     fn row(structure: &str, variant: &str, metric: Metric, figures: &[f64]) -> Row {
-        let subject = Subject {
+        let case = Case {
             bench: "gateway",
             structure: structure.to_owned(),
             variant: Some(variant.to_owned()),
             keys: 1_000_000,
-            ..Subject::default()
+            ..Case::default()
         };
-        Row::new(subject, metric, Summary::of(figures))
+        Row::new(case, metric, Summary::of(figures))
     }
 
     fn of_cluster(structure: &str, variant: &str, metric: Metric, figures: &[f64]) -> Row {
         let mut row = row(structure, variant, metric, figures);
-        row.subject.nodes = Some(4);
+        row.case.nodes = Some(4);
         row
     }
 
     #[test]
     fn rows_of_a_node_find_their_places() {
         let mut efd = row("efd rte_hash", "ingress", Metric::WorkTime, &[20.0]);
-        efd.subject.value_bits = Some(8);
+        efd.case.value_bits = Some(8);
         let mut marked = row("plain forwarding", "core split", Metric::PacketRate, &[90e6]);
         marked.mark = Some("one core");
         let mut rows = Rows(vec![
@@ -332,8 +319,7 @@ mod tests {
                 .to_vec()]
         );
         // Where there is one core.
-        rows.0
-            .retain(|row| !row.subject.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
+        rows.0.retain(|row| !row.case.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
         let chart = rows.rates("figure-8", "", "");
         assert_eq!(chart.title, "Packets a second of one node with one core");
         assert_eq!(chart.series[0].points[0], Point { x: 1e6, y: 10.0, spread: Some((10.0, 10.0)) });

@@ -274,11 +274,11 @@ fn point(
     };
     let figures = Summary::of(&(0..runs).map(run).collect::<Vec<_>>());
     let family = if functions == Functions::Wide { "32-bit index" } else { "16-bit index" };
-    let mut subject = session.subject("search", u64::from(KEYS_PER_GROUP) * groups);
-    subject.value_bits = Some(value_bits);
-    subject.variant = Some(format!("{cells} cells, {}, {family}", way.name()));
-    session.add(subject, Metric::Iterations, figures);
-    Ok(Some(Point { x: cells.into(), y: figures.median, spread: Some((figures.min, figures.max)) }))
+    let mut case = session.case("search", u64::from(KEYS_PER_GROUP) * groups);
+    case.value_bits = Some(value_bits);
+    case.variant = Some(format!("{cells} cells, {}, {family}", way.name()));
+    session.add(case, Metric::Iterations, figures);
+    Ok(Some(Point::measured(cells.into(), figures, 1.0)))
 }
 
 fn measured(name: &str, colour: usize) -> Series {

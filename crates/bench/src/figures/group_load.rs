@@ -8,7 +8,7 @@ use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::{count, short_count};
@@ -56,10 +56,10 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 /// The largest table's fullest groups.
 fn conclude(session: &mut Session<'_>) {
     let rows = || session.rows().iter().filter(|row| row.metric == Metric::MaxGroupLoad);
-    let Some(keys) = rows().map(|row| row.subject.keys).max() else { return };
+    let Some(keys) = rows().map(|row| row.case.keys).max() else { return };
     let of = |format: Option<&str>, variant: Option<&str>| {
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             (of.keys, of.format, of.variant.as_deref()) == (keys, format, variant)
         };
         rows().find(is).map(|row| row.median)
@@ -89,11 +89,8 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
         ("share of the groups", Scale::Decades),
     );
     chart.series.push(series("16 a group, hashed straight", 7, &straight));
-    let subject = Subject {
-        variant: Some("hashed straight to groups".to_owned()),
-        ..session.subject("simulation", keys)
-    };
-    session.add(subject, Metric::MaxGroupLoad, Summary::exact(straight.max() as f64));
+    let case = session.case("simulation", keys).variant("hashed straight to groups".to_owned());
+    session.add(case, Metric::MaxGroupLoad, Summary::exact(straight.max() as f64));
     let paper_size = keys == 16_000_000;
     let of_paper = |text: String| if paper_size { text } else { String::new() };
     sheet.rows.push(vec![
@@ -114,11 +111,10 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
         let (table, _) = build::build(prepared.as_mut(), make.threads)?;
         let fullest = table.fill().max_group_load.unwrap_or(0);
-        let subject =
-            Subject { format: Some(format.name()), ..session.subject(Structure::SetSep.name(), keys) };
-        session.add(subject.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));
-        let subject = Subject { variant: Some("simulated".to_owned()), ..subject };
-        session.add(subject, Metric::MaxGroupLoad, Summary::exact(simulated.max() as f64));
+        let case = session.case(Structure::SetSep.name(), keys).format(format.name());
+        session.add(case.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));
+        let case = case.variant("simulated".to_owned());
+        session.add(case, Metric::MaxGroupLoad, Summary::exact(simulated.max() as f64));
         let is_paper = format == Format::Paper16x8;
         let of_format = |text: String| if is_paper { text } else { String::new() };
         sheet.rows.push(vec![

@@ -26,9 +26,9 @@ pub fn evidence(json: &str) -> Result<Evidence, String> {
     let mut evidence = Report::evidence(json)?;
     let report: Report = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let rows = &report.rows;
-    let mut benches: Vec<&str> = rows.iter().map(|row| row.subject.bench).collect();
+    let mut benches: Vec<&str> = rows.iter().map(|row| row.case.bench).collect();
     benches.dedup();
-    let of = |bench: &str| rows.iter().filter(|row| row.subject.bench == bench).collect::<Vec<_>>();
+    let of = |bench: &str| rows.iter().filter(|row| row.case.bench == bench).collect::<Vec<_>>();
     evidence.exhibits.sheets.extend(benches.iter().map(|bench| whole(bench, &of(bench))));
     let headline = headline(rows);
     if !headline.rows.is_empty() {
@@ -37,7 +37,7 @@ pub fn evidence(json: &str) -> Result<Evidence, String> {
     Ok(evidence)
 }
 
-/// All rows of a benchmark: one for each subject, a column for each metric.
+/// All rows of a benchmark: one for each case, a column for each metric.
 fn whole(bench: &str, rows: &[&Row]) -> Sheet {
     let columns = table::columns(rows);
     let mut metrics: Vec<Metric> = Vec::new();
@@ -78,9 +78,9 @@ fn headline(rows: &[Row]) -> Sheet {
     let heads = ["", "SetSep", "of the machine's limit", "ptr_hash with a packed array"];
     let mut sheet = Sheet::new("headline", &heads).side_by_side(1);
     let mut sizes: Vec<u64> = Vec::new();
-    for row in rows.iter().filter(|row| row.subject.bench == "setsep-lookup") {
-        if !sizes.contains(&row.subject.keys) {
-            sizes.push(row.subject.keys);
+    for row in rows.iter().filter(|row| row.case.bench == "setsep-lookup") {
+        if !sizes.contains(&row.case.keys) {
+            sizes.push(row.case.keys);
         }
     }
     for &keys in &sizes {
@@ -137,14 +137,13 @@ struct Asked<'a> {
 /// structure, and an owner alone changes no table.
 fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
     let found = rows.iter().filter(|row| {
-        let subject = &row.subject;
-        let is_alone = subject.variant.as_deref().is_some_and(|variant| variant.ends_with(OWNER_ALONE));
+        let case = &row.case;
+        let is_alone = case.variant_text().ends_with(OWNER_ALONE);
         let format = (asked.structure == "setsep").then(|| Format::default().name());
-        (subject.bench, row.metric, subject.keys) == (asked.bench, asked.metric, asked.keys)
-            && (subject.structure.as_str(), subject.batch, subject.format)
-                == (asked.structure, asked.batch, format)
-            && (subject.value_bits, subject.threads) == (Some(VALUE_BITS), Some(1))
-            && !limit::is_limit(subject)
+        (case.bench, row.metric, case.keys) == (asked.bench, asked.metric, asked.keys)
+            && (case.structure.as_str(), case.batch, case.format) == (asked.structure, asked.batch, format)
+            && (case.value_bits, case.threads) == (Some(VALUE_BITS), Some(1))
+            && !limit::is_limit(case)
             && !is_alone
     });
     found.max_by(|a, b| a.median.total_cmp(&b.median))
@@ -161,12 +160,12 @@ fn push(sheet: &mut Sheet, what: String, rows: &[Row], ours: Option<&Row>, their
 mod tests {
     use super::*;
     use crate::report::tests::sample;
-    use crate::row::Subject;
+    use crate::row::Case;
     use crate::stats::Summary;
     use scalebricks_console::output;
 
     fn row(bench: &'static str, structure: &str, batch: Option<usize>, metric: Metric, rate: f64) -> Row {
-        let subject = Subject {
+        let case = Case {
             bench,
             structure: structure.to_owned(),
             format: (structure == "setsep").then_some("linear"),
@@ -174,15 +173,15 @@ mod tests {
             value_bits: Some(2),
             threads: Some(1),
             batch,
-            ..Subject::default()
+            ..Case::default()
         };
-        Row::new(subject, metric, Summary::of(&[rate, 0.9 * rate, 1.1 * rate]))
+        Row::new(case, metric, Summary::of(&[rate, 0.9 * rate, 1.1 * rate]))
     }
 
     #[test]
     fn the_headline_begins_with_the_calls_that_nodes_make() {
         let mut limit = row("setsep-lookup", "setsep", Some(32), Metric::LookupRate, 9e8);
-        limit.subject.variant = Some(format!("portable, {}", limit::LIMIT));
+        limit.case.variant = Some(format!("portable, {}", limit::LIMIT));
         let rows = vec![
             limit,
             row("setsep-lookup", "setsep", Some(32), Metric::ShareOfLimit, 0.5),

@@ -9,7 +9,7 @@ use super::rfc2544::throughput;
 use super::tables::{Exact, Spread};
 use crate::error::BenchError;
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::Interrupt;
@@ -93,13 +93,13 @@ pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Resu
     drop(busy);
     for Found { contestant, variant, metric, figures } in found {
         let contestant = &contestants[contestant];
-        let subject = Subject {
-            variant: Some(variant),
-            threads: Some(1),
-            nodes: Some(size.get()),
-            ..contestant.tables().describe(session.subject(contestant.name(), count))
-        };
-        session.add(subject, metric, Summary::of(&figures));
+        let case = contestant
+            .tables()
+            .describe(session.case(contestant.name(), count))
+            .variant(variant)
+            .threads(1)
+            .nodes(size.get());
+        session.add(case, metric, Summary::of(&figures));
     }
     session.check()
 }

@@ -160,8 +160,8 @@ mod tests {
         let split: BTreeSet<String> = rows
             .iter()
             .filter(|row| row.metric == Metric::PacketRate && row.median > 0.0)
-            .filter(|row| row.subject.variant.as_deref() == Some("core split"))
-            .map(|row| row.subject.structure.clone())
+            .filter(|row| row.case.is_variant("core split"))
+            .map(|row| row.case.structure.clone())
             .collect();
         let mut wanted = BTreeSet::new();
         if pin::cores() > 1 {
@@ -176,8 +176,8 @@ mod tests {
         }
         assert_eq!(split, wanted);
         assert!(rows.iter().all(|row| row.median >= 0.0 && row.median.is_finite()));
-        for row in rows.iter().filter(|row| row.subject.structure.starts_with("efd")) {
-            assert_eq!(row.subject.value_bits, Some(8));
+        for row in rows.iter().filter(|row| row.case.structure.starts_with("efd")) {
+            assert_eq!(row.case.value_bits, Some(8));
         }
         let names: Vec<&str> = exhibits.sheets.iter().map(|sheet| sheet.name.as_str()).collect();
         let places = [

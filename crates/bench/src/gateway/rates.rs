@@ -6,7 +6,7 @@ use super::split::{Cores, What, judge, rate};
 use super::stages::{EXTERNAL, HANDLING, traffic};
 use super::tables::{Exact, Spread, Tables};
 use crate::error::BenchError;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_types::ClusterSize;
@@ -63,16 +63,15 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
     }
     bar.finish();
     for found in &found {
-        let subject = Subject {
-            variant: Some(format!("{}{}", found.cores.name(), plan.suffix)),
-            threads: Some(found.cores.threads()),
-            ..session.subject(&found.what.name(), plan.flows)
+        let case = session
+            .case(&found.what.name(), plan.flows)
+            .variant(format!("{}{}", found.cores.name(), plan.suffix))
+            .threads(found.cores.threads());
+        let case = match found.what {
+            What::Node(tables, _) => tables.describe(case),
+            What::Plain => case,
         };
-        let subject = match found.what {
-            What::Node(tables, _) => tables.describe(subject),
-            What::Plain => subject,
-        };
-        session.add(subject, Metric::PacketRate, Summary::of(&found.rates));
+        session.add(case, Metric::PacketRate, Summary::of(&found.rates));
     }
     for exact in Exact::built_in() {
         compare(session, &found, exact, plan);
@@ -103,10 +102,9 @@ fn compare(session: &mut Session<'_>, found: &[Found<'_>], exact: Exact, plan: &
         ("of it by the idle core", (!core.is_empty()).then_some(core)),
     ] {
         let Some(figures) = figures else { continue };
-        let subject = Subject {
-            variant: Some(format!("{variant}{}", plan.suffix)),
-            ..session.subject(&format!("scalebricks {}", exact.name()), plan.flows)
-        };
-        session.add(subject, Metric::Ratio, Summary::of(&figures));
+        let case = session
+            .case(&format!("scalebricks {}", exact.name()), plan.flows)
+            .variant(format!("{variant}{}", plan.suffix));
+        session.add(case, Metric::Ratio, Summary::of(&figures));
     }
 }

@@ -9,7 +9,7 @@ use super::ring::Ring;
 use super::tables::Tables;
 use super::traffic::{Arrival, Traffic, Way, Whose};
 use crate::error::BenchError;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::{rounds, timing};
@@ -154,25 +154,23 @@ pub fn measure<P: PacketBuf + 'static>(
         }
     }
     bar.finish();
-    let subject = |session: &Session<'_>, structure: &str, role: Role| Subject {
-        variant: Some(format!("{}{}", role.name, plan.suffix)),
-        threads: Some(1),
-        ..session.subject(structure, plan.flows)
+    let case = |session: &Session<'_>, structure: &str, role: Role| {
+        session.case(structure, plan.flows).variant(format!("{}{}", role.name, plan.suffix)).threads(1)
     };
     for part in &parts {
         for (name, times) in [("generator and sink", &part.ports), ("plain forwarding", &part.forwarding)] {
-            let subject = subject(session, name, part.role);
-            session.add(subject, Metric::PacketTime, Summary::of(times));
+            let case = case(session, name, part.role);
+            session.add(case, Metric::PacketTime, Summary::of(times));
         }
     }
     for times in &found {
         let name = times.tables.name();
-        let subject = times.tables.describe(subject(session, &name, times.role));
-        session.add(subject.clone(), Metric::PacketTime, Summary::of(&times.packet));
-        session.add(subject.clone(), Metric::WorkTime, Summary::of(&times.work));
+        let case = times.tables.describe(case(session, &name, times.role));
+        session.add(case.clone(), Metric::PacketTime, Summary::of(&times.packet));
+        session.add(case.clone(), Metric::WorkTime, Summary::of(&times.work));
         if [BOTH, BOTH_UP].contains(&times.role) {
             let rates: Vec<f64> = times.packet.iter().map(|nanoseconds| 1e9 / nanoseconds).collect();
-            session.add(subject, Metric::PacketRate, Summary::of(&rates));
+            session.add(case, Metric::PacketRate, Summary::of(&rates));
         }
     }
     Ok(())

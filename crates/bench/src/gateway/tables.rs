@@ -3,7 +3,7 @@
 use super::chained::ChainedHash;
 use super::flows::{self, HASHER};
 use crate::error::BenchError;
-use crate::row::Subject;
+use crate::row::Case;
 use scalebricks_apps::gateway::flow_tables::bulk;
 use scalebricks_apps::gateway::{Architecture, FlowTables, Layout, NodeTables};
 use scalebricks_elements::gateway::FlowState;
@@ -178,11 +178,11 @@ impl Tables {
         }
     }
 
-    /// A subject with what is to be said of them: their bytes, the bits of the GPT's values, and the keys that a node asks for at
+    /// A case with what is to be said of them: their bytes, the bits of the GPT's values, and the keys that a node asks for at
     /// once.
-    pub fn describe(&self, subject: Subject) -> Subject {
+    pub fn describe(&self, case: Case) -> Case {
         let (table_bytes, value_bits) = (Some(self.table_bytes()), self.value_bits());
-        Subject { table_bytes, value_bits, batch: Some(LANES), ..subject }
+        case.table_bytes(table_bytes).value_bits(value_bits).batch(LANES)
     }
 
     /// Their name in results.

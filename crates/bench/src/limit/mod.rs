@@ -19,7 +19,7 @@ use crate::contestants::{Forms, Mode, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::timing;
 use std::cell::RefCell;
 
@@ -40,14 +40,14 @@ pub fn bytes_per_key(keys: u64, tables: usize) -> u64 {
     QUESTION_BYTES * tables as u64 * keys.min(MOST as u64) / keys.max(1)
 }
 
-/// Whether a subject is a limit, not a lookup.
-pub fn is_limit(subject: &Subject) -> bool {
-    subject.variant.as_deref().is_some_and(|variant| variant.ends_with(LIMIT))
+/// Whether a case is a limit, not a lookup.
+pub fn is_limit(case: &Case) -> bool {
+    case.variant_text().ends_with(LIMIT)
 }
 
 /// The row with the share of the limit that a row of lookups has, if its structure is replayed.
 pub fn share_of<'r>(rows: &'r [Row], lookups: &Row) -> Option<&'r Row> {
-    rows.iter().find(|row| row.metric == Metric::ShareOfLimit && row.subject == lookups.subject)
+    rows.iter().find(|row| row.metric == Metric::ShareOfLimit && row.case == lookups.case)
 }
 
 /// A share of the limit with the least and the most of several runs, as tables of a page say it.
@@ -55,7 +55,7 @@ pub fn told(share: Option<&Row>) -> String {
     match share {
         None => NO_REPLAY.to_owned(),
         Some(Row { median, runs: ..2, .. }) => format!("{median:.2}"),
-        Some(Row { median, min, max, .. }) => format!("{median:.2} ({min:.2}–{max:.2})"),
+        Some(row) => row.spread(1.0, 2),
     }
 }
 
@@ -75,29 +75,29 @@ impl<'a> Limits<'a> {
     }
 
     /// A turn of lookups, with their share of the limit if there is one, and before it a turn of that limit where none has
-    /// measured it yet for as many keys a call and threads. The subject is of the lookups, `limit` is the variant of the limit's
+    /// measured it yet for as many keys a call and threads. The case is of the lookups, `limit` is the variant of the limit's
     /// row, and `measure` finds lookups a second.
     pub fn turns<S>(
         &'a self,
-        subject: Subject,
+        case: Case,
         limit: String,
         mut measure: impl FnMut(&mut S) -> Result<f64, BenchError> + 'a,
     ) -> Vec<Turn<'a, S>> {
         let Some(replay) = &self.replay else {
-            return vec![Turn::new(subject, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
+            return vec![Turn::new(case, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
         };
-        let way = (subject.batch.unwrap_or(1), subject.threads.unwrap_or(1));
+        let way = (case.batch.unwrap_or(1), case.threads.unwrap_or(1));
         let mut turns: Vec<Turn<'a, S>> = Vec::new();
         if self.rate(way).is_none() {
             self.rates.borrow_mut().push((way, f64::NAN));
-            let subject = Subject { variant: Some(limit), ..subject.clone() };
-            turns.push(Turn::new(subject, Metric::LookupRate, move |_: &mut S| {
+            let case = case.clone().variant(limit);
+            turns.push(Turn::new(case, Metric::LookupRate, move |_: &mut S| {
                 let rate = replay.rate(self.passes, way.0, way.1)?;
                 self.rates.borrow_mut().iter_mut().filter(|of| of.0 == way).for_each(|of| of.1 = rate);
                 Ok(rate.into())
             }));
         }
-        let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
+        let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
         turns.push(Turn::several(rows, move |state: &mut S| {
             let rate = measure(state)?;
             let share = self.rate(way).map(|limit| rate / limit);
@@ -128,18 +128,14 @@ impl<'a> Lookups<'a> {
     }
 
     /// The turns of lookups in a mode, as of [`Limits::turns`]. `variant` stands in place of the mode's name.
-    pub fn turns(&'a self, subject: &Subject, variant: Option<&str>, mode: Mode) -> Vec<Turn<'a, Vec<u8>>> {
+    pub fn turns(&'a self, case: &Case, variant: Option<&str>, mode: Mode) -> Vec<Turn<'a, Vec<u8>>> {
         let named = |name: &str| {
-            subject.variant.as_ref().map_or_else(|| name.to_owned(), |variant| format!("{variant}, {name}"))
+            case.variant.as_ref().map_or_else(|| name.to_owned(), |variant| format!("{variant}, {name}"))
         };
         let limit = variant.map_or_else(|| LIMIT.to_owned(), |variant| format!("{variant}, {LIMIT}"));
-        let threads = subject.threads.unwrap_or(1);
-        let structure = subject.structure.clone();
-        let lookups = Subject {
-            variant: Some(named(variant.unwrap_or(mode.name()))),
-            batch: mode.batch(),
-            ..subject.clone()
-        };
+        let threads = case.threads.unwrap_or(1);
+        let structure = case.structure.clone();
+        let lookups = case.clone().variant(named(variant.unwrap_or(mode.name()))).batch(mode.batch());
         self.limits.turns(lookups, named(&limit), move |answers: &mut Vec<u8>| {
             let rate = timing::lookup(self.table, mode, self.set, self.forms, threads, answers)?;
             timing::check(&structure, self.set, answers)?;

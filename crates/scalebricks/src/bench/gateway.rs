@@ -5,7 +5,6 @@ use crate::demo::config::{DemoConfig, MAX_FLOWS};
 use crate::demo::stopwatch::SLICES;
 use crate::demo::synthetic::{self, SyntheticError};
 use crate::report::result::ArchitectureResult;
-use scalebricks_bench::row::Subject;
 use scalebricks_bench::stats::Summary;
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
@@ -55,12 +54,11 @@ fn one(session: &mut Session<'_>, flows: u64, threads: usize) -> Result<(), Benc
             let problem = format!("{} packets lost, {} misdelivered", result.lost, result.misdelivered);
             return Err(BenchError::check(result.name, problem));
         }
-        let subject = Subject {
-            threads: Some(threads),
-            table_bytes: Some(result.gpt_bytes_per_node + result.fib_bytes_per_node),
-            ..session.subject(result.name, flows)
-        };
-        session.add(subject, Metric::PacketRate, rates(result));
+        let case = session
+            .case(result.name, flows)
+            .threads(threads)
+            .table_bytes(result.gpt_bytes_per_node + result.fib_bytes_per_node);
+        session.add(case, Metric::PacketRate, rates(result));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The rows as the table and the pictures of `docs/choosing.md`.
 
 use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
 
@@ -23,17 +23,17 @@ const HEADS: [&str; 10] = [
 pub fn show(session: &mut Session<'_>) {
     let rows = session.rows().to_vec();
     let mut sheet = Sheet::new("choice", &HEADS);
-    let mut subjects: Vec<&Subject> = Vec::new();
+    let mut cases: Vec<&Case> = Vec::new();
     for row in rows.iter().filter(|row| row.metric == Metric::BitsPerKey) {
-        subjects.push(&row.subject);
+        cases.push(&row.case);
     }
-    for subject in subjects {
-        let of = |metric, batch| of(&rows, subject, metric, batch);
+    for case in cases {
+        let of = |metric, batch| of(&rows, case, metric, batch);
         let rate = |row: Option<&Row>| row.map_or_else(String::new, |row| digits(row.median / 1e6));
         sheet.rows.push(vec![
-            short_count(subject.keys),
-            subject.nodes.map_or_else(|| "any".to_owned(), |nodes| nodes.to_string()),
-            subject.structure.clone(),
+            short_count(case.keys),
+            case.nodes.map_or_else(|| "any".to_owned(), |nodes| nodes.to_string()),
+            case.structure.clone(),
             of(Metric::BitsPerKey, None).map_or_else(String::new, |row| digits(row.median)),
             rate(of(Metric::LookupRate, Some(super::candidate::BATCH))),
             rate(of(Metric::UpdateRate, Some(1))),
@@ -69,8 +69,8 @@ fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
         range(ratios.iter().filter(|(keys, _)| *keys >= LARGE).map(|(_, ratio)| *ratio))
     };
     let values = |structure: &str, metric, batch| {
-        let of = rows.iter().filter(|row| row.subject.structure == structure && row.metric == metric);
-        range(of.filter(|row| row.subject.batch == batch && row.subject.keys >= LARGE).map(|row| row.median))
+        let of = rows.iter().filter(|row| row.case.structure == structure && row.metric == metric);
+        range(of.filter(|row| row.case.batch == batch && row.case.keys >= LARGE).map(|row| row.median))
     };
     let mut said = Vec::new();
     if let (Some(othello), Some(copy)) =
@@ -132,15 +132,15 @@ fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(
     let found = |structure: &str| {
         let structure = structure.to_owned();
         rows.iter().filter(move |row| {
-            row.metric == metric && row.subject.batch == batch && row.subject.structure == structure
+            row.metric == metric && row.case.batch == batch && row.case.structure == structure
         })
     };
     let ours = found("setsep").filter_map(|ours| {
         let is_same = |row: &&Row| {
-            let nodes = row.subject.nodes;
-            row.subject.keys == ours.subject.keys && (nodes.is_none() || nodes == ours.subject.nodes)
+            let nodes = row.case.nodes;
+            row.case.keys == ours.case.keys && (nodes.is_none() || nodes == ours.case.nodes)
         };
-        found(of).find(is_same).map(|theirs| (ours.subject.keys, ours.median / theirs.median))
+        found(of).find(is_same).map(|theirs| (ours.case.keys, ours.median / theirs.median))
     });
     ours.collect()
 }
@@ -154,23 +154,19 @@ fn range(figures: impl Iterator<Item = f64>) -> Option<String> {
     Some(if least == most { least } else { format!("{least} to {most}") })
 }
 
-fn of<'a>(rows: &'a [Row], subject: &Subject, metric: Metric, batch: Option<usize>) -> Option<&'a Row> {
-    rows.iter().find(|row| row.metric == metric && row.subject == Subject { batch, ..subject.clone() })
+fn of<'a>(rows: &'a [Row], case: &Case, metric: Metric, batch: Option<usize>) -> Option<&'a Row> {
+    rows.iter().find(|row| row.metric == metric && row.case == case.clone().batch(batch))
 }
 
 fn series(rows: &[Row], metric: Metric, batch: usize) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    for row in rows.iter().filter(|row| row.metric == metric && row.subject.batch == Some(batch)) {
-        if row.subject.variant.is_some() {
+    for row in rows.iter().filter(|row| row.metric == metric && row.case.batch == Some(batch)) {
+        if row.case.variant.is_some() {
             continue; // the machine's limit
         }
-        let nodes = row.subject.nodes.map(|nodes| format!(", {nodes} nodes")).unwrap_or_default();
-        let name = format!("{}{nodes}", row.subject.structure);
-        let point = Point {
-            x: row.subject.keys as f64,
-            y: row.median / 1e6,
-            spread: Some((row.min / 1e6, row.max / 1e6)),
-        };
+        let nodes = row.case.nodes.map(|nodes| format!(", {nodes} nodes")).unwrap_or_default();
+        let name = format!("{}{nodes}", row.case.structure);
+        let point = Point::measured(row.case.keys as f64, row.summary(), 1e6);
         match all.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
             None => all.push(Series::new(name, Mark::Dotted, all.len(), vec![point])),
@@ -192,8 +188,8 @@ mod tests {
 
     fn row(structure: &str, keys: u64, metric: Metric, batch: Option<usize>, figure: f64) -> Row {
         let nodes = (structure != "full-copy").then_some(4);
-        let subject = Subject { structure: structure.to_owned(), keys, batch, nodes, ..Subject::default() };
-        Row::new(subject, metric, Summary::exact(figure))
+        let case = Case { structure: structure.to_owned(), keys, batch, nodes, ..Case::default() };
+        Row::new(case, metric, Summary::exact(figure))
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::{pin, timing};
@@ -35,8 +35,8 @@ const SIGMAS: f64 = 6.0;
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[4], &[4]).first().copied().unwrap_or(4);
-    let names = options.keys(&[100_000], &[1_000_000]).first().copied().unwrap_or(1);
+    let value_bits = options.first_value_bits(4);
+    let names = options.first_keys(100_000, 1_000_000);
     let heads = [
         "names",
         "unknown names asked",
@@ -232,8 +232,8 @@ fn ask(
     let first = session.rows().len();
     let mut turns = Vec::new();
     for (place, contestant) in contestants.iter().enumerate() {
-        let subject = subject(session, set, contestant.structure, &contestant.how);
-        turns.push(Turn::new(subject, Metric::LookupRate, move |through: &mut Vec<usize>| {
+        let case = case(session, set, contestant.structure, &contestant.how);
+        turns.push(Turn::new(case, Metric::LookupRate, move |through: &mut Vec<usize>| {
             let (found, seconds) = timing::pinned(|| contestant.judge.known(aliens))?;
             through[place] = found;
             Ok(timing::rate(contestant.structure, aliens.len(), seconds)?.into())
@@ -249,15 +249,14 @@ fn ask(
     Ok(found.collect())
 }
 
-fn subject(session: &Session<'_>, set: &Population, structure: &str, how: &str) -> Subject {
-    Subject {
-        format: (structure == "othello").then_some(Sizing::Sharded.name()),
-        variant: Some(how.to_owned()),
-        value_bits: Some(set.value_bits),
-        threads: Some(1),
-        batch: Some(BATCH),
-        ..session.subject(structure, set.len() as u64)
-    }
+fn case(session: &Session<'_>, set: &Population, structure: &str, how: &str) -> Case {
+    session
+        .case(structure, set.len() as u64)
+        .format((structure == "othello").then_some(Sizing::Sharded.name()))
+        .variant(how.to_owned())
+        .value_bits(set.value_bits)
+        .threads(1)
+        .batch(BATCH)
 }
 
 fn add(
@@ -274,14 +273,14 @@ fn add(
         );
         return Err(BenchError::check(&found.how, problem));
     }
-    let of = subject(session, set, found.structure, &found.how);
+    let of = case(session, set, found.structure, &found.how);
     session.add(of.clone(), Metric::AlienShare, Summary::exact(measured));
     session.add(of.clone(), Metric::BitsPerKey, Summary::exact(found.bits_per_name()));
     let (rate, megabytes_said) = paper::ALIENS;
     let is_enough = found.theory <= rate;
     if is_enough && found.structure == "othello" {
         let variant = Some(goals::CHECKS_FOR_RATE.to_owned());
-        session.add(Subject { variant, ..of }, Metric::BitsPerKey, Summary::exact(found.bits_per_name()));
+        session.add(of.variant(variant), Metric::BitsPerKey, Summary::exact(found.bits_per_name()));
     }
     let said = match (found.structure, is_enough) {
         (_, true) => format!("{rate:e} for less than {megabytes_said} MB (C16)"),
@@ -312,10 +311,7 @@ fn draw(shares: &mut Chart, rates: &mut Chart, found: &[Found]) {
         let seen = seen.map(|found| Point::exact(found.bits_per_name(), found.share())).collect();
         shares.series.push(Series::new(format!("{}, theory", first.kind), Mark::Line, colour, theory));
         shares.series.push(Series::new(first.kind, Mark::Dots, colour, seen));
-        let asked = of.iter().map(|found| {
-            let spread = Some((found.rate.min / 1e6, found.rate.max / 1e6));
-            Point { x: found.bits_per_name(), y: found.rate.median / 1e6, spread }
-        });
+        let asked = of.iter().map(|found| Point::measured(found.bits_per_name(), found.rate, 1e6));
         rates.series.push(Series::new(first.kind, Mark::Dotted, colour, asked.collect()));
     }
 }
@@ -324,17 +320,15 @@ fn draw(shares: &mut Chart, rates: &mut Chart, found: &[Found]) {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn what_is_let_through_is_what_theory_says() {
         let options = Options { keys: Some(vec![20_000]), quick: true, ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let share = |how: &str| {
             let mut of = session.rows().iter().filter(|row| row.metric == Metric::AlienShare);
-            of.find(|row| row.subject.variant.as_deref() == Some(how)).unwrap().median
+            of.find(|row| row.case.is_variant(how)).unwrap().median
         };
         // Not by the formulas of the table: 320,000 names, one in 2^r, within five deviations.
         for (how, want) in
@@ -350,8 +344,7 @@ mod tests {
     #[test]
     fn a_count_far_off_is_an_error() {
         let options = Options { quick: true, ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         let set = Population::of(Kind::Mac, 10, 2);
         let mut found = Found {
             structure: "othello",

@@ -23,7 +23,7 @@ const NAME: &str = "othello";
 /// # Errors
 /// [`BenchError`], also if a flow leaves its backend.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let names = session.options().keys(&[50_000], &[500_000]).first().copied().unwrap_or(1);
+    let names = session.options().first_keys(50_000, 500_000);
     let heads = [
         "known flows",
         "new flows",

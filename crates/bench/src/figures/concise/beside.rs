@@ -9,8 +9,8 @@ use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::limit::{self, LIMIT, Replay};
 use crate::names::population::{Kind, Population};
 use crate::pin;
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::rounds::{Turn, alternate};
+use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
@@ -298,25 +298,24 @@ fn one(
             None => format!("{VARIANT}as many {what} as can be"),
         };
         let rate = rate.map_or(f64::INFINITY, f64::from);
-        let subject = Subject {
-            format: Some("sharded"),
-            variant: Some(beside),
-            value_bits: Some(value_bits),
-            threads: Some(1),
-            batch: Some(BATCH),
-            table_bytes: Some(live.table.stats().table_bytes as u64),
-            ..session.subject(NAME, names)
-        };
-        let named = |variant: String| Subject { variant: Some(variant), ..subject.clone() };
+        let case = session
+            .case(NAME, names)
+            .format("sharded")
+            .variant(beside)
+            .value_bits(value_bits)
+            .threads(1)
+            .batch(BATCH)
+            .table_bytes(live.table.stats().table_bytes as u64);
+        let named = |variant: String| case.clone().variant(variant);
         let (limit, alone) = (named(format!("in turn with updates, {LIMIT}")), named(ALONE.to_owned()));
         let rows = vec![
             (limit, Metric::LookupRate),
             (alone.clone(), Metric::LookupRate),
             (alone, Metric::ShareOfLimit),
-            (subject.clone(), Metric::LookupRate),
-            (subject.clone(), Metric::ShareOfLimit),
-            (subject.clone(), Metric::UpdateRate),
-            (subject, Metric::Loss),
+            (case.clone(), Metric::LookupRate),
+            (case.clone(), Metric::ShareOfLimit),
+            (case.clone(), Metric::UpdateRate),
+            (case, Metric::Loss),
         ];
         Turn::several(rows, move |live: &mut Live| {
             let limit = live.limit()?;
@@ -325,7 +324,7 @@ fn one(
             live.check()?;
             let lost = 100.0 * (1.0 - beside / alone);
             let figures = vec![limit, alone, alone / limit, beside, beside / limit, updates, lost];
-            Ok(Found { figures, table_bytes: None })
+            Ok(figures.into())
         })
     });
     alternate(session, &mut live, turns.into())
@@ -354,15 +353,15 @@ fn show(session: &mut Session<'_>) {
     let rows: Vec<Row> = session.rows().to_vec();
     for turn in rows.windows(6) {
         let [alone, alone_share, beside, share, updates, loss] = turn else { continue };
-        let variant = beside.subject.variant.as_deref().unwrap_or_default();
+        let variant = beside.case.variant_text();
         let Some(variant) = variant.strip_prefix(VARIANT) else { continue };
         if loss.metric != Metric::Loss || beside.metric != Metric::LookupRate {
             continue;
         }
         sheet.rows.push(vec![
-            short_count(beside.subject.keys),
+            short_count(beside.case.keys),
             variant.to_owned(),
-            paper::beside(beside.subject.keys).to_owned(),
+            paper::beside(beside.case.keys).to_owned(),
             millions(&updates.summary()),
             millions(&alone.summary()),
             limit::told(Some(alone_share)),
@@ -370,7 +369,7 @@ fn show(session: &mut Session<'_>) {
             limit::told(Some(share)),
             format!("{:.1} ({:.1} to {:.1})", loss.median, loss.min, loss.max),
         ]);
-        let names = short_count(beside.subject.keys);
+        let names = short_count(beside.case.keys);
         let chart = &mut charts[usize::from(variant.contains(Change::Replace.name()))];
         add_point(chart, &format!("{names} names, beside"), updates.median / 1e6, beside, 1e6);
         add_point(chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);

@@ -9,7 +9,7 @@ use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::keys::KeySet;
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
@@ -26,7 +26,7 @@ const FEW: u64 = 4_000_000;
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for names in options.keys(&[65_536, 262_144], &[262_144, 1_000_000, 4_000_000, 16_000_000]) {
         if session.fits(names, NAME_BYTES)? {
             one(session, names, value_bits)?;
@@ -63,26 +63,24 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     for (structure, make) in makes(names) {
         let is_othello = structure == Structure::Othello;
         let product = if make.product == Product::Control { "with control structure" } else { "table alone" };
-        let subject = Subject {
-            format: is_othello.then(|| make.sizing.name()),
-            variant: Some(product.to_owned()),
-            value_bits: Some(value_bits),
-            threads: Some(make.threads),
-            ..session.subject(structure.name(), names)
-        };
+        let case = session
+            .case(structure.name(), names)
+            .format(is_othello.then(|| make.sizing.name()))
+            .variant(product.to_owned())
+            .value_bits(value_bits)
+            .threads(make.threads);
         let Some(narrow) = &narrow else { continue };
-        turns.push(one_make(subject, structure, make, narrow));
+        turns.push(one_make(case, structure, make, narrow));
     }
     if names <= FEW {
         turns.extend([Fib::Buffalo, Fib::Orthogonal].map(|fib| {
-            let subject = Subject {
-                variant: Some("table alone".to_owned()),
-                value_bits: Some(value_bits),
-                threads: Some(1),
-                ..session.subject(fib.name(), names)
-            };
+            let case = session
+                .case(fib.name(), names)
+                .variant("table alone".to_owned())
+                .value_bits(value_bits)
+                .threads(1);
             let set = &set;
-            Turn::new(subject, Metric::BuildRate, move |(): &mut ()| {
+            Turn::new(case, Metric::BuildRate, move |(): &mut ()| {
                 let (table, seconds) = timing::pinned(|| fib.build(set, 1))?;
                 let (table, asked) = (table?, set.len().min(10_000));
                 let mut answers = vec![0; asked];
@@ -96,9 +94,9 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
 }
 
 /// A turn that builds, and checks what it built first.
-fn one_make(subject: Subject, structure: Structure, make: Make, set: &KeySet) -> Turn<'_, ()> {
+fn one_make(case: Case, structure: Structure, make: Make, set: &KeySet) -> Turn<'_, ()> {
     let mut is_checked = false;
-    Turn::new(subject, Metric::BuildRate, move |(): &mut ()| {
+    Turn::new(case, Metric::BuildRate, move |(): &mut ()| {
         let mut prepared = structure.prepare(set, make)?;
         structure.warm(set.len());
         let (table, seconds) = build(prepared.as_mut(), make.threads)?;
@@ -129,7 +127,7 @@ fn show(session: &mut Session<'_>) {
     let mut sizings = chart("concise-figure-7-sizings", "Othello by sizing, one core");
     let rows: Vec<Row> = session.rows().to_vec();
     for row in rows.iter().filter(|row| row.metric == Metric::BuildRate) {
-        let of = &row.subject;
+        let of = &row.case;
         let (what, threads) = (of.variant.clone().unwrap_or_default(), of.threads.unwrap_or(1));
         let is_control = what.starts_with("with");
         let structure =
@@ -164,18 +162,16 @@ fn show(session: &mut Session<'_>) {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn all_are_built_and_checked() {
         let options = Options { keys: Some(vec![3000]), quick: true, runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
-        let control = |row: &&Row| row.subject.variant.as_deref() == Some("with control structure");
+        let control = |row: &&Row| row.case.is_variant("with control structure");
         assert!(session.rows().iter().filter(control).count() >= 1);
         for structure in ["othello", "setsep", "cuckoo", "buffalo", "orthogonal"] {
-            assert!(session.rows().iter().any(|row| row.subject.structure == structure), "{structure}");
+            assert!(session.rows().iter().any(|row| row.case.structure == structure), "{structure}");
         }
     }
 }

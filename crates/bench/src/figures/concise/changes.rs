@@ -6,7 +6,7 @@ use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::names::population::{Kind, Population};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
 use crate::{pin, timing};
@@ -33,7 +33,7 @@ const NAME: &str = "othello";
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for names in options.keys(&[65_536, 262_144], &[262_144, 1_000_000, 4_000_000, 16_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
             continue;
@@ -146,23 +146,22 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8, sizing: Sizing) ->
     for (batch, found) in found {
         let pace = if batch == 1 { "single" } else { "batched" };
         let whose = if sizing == Sizing::Sharded { "" } else { ", owner alone" };
-        let subject = Subject {
-            format: Some(sizing.name()),
-            variant: Some(format!("{pace}{whose}")),
-            value_bits: Some(value_bits),
-            threads: Some(1),
-            batch: Some(batch),
-            ..session.subject(NAME, names)
-        };
-        let to_full = Subject { variant: Some(format!("{pace}, half to full{whose}")), ..subject.clone() };
+        let case = session
+            .case(NAME, names)
+            .format(sizing.name())
+            .variant(format!("{pace}{whose}"))
+            .value_bits(value_bits)
+            .threads(1)
+            .batch(batch);
+        let to_full = case.clone().variant(format!("{pace}, half to full{whose}"));
         let rows = [
-            (subject.clone(), Metric::UpdateRate),
+            (case.clone(), Metric::UpdateRate),
             (to_full.clone(), Metric::InsertRate),
-            (subject, Metric::DeleteRate),
+            (case, Metric::DeleteRate),
             (to_full, Metric::Reseeded),
         ];
-        for (at, (subject, metric)) in rows.into_iter().enumerate() {
-            session.add(subject, metric, Summary::of(&found.iter().map(|run| run[at]).collect::<Vec<_>>()));
+        for (at, (case, metric)) in rows.into_iter().enumerate() {
+            session.add(case, metric, Summary::of(&found.iter().map(|run| run[at]).collect::<Vec<_>>()));
         }
     }
     Ok(())
@@ -193,7 +192,7 @@ fn show(session: &mut Session<'_>) {
         if reseeded.metric != Metric::Reseeded {
             continue;
         }
-        let of = &alter.subject;
+        let of = &alter.case;
         let (sizing, batch) = (of.format.unwrap_or_default(), of.batch.unwrap_or(1));
         sheet.rows.push(vec![
             short_count(of.keys),
@@ -202,7 +201,7 @@ fn show(session: &mut Session<'_>) {
             millions(&alter.summary()),
             format!("at least {}", paper::UPDATES),
             millions(&add.summary()),
-            format!("{:.0} ({:.0}–{:.0})", reseeded.median, reseeded.min, reseeded.max),
+            reseeded.spread(1.0, 0),
             millions(&delete.summary()),
         ]);
         if sizing == Sizing::Sharded.name() {

@@ -7,7 +7,7 @@ use super::memory::SLOTS_ALONE;
 use super::reconstruction::RECONSTRUCTION;
 use super::{paper, queries};
 use crate::pin;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
@@ -24,17 +24,15 @@ fn in_millions(row: &Row) -> f64 {
 
 /// Figure 3: at the paper's 1.4 M names, or the size nearest to it.
 pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
-    let made = |row: &&Row| {
-        row.metric == Metric::LookupRate && row.subject.variant.as_deref() == Some(queries::MADE)
-    };
+    let made = |row: &&Row| row.metric == Metric::LookupRate && row.case.is_variant(queries::MADE);
     let made: Vec<&Row> = rows.iter().filter(made).collect();
-    let Some(names) = made.iter().map(|row| row.subject.keys).min_by_key(|&names| names.abs_diff(1_400_000))
+    let Some(names) = made.iter().map(|row| row.case.keys).min_by_key(|&names| names.abs_diff(1_400_000))
     else {
         return;
     };
     let of = |structure: &str, threads: usize| {
         made.iter().copied().find(|row| {
-            let of = &row.subject;
+            let of = &row.case;
             of.structure == structure
                 && of.keys == names
                 && of.threads == Some(threads)
@@ -52,16 +50,16 @@ pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
          threads do is {share:.0}: {}. With {} threads it is {:.0} M/s{setsep} (paper, four cores: 470 and 211 at 1.4 M). It is {times:.1} \
          times our exact cuckoo table on one thread; the goal of more than {:.0} times is {}.",
         short_count(names),
-        1_u32 << ours.subject.value_bits.unwrap_or(0),
+        1_u32 << ours.case.value_bits.unwrap_or(0),
         in_millions(ours),
         word(in_millions(ours) >= share),
-        all.subject.threads.unwrap_or(1),
+        all.case.threads.unwrap_or(1),
         in_millions(all),
         paper::OVER_CUCKOO.1,
         word(times > paper::OVER_CUCKOO.1),
     );
-    let subject = Subject { variant: Some(goals::OVER_CUCKOO_LOOKUPS.to_owned()), ..ours.subject.clone() };
-    session.add(subject, Metric::Ratio, Summary::exact(times));
+    let case = ours.case.clone().variant(goals::OVER_CUCKOO_LOOKUPS.to_owned());
+    session.add(case, Metric::Ratio, Summary::exact(times));
     session.conclude("concise-figure-3-conclusion", sentence);
 }
 
@@ -69,8 +67,8 @@ pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
 pub fn lengths(session: &mut Session<'_>, rows: &[Row]) {
     let ours: Vec<(u32, usize, f64)> = rows
         .iter()
-        .filter(|row| row.subject.structure == "othello")
-        .filter_map(|row| Some((length_of(row)?, row.subject.threads?, in_millions(row))))
+        .filter(|row| row.case.structure == "othello")
+        .filter_map(|row| Some((length_of(row)?, row.case.threads?, in_millions(row))))
         .collect();
     let at = |length: u32, threads: usize| {
         ours.iter().find(|row| (row.0, row.1) == (length, threads)).map(|row| row.2)
@@ -95,7 +93,7 @@ pub fn messages(session: &mut Session<'_>) {
     let of = |kind: &str, (names, bits): (u64, u8)| {
         let mut rows = session.rows().iter().filter(|row| row.metric == Metric::DeltaEntropy);
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             (of.keys, of.value_bits, of.variant.as_deref()) == (names, Some(bits), Some(kind))
         };
         rows.find(is).map(|row| row.median)
@@ -123,15 +121,14 @@ pub fn messages(session: &mut Session<'_>) {
 
 /// Figure 7: with the control structure, at the paper's four million names or the size nearest to it.
 pub fn building(session: &mut Session<'_>, rows: &[Row]) {
-    let one = |row: &&Row| row.metric == Metric::BuildRate && row.subject.threads == Some(1);
-    let is_control = |row: &&Row| {
-        row.subject.structure == "othello" && row.subject.variant.as_deref() == Some("with control structure")
-    };
+    let one = |row: &&Row| row.metric == Metric::BuildRate && row.case.threads == Some(1);
+    let is_control =
+        |row: &&Row| row.case.structure == "othello" && row.case.is_variant("with control structure");
     let ours = rows.iter().filter(one).filter(is_control);
-    let Some(ours) = ours.min_by_key(|row| row.subject.keys.abs_diff(4_000_000)) else { return };
+    let Some(ours) = ours.min_by_key(|row| row.case.keys.abs_diff(4_000_000)) else { return };
     let rate = |structure: &str| {
-        let mut of = rows.iter().filter(one).filter(|row| row.subject.structure == structure);
-        of.find(|row| row.subject.keys == ours.subject.keys).map(in_millions)
+        let mut of = rows.iter().filter(one).filter(|row| row.case.structure == structure);
+        of.find(|row| row.case.keys == ours.case.keys).map(in_millions)
     };
     let others: Vec<String> = ["cuckoo", "buffalo", "orthogonal", "setsep"]
         .iter()
@@ -140,8 +137,8 @@ pub fn building(session: &mut Session<'_>, rows: &[Row]) {
     let sentence = format!(
         "{} names take {:.2} s on one core with the control structure, {:.1} M/s (paper: 1 s for 4 M, {} M/s: {}); alone on a core, in M/s: \
          {}. In the paper cuckoo tables and BUFFALO are built faster than Concise.",
-        short_count(ours.subject.keys),
-        ours.subject.keys as f64 / ours.median,
+        short_count(ours.case.keys),
+        ours.case.keys as f64 / ours.median,
         in_millions(ours),
         paper::BUILD,
         word(in_millions(ours) >= paper::BUILD),
@@ -154,11 +151,8 @@ pub fn building(session: &mut Session<'_>, rows: &[Row]) {
 pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
     let of = |metric: Metric| {
         let of = rows.iter().filter(|row| {
-            let of = &row.subject;
-            let is_pace = of
-                .variant
-                .as_deref()
-                .is_some_and(|variant| variant.starts_with("single") || variant.starts_with("batched"));
+            let of = &row.case;
+            let is_pace = of.variant_text().starts_with("single") || of.variant_text().starts_with("batched");
             row.metric == metric && of.structure == "othello" && of.format == Some("sharded") && is_pace
         });
         of.min_by(|a, b| a.median.total_cmp(&b.median))
@@ -172,7 +166,7 @@ pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
         "The slowest of all sizes and paces in our default sizing on one core: {:.2} M additions a second (at {} names), {:.2} M alterations, \
          {:.2} M deletions; the paper has at least {} M additions in most cases: {}.",
         in_millions(add),
-        short_count(add.subject.keys),
+        short_count(add.case.keys),
         in_millions(alter),
         in_millions(delete),
         paper::UPDATES,
@@ -184,15 +178,15 @@ pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
 /// Figure 5: at half a million updates a second.
 pub fn beside(session: &mut Session<'_>, rows: &[Row]) {
     let of = |row: &&Row| {
-        let variant = row.subject.variant.as_deref().unwrap_or_default();
+        let variant = row.case.variant_text();
         row.metric == Metric::Loss && variant.contains("500 k")
     };
     let parts: Vec<String> = rows
         .iter()
         .filter(of)
         .map(|row| {
-            let variant = row.subject.variant.as_deref().unwrap_or_default();
-            format!("{:.1} % at {} names {variant}", row.median, short_count(row.subject.keys))
+            let variant = row.case.variant_text();
+            format!("{:.1} % at {} names {variant}", row.median, short_count(row.case.keys))
         })
         .collect();
     if !parts.is_empty() {
@@ -208,17 +202,16 @@ pub fn beside(session: &mut Session<'_>, rows: &[Row]) {
 pub fn reconstructions(session: &mut Session<'_>) {
     let of = |metric: Metric| {
         let rows = session.rows().iter().filter(|row| row.metric == metric);
-        let ours = rows.filter(|row| {
-            row.subject.format == Some("sharded") && row.subject.variant.as_deref() == Some(RECONSTRUCTION)
-        });
-        ours.min_by_key(|row| row.subject.keys.abs_diff(1_000_000))
+        let ours =
+            rows.filter(|row| row.case.format == Some("sharded") && row.case.is_variant(RECONSTRUCTION));
+        ours.min_by_key(|row| row.case.keys.abs_diff(1_000_000))
     };
     let (Some(cost), Some(longest)) = (of(Metric::ReseedTime), of(Metric::LatencyMax)) else { return };
     let theirs = paper::REBUILD.0 * paper::REBUILD.1 * 1e9;
     let sentence = format!(
         "At {} names, reconstructions cost {:.0} ns an addition, and the longest took {:.0} µs; by the paper's numbers they cost {theirs:.0} \
          ns ({}), and one takes {} s ({}).",
-        short_count(cost.subject.keys),
+        short_count(cost.case.keys),
         cost.median,
         longest.median / 1e3,
         word(cost.median <= theirs),
@@ -250,21 +243,20 @@ pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
 /// Table II: our default beside the exact table, and the paper's words about it.
 pub fn memory(session: &mut Session<'_>) {
     let bits =
-        |row: &&Row| row.metric == Metric::BitsPerKey && row.subject.variant.as_deref() != Some(SLOTS_ALONE);
+        |row: &&Row| row.metric == Metric::BitsPerKey && row.case.variant.as_deref() != Some(SLOTS_ALONE);
     let rows = || session.rows().iter().filter(bits);
-    let ours =
-        rows().filter(|row| row.subject.structure == "othello" && row.subject.format == Some("sharded"));
-    let ratios: Vec<(Subject, f64)> = ours
+    let ours = rows().filter(|row| row.case.structure == "othello" && row.case.format == Some("sharded"));
+    let ratios: Vec<(Case, f64)> = ours
         .filter_map(|row| {
-            let of = &row.subject;
+            let of = &row.case;
             let cuckoo = rows().find(|row| {
-                let cuckoo = &row.subject;
+                let cuckoo = &row.case;
                 cuckoo.structure == "cuckoo"
                     && (cuckoo.keys, cuckoo.value_bits, &cuckoo.variant)
                         == (of.keys, of.value_bits, &of.variant)
             })?;
             let variant = Some(goals::OVER_CUCKOO_MEMORY.to_owned());
-            Some((Subject { variant, ..of.clone() }, row.median / cuckoo.median))
+            Some((of.clone().variant(variant), row.median / cuckoo.median))
         })
         .collect();
     let least = ratios.iter().map(|ratio| ratio.1).fold(f64::INFINITY, f64::min);
@@ -281,8 +273,8 @@ pub fn memory(session: &mut Session<'_>) {
         100.0 * paper::OVER_CUCKOO.0,
         word(most <= paper::OVER_CUCKOO.0),
     );
-    for (subject, ratio) in ratios {
-        session.add(subject, Metric::Ratio, Summary::exact(ratio));
+    for (case, ratio) in ratios {
+        session.add(case, Metric::Ratio, Summary::exact(ratio));
     }
     session.conclude("concise-table-2-conclusion", sentence);
 }
@@ -290,22 +282,21 @@ pub fn memory(session: &mut Session<'_>) {
 /// Figure 12: what lets through one in 100,000, for how much memory and at what rate.
 pub fn aliens(session: &mut Session<'_>) {
     let rows = session.rows();
-    let checks = rows.iter().find(|row| row.subject.variant.as_deref() == Some(goals::CHECKS_FOR_RATE));
+    let checks = rows.iter().find(|row| row.case.is_variant(goals::CHECKS_FOR_RATE));
     let Some(bits) = checks else { return };
-    let how =
-        rows.iter().filter(|row| row.metric == Metric::AlienShare && row.subject.structure == "othello");
+    let how = rows.iter().filter(|row| row.metric == Metric::AlienShare && row.case.structure == "othello");
     let Some(share) = how.min_by(|a, b| a.median.total_cmp(&b.median)) else { return };
     let rate = rows.iter().find(|row| {
         row.metric == Metric::LookupRate
-            && row.subject.variant == share.subject.variant
-            && row.subject.keys == share.subject.keys
+            && row.case.variant == share.case.variant
+            && row.case.keys == share.case.keys
     });
-    let megabytes = bits.median * bits.subject.keys as f64 / 8e6;
+    let megabytes = bits.median * bits.case.keys as f64 / 8e6;
     let (aim, said) = paper::ALIENS;
     let sentence = format!(
         "{} let through {:.1e} of the unknown names for {megabytes:.2} MB, at {:.0} M names a second on one core; the paper's {aim:e} for \
          less than {said} MB is {}, and below the least that any filter needs, {:.2} MB for a million names (C16).",
-        share.subject.variant.as_deref().unwrap_or_default(),
+        share.case.variant_text(),
         share.median,
         rate.map_or(0.0, in_millions),
         word(megabytes < said && share.median <= aim),

@@ -14,7 +14,7 @@ use crate::names::population::{Kind, Population, SEED};
 use crate::names::{NameHasher, macs};
 use crate::pin;
 use crate::rounds::accepted;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::{Summary, percentile};
 use crate::timing::{self, Clock};
@@ -70,7 +70,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let mut sheet = Sheet::new("concise-figure-6", &heads);
     let heads = ["names", "rate", "beside", "paper", "no later up to", "within 1 µs"];
     let mut crossings = Sheet::new("concise-figure-6-crossings", &heads);
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     let mut last = None;
     for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
@@ -322,19 +322,18 @@ fn add(
         return;
     };
     let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
-    let subject = Subject {
-        format: fib.format(),
-        variant: Some(format!("delays simulated: {arrivals}, {rate}")),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        batch: Some(BURST),
-        ..session.subject(fib.name(), names)
-    };
+    let case = session
+        .case(fib.name(), names)
+        .format(fib.format())
+        .variant(format!("delays simulated: {arrivals}, {rate}"))
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(BURST);
     let of = |share| percentile(sorted, share);
     for (metric, figure) in
         [(Metric::LatencyMean, mean), (Metric::LatencyP50, of(0.5)), (Metric::LatencyP99, of(0.99))]
     {
-        session.add(subject.clone(), metric, Summary::exact(figure));
+        session.add(case.clone(), metric, Summary::exact(figure));
     }
     cells.extend([mean, of(0.5), of(0.6), of(0.9), of(0.99), of(0.999)].map(|figure| format!("{figure:.0}")));
     sheet.rows.push(cells);

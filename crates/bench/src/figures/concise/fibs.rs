@@ -9,15 +9,15 @@ use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
 use crate::baselines::{BaselineError, RATE};
-use crate::contestants::{Make, params as setsep_params};
+use crate::contestants::{Make, fewest_partitions, params as setsep_params};
 use crate::error::BenchError;
 use crate::limit::{self, Replay};
 use crate::names::population::Population;
 use askers::{OthelloFib, SetSepFib};
 use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
-use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, Sizing};
+use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, ParamsError, Sizing};
 use scalebricks_tables::setsep::{SetSep, SetSepBuilder};
-use scalebricks_types::{KeyHash, PartitionCount};
+use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
 /// What is said of a name that is not known. Tables that know none say anything.
@@ -148,13 +148,10 @@ fn othello(
 
 /// The parameters of a table of so many names, value bits and check bits, in as few partitions as its deltas allow.
 fn params(names: u64, sizing: Sizing, (value_bits, check_bits): (u8, u8)) -> Result<Params, BenchError> {
-    let of = |shift: u32| {
-        let partitions = PartitionCount::new(1 << shift).map_err(|error| error.to_string())?;
-        let params = Params::sized(sizing, names, value_bits, partitions);
-        let params = params.and_then(|params| params.with_check_bits(check_bits));
-        params.map(|params| params.with_seed(1)).map_err(|error| error.to_string())
-    };
-    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
+    fewest_partitions(|partitions| {
+        let params = Params::sized(sizing, names, value_bits, partitions)?.with_check_bits(check_bits)?;
+        Ok::<_, ParamsError>(params.with_seed(1))
+    })
 }
 
 fn setsep(names: &Population, threads: usize) -> Result<SetSep, BenchError> {

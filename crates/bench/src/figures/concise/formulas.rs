@@ -72,36 +72,30 @@ pub struct Built {
 /// Bits a name of a structure in the largest table of MAC addresses that was built.
 fn measured(session: &Session<'_>, structure: &str, format: &str) -> Option<f64> {
     let rows = session.rows().iter().filter(|row| {
-        let of = &row.subject;
+        let of = &row.case;
         row.metric == Metric::BitsPerKey
             && of.structure == structure
             && of.value_bits == Some(VALUE_BITS)
-            && of.variant.as_deref() == Some(if of.format == Some("option-2") { SLOTS_ALONE } else { "MAC" })
+            && of.is_variant(if of.format == Some("option-2") { SLOTS_ALONE } else { "MAC" })
             && of.format.is_none_or(|of| of == format)
     });
-    rows.max_by_key(|row| row.subject.keys).map(|row| row.median)
+    rows.max_by_key(|row| row.case.keys).map(|row| row.median)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::options::Options;
-    use crate::row::Subject;
+    use crate::row::Case;
     use crate::stats::Summary;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn formulas_stand_beside_what_was_built() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
-        let subject = Subject {
-            format: Some("sharded"),
-            variant: Some("MAC".to_owned()),
-            value_bits: Some(8),
-            ..session.subject("othello", 5_000_000)
-        };
-        session.add(Subject { keys: 7, ..subject.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
-        session.add(subject, Metric::BitsPerKey, Summary::exact(19.0));
+        let mut session = Session::for_test("concise", Options::default());
+        let case =
+            session.case("othello", 5_000_000).format("sharded").variant("MAC".to_owned()).value_bits(8);
+        session.add(Case { keys: 7, ..case.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
+        session.add(case, Metric::BitsPerKey, Summary::exact(19.0));
         run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
         assert_eq!(
@@ -118,8 +112,7 @@ mod tests {
 
     #[test]
     fn another_order_than_that_of_the_formulas_is_told() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", Options::default());
         let built = |fib, by_formula, here| Built { fib, by_formula, here };
         conclusions::formulas(&mut session, &[]);
         conclusions::formulas(&mut session, &[built("a", 10.0, 15.0), built("b", 20.0, 14.0)]);

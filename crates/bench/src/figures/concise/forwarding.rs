@@ -18,8 +18,8 @@ use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::gateway::ring::ROTATION;
 use crate::gateway::slab::{Slab, SlabPacket};
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::rounds::{Turn, alternate};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
 use movers::{Whole, forward, idle, switch, turn};
@@ -43,7 +43,7 @@ const VARIANT: &str = "forwarding, frames of 64 bytes";
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for names in options.keys(&[262_144], &[262_144, 1_000_000, 4_000_000]) {
         if session.fits(names, NAME_BYTES)? {
             one(session, names, value_bits)?;
@@ -116,13 +116,14 @@ impl Scene {
         let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.stations, OCTETS);
         let packets = session.options().pick(200_000, 2_000_000);
         let set = &self.stations.set;
-        let subject = |structure: &str, fib: Option<Fib>| Subject {
-            format: fib.and_then(Fib::format),
-            variant: Some(VARIANT.to_owned()),
-            value_bits: Some(set.value_bits),
-            threads: Some(1),
-            batch: Some(BURST),
-            ..session.subject(structure, set.len() as u64)
+        let case = |structure: &str, fib: Option<Fib>| {
+            session
+                .case(structure, set.len() as u64)
+                .format(fib.and_then(Fib::format))
+                .variant(VARIANT.to_owned())
+                .value_bits(set.value_bits)
+                .threads(1)
+                .batch(BURST)
         };
         // What the last round of this took is what is subtracted in the round.
         let bare = std::cell::Cell::new(0.0_f64);
@@ -135,11 +136,10 @@ impl Scene {
             // If nothing is left, either may have been disturbed: the next try takes both times anew.
             let net = timing::net("forwarding", time(seconds), bare.get());
             let net = net.inspect_err(|_| bare.set(f64::NAN))?;
-            Ok(Found { figures: vec![net, 1e9 / net], table_bytes: None })
+            Ok(vec![net, 1e9 / net].into())
         };
-        let rows =
-            |subject: Subject| vec![(subject.clone(), Metric::PacketTime), (subject, Metric::PacketRate)];
-        let alone = (subject("generator and sink", None), Metric::PacketTime);
+        let rows = |case: Case| vec![(case.clone(), Metric::PacketTime), (case, Metric::PacketRate)];
+        let alone = (case("generator and sink", None), Metric::PacketTime);
         let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Packets| {
             let ((), seconds) = timing::pinned(|| idle(rotation, packets))?;
             bare.set(time(seconds));
@@ -147,19 +147,17 @@ impl Scene {
         })];
         for Contestant { fib, table, ambiguous } in &self.tables {
             judge_table(*fib, &mut *table.asker(), &rotation, (set.len(), *ambiguous))?;
-            let subject =
-                Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
-            turns.push(Turn::several(rows(subject), move |rotation: &mut Packets| {
+            let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
+            turns.push(Turn::several(rows(case), move |rotation: &mut Packets| {
                 let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.asker(), packets))?;
                 net(seconds, rotation)
             }));
         }
         for (whole, fib) in &self.switches {
             judge_switch(*whole, fib, &rotation, set.len())?;
-            let subject =
-                Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
+            let case = case(whole.name(), None).table_bytes(fib.table_bytes() as u64);
             let mut switch = switch(fib, &rotation)?;
-            turns.push(Turn::several(rows(subject), move |rotation: &mut Packets| {
+            turns.push(Turn::several(rows(case), move |rotation: &mut Packets| {
                 let ((), seconds) = timing::pinned(|| turn(&mut switch, rotation, packets))?;
                 net(seconds, rotation)
             }));
@@ -218,27 +216,27 @@ fn show(session: &mut Session<'_>) {
         ("names", Scale::Doublings),
         ("million packets a second", Scale::Linear),
     );
-    let is_ours = |row: &&Row| row.subject.variant.as_deref() == Some(VARIANT);
+    let is_ours = |row: &&Row| row.case.is_variant(VARIANT);
     let rows: Vec<Row> = session.rows().iter().filter(is_ours).cloned().collect();
     let rate_of = |structure: &str, names: u64| {
         let is_it = |row: &&Row| {
             row.metric == Metric::PacketRate
-                && (row.subject.structure.as_str(), row.subject.keys) == (structure, names)
+                && (row.case.structure.as_str(), row.case.keys) == (structure, names)
         };
-        rows.iter().find(is_it).map(|row| (row.median, row.subject.table_bytes.unwrap_or(0) as f64))
+        rows.iter().find(is_it).map(|row| (row.median, row.case.table_bytes.unwrap_or(0) as f64))
     };
     for pair in rows.windows(2) {
         let [time, rate] = pair else { continue };
         if (time.metric, rate.metric) != (Metric::PacketTime, Metric::PacketRate) {
             continue;
         }
-        let (structure, names) = (rate.subject.structure.as_str(), rate.subject.keys);
-        let bytes = rate.subject.table_bytes.unwrap_or(0);
+        let (structure, names) = (rate.case.structure.as_str(), rate.case.keys);
+        let bytes = rate.case.table_bytes.unwrap_or(0);
         let own = rate_of("othello", names).filter(|_| structure != "othello");
         sheet.rows.push(vec![
             short_count(names),
             structure.to_owned(),
-            format!("{:.1} ({:.1}–{:.1})", time.median, time.min, time.max),
+            time.spread(1.0, 1),
             millions(&rate.summary()),
             megabytes(bytes),
             paper::forwarding(structure, names).to_owned(),
@@ -246,7 +244,7 @@ fn show(session: &mut Session<'_>) {
         ]);
         add_point(&mut chart, structure, names as f64, rate, 1e6);
     }
-    if let Some(names) = rows.iter().map(|row| row.subject.keys).filter(|&names| names < 2_000_000).max()
+    if let Some(names) = rows.iter().map(|row| row.case.keys).filter(|&names| names < 2_000_000).max()
         && let Some(own) = rate_of("othello", names)
     {
         let beside = ["cuckoo", "orthogonal", "binary-search"].into_iter().filter_map(|structure| {

@@ -53,11 +53,11 @@ struct Goal {
 }
 
 fn is(row: &Row, variant: &str) -> bool {
-    row.subject.variant.as_deref() == Some(variant)
+    row.case.is_variant(variant)
 }
 
 fn threads(row: &Row) -> usize {
-    row.subject.threads.unwrap_or(1)
+    row.case.threads.unwrap_or(1)
 }
 
 const GOALS: [Goal; 10] = [
@@ -66,11 +66,11 @@ const GOALS: [Goal; 10] = [
         metric: Metric::LookupRate,
         is_of: |row| is(row, MADE),
         paper: |row| {
-            let of = &row.subject;
+            let of = &row.case;
             format!("{} M/s with 4 threads", paper::lookups("othello", of.keys, of.value_bits.unwrap_or(8)))
         },
         aim: |row| {
-            let all = paper::lookups_of_concise(row.subject.keys) * 1e6;
+            let all = paper::lookups_of_concise(row.case.keys) * 1e6;
             Aim::AtLeast(all * threads(row) as f64 / paper::THREADS as f64)
         },
     },
@@ -105,7 +105,7 @@ const GOALS: [Goal; 10] = [
     Goal {
         what: "add, half to full, reconstructions included",
         metric: Metric::InsertRate,
-        is_of: |row| row.subject.variant.as_deref().is_some_and(|variant| variant.ends_with("half to full")),
+        is_of: |row| row.case.variant_text().ends_with("half to full"),
         paper: |_| format!("at least {} M/s", paper::UPDATES),
         aim: |_| Aim::AtLeast(paper::UPDATES * 1e6),
     },
@@ -126,8 +126,8 @@ const GOALS: [Goal; 10] = [
     Goal {
         what: "lookups lost",
         metric: Metric::Loss,
-        is_of: |row| row.subject.variant.as_deref().is_some_and(|variant| variant.contains("500 k")),
-        paper: |row| paper::beside(row.subject.keys).to_owned(),
+        is_of: |row| row.case.variant_text().contains("500 k"),
+        paper: |row| paper::beside(row.case.keys).to_owned(),
         aim: |_| Aim::AtMost(MOST_LOST),
     },
     Goal {
@@ -147,7 +147,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let heads = ["what", "names", "how", "paper", "goal", "here", "goal"];
     let mut sheet = Sheet::new("concise-goals", &heads);
     let is_default = |row: &&Row| {
-        let of = &row.subject;
+        let of = &row.case;
         of.structure == "othello"
             && of.format == Some("sharded")
             && (of.keys >= 1_000_000 || session.options().quick || is(row, OVER_CUCKOO_MEMORY))
@@ -170,7 +170,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 fn line(goal: &Goal, row: &Row) -> Vec<String> {
-    let of = &row.subject;
+    let of = &row.case;
     let how = match goal.metric {
         Metric::Loss => of.variant.clone().unwrap_or_default(),
         Metric::UpdateRate | Metric::InsertRate => format!("{} at a time", of.batch.unwrap_or(1)),
@@ -202,27 +202,24 @@ fn line(goal: &Goal, row: &Row) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use crate::row::Subject;
+    use crate::row::Case;
     use crate::stats::Summary;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn rows_of_other_parts_are_judged() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
-        let subject = Subject {
-            format: Some("sharded"),
-            variant: Some("beside 500 k alterations a second".to_owned()),
-            value_bits: Some(8),
-            ..session.subject("othello", 1_000_000)
-        };
-        session.add(subject.clone(), Metric::Loss, Summary::exact(2.5));
-        session.add(subject.clone(), Metric::Loss, Summary::exact(7.5));
-        let made = Subject { variant: Some(MADE.to_owned()), threads: Some(1), ..subject.clone() };
+        let mut session = Session::for_test("concise", Options::default());
+        let case = session
+            .case("othello", 1_000_000)
+            .format("sharded")
+            .variant("beside 500 k alterations a second".to_owned())
+            .value_bits(8);
+        session.add(case.clone(), Metric::Loss, Summary::exact(2.5));
+        session.add(case.clone(), Metric::Loss, Summary::exact(7.5));
+        let made = case.clone().variant(MADE.to_owned()).threads(1);
         session.add(made.clone(), Metric::LookupRate, Summary::exact(1.1e8));
-        session.add(Subject { threads: Some(4), ..made.clone() }, Metric::LookupRate, Summary::exact(1.1e8));
-        session.add(Subject { keys: 10, ..made }, Metric::LookupRate, Summary::exact(3e8));
-        session.add(Subject { structure: "setsep".to_owned(), ..subject }, Metric::Loss, Summary::exact(9.0));
+        session.add(made.clone().threads(4), Metric::LookupRate, Summary::exact(1.1e8));
+        session.add(Case { keys: 10, ..made }, Metric::LookupRate, Summary::exact(3e8));
+        session.add(Case { structure: "setsep".to_owned(), ..case }, Metric::Loss, Summary::exact(9.0));
         run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
         let rows = &exhibits.sheets[0].rows;

@@ -9,7 +9,7 @@ use crate::limit::{self, LIMIT, Limits};
 use crate::names::NameHasher;
 use crate::names::population::{Population, SEED, action};
 use crate::rounds::alternate;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
@@ -31,11 +31,11 @@ const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let names = options.keys(&[262_144], &[262_144]).first().copied().unwrap_or(1);
+    let names = options.first_keys(262_144, 262_144);
     if !session.fits(names, NAME_BYTES + limit::bytes_per_key(names, STRUCTURES.len()))? {
         return Ok(());
     }
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for length in LENGTHS {
         one(session, names, length, value_bits)?;
     }
@@ -72,26 +72,21 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
     for ((fib, table), limits) in tables.iter().zip(&limits) {
         for &threads in &threads {
             let variant = format!("names of {length} bytes");
-            let subject = Subject {
-                format: fib.format(),
-                variant: Some(variant.clone()),
-                value_bits: Some(value_bits),
-                threads: Some(threads),
-                batch: Some(BATCH),
-                table_bytes: Some(table.table_bytes()),
-                ..session.subject(fib.name(), names)
-            };
+            let case = session
+                .case(fib.name(), names)
+                .format(fib.format())
+                .variant(variant.clone())
+                .value_bits(value_bits)
+                .threads(threads)
+                .batch(BATCH)
+                .table_bytes(table.table_bytes());
             let (texts, set) = (&texts, &set);
-            turns.extend(limits.turns(
-                subject,
-                format!("{variant}, {LIMIT}"),
-                move |answers: &mut Vec<u16>| {
-                    answers.iter_mut().zip(&set.actions).for_each(|(answer, right)| *answer = !right);
-                    let seconds = ask(&**table, (texts, length), answers, threads)?;
-                    fibs::check(fib.name(), &**table, &set.hashes, (&set.actions, answers))?;
-                    Ok((PASSES * set.len()) as f64 / seconds)
-                },
-            ));
+            turns.extend(limits.turns(case, format!("{variant}, {LIMIT}"), move |answers: &mut Vec<u16>| {
+                answers.iter_mut().zip(&set.actions).for_each(|(answer, right)| *answer = !right);
+                let seconds = ask(&**table, (texts, length), answers, threads)?;
+                fibs::check(fib.name(), &**table, &set.hashes, (&set.actions, answers))?;
+                Ok((PASSES * set.len()) as f64 / seconds)
+            }));
         }
     }
     alternate(session, &mut vec![0; names as usize], turns)
@@ -125,7 +120,7 @@ pub fn length_of(row: &Row) -> Option<u32> {
     if row.metric != Metric::LookupRate {
         return None;
     }
-    let variant = row.subject.variant.as_deref()?.strip_prefix("names of ")?;
+    let variant = row.case.variant.as_deref()?.strip_prefix("names of ")?;
     variant.strip_suffix(" bytes")?.parse().ok()
 }
 
@@ -142,7 +137,7 @@ fn show(session: &mut Session<'_>) {
     let title = "Names hashed and looked up, by length and threads";
     let mut chart = Chart::new("concise-figure-4", title, axis, ("million a second", Scale::Linear));
     for row in &rows {
-        let of = &row.subject;
+        let of = &row.case;
         let (Some(length), Some(number)) = (length_of(row), of.threads) else { continue };
         if Some(&number) == threads.first() {
             let head =

@@ -12,7 +12,7 @@ use crate::names::files::FileNames;
 use crate::names::population::{Kind, Population, action};
 use crate::names::{headers, ipv4s, ipv6s, macs};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use rayon::prelude::*;
@@ -231,32 +231,31 @@ fn mib(bytes: u64) -> String {
 
 fn add(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, set: &Population, found: &Found) {
     let names = set.len() as u64;
-    let subject = Subject {
-        format: found.format,
-        variant: Some(row.kind.name().to_owned()),
-        value_bits: Some(row.value_bits),
-        table_bytes: Some(found.bytes),
-        ..session.subject(found.structure, names)
-    };
+    let case = session
+        .case(found.structure, names)
+        .format(found.format)
+        .variant(row.kind.name().to_owned())
+        .value_bits(row.value_bits)
+        .table_bytes(found.bytes);
     let bits = |bytes: u64| Summary::exact(bytes as f64 * 8.0 / names.max(1) as f64);
     if found.bytes > 0 {
-        session.add(subject.clone(), Metric::BitsPerKey, bits(found.bytes));
+        session.add(case.clone(), Metric::BitsPerKey, bits(found.bytes));
     }
     if let (Some((bytes, true)), Kind::Mac) = (found.counted, row.kind) {
-        let alone = Subject { variant: Some(SLOTS_ALONE.to_owned()), ..subject.clone() };
+        let alone = case.clone().variant(SLOTS_ALONE.to_owned());
         session.add(alone, Metric::BitsPerKey, bits(bytes));
     }
     let lines = match found.lines {
         Lines::Counted(most, mean) => {
             let figures = Summary { median: mean, min: mean, max: most as f64, runs: 1 };
-            session.add(subject.clone(), Metric::CacheLines, figures);
+            session.add(case.clone(), Metric::CacheLines, figures);
             most.to_string()
         }
         Lines::ByLayout(text) => format!("{text} (layout)"),
         Lines::Unknown => "not asked".to_owned(),
     };
     if let Some((ambiguous, _)) = found.ambiguous {
-        session.add(subject, Metric::AmbiguousNames, Summary::exact(ambiguous as f64));
+        session.add(case, Metric::AmbiguousNames, Summary::exact(ambiguous as f64));
     }
     // BUFFALO's filters are asked side by side in the paper's table.
     let known = row.of(found.structure).filter(|_| names == row.names);
@@ -344,18 +343,15 @@ fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Found, BenchErr
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn every_fib_is_weighed_in_every_structure() {
         let options = Options { keys: Some(vec![2000]), quick: true, ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let most = |structure: &str, bits: u8| {
             let rows = session.rows().iter().filter(|row| row.metric == Metric::CacheLines);
-            let of =
-                rows.filter(|row| row.subject.structure == structure && row.subject.value_bits == Some(bits));
+            let of = rows.filter(|row| row.case.structure == structure && row.case.value_bits == Some(bits));
             of.map(|row| row.max).fold(0.0, f64::max)
         };
         // What the paper counts, of rows that every name of the table is found in.

@@ -18,7 +18,7 @@ use crate::figures::exhibit::Sheet;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, action};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
@@ -225,15 +225,14 @@ fn one(session: &mut Session<'_>, sheet: &mut Sheet, names: u64, value_bits: u8)
     for ((kind, tally), known) in ["add", "alter", "delete"].into_iter().zip(&tallies).zip(known) {
         let each = |bytes: usize| bytes as f64 / tally.messages.max(1) as f64;
         let entropy = tally.entropy(params.ranges(), a + b, params.width());
-        let subject = Subject {
-            format: Some("sharded"),
-            variant: Some(kind.to_owned()),
-            value_bits: Some(value_bits),
-            batch: Some(1),
-            ..session.subject(NAME, names)
-        };
-        session.add(subject.clone(), Metric::DeltaBytes, Summary::exact(each(tally.envelope_bytes)));
-        session.add(subject, Metric::DeltaEntropy, Summary::exact(entropy));
+        let case = session
+            .case(NAME, names)
+            .format("sharded")
+            .variant(kind.to_owned())
+            .value_bits(value_bits)
+            .batch(1);
+        session.add(case.clone(), Metric::DeltaBytes, Summary::exact(each(tally.envelope_bytes)));
+        session.add(case, Metric::DeltaEntropy, Summary::exact(entropy));
         let theirs = paper::TABLE_3.iter().find(|case| (case.0, case.1) == (names, value_bits));
         let theirs = theirs.and_then(|case| match kind {
             "add" => Some(case.2),

@@ -188,7 +188,7 @@ fn millions(rate: &Summary) -> String {
 
 /// Adds a row to the series of this name, which is begun if it is not there.
 fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
-    let point = Point { x, y: row.median / unit, spread: Some((row.min / unit, row.max / unit)) };
+    let point = Point::measured(x, row.summary(), unit);
     if let Some(series) = chart.series.iter_mut().find(|series| series.name == name) {
         series.points.push(point);
         return;
@@ -208,7 +208,6 @@ mod tests {
     use super::*;
     use crate::figures::without_place;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn parts_have_names() {
@@ -230,8 +229,7 @@ mod tests {
             parts: Some(Part::ALL.into_iter().filter(|&part| part != Part::Figure9).collect()),
             ..Options::default()
         };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
         assert_eq!(without_place(PAGE, &exhibits), Vec::<String>::new());

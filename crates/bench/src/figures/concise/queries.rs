@@ -11,7 +11,7 @@ use crate::names::population::{Population, SEED};
 use crate::names::zipf::Zipf;
 use crate::names::{NameHasher, mac_numbers, macs, mixed};
 use crate::rounds::{Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
@@ -109,29 +109,30 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     let mut turns = bare(session, names);
     for (contestant, [limits, skewed_limits]) in contestants.iter().zip(&limits) {
         let Contestant { fib, table, asked } = contestant;
-        let subject = |how: &str, threads: usize| Subject {
-            format: fib.format(),
-            variant: noted([Some(how.to_owned()), fib.checks()]),
-            value_bits: Some(value_bits),
-            threads: Some(threads),
-            batch: Some(BATCH),
-            table_bytes: Some(table.table_bytes()),
-            ..session.subject(fib.name(), names)
+        let case = |how: &str, threads: usize| {
+            session
+                .case(fib.name(), names)
+                .format(fib.format())
+                .variant(noted([Some(how.to_owned()), fib.checks()]))
+                .value_bits(value_bits)
+                .threads(threads)
+                .batch(BATCH)
+                .table_bytes(table.table_bytes())
         };
         let limit = noted([fib.checks(), Some(LIMIT.to_owned())]).unwrap_or_default();
         let (set, skewed, asked) = (&set, &skewed, *asked);
         for threads in session.options().threads(&THREADS, &THREADS) {
-            let subject = subject(MADE, threads);
-            turns.extend(limits.turns(subject, limit.clone(), move |answers: &mut Vec<u16>| {
+            let case = case(MADE, threads);
+            turns.extend(limits.turns(case, limit.clone(), move |answers: &mut Vec<u16>| {
                 asking::made(*fib, &**table, (set, asked), threads, answers)
             }));
         }
-        turns.extend(limits.turns(subject(HASHED, 1), limit, move |answers: &mut Vec<u16>| {
+        turns.extend(limits.turns(case(HASHED, 1), limit, move |answers: &mut Vec<u16>| {
             asking::hashed(*fib, &**table, (set, asked), 1, answers)
         }));
         if SKEWED_FIBS.contains(fib) {
             let limit = format!("{SKEWED}, {LIMIT}");
-            turns.extend(skewed_limits.turns(subject(SKEWED, 1), limit, move |answers: &mut Vec<u16>| {
+            turns.extend(skewed_limits.turns(case(SKEWED, 1), limit, move |answers: &mut Vec<u16>| {
                 asking::hashed(*fib, &**table, (skewed, asked), 1, answers)
             }));
         }
@@ -143,12 +144,8 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
 fn bare<'a>(session: &Session<'_>, names: u64) -> Vec<Turn<'a, Vec<u16>>> {
     let count = (names as usize).min(ASKED);
     let turn = |variant: &str, work: fn(usize) -> u64| {
-        let subject = Subject {
-            variant: Some(variant.to_owned()),
-            threads: Some(1),
-            ..session.subject("names alone", names)
-        };
-        Turn::new(subject, Metric::NameTime, move |_: &mut Vec<u16>| {
+        let case = session.case("names alone", names).variant(variant.to_owned()).threads(1);
+        Turn::new(case, Metric::NameTime, move |_: &mut Vec<u16>| {
             let (_, seconds) = timing::pinned(|| black_box(work(count)))?;
             Ok((seconds * 1e9 / count as f64).into())
         })
@@ -166,16 +163,16 @@ fn bare<'a>(session: &Session<'_>, names: u64) -> Vec<Turn<'a, Vec<u16>>> {
 }
 
 /// What rows of lookups are about: structure with sizing and checks.
-fn label(subject: &Subject, how: &str) -> String {
-    let sizing = subject.format.filter(|&format| format != Sizing::Sharded.name());
-    let name = [Some(subject.structure.as_str()), sizing].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let checks = subject.variant.as_deref().unwrap_or_default().trim_start_matches(how);
+fn label(case: &Case, how: &str) -> String {
+    let sizing = case.format.filter(|&format| format != Sizing::Sharded.name());
+    let name = [Some(case.structure.as_str()), sizing].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let checks = case.variant_text().trim_start_matches(how);
     [name.as_str(), checks].concat()
 }
 
 fn rate<'a>(rows: &'a [Row], like: &Row, how: &str, threads: usize) -> Option<&'a Row> {
     rows.iter().find(|row| {
-        let (a, b) = (&row.subject, &like.subject);
+        let (a, b) = (&row.case, &like.case);
         row.metric == Metric::LookupRate
             && (&a.structure, a.format, a.keys, a.value_bits)
                 == (&b.structure, b.format, b.keys, b.value_bits)
@@ -189,7 +186,7 @@ fn rate<'a>(rows: &'a [Row], like: &Row, how: &str, threads: usize) -> Option<&'
 fn show(session: &mut Session<'_>) {
     let rows: Vec<Row> = session.rows().to_vec();
     let is_made = |row: &&Row| {
-        let variant = row.subject.variant.as_deref().unwrap_or_default();
+        let variant = row.case.variant_text();
         row.metric == Metric::LookupRate && variant.starts_with(MADE)
     };
     let threads = session.options().threads(&THREADS, &THREADS);
@@ -206,8 +203,8 @@ fn show(session: &mut Session<'_>) {
     }
     sheet.heads.push("table, MB".to_owned());
     let first = threads.first().copied();
-    for row in rows.iter().filter(|row| is_made(row) && row.subject.threads == first) {
-        let of = &row.subject;
+    for row in rows.iter().filter(|row| is_made(row) && row.case.threads == first) {
+        let of = &row.case;
         let told = |how: &str, threads| {
             rate(&rows, row, how, threads).map_or_else(Default::default, |row| {
                 [millions(&row.summary()), limit::told(limit::share_of(&rows, row))]
@@ -243,14 +240,14 @@ fn charts(session: &mut Session<'_>, made: &[&Row]) {
     let chart = |name, title: &str| {
         Chart::new(name, title, ("names", Scale::Doublings), ("million lookups a second", Scale::Decades))
     };
-    let most = made.iter().filter_map(|row| row.subject.threads).filter(|&threads| threads <= cores).max();
+    let most = made.iter().filter_map(|row| row.case.threads).filter(|&threads| threads <= cores).max();
     let most = most.unwrap_or(1);
     let mut structures = chart("concise-figure-3", &format!("Lookups, names made within, {most} threads"));
     let mut sizings =
         chart("concise-figure-3-sizings", &format!("Othello's sizings and checks, {most} threads"));
     let mut threads = chart("concise-figure-3-threads", "Lookups by threads, names made within");
     for row in made {
-        let of = &row.subject;
+        let of = &row.case;
         let (name, names) = (label(of, MADE), of.keys as f64);
         let is_default = of.structure != "othello" || name == "othello";
         if of.threads == Some(most) && is_default {
@@ -277,7 +274,7 @@ fn costs(rows: &[Row]) -> Sheet {
     let mut sheet =
         Sheet::new("concise-names", &["names", "what, one thread", "paper, ns a name", "ns a name"]);
     for row in rows {
-        let of = &row.subject;
+        let of = &row.case;
         let variant = of.variant.clone().unwrap_or_default();
         let is_alone = of.structure == "othello" && of.format == Some("sharded") && variant == HASHED;
         let (paper, what, ns) = match row.metric {
@@ -303,25 +300,23 @@ fn costs(rows: &[Row]) -> Sheet {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn all_structures_and_ways_to_ask_are_measured_and_told() {
         let options = Options { keys: Some(vec![2000]), quick: true, runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let count = |how: &str| {
             let is = |row: &&Row| {
                 row.metric == Metric::LookupRate
-                    && !limit::is_limit(&row.subject)
-                    && row.subject.variant.as_deref().is_some_and(|variant| variant.starts_with(how))
+                    && !limit::is_limit(&row.case)
+                    && row.case.variant_text().starts_with(how)
             };
             session.rows().iter().filter(is).count()
         };
         assert_eq!((count(MADE), count(HASHED), count(SKEWED)), (3 * 10, 10, 3));
         let of = |metric: Metric| session.rows().iter().filter(move |row| row.metric == metric).count();
-        let limits = session.rows().iter().filter(|row| limit::is_limit(&row.subject)).count();
+        let limits = session.rows().iter().filter(|row| limit::is_limit(&row.case)).count();
         // Filters and a binary search are not replayed.
         assert_eq!((of(Metric::ShareOfLimit), limits), (7 * 4 + 3, 7 * 3 + 3));
         let (_, exhibits) = session.finish();

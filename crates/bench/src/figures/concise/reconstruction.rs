@@ -7,7 +7,7 @@ use crate::error::BenchError;
 use crate::figures::exhibit::Sheet;
 use crate::names::population::{Kind, Population};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::{Summary, percentile};
 use crate::timing::{self, Clock};
@@ -47,7 +47,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     ];
     let mut sheet = Sheet::new("concise-reconstruction", &heads);
     let options = session.options();
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for names in options.keys(&[65_536], &[1_000_000, 16_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
             continue;
@@ -148,18 +148,17 @@ fn one(
     let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
     let times = times.map(|(metric, share)| (metric, over(&|met| percentile(&met.times, share))));
-    let subject = Subject {
-        format: Some(sizing.name()),
-        variant: Some(RECONSTRUCTION.to_owned()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        batch: Some(1),
-        ..session.subject(NAME, names)
-    };
-    session.add(subject.clone(), Metric::ReseedShare, share);
-    session.add(subject.clone(), Metric::ReseedTime, cost);
+    let case = session
+        .case(NAME, names)
+        .format(sizing.name())
+        .variant(RECONSTRUCTION.to_owned())
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(1);
+    session.add(case.clone(), Metric::ReseedShare, share);
+    session.add(case.clone(), Metric::ReseedTime, cost);
     for (metric, time) in times.iter().filter(|(_, time)| time.runs > 0) {
-        session.add(subject.clone(), *metric, *time);
+        session.add(case.clone(), *metric, *time);
     }
     let is_theirs = sizing != Sizing::Sharded && names == 1_000_000;
     let mut cells = vec![

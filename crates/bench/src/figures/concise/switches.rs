@@ -6,7 +6,7 @@ use crate::figures::exhibit::Sheet;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::timing;
 use scalebricks_console::quantity::short_count;
@@ -35,7 +35,7 @@ fn action(name: KeyHash, switch: usize, value_bits: u8) -> u16 {
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[4], &[4]).first().copied().unwrap_or(4);
+    let value_bits = options.first_value_bits(4);
     for names in options.keys(&[65_536], &[1_000_000]) {
         if session.fits(names, NAME_BYTES)? {
             one(session, names, value_bits)?;
@@ -167,13 +167,12 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     let mut turns = Vec::new();
     for scene in &scenes {
         for (is_shared, how) in [true, false].into_iter().zip(HOW) {
-            let subject = Subject {
-                variant: Some(format!("{} {VARIANT}{how}", scene.switches)),
-                value_bits: Some(value_bits),
-                threads: Some(1),
-                ..session.subject("othello", names)
-            };
-            let rows = [Metric::BuildRate, Metric::UpdateRate].map(|metric| (subject.clone(), metric));
+            let case = session
+                .case("othello", names)
+                .variant(format!("{} {VARIANT}{how}", scene.switches))
+                .value_bits(value_bits)
+                .threads(1);
+            let rows = [Metric::BuildRate, Metric::UpdateRate].map(|metric| (case.clone(), metric));
             let mut is_checked = false;
             turns.push(Turn::several(rows.to_vec(), move |(): &mut ()| {
                 let (network, build) = timing::pinned(|| scene.build(is_shared))?;
@@ -206,30 +205,24 @@ fn show(session: &mut Session<'_>) {
     for pair in rows.windows(2) {
         let [build, churn] = pair else { continue };
         let Some((switches, how)) =
-            build.subject.variant.as_deref().and_then(|variant| variant.split_once(&format!(" {VARIANT}")))
+            build.case.variant.as_deref().and_then(|variant| variant.split_once(&format!(" {VARIANT}")))
         else {
             continue;
         };
         if (build.metric, churn.metric) != (Metric::BuildRate, Metric::UpdateRate) {
             continue;
         }
-        let seconds = build.subject.keys as f64 / build.median;
+        let seconds = build.case.keys as f64 / build.median;
         sheet.rows.push(vec![
-            short_count(build.subject.keys),
+            short_count(build.case.keys),
             switches.to_owned(),
             how.to_owned(),
             paper::NOT_GIVEN.to_owned(),
             format!("{seconds:.3}"),
-            build.subject.table_bytes.map_or_else(String::new, megabytes),
+            build.case.table_bytes.map_or_else(String::new, megabytes),
             millions(&churn.summary()),
         ]);
-        most.push((
-            build.subject.keys,
-            switches.to_owned(),
-            seconds,
-            build.subject.table_bytes,
-            churn.median,
-        ));
+        most.push((build.case.keys, switches.to_owned(), seconds, build.case.table_bytes, churn.median));
     }
     if let [.., one, each] = &most[..] {
         let times = |more: f64, less: f64| format!("{:.1} times", more / less);
@@ -254,16 +247,14 @@ fn show(session: &mut Session<'_>) {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn switches_of_one_graph_are_measured_beside_a_graph_each() {
         let options = Options { keys: Some(vec![3000]), quick: true, runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         assert_eq!(session.rows().len(), SWITCHES.len() * HOW.len() * 2);
-        let bytes: Vec<_> = session.rows().iter().map(|row| row.subject.table_bytes.unwrap()).collect();
+        let bytes: Vec<_> = session.rows().iter().map(|row| row.case.table_bytes.unwrap()).collect();
         let [.., shared, _, each, _] = bytes[..] else { panic!("rows are there") };
         assert!(3 * shared < each, "{shared} {each}");
         let (_, exhibits) = session.finish();

@@ -6,7 +6,6 @@ use super::machine::Fed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_bench::rounds::{Found, Turn, alternate};
-use scalebricks_bench::row::Subject;
 use scalebricks_bench::{BenchError, Metric, Session, timing};
 use scalebricks_control::record::Change;
 use scalebricks_tables::compact::Structure;
@@ -61,18 +60,17 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, gpt: Structure) -> 
         for (kind, variant) in [(Kind::Moves, "moves"), (Kind::Values, "values")] {
             for which in [0, 1] {
                 let nodes_told = (which == 1).then_some(nodes);
-                let subject = Subject {
-                    format: Some(gpt.name()),
-                    variant: Some(variant.to_owned()),
-                    value_bits: Some(value_bits),
-                    threads: Some(1),
-                    batch: Some(batch),
-                    nodes: nodes_told,
-                    ..session.subject(both.0[which].name(), keys)
-                };
-                let mut rows = vec![(subject.clone(), Metric::UpdateRate)];
+                let case = session
+                    .case(both.0[which].name(), keys)
+                    .format(gpt.name())
+                    .variant(variant.to_owned())
+                    .value_bits(value_bits)
+                    .threads(1)
+                    .batch(batch)
+                    .nodes(nodes_told);
+                let mut rows = vec![(case.clone(), Metric::UpdateRate)];
                 if matches!(kind, Kind::Moves) {
-                    rows.push((subject, Metric::DeltaBytes));
+                    rows.push((case, Metric::DeltaBytes));
                 }
                 let seed = rng.random();
                 turns.push(Turn::several(rows, move |both: &mut Both| {

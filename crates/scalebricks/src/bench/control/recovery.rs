@@ -5,7 +5,6 @@ use super::flows::{Flow, HASHER, node};
 use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, name};
 use scalebricks::cluster::local::LocalCluster;
-use scalebricks_bench::row::Subject;
 use scalebricks_bench::stats::Summary;
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
@@ -58,13 +57,8 @@ fn one(
         }
     }
     for (metric, figures) in metrics.into_iter().zip(figures) {
-        let subject = Subject {
-            format: Some(gpt.name()),
-            threads: Some(threads),
-            nodes: Some(nodes),
-            ..session.subject(name(session), flows)
-        };
-        session.add(subject, metric, Summary::of(&figures));
+        let case = session.case(name(session), flows).format(gpt.name()).threads(threads).nodes(nodes);
+        session.add(case, metric, Summary::of(&figures));
     }
     Ok(())
 }

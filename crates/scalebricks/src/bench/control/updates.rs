@@ -5,7 +5,6 @@ use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, accept, name, plane};
 use scalebricks::cluster::ControlPlane;
 use scalebricks_bench::rounds::{Found, Turn, alternate};
-use scalebricks_bench::row::Subject;
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
 use scalebricks_control::record::Change;
@@ -59,21 +58,20 @@ fn one(
     let mut rig = Rig::new(session, nodes, threads, flows, gpt)?;
     let epoch = rig.epoch()?;
     let time = session.options().run_time();
-    let disk = Subject { batch: Some(SYNC_BYTES), nodes: Some(nodes), ..session.subject("disk", flows) };
+    let disk = session.case("disk", flows).batch(SYNC_BYTES).nodes(nodes);
     let mut turns = vec![Turn::new(disk, Metric::FsyncRate, move |rig: &mut Rig| syncs(rig, time / 2))];
     for (callers, batch) in CALLS {
         for to_tables in [false, true] {
-            let subject = Subject {
-                format: Some(gpt.name()),
-                variant: Some(if to_tables { "to all tables" } else { "to the log" }.to_owned()),
-                threads: Some(threads),
-                batch: Some(batch),
-                nodes: Some(nodes),
-                callers: Some(callers),
-                ..session.subject(name(session), flows)
-            };
+            let case = session
+                .case(name(session), flows)
+                .format(gpt.name())
+                .variant(if to_tables { "to all tables" } else { "to the log" }.to_owned())
+                .threads(threads)
+                .batch(batch)
+                .nodes(nodes)
+                .callers(callers);
             let metrics = [Metric::UpdateRate, Metric::LatencyP50, Metric::LatencyP99];
-            let rows = metrics.map(|metric| (subject.clone(), metric)).to_vec();
+            let rows = metrics.map(|metric| (case.clone(), metric)).to_vec();
             let manner = Manner { callers, batch, to_tables };
             turns.push(Turn::several(rows, move |rig: &mut Rig| run(rig, nodes, manner, time)));
         }

@@ -51,13 +51,11 @@ fn lookups_stand_beside_the_limit_of_the_table_as_it_is() {
         runs: Some(2),
         ..crate::options::Options::default()
     };
-    let (console, interrupt) =
-        (scalebricks_console::Console::new(true), scalebricks_console::Interrupt::default());
-    let mut session = Session::new("concise", &options, &console, &interrupt);
+    let mut session = Session::for_test("concise", options);
     run(&mut session).unwrap();
     let of = |metric: Metric| session.rows().iter().filter(move |row| row.metric == metric);
     let turns = Change::ALL.len() * RATES.len();
-    assert_eq!(of(Metric::LookupRate).filter(|row| limit::is_limit(&row.subject)).count(), turns);
+    assert_eq!(of(Metric::LookupRate).filter(|row| limit::is_limit(&row.case)).count(), turns);
     assert_eq!((of(Metric::ShareOfLimit).count(), of(Metric::LookupRate).count()), (2 * turns, 3 * turns));
     assert!(of(Metric::ShareOfLimit).all(|row| row.min > 0.0 && row.max.is_finite()));
     let (_, exhibits) = session.finish();

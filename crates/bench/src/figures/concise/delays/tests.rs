@@ -1,6 +1,5 @@
 use super::*;
 use crate::options::Options;
-use scalebricks_console::{Console, Interrupt};
 
 #[test]
 fn distributions_rise() {
@@ -20,8 +19,7 @@ fn crossings_are_percentiles() {
 
 #[test]
 fn what_is_saturated_is_no_delay() {
-    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-    let mut session = Session::new("concise", &options, &console, &interrupt);
+    let mut session = Session::for_test("concise", Options::default());
     let mut sheet = Sheet::new("test", &["cell"; 12]);
     let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
     for delays in &all {
@@ -46,8 +44,7 @@ fn times_are_those_of_the_next_larger_batch() {
 
 #[test]
 fn every_batch_is_timed_and_right() {
-    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-    let session = Session::new("concise", &options, &console, &interrupt);
+    let session = Session::for_test("concise", Options::default());
     let names = Population::of(Kind::Mac, 500, 2);
     for fib in STRUCTURES {
         let times = measure(&session, fib, &*fib.build(&names, 1).unwrap(), &names).unwrap();
@@ -59,8 +56,7 @@ fn every_batch_is_timed_and_right() {
 
 #[test]
 fn times_that_were_not_measured_are_rejected_and_counted() {
-    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-    let session = Session::new("concise", &options, &console, &interrupt);
+    let session = Session::for_test("concise", Options::default());
     let times = |disturbed: usize| {
         // The first take nothing, and less.
         let of = |n: usize| if n < disturbed { -(n as f64) } else { n as f64 };

@@ -19,8 +19,8 @@ use crate::figures::concise::{add_point, millions, paper};
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::gateway::dpdk;
 use crate::gateway::ring::ROTATION;
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::rounds::{Turn, alternate};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
 use scalebricks_dpdk::Mbuf;
@@ -55,7 +55,7 @@ impl Asker for Nothing {
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     dpdk::start(0)?;
-    let value_bits = session.options().value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = session.options().first_value_bits(8);
     let mut links = Vec::new();
     for kind in Kind::ALL {
         match Links::new(kind) {
@@ -87,24 +87,24 @@ impl Scene {
         let mut rotation = Rotation::new(dpdk::fresh(ROTATION)?, &self.stations, octets);
         let time = Duration::from_millis(session.options().pick(50, 250));
         let names = self.stations.set.len();
-        let subject = |structure: &str, fib: Option<Fib>| Subject {
-            format: fib.and_then(Fib::format),
-            variant: Some(format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name())),
-            value_bits: Some(self.stations.set.value_bits),
-            threads: Some(1),
-            batch: Some(BURST),
-            ..session.subject(structure, names as u64)
+        let case = |structure: &str, fib: Option<Fib>| {
+            session
+                .case(structure, names as u64)
+                .format(fib.and_then(Fib::format))
+                .variant(format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name()))
+                .value_bits(self.stations.set.value_bits)
+                .threads(1)
+                .batch(BURST)
         };
-        let rows =
-            |subject: Subject| vec![(subject.clone(), Metric::PacketRate), (subject, Metric::PacketLoss)];
+        let rows = |case: Case| vec![(case.clone(), Metric::PacketRate), (case, Metric::PacketLoss)];
         let run = |rotation: &Rotation<Mbuf>, moving: &mut (dyn FnMut(&AtomicBool) + Send)| {
             refill(rotation)?;
             let passed = pass(links, rotation, (usize::MAX, time), moving)?;
             let lost = 1.0 - passed.came as f64 / passed.sent.max(1) as f64;
             let rate = passed.in_time as f64 / passed.seconds;
-            Ok(Found { figures: vec![rate, lost], table_bytes: None })
+            Ok(vec![rate, lost].into())
         };
-        let nothing = subject(NO_LOOKUP, None);
+        let nothing = case(NO_LOOKUP, None);
         let mut turns = vec![Turn::several(rows(nothing), move |rotation: &mut Rotation<Mbuf>| {
             run(rotation, &mut |stop| move_by(links, &mut Nothing(0), stop))
         })];
@@ -112,18 +112,16 @@ impl Scene {
             let judged =
                 || pass_all(links, &rotation, names, |stop| move_by(links, &mut *table.asker(), stop));
             judge(fib.name(), Rule::Rewritten, &rotation, *ambiguous, judged)?;
-            let subject =
-                Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
-            turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<Mbuf>| {
+            let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
+            turns.push(Turn::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
                 run(rotation, &mut |stop| move_by(links, &mut *table.asker(), stop))
             }));
         }
         for (whole, fib) in &self.switches {
             let judged = || pass_all(links, &rotation, names, |stop| switch_by(links, fib, stop));
             judge(whole.name(), whole.rule(), &rotation, 0, judged)?;
-            let subject =
-                Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
-            turns.push(Turn::several(rows(subject), move |rotation: &mut Rotation<Mbuf>| {
+            let case = case(whole.name(), None).table_bytes(fib.table_bytes() as u64);
+            turns.push(Turn::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
                 run(rotation, &mut |stop| switch_by(links, fib, stop))
             }));
         }
@@ -194,7 +192,7 @@ fn show(session: &mut Session<'_>) {
     let mut shown: Vec<(String, usize, Row)> = Vec::new();
     for pair in rows.windows(2) {
         let [rate, loss] = pair else { continue };
-        let Some(link) = rate.subject.variant.as_deref().and_then(|variant| variant.strip_prefix(VARIANT))
+        let Some(link) = rate.case.variant.as_deref().and_then(|variant| variant.strip_prefix(VARIANT))
         else {
             continue;
         };
@@ -203,17 +201,17 @@ fn show(session: &mut Session<'_>) {
         }
         let octets = FRAMES.into_iter().find(|octets| link.contains(&format!(" {octets} "))).unwrap_or(0);
         sheet.rows.push(vec![
-            short_count(rate.subject.keys),
+            short_count(rate.case.keys),
             link.to_owned(),
-            rate.subject.structure.clone(),
-            paper::links(&rate.subject.structure, octets).to_owned(),
+            rate.case.structure.clone(),
+            paper::links(&rate.case.structure, octets).to_owned(),
             millions(&rate.summary()),
             format!("{:.1}", gigabits(rate.median, octets)),
             format!("{:.2} %", 100.0 * loss.median),
         ]);
-        if link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.subject.structure) {
-            let name = format!("{}, {octets} bytes", rate.subject.structure);
-            add_point(&mut chart, &name, rate.subject.keys as f64, rate, 1e6);
+        if link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.case.structure) {
+            let name = format!("{}, {octets} bytes", rate.case.structure);
+            add_point(&mut chart, &name, rate.case.keys as f64, rate, 1e6);
         }
         shown.push((link.to_owned(), octets, rate.clone()));
     }
@@ -241,11 +239,11 @@ fn conclusion(shown: &[(String, usize, Row)]) -> Option<String> {
     let links = shown.first()?.0.split(',').next()?;
     let of = |structure: &str, octets: usize, last: bool| {
         let is_it = |one: &&(String, usize, Row)| {
-            one.0.starts_with(links) && one.1 == octets && one.2.subject.structure == structure
+            one.0.starts_with(links) && one.1 == octets && one.2.case.structure == structure
         };
         let mut found = shown.iter().filter(is_it);
         let found = if last { found.next_back() } else { found.next() };
-        found.map(|one| (one.2.subject.keys, one.2.median))
+        found.map(|one| (one.2.case.keys, one.2.median))
     };
     let [short, long] = FRAMES;
     let (few, first) = of("othello", short, false)?;
@@ -272,18 +270,16 @@ fn conclusion(shown: &[(String, usize, Row)]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn packets_pass_links_of_both_kinds_by_every_fib() {
         let options = Options { keys: Some(vec![3000]), quick: true, runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let contestants = 1 + STRUCTURES.len() + Whole::ALL.len();
         assert_eq!(session.rows().len(), Kind::ALL.len() * FRAMES.len() * contestants * 2);
         for row in session.rows().iter().filter(|row| row.metric == Metric::PacketRate) {
-            assert!(row.median > 0.0, "{}: nothing passed", row.subject.structure);
+            assert!(row.median > 0.0, "{}: nothing passed", row.case.structure);
         }
         let (_, exhibits) = session.finish();
         assert_eq!(exhibits.sheets[0].rows.len(), Kind::ALL.len() * FRAMES.len() * contestants);
