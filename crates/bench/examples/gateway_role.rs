@@ -6,9 +6,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
 use scalebricks_bench::gateway::flows::{HERE, NODES};
-use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
-use scalebricks_bench::gateway::ring::{ROTATION, Ring};
-use scalebricks_bench::gateway::slab::Slab;
+use scalebricks_bench::gateway::node_rig::{Bare, Rig, bare};
+use scalebricks_bench::gateway::packet_ring::{ROTATION, Ring};
+use scalebricks_bench::gateway::packet_slab::Slab;
 use scalebricks_bench::gateway::stages::{ROLES, traffic};
 use scalebricks_bench::gateway::tables::{Exact, Maker, Spread};
 use scalebricks_bench::huge::HugePages;

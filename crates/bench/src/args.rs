@@ -1,9 +1,9 @@
 //! The command line of `scalebricks bench`.
 
-use crate::contestants::native;
 use crate::error::BenchError;
 use crate::options::Options;
 use crate::pages::MEASURED;
+use crate::structures::native;
 use crate::timing::Clock;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};

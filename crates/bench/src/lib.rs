@@ -6,7 +6,7 @@
 //! | [`bench`](mod@bench), [`session`] | one benchmark, and what it is given |
 //! | [`baselines`] | what the Concise paper compares Othello with |
 //! | [`benches`] | the benchmarks of the tables |
-//! | [`contestants`] | the structures they measure |
+//! | [`structures`] | the structures they measure |
 //! | [`figures`] | the figures and tables of the paper |
 //! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
 //! | [`names`] | names of several kinds by shift registers |
@@ -24,7 +24,6 @@ pub mod args;
 pub mod baselines;
 pub mod bench;
 pub mod benches;
-pub mod contestants;
 pub mod error;
 pub mod figures;
 pub mod gateway;
@@ -43,6 +42,7 @@ pub mod row;
 pub mod session;
 pub mod stats;
 pub mod stored;
+pub mod structures;
 pub mod svg;
 pub mod table;
 pub mod timing;

@@ -1,8 +1,8 @@
 //! What was asked for, checked, with what each benchmark takes where nothing was said.
 
-use crate::contestants::Structure;
 use crate::figures::concise::Part;
 use crate::pin;
+use crate::structures::Structure;
 use clap::Args;
 use scalebricks_console::quantity::{self, QuantityError};
 use scalebricks_tables::isa::Isa;

@@ -1,6 +1,5 @@
 //! All that a run measured, and where: the JSON that pages are made from.
 
-use crate::contestants::native;
 use crate::figures::chart;
 use crate::figures::exhibit::{Exhibits, Sheet};
 use crate::options::Options;
@@ -8,6 +7,7 @@ use crate::pages::{Evidence, Picture};
 use crate::pair::Pair;
 use crate::provenance;
 use crate::row::{Case, Row};
+use crate::structures::native;
 use crate::timing::Clock;
 use scalebricks_console::machine::{self, Processor};
 use serde::{Deserialize, Serialize};

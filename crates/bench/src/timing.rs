@@ -1,9 +1,9 @@
 //! What is timed: builds and lookups.
 
-use crate::contestants::{Forms, Mode, Questions, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
+use crate::structures::{Forms, Mode, Questions, Table};
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::Range;
 use std::sync::Barrier;

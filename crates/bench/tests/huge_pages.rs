@@ -1,8 +1,8 @@
 //! All structures lie on huge pages alike, in a binary with the allocator of `scalebricks`.
 
-use scalebricks_bench::contestants::{Make, Structure, with_pages};
 use scalebricks_bench::huge::HugePages;
 use scalebricks_bench::keys::KeySet;
+use scalebricks_bench::structures::{Make, Structure, with_pages};
 use scalebricks_tables::huge::HUGE_PAGE;
 use std::sync::Mutex;
 

@@ -4,7 +4,7 @@
 //! of tag, and can be read while it is written to.
 
 use super::{Answer, Baseline, BaselineError};
-use crate::contestants::Hashed;
+use crate::structures::Hashed;
 use scalebricks_tables::FibError;
 use scalebricks_tables::cuckoo::CuckooTable;
 use scalebricks_types::KeyHash;

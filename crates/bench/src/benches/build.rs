@@ -1,12 +1,12 @@
 //! `setsep-build`: from keys and values to a table.
 
-use crate::contestants::{Build, Fill, Forms, Make, Mode, Product, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Build, Fill, Forms, Make, Mode, Product, Structure, Table, noted};
 use crate::timing;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;

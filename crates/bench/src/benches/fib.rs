@@ -1,15 +1,15 @@
 //! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library and DPDK's `rte_hash`.
 
-#[cfg(feature = "dpdk")]
-use crate::contestants::dpdk::FlowHash;
-use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
-use crate::contestants::{BATCHES, Form, Forms, Mode, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::Lookups;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Case, Metric};
 use crate::session::Session;
+#[cfg(feature = "dpdk")]
+use crate::structures::dpdk::FlowHash;
+use crate::structures::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
+use crate::structures::{BATCHES, Form, Forms, Mode, Structure, Table, noted};
 use crate::{pin, timing};
 use std::sync::atomic::{AtomicBool, Ordering};
 

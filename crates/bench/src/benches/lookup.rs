@@ -1,7 +1,6 @@
 //! `setsep-lookup`: every key asked for once.
 
 use super::build::build;
-use crate::contestants::{BATCHES, Forms, Make, Structure, Table, noted, with_pages};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, Lookups};
@@ -10,6 +9,7 @@ use crate::rounds::alternate;
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{BATCHES, Forms, Make, Structure, Table, noted, with_pages};
 use scalebricks_tables::othello::Sizing;
 
 /// Bytes a key that keys, questions and answers take, the flows of the questions included.

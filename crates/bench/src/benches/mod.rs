@@ -4,7 +4,7 @@ pub(crate) mod build;
 mod choice;
 mod fib;
 mod figures;
-mod live;
+mod live_table;
 mod lookup;
 mod othello;
 mod reshape;

@@ -1,13 +1,13 @@
 //! `othello-update`: changes of values, deletes and inserts of an Othello table, from the owner to a live table; bits a
 //! name. Every answer is checked in the end.
 
-use crate::contestants::{Make, Structure, othello_params as params};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use crate::rounds::{Turn, alternate};
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, Structure, othello_params as params};
 use crate::{pin, timing};
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
 use scalebricks_types::Delta;

@@ -1,13 +1,13 @@
 //! A table that is given another shape while it is used: twice the blocks, another seed, one value bit more; and a table
 //! that grows from nothing, key by key, and doubles as it goes.
 
-use super::live::{Live, NAME};
-use crate::contestants::{Make, params};
+use super::live_table::{Live, NAME};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, params};
 use scalebricks_tables::setsep::{Format, Params};
 
 /// Blocks converted by one delta.

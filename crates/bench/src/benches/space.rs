@@ -1,13 +1,13 @@
 //! `setsep-space`: bits a key, of which most are those of values and choices.
 
 use super::build::{add_fill, build};
-use crate::contestants::{Make, Product, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, Product, Structure, Table};
 
 /// Bytes a key that building takes at the worst.
 const KEY_BYTES: u64 = 24 + 48;

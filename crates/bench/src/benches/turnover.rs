@@ -1,12 +1,12 @@
 //! Ten full turnovers: all keys of a table are replaced ten times over, and every answer must be right each time.
 
-use super::live::{Live, NAME, Pace, Scope};
-use crate::contestants::Make;
+use super::live_table::{Live, NAME, Pace, Scope};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::Make;
 
 /// Times all keys are replaced.
 const TURNOVERS: usize = 10;

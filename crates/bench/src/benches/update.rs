@@ -1,8 +1,7 @@
 //! `setsep-update`: changes of values, inserts and deletes, from the owner to a live table with a reader beside.
 
-use super::live::{Live, Pace, Scope};
+use super::live_table::{Live, Pace, Scope};
 use super::{reshape, turnover};
-use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
@@ -10,6 +9,7 @@ use crate::rounds::{Turn, alternate};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, Structure};
 use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::KeyHash;
 use std::hint::black_box;
@@ -68,7 +68,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
     let mut live = Live::new(set, make)?;
     drop(busy);
     let case = session
-        .case(super::live::NAME, keys)
+        .case(super::live_table::NAME, keys)
         .format(make.format.name())
         .variant(make.isa.to_string())
         .value_bits(value_bits)
@@ -81,7 +81,8 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
         let reader = scope.spawn(|| read(table, &asked, &stop));
         let done = alternate(session, &mut live, turns);
         stop.store(true, Ordering::Relaxed);
-        let read = reader.join().map_err(|_| BenchError::check(super::live::NAME, "the reader has panicked"));
+        let read =
+            reader.join().map_err(|_| BenchError::check(super::live_table::NAME, "the reader has panicked"));
         done.and(read)
     })?;
     live.check()?;

@@ -3,13 +3,13 @@
 use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper;
 use crate::benches::build;
-use crate::contestants::{Forms, Make, Mode, Questions, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Limits, Replay};
 use crate::rounds::alternate;
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
+use crate::structures::{Forms, Make, Mode, Questions, Structure, Table};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::setsep::Format;

@@ -3,13 +3,13 @@
 use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::{cluster, paper};
 use crate::benches::build;
-use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::{self, HASHER, KeySet};
 use crate::pin;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, Structure};
 use scalebricks_console::quantity::bytes;
 use scalebricks_tables::Fib;
 use scalebricks_tables::fib::{FibConfig, PartialFib};

@@ -3,13 +3,13 @@
 use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper;
 use crate::benches::build;
-use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn, alternate};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, Structure};
 use scalebricks_console::quantity::count;
 use scalebricks_tables::setsep::Format;
 

@@ -4,13 +4,13 @@ use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::loads::{self, Loads};
 use super::{paper, theory};
 use crate::benches::build;
-use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, Product, Structure};
 use scalebricks_console::quantity::{count, short_count};
 use scalebricks_tables::setsep::{Format, GROUPS};
 

@@ -4,7 +4,7 @@
 //! Batches are looked up in stages with prefetching, as in every other table here, so that what is compared is the
 //! structure. A lock guards the whole while it is filled; what is measured is frozen, and has none.
 
-use super::frozen::{Frozen, Lookup};
+use super::read_only::{Frozen, Lookup};
 use scalebricks_tables::{Fib, FibError, FibValue, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,6 +1,6 @@
 //! DPDK's tables and packets.
 
-use super::frozen::{Frozen, Lookup};
+use super::read_only::{Frozen, Lookup};
 use super::tables::Readers;
 use crate::error::BenchError;
 use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};

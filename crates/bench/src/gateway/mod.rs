@@ -3,43 +3,43 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`flows`], [`traffic`] | flows from numbers, and their packets, with the judging of what becomes of them |
-//! | [`slab`], [`ring`] | packet memory, and ports that give out and take back packets in rotation |
-//! | [`tables`], [`chained`], [`frozen`] | the tables of a node in several makes |
-//! | [`rig`] | a node between such ports, and the loops it is measured against |
+//! | [`packet_slab`], [`packet_ring`] | packet memory, and ports that give out and take back packets in rotation |
+//! | [`tables`], [`chained`], [`read_only`] | the tables of a node in several makes |
+//! | [`node_rig`] | a node between such ports, and the loops it is measured against |
 //! | [`stages`] | nanoseconds by stage |
-//! | [`joined`], [`split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
-//! | [`terms`] | keys a call, bits of a value and pages of each table |
-//! | [`bubble`] | a thread that takes half of the cache |
+//! | [`joined_ports`], [`core_split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
+//! | [`conditions`] | keys a call, bits of a value and pages of each table |
+//! | [`cache_pressure`] | a thread that takes half of the cache |
 //! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters, the loss-free rates of each, and how long packets take by load |
 
-pub mod bubble;
+pub mod cache_pressure;
 pub mod chained;
 pub mod cluster;
+pub mod conditions;
+pub mod core_split;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod flows;
-pub mod frozen;
-pub mod joined;
+pub mod joined_ports;
 pub mod latency;
+pub mod node_rig;
+pub mod packet_ring;
+pub mod packet_slab;
 pub mod rates;
+pub mod read_only;
 pub mod rfc2544;
-pub mod rig;
-pub mod ring;
-pub mod slab;
-pub mod split;
 pub mod stages;
 pub mod tables;
-pub mod terms;
 pub mod traffic;
 
 use crate::error::BenchError;
 use crate::huge::HugePages;
 use crate::session::Session;
 use crate::{figures, pin};
-use joined::Home;
-use ring::{ROTATION, Ring};
+use joined_ports::Home;
+use packet_ring::{ROTATION, Ring};
+use packet_slab::{Slab, SlabPacket};
 use scalebricks_types::ClusterSize;
-use slab::{Slab, SlabPacket};
 #[cfg(feature = "dpdk")]
 use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
 use stages::{EXTERNAL, MEASURED, Plan};
@@ -78,7 +78,7 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         }
     }
     latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
-    terms::tell(session, huge);
+    conditions::tell(session, huge);
     figures::gateway::show(session, first);
     Ok(())
 }
@@ -101,7 +101,7 @@ fn one(
     rates::measure(session, &plan)?;
     // The thread that takes its share of the cache has a core of its own: on two cores one is left for the node.
     for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
-        let bubble = bubble::Bubble::of_half(spare_of);
+        let bubble = cache_pressure::Bubble::of_half(spare_of);
         rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
     }

@@ -1,8 +1,8 @@
 //! Rates of whole nodes with all sets of tables, and how `ScaleBricks` compares with full duplication.
 
-use super::joined::{Home, Kinds};
-use super::slab::SlabPacket;
-use super::split::{Cores, What, judge, rate};
+use super::core_split::{Cores, What, judge, rate};
+use super::joined_ports::{Home, Kinds};
+use super::packet_slab::SlabPacket;
 use super::stages::{EXTERNAL, HANDLING, traffic};
 use super::tables::{Exact, Spread, Tables};
 use crate::error::BenchError;

@@ -4,8 +4,8 @@
 //! in the same round is subtracted, which leaves `packet_time`; or that of plain forwarding, which leaves `work_time`. A
 //! run in which nothing would be left was disturbed: it is rejected, never counted as nothing.
 
-use super::rig::{Bare, Rig, Role, bare};
-use super::ring::Ring;
+use super::node_rig::{Bare, Rig, Role, bare};
+use super::packet_ring::Ring;
 use super::tables::Tables;
 use super::traffic::{Arrival, Traffic, Way, Whose};
 use crate::error::BenchError;

@@ -294,7 +294,7 @@ fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::slab::Slab;
+    use crate::gateway::packet_slab::Slab;
 
     #[test]
     fn a_renewed_packet_is_the_frame_of_its_flow_whatever_it_was_before() {

@@ -15,11 +15,11 @@ mod tests;
 
 pub use replay::Replay;
 
-use crate::contestants::{Forms, Mode, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Found, Turn};
 use crate::row::{Case, Metric, Row};
+use crate::structures::{Forms, Mode, Table};
 use crate::timing;
 use std::cell::RefCell;
 

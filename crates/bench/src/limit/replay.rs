@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::{LIMIT, MOST};
-use crate::contestants::{Questions, Table};
 use crate::error::BenchError;
+use crate::structures::{Questions, Table};
 use crate::timing;
 use scalebricks_tables::prefetch_read;
 use std::hint::black_box;

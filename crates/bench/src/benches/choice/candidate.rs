@@ -53,7 +53,7 @@ pub trait Candidate: Send + Sync {
         answers: &mut [u8],
     ) -> Result<f64, BenchError>;
 
-    /// Tells the cache lines that a lookup of each question reads: see [`Table::touched`](crate::contestants::Table::touched).
+    /// Tells the cache lines that a lookup of each question reads: see [`Table::touched`](crate::structures::Table::touched).
     fn touched(&self, questions: (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8));
 
     /// Makes these changes, so many at a time, to the table and at its owner.

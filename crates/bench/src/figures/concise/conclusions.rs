@@ -2,10 +2,10 @@
 
 use super::formulas::Built;
 use super::goals;
-use super::lengths::length_of;
 use super::memory::SLOTS_ALONE;
+use super::name_lengths::length_of;
 use super::reconstruction::RECONSTRUCTION;
-use super::{paper, queries};
+use super::{lookups, paper};
 use crate::pin;
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
@@ -24,7 +24,7 @@ fn in_millions(row: &Row) -> f64 {
 
 /// Figure 3: at the paper's 1.4 M names, or the size nearest to it.
 pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
-    let made = |row: &&Row| row.metric == Metric::LookupRate && row.case.is_variant(queries::MADE);
+    let made = |row: &&Row| row.metric == Metric::LookupRate && row.case.is_variant(lookups::MADE);
     let made: Vec<&Row> = rows.iter().filter(made).collect();
     let Some(names) = made.iter().map(|row| row.case.keys).min_by_key(|&names| names.abs_diff(1_400_000))
     else {
@@ -64,7 +64,7 @@ pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
 }
 
 /// Figure 4: the shortest names beside the longest, and two threads beside one.
-pub fn lengths(session: &mut Session<'_>, rows: &[Row]) {
+pub fn name_lengths(session: &mut Session<'_>, rows: &[Row]) {
     let ours: Vec<(u32, usize, f64)> = rows
         .iter()
         .filter(|row| row.case.structure == "othello")
@@ -89,7 +89,7 @@ pub fn lengths(session: &mut Session<'_>, rows: &[Row]) {
 }
 
 /// Table III: the paper's two cases.
-pub fn messages(session: &mut Session<'_>) {
+pub fn update_messages(session: &mut Session<'_>) {
     let of = |kind: &str, (names, bits): (u64, u8)| {
         let mut rows = session.rows().iter().filter(|row| row.metric == Metric::DeltaEntropy);
         let is = |row: &&Row| {
@@ -120,7 +120,7 @@ pub fn messages(session: &mut Session<'_>) {
 }
 
 /// Figure 7: with the control structure, at the paper's four million names or the size nearest to it.
-pub fn building(session: &mut Session<'_>, rows: &[Row]) {
+pub fn construction(session: &mut Session<'_>, rows: &[Row]) {
     let one = |row: &&Row| row.metric == Metric::BuildRate && row.case.threads == Some(1);
     let is_control =
         |row: &&Row| row.case.structure == "othello" && row.case.is_variant("with control structure");
@@ -148,7 +148,7 @@ pub fn building(session: &mut Session<'_>, rows: &[Row]) {
 }
 
 /// Figure 8: the slowest of all updates of the default sizing.
-pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
+pub fn updates(session: &mut Session<'_>, rows: &[Row]) {
     let of = |metric: Metric| {
         let of = rows.iter().filter(|row| {
             let of = &row.case;
@@ -176,7 +176,7 @@ pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
 }
 
 /// Figure 5: at half a million updates a second.
-pub fn beside(session: &mut Session<'_>, rows: &[Row]) {
+pub fn concurrent_updates(session: &mut Session<'_>, rows: &[Row]) {
     let of = |row: &&Row| {
         let variant = row.case.variant_text();
         row.metric == Metric::Loss && variant.contains("500 k")
@@ -280,7 +280,7 @@ pub fn memory(session: &mut Session<'_>) {
 }
 
 /// Figure 12: what lets through one in 100,000, for how much memory and at what rate.
-pub fn aliens(session: &mut Session<'_>) {
+pub fn unknown_names(session: &mut Session<'_>) {
     let rows = session.rows();
     let checks = rows.iter().find(|row| row.case.is_variant(goals::CHECKS_FOR_RATE));
     let Some(bits) = checks else { return };

@@ -1,6 +1,6 @@
 //! The structures behind one interface: names in batches in, actions out.
 
-mod askers;
+mod readers;
 #[cfg(test)]
 mod tests;
 
@@ -9,11 +9,11 @@ use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
 use crate::baselines::{BaselineError, RATE};
-use crate::contestants::{Make, fewest_partitions, params as setsep_params};
 use crate::error::BenchError;
 use crate::limit::{self, Replay};
 use crate::names::population::Population;
-use askers::{OthelloFib, SetSepFib};
+use crate::structures::{Make, fewest_partitions, params as setsep_params};
+use readers::{OthelloFib, SetSepFib};
 use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
 use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, ParamsError, Sizing};
 use scalebricks_tables::setsep::{SetSep, SetSepBuilder};
@@ -177,7 +177,7 @@ pub trait NameFib: Send + Sync {
     fn asker(&self) -> Box<dyn Asker + '_>;
 
     /// Tells the cache lines that a lookup of each name reads, in its order, by the place of the name: see
-    /// [`Table::touched`](crate::contestants::Table::touched). One that tells none has no share of the machine's limit.
+    /// [`Table::touched`](crate::structures::Table::touched). One that tells none has no share of the machine's limit.
     fn touched(&self, names: &[KeyHash], tell: &mut dyn FnMut(usize, *const u8)) {
         let _ = (names, tell);
     }

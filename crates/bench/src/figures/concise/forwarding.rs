@@ -1,28 +1,28 @@
 //! Figure 9: packets a second from port to port on one core: the 64-bit name of each is read and looked up, its next hop
 //! written, and the packet sent out where its action says. Then the same by the switch itself, by MAC addresses, with all
-//! that it looks at and counts. Figures 10 and 11, over real ports, are in `links`, with the feature `dpdk`.
+//! that it looks at and counts. Figures 10 and 11, over real ports, are in `dpdk_links`, with the feature `dpdk`.
 //!
 //! Packets lie in memory and go round: the port that takes one makes it the next one of another name and puts it behind all
 //! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.
 
 #[cfg(feature = "dpdk")]
-mod ends;
+pub mod dpdk_links;
+mod forwarders;
 #[cfg(feature = "dpdk")]
-pub mod links;
-mod movers;
+mod link_ends;
 mod rotation;
 
 use super::fibs::{Asker, Fib, NameFib};
 use super::{add_point, megabytes, millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
-use crate::gateway::ring::ROTATION;
-use crate::gateway::slab::{Slab, SlabPacket};
+use crate::gateway::packet_ring::ROTATION;
+use crate::gateway::packet_slab::{Slab, SlabPacket};
 use crate::rounds::{Turn, alternate};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
-use movers::{Whole, forward, idle, switch, turn};
+use forwarders::{Whole, forward, idle, switch, turn};
 use rotation::{Rotation, Rule, Stations};
 use scalebricks_console::quantity::short_count;
 use scalebricks_elements::flat::FlatFib;
@@ -59,7 +59,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 /// [`BenchError`].
 pub fn run_links(session: &mut Session<'_>) -> Result<(), BenchError> {
     #[cfg(feature = "dpdk")]
-    return links::run(session);
+    return dpdk_links::run(session);
     #[cfg(not(feature = "dpdk"))]
     {
         session

@@ -1,6 +1,6 @@
 //! What we ask of the table, in one place: rows that other parts have left, beside what the paper says and what follows from it.
 
-use super::queries::MADE;
+use super::lookups::MADE;
 use super::reconstruction::RECONSTRUCTION;
 use super::{conclusions, millions, paper};
 use crate::error::BenchError;

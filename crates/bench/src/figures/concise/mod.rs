@@ -4,40 +4,40 @@
 //! |---|---|
 //! | [`paper`] | what the paper reports, as far as we know it: the only place where its numbers stand |
 //! | [`fibs`] | the structures behind one interface, names in and actions out |
-//! | [`formulas`], [`memory`], [`messages`] over [`mirror`] | Tables I, II and III |
-//! | [`asking`] | asks on several threads, and checks the answers |
-//! | [`queries`], [`lengths`], [`beside`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
+//! | [`formulas`], [`memory`], [`update_messages`] over [`delta_decoder`] | Tables I, II and III |
+//! | [`lookup_runs`] | asks on several threads, and checks the answers |
+//! | [`lookups`], [`name_lengths`], [`concurrent_updates`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
 //! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
-//! | [`building`], [`changes`] | Figures 7 and 8: construction, updates |
+//! | [`construction`], [`updates`] | Figures 7 and 8: construction, updates |
 //! | [`reconstruction`] | what a range costs that is made anew, and how often that is |
-//! | [`switches`] | switches with actions of their own, from one graph |
+//! | [`shared_graph`] | switches with actions of their own, from one graph |
 //! | [`forwarding`] | Figures 9 to 11: packets from port to port, in memory and over DPDK's ports |
-//! | [`aliens`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
+//! | [`unknown_names`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
 //! | [`conclusions`] | what tables and figures show, in a sentence each |
 //! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
 
-pub mod aliens;
 pub mod arrivals;
-pub mod asking;
 pub mod balancer;
-pub mod beside;
-pub mod building;
-pub mod changes;
 pub mod conclusions;
+pub mod concurrent_updates;
+pub mod construction;
 pub mod delays;
+pub mod delta_decoder;
 pub mod fibs;
 pub mod formulas;
 pub mod forwarding;
 pub mod goals;
-pub mod lengths;
+pub mod lookup_runs;
+pub mod lookups;
 pub mod memory;
-pub mod messages;
-pub mod mirror;
+pub mod name_lengths;
 pub mod paper;
-pub mod queries;
 pub mod queue;
 pub mod reconstruction;
-pub mod switches;
+pub mod shared_graph;
+pub mod unknown_names;
+pub mod update_messages;
+pub mod updates;
 
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Mark, Point, Series};
@@ -141,18 +141,18 @@ impl Part {
         match self {
             Self::Table1 => formulas::run,
             Self::Table2 => memory::run,
-            Self::Table3 => messages::run,
-            Self::Figure3 => queries::run,
-            Self::Figure4 => lengths::run,
-            Self::Figure5 => beside::run,
+            Self::Table3 => update_messages::run,
+            Self::Figure3 => lookups::run,
+            Self::Figure4 => name_lengths::run,
+            Self::Figure5 => concurrent_updates::run,
             Self::Figure6 => delays::run,
-            Self::Figure7 => building::run,
-            Self::Figure8 => changes::run,
+            Self::Figure7 => construction::run,
+            Self::Figure8 => updates::run,
             Self::Reconstruction => reconstruction::run,
-            Self::Switches => switches::run,
+            Self::Switches => shared_graph::run,
             Self::Figure9 => forwarding::run,
             Self::Figure11 => forwarding::run_links,
-            Self::Figure12 => aliens::run,
+            Self::Figure12 => unknown_names::run,
             Self::Balancer => balancer::run,
             Self::Goals => goals::run,
         }

@@ -2,7 +2,6 @@
 //! often one is met by names that come and go at full load, beside theory.
 
 use super::{conclusions, paper};
-use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::Sheet;
 use crate::names::population::{Kind, Population};
@@ -10,6 +9,7 @@ use crate::pin;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::{Summary, percentile};
+use crate::structures::{Make, othello_params};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing, UpdateError};

@@ -1,6 +1,6 @@
 use super::*;
-use crate::contestants::{Forms, Make, Mode, Structure};
 use crate::keys::KeySet;
+use crate::structures::{Forms, Make, Mode, Structure};
 
 /// Reads three lines for every question, in the order of the questions.
 struct Told([Vec<u64>; 3]);

@@ -16,8 +16,8 @@ mod recovery;
 mod rig;
 mod updates;
 
-use scalebricks_bench::contestants;
 use scalebricks_bench::options::Options;
+use scalebricks_bench::structures;
 use scalebricks_bench::{BenchError, Session};
 use scalebricks_tables::compact::Structure;
 
@@ -25,8 +25,8 @@ use scalebricks_tables::compact::Structure;
 fn gpts(options: &Options, unasked: &[Structure]) -> Vec<Structure> {
     let Some(asked) = &options.structures else { return unasked.to_vec() };
     let of = |structure| match structure {
-        Structure::SetSep => contestants::Structure::SetSep,
-        Structure::Othello => contestants::Structure::Othello,
+        Structure::SetSep => structures::Structure::SetSep,
+        Structure::Othello => structures::Structure::Othello,
     };
     Structure::ALL.into_iter().filter(|&structure| asked.contains(&of(structure))).collect()
 }

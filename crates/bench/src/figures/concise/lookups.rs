@@ -2,8 +2,7 @@
 //! names asked often.
 
 use super::fibs::{BATCH, Fib, NameFib, replay};
-use super::{add_point, asking, conclusions, millions, paper};
-use crate::contestants::noted;
+use super::{add_point, conclusions, lookup_runs, millions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::limit::{self, LIMIT, Limits};
@@ -13,6 +12,7 @@ use crate::names::{NameHasher, mac_numbers, macs, mixed};
 use crate::rounds::{Turn, alternate};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
+use crate::structures::noted;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::Sizing;
@@ -101,7 +101,7 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
         .map(|Contestant { fib, table, asked }| {
             let skewed = SKEWED_FIBS.contains(fib).then(|| replay(&**table, &skewed.hashes[..*asked]));
             let all = replay(&**table, &set.hashes[..*asked]);
-            [all, skewed.flatten()].map(|replay| Limits::new(replay, asking::passes(*fib, *asked)))
+            [all, skewed.flatten()].map(|replay| Limits::new(replay, lookup_runs::passes(*fib, *asked)))
         })
         .collect();
     drop(busy);
@@ -124,16 +124,16 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
         for threads in session.options().threads(&THREADS, &THREADS) {
             let case = case(MADE, threads);
             turns.extend(limits.turns(case, limit.clone(), move |answers: &mut Vec<u16>| {
-                asking::made(*fib, &**table, (set, asked), threads, answers)
+                lookup_runs::made(*fib, &**table, (set, asked), threads, answers)
             }));
         }
         turns.extend(limits.turns(case(HASHED, 1), limit, move |answers: &mut Vec<u16>| {
-            asking::hashed(*fib, &**table, (set, asked), 1, answers)
+            lookup_runs::hashed(*fib, &**table, (set, asked), 1, answers)
         }));
         if SKEWED_FIBS.contains(fib) {
             let limit = format!("{SKEWED}, {LIMIT}");
             turns.extend(skewed_limits.turns(case(SKEWED, 1), limit, move |answers: &mut Vec<u16>| {
-                asking::hashed(*fib, &**table, (skewed, asked), 1, answers)
+                lookup_runs::hashed(*fib, &**table, (skewed, asked), 1, answers)
             }));
         }
     }

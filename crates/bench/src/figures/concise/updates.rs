@@ -2,13 +2,13 @@
 //! way, and deleted.
 
 use super::{add_point, conclusions, millions, paper};
-use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::names::population::{Kind, Population};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
+use crate::structures::{Make, othello_params};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
@@ -213,7 +213,7 @@ fn show(session: &mut Session<'_>) {
     }
     session.tabulate(sheet);
     session.show(chart);
-    conclusions::changes(session, &rows);
+    conclusions::updates(session, &rows);
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! another seed as one more value of k. A node that held all names and their graphs would need less: log2 n bits for the
 //! name and those of the new value.
 
-use super::mirror::{Change, Mirror};
+use super::delta_decoder::{Change, Mirror};
 use super::{conclusions, paper};
 use crate::error::BenchError;
 use crate::figures::exhibit::Sheet;
@@ -67,7 +67,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         }
     }
     session.tabulate(sheet);
-    conclusions::messages(session);
+    conclusions::update_messages(session);
     Ok(())
 }
 

@@ -16,7 +16,7 @@
 //! measured. The rings are those of `io`'s memory ports, one producer and one consumer each, with room for all packets:
 //! they never refuse one.
 
-use super::ring::ROTATION;
+use super::packet_ring::ROTATION;
 use super::traffic::{Exit, Traffic};
 use scalebricks_io::{Burst, MemoryPort, PacketBuf, RxPort, TxPort, memory_port_pair};
 use std::collections::VecDeque;

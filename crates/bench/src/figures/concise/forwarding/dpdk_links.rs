@@ -9,8 +9,8 @@
 //! Either end copies each packet into or out of memory that both share. The generator sends as fast as the link takes
 //! packets and collects those that come back; both ends are in this process, each thread at its own ports.
 
-use super::ends::{Kind, Links, Passed, pass, refill};
-use super::movers::{Mover, Whole, switch_between, turn_until};
+use super::forwarders::{Mover, Whole, switch_between, turn_until};
+use super::link_ends::{Kind, Links, Passed, pass, refill};
 use super::rotation::{PORTS, Rotation, Rule};
 use super::{Contestant, STRUCTURES, Scene};
 use crate::error::BenchError;
@@ -18,7 +18,7 @@ use crate::figures::concise::fibs::{Asker, Fib};
 use crate::figures::concise::{add_point, millions, paper};
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::gateway::dpdk;
-use crate::gateway::ring::ROTATION;
+use crate::gateway::packet_ring::ROTATION;
 use crate::rounds::{Turn, alternate};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;

@@ -1,9 +1,9 @@
 //! Exact tables of flows: 16-byte keys, 16-byte values.
 
 use super::Table;
-use super::ask::{Form, Mode, Questions, exact, in_batches, in_calls};
 use super::cuckoo::insert_run;
 use super::hash_map::Given;
+use super::queries::{Form, Mode, Questions, exact, in_batches, in_calls};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use hashbrown::HashMap;

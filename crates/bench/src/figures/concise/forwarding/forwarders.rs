@@ -3,7 +3,7 @@
 use super::rotation::{OWN, PORTS, Rotation, Rule, Side, Stations, name, next_hop, port};
 use crate::error::BenchError;
 use crate::figures::concise::fibs::{Asker, UNKNOWN};
-use crate::gateway::slab::NoBuffers;
+use crate::gateway::packet_slab::NoBuffers;
 use crate::names::NameHasher;
 use crate::names::population::SEED;
 use scalebricks_apps::switch::text::PortNames;

@@ -4,8 +4,8 @@
 //! hashes keys itself, three times, and cannot be given a hash; `rte_hash` is given it, as all others are. Debian's EFD has no
 //! vector lookup (see [`Efd`]).
 
-use super::ask::{Form, Mode, Questions, in_calls};
 use super::flows::Flows;
+use super::queries::{Form, Mode, Questions, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::gateway::dpdk::{eal, has_huge_pages, name};

@@ -1,6 +1,6 @@
 //! The hash map of Rust's standard library, given keys that are hashes already.
 
-use super::ask::{Mode, Questions, in_calls};
+use super::queries::{Mode, Questions, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;

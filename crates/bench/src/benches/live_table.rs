@@ -1,8 +1,8 @@
 //! A SetSep table in use: the owner's control structure, the live table, and what both must answer.
 
-use crate::contestants::{Make, params};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
+use crate::structures::{Make, params};
 use crate::timing;
 use scalebricks_tables::setsep::{Op, Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
 use scalebricks_types::{Applied, Delta, KeyHash, PartitionId};

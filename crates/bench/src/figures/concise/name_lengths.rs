@@ -155,7 +155,7 @@ fn show(session: &mut Session<'_>) {
     }
     session.tabulate(sheet);
     session.show(chart);
-    conclusions::lengths(session, &rows);
+    conclusions::name_lengths(session, &rows);
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! One node between rings, and the loops beside it that it is measured against.
 
 use super::flows::{self, HERE};
-use super::ring::{ROTATION, Ring};
-use super::slab::NoBuffers;
+use super::packet_ring::{ROTATION, Ring};
+use super::packet_slab::NoBuffers;
 use super::tables::Tables;
 use super::traffic::{Arrival, Traffic, Way};
 use crate::error::BenchError;

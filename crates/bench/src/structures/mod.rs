@@ -2,9 +2,8 @@
 //!
 //! All are asked in calls of the same numbers of keys, and one key a call. Within a call each is asked the way its authors
 //! mean it to be asked for many keys: in batches or as a stream with prefetching where it offers that, else key after key,
-//! of which the processor overlaps what it can. [`ask`] has the ways.
+//! of which the processor overlaps what it can. [`queries`] has the ways.
 
-pub mod ask;
 mod cuckoo;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -16,13 +15,14 @@ mod othello;
 mod packed;
 #[cfg(feature = "peers")]
 mod ptr_hash;
+pub mod queries;
 mod setsep;
 #[cfg(feature = "peers")]
 mod sux;
 
-pub use ask::{Form, Forms, Mode, Questions};
 pub use cuckoo::Hashed;
 pub use othello::params as othello_params;
+pub use queries::{Form, Forms, Mode, Questions};
 pub use setsep::params;
 
 use crate::error::BenchError;

@@ -1,6 +1,6 @@
 //! The full copy: an exact table of flow keys, read as "which node?".
 
-use super::ask::{Form, Mode, Questions, exact, in_batches};
+use super::queries::{Form, Mode, Questions, exact, in_batches};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};

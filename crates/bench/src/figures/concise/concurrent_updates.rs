@@ -3,7 +3,6 @@
 
 use super::fibs::BATCH;
 use super::{add_point, conclusions, millions, paper};
-use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::limit::{self, LIMIT, Replay};
@@ -12,6 +11,7 @@ use crate::pin;
 use crate::rounds::{Turn, alternate};
 use crate::row::{Metric, Row};
 use crate::session::Session;
+use crate::structures::{Make, othello_params};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, UpdateError};
@@ -378,7 +378,7 @@ fn show(session: &mut Session<'_>) {
     for chart in charts {
         session.show(chart);
     }
-    conclusions::beside(session, &rows);
+    conclusions::concurrent_updates(session, &rows);
 }
 
 #[cfg(test)]

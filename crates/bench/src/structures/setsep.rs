@@ -1,18 +1,16 @@
-//! Othello.
+//! SetSep.
 
-use super::ask::{MAX_BATCH, Mode, Questions, in_calls};
-use super::{Build, Make, Product, Table, fewest_partitions};
+use super::queries::{Mode, Questions, in_calls};
+use super::{Build, Fill, Make, Product, Table, fewest_partitions};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
-use scalebricks_tables::othello::{
-    Othello, OthelloBuilder, OthelloControl, OthelloReader, Params, ParamsError,
-};
+use scalebricks_tables::setsep::{Params, ParamsError, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
 /// Its name.
-const NAME: &str = "othello";
+const NAME: &str = "setsep";
 
 /// The parameters of a table for so many keys.
 ///
@@ -20,7 +18,7 @@ const NAME: &str = "othello";
 /// [`BenchError::Usage`] for parameters that make no table.
 pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
     fewest_partitions(|partitions| {
-        Ok::<_, ParamsError>(Params::sized(make.sizing, keys, value_bits, partitions)?.with_seed(1))
+        Ok::<_, ParamsError>(Params::for_keys_in(make.format, keys, value_bits, partitions)?.with_seed(1))
     })
 }
 
@@ -29,87 +27,88 @@ pub struct Prepared<'a> {
     set: &'a KeySet,
     make: Make,
     /// Keeps memory from one build to the next.
-    builder: OthelloBuilder,
-    values: Vec<u16>,
+    builder: SetSepBuilder<'static>,
     /// As pairs, where the product takes them so.
-    entries: Vec<(KeyHash, u16)>,
+    entries: Vec<(KeyHash, u8)>,
 }
 
 impl<'a> Prepared<'a> {
     pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
-        let builder =
-            OthelloBuilder::new(params(set.len() as u64, set.value_bits, make)?).threads(make.threads);
-        let values: Vec<u16> = set.values.iter().map(|&value| value.into()).collect();
-        let is_table = make.product == Product::Table;
-        let entries =
-            if is_table { Vec::new() } else { set.hashes.iter().copied().zip(values.clone()).collect() };
-        Ok(Self { set, make, builder, values: if is_table { values } else { Vec::new() }, entries })
+        let params = params(set.len() as u64, set.value_bits, make)?;
+        let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
+        let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa).bits_at_once(make.bits);
+        Ok(Self { set, make, builder, entries })
     }
 }
 
 impl Build for Prepared<'_> {
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
+        let builder = &self.builder;
         if self.make.product == Product::Table {
-            let table = self.builder.build_table(&self.set.hashes, &self.values);
+            let table = builder.build_table(&self.set.hashes, &self.set.values);
             let table = Arc::new(table.map_err(|error| BenchError::of(NAME, error))?);
-            return Ok(Box::new(OthelloTable { table, isa: self.make.isa }));
+            return Ok(Box::new(SetSepTable { table, isa: self.make.isa }));
         }
-        let control = self.builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
+        let control = builder.build(&self.entries).map_err(|error| BenchError::of(NAME, error))?;
         Ok(Box::new(Control(control)))
     }
 }
 
 /// The query structure.
-struct OthelloTable {
-    table: Arc<Othello>,
+struct SetSepTable {
+    table: Arc<SetSep>,
     /// What readers may use.
     isa: Isa,
 }
 
-impl Table for OthelloTable {
+impl Table for SetSepTable {
     fn table_bytes(&self) -> u64 {
         self.table.stats().table_bytes as u64
     }
 
     fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
         // Instructions that are not there leave the answers wrong, which is told.
-        let Some(mut reader) = OthelloReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
+        let Some(mut reader) = SetSepReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
         match mode {
             Mode::OnePin => {
                 let pin = reader.pin();
                 for (&hash, answer) in questions.hashes.iter().zip(answers) {
-                    *answer = pin.get(hash) as u8; // values of at most 8 bits, as all here
+                    *answer = pin.get(hash);
                 }
             }
             Mode::PinEach | Mode::Loop => {
                 for (&hash, answer) in questions.hashes.iter().zip(answers) {
-                    *answer = reader.pin().get(hash) as u8;
+                    *answer = reader.pin().get(hash);
                 }
             }
             Mode::Batch(_) | Mode::Stream(_) | Mode::Plain(_) => {
-                let mut values = [0; MAX_BATCH];
                 in_calls(mode, questions.hashes, answers, |hashes, answers| {
-                    for (hashes, answers) in hashes.chunks(MAX_BATCH).zip(answers.chunks_mut(MAX_BATCH)) {
-                        let values = &mut values[..hashes.len()];
-                        reader.lookup_batch(hashes, values);
-                        answers.iter_mut().zip(values).for_each(|(answer, value)| *answer = *value as u8);
-                    }
+                    reader.lookup_batch(hashes, answers);
                 });
             }
         }
     }
 
     fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
-        let mut reader = OthelloReader::new(Arc::clone(&self.table));
+        let mut reader = SetSepReader::new(Arc::clone(&self.table));
         let pin = reader.pin();
         for (place, &hash) in questions.hashes.iter().enumerate() {
             pin.touched(hash, &mut |at| tell(place, at));
         }
     }
+
+    fn note(&self) -> Option<&'static str> {
+        let reader = SetSepReader::with_isa(Arc::clone(&self.table), self.isa)?;
+        (self.isa > Isa::Portable && !reader.has_vector_lookup()).then_some("no vector lookup")
+    }
+
+    fn fill(&self) -> Fill {
+        Fill { fallback_keys: Some(self.table.stats().fallback_keys), max_group_load: None }
+    }
 }
 
 /// The control structure: asked for exact values, to check it.
-struct Control(OthelloControl);
+struct Control(SetSepControl);
 
 impl Table for Control {
     fn table_bytes(&self) -> u64 {
@@ -119,8 +118,12 @@ impl Table for Control {
     fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
         for (&hash, answer) in questions.hashes.iter().zip(answers) {
             if let Some(value) = self.0.get(hash) {
-                *answer = value as u8; // as above
+                *answer = value;
             }
         }
+    }
+
+    fn fill(&self) -> Fill {
+        Fill { fallback_keys: None, max_group_load: Some(self.0.stats().max_group_load) }
     }
 }

@@ -1,8 +1,8 @@
 //! `PtrHash` (Groot Koerkamp, SEA 2025): a perfect hash function, here before an array of packed values. Its fastest
 //! preset, which numbers `n` keys within 1.01·n and whose authors recommend no further hashing of random keys.
 
-use super::ask::{Mode, Questions, in_calls};
 use super::packed::Packed;
+use super::queries::{Mode, Questions, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;

@@ -3,7 +3,7 @@
 use super::rotation::{PORTS, Rotation, Side};
 use crate::error::BenchError;
 use crate::gateway::dpdk;
-use crate::gateway::ring::ROTATION;
+use crate::gateway::packet_ring::ROTATION;
 use crate::pin;
 use scalebricks_dpdk::{Mbuf, PortConfig, RxQueue, Started, TxQueue};
 use scalebricks_io::{Burst, RxPort, TxPort};

@@ -1,7 +1,7 @@
 //! Packets in rotation: ports that give out the oldest, and take it back as a new packet behind all others.
 //!
 //! Generator and sink are these ports, inline: no other core is needed, and what they cost is measured alone
-//! ([`super::rig::bare`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
+//! ([`super::node_rig::bare`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
 //! the first cache, as with a network card.
 
 use super::traffic::{Arrival, Exit, Traffic, Way};

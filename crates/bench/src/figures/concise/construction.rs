@@ -3,7 +3,6 @@
 use super::fibs::{self, Fib};
 use super::{add_point, conclusions, millions, paper};
 use crate::benches::build::{build, check};
-use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
 use crate::figures::exhibit::{Chart, Scale, Sheet};
 use crate::keys::KeySet;
@@ -11,6 +10,7 @@ use crate::names::population::{Kind, Population};
 use crate::rounds::{Turn, alternate};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
+use crate::structures::{Make, Product, Structure};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::Sizing;
@@ -155,7 +155,7 @@ fn show(session: &mut Session<'_>) {
     session.tabulate(sheet);
     session.show(structures);
     session.show(sizings);
-    conclusions::building(session, &rows);
+    conclusions::construction(session, &rows);
 }
 
 #[cfg(test)]

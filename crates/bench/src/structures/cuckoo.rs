@@ -1,6 +1,6 @@
 //! The cuckoo table with keys of one word.
 
-use super::ask::{Mode, Questions, exact, in_batches};
+use super::queries::{Mode, Questions, exact, in_batches};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;

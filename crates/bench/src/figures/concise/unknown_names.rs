@@ -67,7 +67,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             add(session, &mut sheet, &set, at)?;
         }
         draw(&mut shares, &mut rates, &found);
-        conclusions::aliens(session);
+        conclusions::unknown_names(session);
     }
     session.tabulate(sheet);
     session.show(shares);

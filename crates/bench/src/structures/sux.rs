@@ -1,6 +1,6 @@
 //! `VFunc` of `sux` (Vigna): a static function with values of a few bits, read key after key, as it has no batches.
 
-use super::ask::{Mode, Questions, in_calls};
+use super::queries::{Mode, Questions, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;

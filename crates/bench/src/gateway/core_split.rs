@@ -3,12 +3,12 @@
 //! Of the packets that enter at a node, the share `1/n` is handled there and the rest at the others; as many come over
 //! the fabric from them. With the paper's *core split* one core has what enters, the other what comes over the fabric;
 //! it runs on two threads, each on a core of its own. *Run to completion* has one core do both. Either is a
-//! [`Node`] of the product on each core, between the rings of [`super::joined`].
+//! [`Node`] of the product on each core, between the rings of [`super::joined_ports`].
 
 use super::flows::{self, NODES};
-use super::joined::{CorePorts, Home, JoinedPort, Judge, Kinds};
-use super::ring::ROTATION;
-use super::slab::NoBuffers;
+use super::joined_ports::{CorePorts, Home, JoinedPort, Judge, Kinds};
+use super::packet_ring::ROTATION;
+use super::packet_slab::NoBuffers;
 use super::tables::Tables;
 use crate::error::BenchError;
 use crate::pin;
@@ -100,11 +100,11 @@ impl<P: PacketBuf> Core for Plain<P> {
         let (mut burst, mut others) = (Burst::new(), Burst::new());
         let mut own = Burst::new();
         let from_fabric = self.ports.fabric.rx_burst(&mut burst);
-        burst.iter_mut().for_each(super::rig::swap_addresses);
+        burst.iter_mut().for_each(super::node_rig::swap_addresses);
         self.ports.base_station.tx_burst(&mut burst);
         let entered = self.ports.internet.rx_burst(&mut burst);
         for mut packet in burst.drain(..) {
-            super::rig::swap_addresses(&mut packet);
+            super::node_rig::swap_addresses(&mut packet);
             let which = if self.entered.is_multiple_of(NODES) { &mut own } else { &mut others };
             which.push(packet);
             self.entered += 1;
@@ -291,7 +291,7 @@ fn entered(core: &mut dyn Core, packets: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::slab::{Slab, SlabPacket};
+    use crate::gateway::packet_slab::{Slab, SlabPacket};
     use crate::gateway::stages::{EXTERNAL, HANDLING, traffic};
     use crate::gateway::tables::{Exact, Maker, Spread};
 
